@@ -1,0 +1,228 @@
+"""The two scalar values of the interface whose text matters: amounts and instants.
+
+Both are read under a strict grammar, keep the very text they came from, and give it back.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
+from typing import Any, Final, Self
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+AMOUNT_PATTERN: Final = r"^[0-9]*\.?[0-9]+$"
+MAX_AMOUNT_LENGTH: Final = 64
+MAX_INTEGER_DIGITS: Final = 20
+MAX_FRACTION_DIGITS: Final = 18
+
+_AMOUNT = re.compile(r"([0-9]*)(?:\.([0-9]+))?")
+_INSTANT = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))",
+    re.ASCII,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Amount(Decimal):
+    """A non-negative amount of money: a ``Decimal`` that keeps the text it was read from.
+
+    ``Amount("0.50")`` equals ``Decimal("0.5")`` and ``str()`` gives ``0.50``. Accepts text matching
+    the interface's pattern in full (§2), ``Decimal`` and ``int``; at most 64 characters, 20 integer
+    and 18 fractional digits. Arithmetic gives plain ``Decimal``. Raises ``ValueError`` on anything
+    else, on ``float`` in particular.
+    """
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, value: str | int | Decimal) -> Self:
+        text = amount_text(value)
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Amount('{self.text}')"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.text,)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else cls(value),
+            serialization=core_schema.to_string_ser_schema(when_used="json"),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {
+            "type": "string",
+            "format": "decimal",
+            "pattern": AMOUNT_PATTERN,
+            "maxLength": MAX_AMOUNT_LENGTH,
+            "examples": ["1442725.09"],
+        }
+
+
+def amount_text(value: str | int | Decimal) -> str:
+    """The text of an amount, checked against the interface's grammar (§2, and its digit limits).
+
+    Raises ``ValueError`` naming the value and what is accepted.
+    """
+    if isinstance(value, Amount):
+        return value.text
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        kind = type(value).__name__
+        raise ValueError(
+            f"amount {value!r} is a {kind}; give text such as '100.00', a Decimal or an int"
+        )
+    if isinstance(value, Decimal):
+        text = f"{value:f}" if value.is_finite() else str(value)
+    else:
+        text = str(value) if isinstance(value, str) or abs(value) < 10**64 else "too many digits"
+    match = _AMOUNT.fullmatch(text)
+    if match is None or not (match[1] or match[2]):
+        raise ValueError(f"amount {text[:80]!r} does not match {AMOUNT_PATTERN}")
+    if len(text) > MAX_AMOUNT_LENGTH:
+        raise ValueError(f"amount of {len(text)} characters; at most {MAX_AMOUNT_LENGTH}")
+    if len(match[1]) > MAX_INTEGER_DIGITS or len(match[2] or "") > MAX_FRACTION_DIGITS:
+        raise ValueError(
+            f"amount {text!r} has {len(match[1])} integer and {len(match[2] or '')} fractional "
+            f"digits; at most {MAX_INTEGER_DIGITS} and {MAX_FRACTION_DIGITS}"
+        )
+    return text
+
+
+def fraction_digits(amount: Amount) -> int:
+    """How many decimals ``amount`` needs; trailing zeros do not count."""
+    return len(amount.text.partition(".")[2].rstrip("0"))
+
+
+class Instant(datetime):
+    """A moment in UTC: a ``datetime`` that keeps nanoseconds and the RFC 3339 text it came from.
+
+    Comparisons see microseconds, as ``datetime`` does; ``.ns`` is exact (nanoseconds since 1970).
+    ``str()`` gives the text. ``Instant.parse`` raises ``ValueError`` unless the text is RFC 3339
+    with a zone, at most 9 fractional digits, and within the years 1678 to 2261 that 64-bit
+    nanoseconds can hold.
+    """
+
+    _text: str | None = None
+    _ns: int | None = None
+
+    @classmethod
+    def parse(cls, value: str | datetime) -> Self:
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, datetime):
+            return cls._from_datetime(value)
+        if not isinstance(value, str):
+            raise ValueError(f"{value!r} is not a time; give RFC 3339 text or an aware datetime")
+        match = _INSTANT.fullmatch(value)
+        if match is None:
+            raise ValueError(
+                f"{value[:80]!r} is not an RFC 3339 time with a zone, such as "
+                "'2026-10-01T09:30:00Z', with at most 9 fractional digits"
+            )
+        year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+        fraction = (match[7] or "").ljust(9, "0")
+        zone: tzinfo = UTC
+        if match[8]:
+            hours, minutes = int(match[9]), int(match[10])
+            if hours > 23 or minutes > 59:
+                raise ValueError(f"{value!r} has no valid zone offset")
+            offset = timedelta(hours=hours, minutes=minutes)
+            zone = timezone(-offset if match[8] == "-" else offset)
+        try:
+            local = datetime(year, month, day, hour, minute, second, tzinfo=zone)
+            moment = local.astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{value!r} is not a time: {error}") from None
+        return cls._build(moment, int(fraction), value)
+
+    @classmethod
+    def from_ns(cls, ns: int) -> Self:
+        """The instant ``ns`` nanoseconds after 1970-01-01T00:00:00Z, as text with nine digits."""
+        seconds, fraction = divmod(ns, 1_000_000_000)
+        moment = _EPOCH + timedelta(seconds=seconds)
+        return cls._build(moment, fraction, f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z")
+
+    @classmethod
+    def _from_datetime(cls, value: datetime) -> Self:
+        if value.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone; pass one, e.g. tzinfo=datetime.UTC")
+        moment = value.astimezone(UTC)
+        # pandas.Timestamp carries the last three digits in an attribute of its own
+        fraction = moment.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
+        text = f"{moment:%Y-%m-%dT%H:%M:%S}"
+        if fraction:
+            text += "." + f"{fraction:09d}".rstrip("0")
+        return cls._build(moment.replace(microsecond=0), fraction, f"{text}Z")
+
+    @classmethod
+    def _build(cls, whole_second: datetime, fraction: int, text: str) -> Self:
+        if not 1678 <= whole_second.year <= 2261:
+            raise ValueError(f"{text!r} is outside the years 1678 to 2261")
+        moment = whole_second.replace(microsecond=fraction // 1000)
+        self = cls(
+            moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second,
+            moment.microsecond, tzinfo=UTC,
+        )  # fmt: skip
+        self._text = text
+        seconds = (whole_second - _EPOCH) // timedelta(seconds=1)
+        self._ns = seconds * 1_000_000_000 + fraction
+        return self
+
+    @property
+    def ns(self) -> int:
+        """Nanoseconds since 1970-01-01T00:00:00Z, exact."""
+        if self._ns is None:  # made by datetime arithmetic
+            since_epoch: timedelta = self - Instant.parse(_EPOCH)
+            return since_epoch // timedelta(microseconds=1) * 1000
+        return self._ns
+
+    def __str__(self) -> str:
+        return self._text if self._text is not None else self.isoformat().replace("+00:00", "Z")
+
+    def __repr__(self) -> str:
+        return f"Instant('{self}')"
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return Instant.parse, (str(self),)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, tuple[str]]:
+        return self.__reduce__()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.parse, serialization=core_schema.to_string_ser_schema(when_used="json")
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"type": "string", "format": "date-time"}
