@@ -1,0 +1,101 @@
+"""Exact pandas analytics for a fiat and crypto funding service.
+
+>>> import fundlab as fl
+>>> with fl.sandbox.serve(seed=7, transfers=200) as sandbox:
+...     transfers = fl.load_transfers(sandbox.connect())
+>>> len(transfers)
+200
+
+Importing registers the exact money column with pandas under the name ``decimal``; everything else
+is loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from fundlab import actions, charts, decimals, errors, models, sandbox
+    from fundlab.actions import wait_for
+    from fundlab.analysis import balances, checks, fees, flows, reconcile
+    from fundlab.api.client import Client, connect
+    from fundlab.load import (
+        load_addresses,
+        load_balances,
+        load_deposit_instructions,
+        load_events,
+        load_fiat_accounts,
+        load_transfers,
+    )
+    from fundlab.settings import Settings
+    from fundlab.store import Store
+
+__version__ = "0.1.0"
+
+_HOME: Final[dict[str, str]] = {
+    "Client": "fundlab.api.client",
+    "Settings": "fundlab.settings",
+    "Store": "fundlab.store",
+    "connect": "fundlab.api.client",
+    "load_addresses": "fundlab.load",
+    "load_balances": "fundlab.load",
+    "load_deposit_instructions": "fundlab.load",
+    "load_events": "fundlab.load",
+    "load_fiat_accounts": "fundlab.load",
+    "load_transfers": "fundlab.load",
+    "wait_for": "fundlab.actions",
+}
+_MODULES: Final[dict[str, str]] = {
+    "actions": "fundlab.actions",
+    "balances": "fundlab.analysis.balances",
+    "charts": "fundlab.charts",
+    "checks": "fundlab.analysis.checks",
+    "decimals": "fundlab.decimals",
+    "errors": "fundlab.errors",
+    "fees": "fundlab.analysis.fees",
+    "flows": "fundlab.analysis.flows",
+    "models": "fundlab.models",
+    "reconcile": "fundlab.analysis.reconcile",
+    "sandbox": "fundlab.sandbox",
+}
+
+__all__ = [
+    "Client",
+    "Settings",
+    "Store",
+    "actions",
+    "balances",
+    "charts",
+    "checks",
+    "connect",
+    "decimals",
+    "errors",
+    "fees",
+    "flows",
+    "load_addresses",
+    "load_balances",
+    "load_deposit_instructions",
+    "load_events",
+    "load_fiat_accounts",
+    "load_transfers",
+    "models",
+    "reconcile",
+    "sandbox",
+    "wait_for",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(_MODULES[name])
+    else:
+        raise AttributeError(f"module 'fundlab' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

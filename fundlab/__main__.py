@@ -1,0 +1,5 @@
+"""``python -m fundlab`` is the command ``fundlab``."""
+
+from fundlab.cli import main
+
+main()

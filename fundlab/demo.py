@@ -1,0 +1,188 @@
+"""The main job, end to end, on the embedded sandbox: ``fundlab demo``.
+
+Signed and over HTTP, as against the real service: sync, rebuild, reconcile, withdraw, sync what
+changed, prove again, report. The sandbox's clock is moved by hand, so the same seed gives the same
+transfers and the same figures.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fundlab import report, sandbox
+from fundlab.actions import wait_for
+from fundlab.analysis import reconcile
+from fundlab.errors import ActionError
+from fundlab.models import FiatAccountStatus
+from fundlab.store import Store
+
+if TYPE_CHECKING:
+    from fundlab.api.client import Client
+
+AMOUNT = Decimal("1000.00")
+WIRE_FEE = Decimal("25.00")
+BANK = {
+    "wire": {
+        "account_number": "000123456789",
+        "fiat_account_owner_address": {
+            "country": "USA",
+            "address1": "200 Market Street",
+            "city": "San Francisco",
+            "province": "CA",
+            "zip_code": "94105",
+        },
+        "routing_details": {
+            "routing_number_type": "ABA",
+            "routing_number": "021000021",
+            "bank_name": "First Harbor Bank",
+            "bank_address": {
+                "country": "USA",
+                "address1": "1 Harbor Plaza",
+                "city": "New York",
+                "province": "NY",
+                "zip_code": "10005",
+            },
+        },
+    }
+}
+OWNER = {"institution_details": {"name": "Harbor Trading LLC"}}
+
+
+@dataclass(frozen=True)
+class Withdrawal:
+    """The demo's payment: what was asked, what it came to, and how the balance moved."""
+
+    id: str
+    status: str
+    amount: str
+    fee: str
+    total: str
+    balance_before: str
+    balance_after: str
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What a run did, and where its results are."""
+
+    seed: int
+    transfers: int
+    rows: dict[str, int]
+    balances: int
+    breaks: int
+    withdrawal: Withdrawal
+    seconds: float
+    store: str
+    report: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run(
+    out: Path,
+    *,
+    seed: int = 7,
+    transfers: int = 20_000,
+    say: Callable[[str], object] = str,
+) -> Demo:
+    """Run the demo into the folder ``out``; ``say`` hears of each step.
+
+    Writes ``store/``, ``report.html`` and ``demo.json``. An earlier demo there is replaced; a
+    folder with another store is refused with ``ActionError``.
+    """
+    started = time.monotonic()
+    store_path, report_path, summary_path = out / "store", out / "report.html", out / "demo.json"
+    _clear_earlier_run(store_path, summary_path)
+    say(f"starting the sandbox with {transfers:,} transfers")
+    with (
+        sandbox.serve(seed=seed, transfers=transfers, signing=True, clock="manual") as service,
+        service.connect() as client,
+    ):
+        store = Store(store_path)
+        say("syncing over HTTP, with tokens and signatures")
+        store.sync(client)
+        withdrawal = _withdraw(client, service, store, say)
+        say("syncing what changed")
+        store.sync(client)
+    say("rebuilding the balances and comparing them with what the service reports")
+    frames = {table: store.read(table) for table in ("transfers", "events", "balances")}
+    compared = reconcile.compare(frames["transfers"], frames["balances"])
+    say("writing the report")
+    built = report.build(
+        frames["transfers"], frames["balances"], title="Funding report: demo on the sandbox"
+    )
+    report.write(built, report_path)
+    result = Demo(
+        seed=seed,
+        transfers=transfers,
+        rows={table: len(frame) for table, frame in frames.items()},
+        balances=len(compared),
+        breaks=int((compared["status"] != "match").sum()),
+        withdrawal=withdrawal,
+        seconds=round(time.monotonic() - started, 1),
+        store=str(store_path),
+        report=str(report_path),
+    )
+    summary_path.write_text(json.dumps(result.to_json(), indent=2) + "\n", encoding="utf-8")
+    return result
+
+
+def _clear_earlier_run(store_path: Path, summary_path: Path) -> None:
+    if store_path.exists():
+        if not summary_path.exists():
+            raise ActionError(
+                f"{store_path} is not an earlier demo's; choose another folder with --out"
+            )
+        shutil.rmtree(store_path)
+    summary_path.unlink(missing_ok=True)
+
+
+def _withdraw(
+    client: Client, service: sandbox.Sandbox, store: Store, say: Callable[[str], object]
+) -> Withdrawal:
+    """Register an account, wait for its approval, check the balance, pay, wait for completion."""
+    profile_id = service.profile_ids[0]
+    say("registering a bank account and waiting for its approval")
+    account = client.create_fiat_account(
+        ref_id="demo-account", fiat_account_owner=OWNER, fiat_network_instructions=BANK
+    )
+    account = wait_for(client, account, sleep=service.clock.advance)
+    if account.status != FiatAccountStatus.APPROVED:
+        raise ActionError(f"fiat account {account.id} ended {account.status}")
+    before = client.get_profile_balance(profile_id=profile_id, asset="USD").available
+    if before < AMOUNT + WIRE_FEE:
+        raise ActionError(
+            f"profile {profile_id} has {before} USD available, too little for {AMOUNT}"
+        )
+    say(f"withdrawing {AMOUNT} USD")
+    transfer = client.create_fiat_withdrawal(
+        ref_id="demo-withdrawal",
+        amount=AMOUNT,
+        asset="USD",
+        fiat_account_id=account.id,
+        profile_id=profile_id,
+    )
+    store.sync(client, tables=["transfers", "balances"])
+    transfer = wait_for(client, transfer, sleep=service.clock.advance)
+    after = client.get_profile_balance(profile_id=profile_id, asset="USD").available
+    if transfer.total is None or before - after != transfer.total:
+        raise ActionError(
+            f"the balance moved by {before - after} USD, not by the transfer's {transfer.total}"
+        )
+    return Withdrawal(
+        id=transfer.id,
+        status=str(transfer.status),
+        amount=str(transfer.amount),
+        fee=str(transfer.fee),
+        total=str(transfer.total),
+        balance_before=str(before),
+        balance_after=str(after),
+    )

@@ -1,0 +1,78 @@
+"""Imports point one way: a room may know only the rooms listed beside it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "fundlab"
+
+ROOMS: dict[str, set[str]] = {
+    "errors": set(),
+    "values": set(),
+    "progress": set(),
+    "decimals": {"errors"},
+    "models": {"values", "errors"},
+    "settings": {"errors"},
+    "tables": {"models", "values", "errors", "decimals"},
+    "decode": {"tables", "models", "values", "errors"},
+    "api": {"settings", "models", "values", "errors"},
+    "load": {"api", "tables", "decode", "models", "values", "errors", "progress"},
+    "store": {"tables", "values", "errors"},
+    "sync": {"store", "load", "api", "tables", "decode", "models", "values", "errors", "progress"},
+    "analysis": {"tables", "decimals", "errors"},
+    "charts": {"analysis", "errors"},
+    "reporting": {"analysis", "charts", "tables", "errors"},
+    "actions": {"api", "models", "values", "errors"},
+    "sandbox": {"models", "values", "errors"},
+    "notebook": {"tables", "errors", "progress"},
+}
+ANYTHING_GOES = {"__init__", "__main__", "cli", "demo"}
+DOORS = {("store", "sync"), ("sandbox", "api")}
+"""``Store.sync`` and ``Sandbox.connect`` reach forward, inside the method."""
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).parts[0].removesuffix(".py"), path
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
+    """Rooms imported when the code runs, and whether at the top of the module."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        top = isinstance(tree, ast.Module)
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            parts = node.module.split(".")
+            if parts == ["fundlab"]:
+                yield from ((alias.name, top) for alias in node.names)
+            elif parts[0] == "fundlab":
+                yield parts[1], top
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                if parts[0] == "fundlab" and len(parts) > 1:
+                    yield parts[1], top
+        else:
+            yield from imports(node)
+
+
+@pytest.mark.parametrize(
+    ("room", "path"), [pytest.param(r, p, id=str(p.relative_to(PACKAGE))) for r, p in modules()]
+)
+def test_imports_point_one_way(room: str, path: Path) -> None:
+    if room in ANYTHING_GOES:
+        return
+    for known, at_top in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        if (room, known) in DOORS:
+            assert not at_top, f"{path.name} imports {known} at the top"
+        else:
+            assert known == room or known in ROOMS[room], f"{path.name} imports {known}"
+
+
+def test_every_room_is_listed() -> None:
+    assert {room for room, _ in modules()} <= set(ROOMS) | ANYTHING_GOES
