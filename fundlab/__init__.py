@@ -15,6 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
+
 if TYPE_CHECKING:
     from fundlab import actions, charts, decimals, errors, models, sandbox
     from fundlab.actions import wait_for
@@ -62,6 +64,7 @@ _MODULES: Final[dict[str, str]] = {
 
 __all__ = [
     "Client",
+    "DecimalDtype",
     "Settings",
     "Store",
     "actions",
@@ -80,8 +83,10 @@ __all__ = [
     "load_fiat_accounts",
     "load_transfers",
     "models",
+    "read_parquet",
     "reconcile",
     "sandbox",
+    "types_mapper",
     "wait_for",
 ]
 

@@ -96,9 +96,9 @@ def sandbox(
     empty: Annotated[bool, typer.Option("--empty", help="No history.")] = False,
 ) -> None:
     """Serve the whole interface on this machine; the first line printed says how to reach it."""
-    from fundlab.sandbox import serve
+    from fundlab.sandbox import run
 
-    serve.run(
+    run(
         host=host,
         port=port,
         db=db,

@@ -112,12 +112,24 @@ def run(
         withdrawal = _withdraw(client, service, store, say)
         say("syncing what changed")
         store.sync(client)
+        as_of = service.clock.now()
     say("rebuilding the balances and comparing them with what the service reports")
     frames = {table: store.read(table) for table in ("transfers", "events", "balances")}
     compared = reconcile.compare(frames["transfers"], frames["balances"])
     say("writing the report")
     built = report.build(
-        frames["transfers"], frames["balances"], title="Funding report: demo on the sandbox"
+        frames["transfers"],
+        frames["balances"],
+        title="Funding report: demo on the sandbox",
+        as_of=as_of,
+        generated_at=as_of,
+        events=frames["events"],
+        withdrawals=[withdrawal.id],
+        sources={
+            "Store": str(store_path),
+            "Command": f"fundlab demo --out {out} --seed {seed} --transfers {transfers}",
+            **report.versions(),
+        },
     )
     report.write(built, report_path)
     result = Demo(

@@ -22,6 +22,7 @@
     ├── StoreError               the store cannot be used as asked
     │   ├── StoreLocked          another run holds it
     │   └── StoreDamaged         a file is not what was written
+    ├── AnalysisError            a frame or argument an analysis cannot use as asked
     ├── ActionError              a plan, confirmation or wait that cannot go on
     └── SandboxError             the embedded sandbox could not start, stop or do as told
 """
@@ -166,12 +167,24 @@ class StoreDamaged(StoreError):
     """A file of the store is not what was written."""
 
 
+class AnalysisError(FundlabError):
+    """A frame or argument an analysis cannot use: a column, value or row it will not guess at."""
+
+
 class ActionError(FundlabError):
     """A plan, confirmation or wait cannot go on."""
 
 
 class SandboxError(FundlabError):
     """The embedded sandbox could not start, stop or do as told."""
+
+
+class UnknownValueWarning(UserWarning):
+    """The service sent an enumeration value that the interface does not list; it is kept as is."""
+
+
+class UnheededFilterWarning(UserWarning):
+    """The service sent rows that a filter excludes; they were left out here."""
 
 
 def shorten(value: object, limit: int = 80) -> str:

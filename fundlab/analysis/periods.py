@@ -1,0 +1,161 @@
+"""Days and periods of nanosecond times, in any time zone, by integer arithmetic and one join.
+
+The engine never sees a time zone: the few changes of offset within the data are found here and
+handed over as numbers, the calendar as a small table.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from itertools import pairwise
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from fundlab.analysis.engines import Workbench
+from fundlab.analysis.rows import Rows
+from fundlab.errors import AnalysisError, shorten
+
+DAY: Final = 86_400_000_000_000
+_HOUR: Final = 3_600_000_000_000
+
+
+def zone(tz: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(tz)
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
+        raise AnalysisError(
+            f"tz={tz!r} is no time zone; give a name such as 'Europe/Paris'"
+        ) from error
+
+
+def span(bench: Workbench, rows: Rows) -> tuple[int, int] | None:
+    """First and last ``at`` in nanoseconds; ``None`` without rows."""
+    found = bench.collect(rows.select(first=nw.col("at").min(), last=nw.col("at").max()))
+    first, last = found.column("first")[0].as_py(), found.column("last")[0].as_py()
+    return None if first is None else (first, last)
+
+
+def local_ns(tz: str, first: int, last: int) -> nw.Expr:
+    """``at`` as wall-clock nanoseconds of ``tz``, for times from ``first`` to ``last``."""
+    (_, offset), *later = _offsets(zone(tz), first, last)
+    shift: nw.Expr = nw.lit(offset)
+    for start, offset in later:
+        shift = nw.when(nw.col("at") >= start).then(nw.lit(offset)).otherwise(shift)
+    return nw.col("at") + shift
+
+
+def with_period(bench: Workbench, rows: Rows, freq: str, tz: str = "UTC") -> Rows:
+    """``rows`` with the column ``period``: the label that pandas' ``Grouper(freq=freq)`` gives.
+
+    Clock frequencies (``h``, ``15min``) must divide a day evenly and start at midnight UTC.
+    """
+    offset = _offset(freq)
+    bounds = span(bench, rows) or (0, 0)
+    if isinstance(offset, pd.tseries.offsets.Tick):
+        return _with_clock_period(bench, rows, freq, int(pd.Timedelta(offset).value), tz, bounds)
+    rows = rows.with_columns(day=local_ns(tz, *bounds) // DAY)
+    first, last = (_local_day(moment, tz) for moment in bounds)
+    days = pd.date_range(_stamp(first), _stamp(last), freq="D", unit="ns")
+    labels = pd.Series(days, index=days).groupby(pd.Grouper(freq=offset)).ngroup()
+    starts = pd.DatetimeIndex(pd.Series(days, index=days).resample(offset).size().index)
+    period = starts[labels.to_numpy()].tz_localize(
+        tz, nonexistent="shift_forward", ambiguous=np.ones(len(days), dtype=bool)
+    )
+    calendar = pa.table(
+        {
+            "day": pa.array(range(first, last + 1), pa.int64()),
+            "period": pa.array(period).cast(pa.timestamp("us", "UTC")),
+        }
+    )
+    return rows.join(bench.constant(calendar), on="day", how="inner").drop("day")
+
+
+def days_between(first: int, last: int) -> pa.Table:
+    """Every day from ``first`` to ``last`` (days since 1970): ``day`` and ``date``."""
+    days = pa.array(range(first, last + 1), pa.int64())
+    return pa.table({"day": days, "date": days.cast(pa.int32()).cast(pa.date32())})
+
+
+def day_number(parameter: str, value: str | date | datetime) -> int:
+    """Days since 1970 of a calendar day given as ISO text, date or datetime (its own date)."""
+    try:
+        stamp = pd.Timestamp(value)
+    except (ValueError, TypeError) as error:
+        raise AnalysisError(
+            f"{parameter}={shorten(value)} is not a day; give a date or text like '2026-10-31'"
+        ) from error
+    if pd.isna(stamp):
+        raise AnalysisError(f"{parameter} is missing (NaT); give a day")
+    return (stamp.date() - date(1970, 1, 1)).days
+
+
+def _with_clock_period(
+    bench: Workbench, rows: Rows, freq: str, step: int, tz: str, bounds: tuple[int, int]
+) -> Rows:
+    if step <= 0 or DAY % step:
+        raise AnalysisError(f"freq={freq!r} does not divide a day evenly")
+    if tz != "UTC":
+        raise AnalysisError(f"freq={freq!r} within a day needs tz='UTC', not {tz!r}")
+    first, last = bounds[0] // step, bounds[1] // step
+    if last - first > 10_000_000:
+        raise AnalysisError(f"freq={freq!r} makes {last - first} periods; choose a longer one")
+    steps = pa.array(range(first, last + 1), pa.int64())
+    starts = pd.to_datetime(pd.Series(range(first, last + 1), dtype="int64") * step, utc=True)
+    calendar = pa.table(
+        {"step": steps, "period": pa.array(starts).cast(pa.timestamp("us", "UTC"), safe=False)}
+    )
+    rows = rows.with_columns(step=nw.col("at") // step)
+    return rows.join(bench.constant(calendar), on="step", how="inner").drop("step")
+
+
+def _offset(freq: str) -> pd.offsets.BaseOffset:
+    try:
+        offset = pd.tseries.frequencies.to_offset(freq)
+    except (ValueError, TypeError) as error:
+        raise AnalysisError(f"freq={freq!r} is no pandas offset alias: {error}") from error
+    if offset is None:
+        raise AnalysisError("freq is None; give a pandas offset alias such as 'D', 'W' or 'MS'")
+    return offset
+
+
+def _offsets(tz: ZoneInfo, first: int, last: int) -> list[tuple[int, int]]:
+    """From which nanosecond on which offset from UTC holds, the first before ``first``."""
+    found = [(first, _offset_at(tz, first))]
+    steps = [*range(first, last, 7 * DAY), last + 1]
+    for low, high in pairwise(steps):
+        while low < high and _offset_at(tz, high) != found[-1][1]:
+            change = _first_change(tz, low, high, found[-1][1])
+            found.append((change, _offset_at(tz, change)))
+            low = change
+    return found
+
+
+def _first_change(tz: ZoneInfo, low: int, high: int, before: int) -> int:
+    """Bisects to the second: offsets change on whole seconds."""
+    second = 1_000_000_000
+    low, high = low // second, -(-high // second)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset_at(tz, middle * second) == before:
+            low = middle
+        else:
+            high = middle
+    return high * second
+
+
+def _offset_at(tz: ZoneInfo, moment: int) -> int:
+    offset = datetime.fromtimestamp(moment // 1_000_000_000, tz).utcoffset()
+    return 0 if offset is None else round(offset.total_seconds() * 1_000_000_000)
+
+
+def _local_day(moment: int, tz: str) -> int:
+    return (moment + _offset_at(zone(tz), moment)) // DAY
+
+
+def _stamp(day: int) -> pd.Timestamp:
+    return pd.Timestamp(day * DAY)

@@ -1,0 +1,121 @@
+"""Access tokens: asked for by scope, shared by all calls and threads, renewed in time (§5.1)."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from urllib3.filepost import encode_multipart_formdata
+
+from fundlab.api.http import MaskedBytes
+from fundlab.errors import DeadlineExceeded, ScopeMissing
+from fundlab.settings import Secret
+
+RENEW_EARLY_S: Final = 60.0
+_UNSTATED_LIFETIME_S: Final = 300.0
+_MAX_TOKEN_LENGTH: Final = 16_384
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A token, the scopes it was asked for, and until when (on the caller's clock) it is used."""
+
+    token: Secret
+    scopes: frozenset[str]
+    use_until: float
+
+
+class Fetch(Protocol):
+    """Asks the token endpoint; raises ``ScopeMissing`` when a scope is not granted."""
+
+    def __call__(self, scopes: frozenset[str], *, operation: str, deadline: float) -> Grant: ...
+
+
+class TokenSource:
+    """One token for the scopes used so far; it grows as operations need more. Thread-safe.
+
+    Scopes that no call needs are never asked for, so a credential without them still works.
+    """
+
+    def __init__(self, fetch: Fetch, clock: Callable[[], float]) -> None:
+        self._fetch, self._clock = fetch, clock
+        self._renewal = threading.Lock()
+        self._grant: Grant | None = None
+
+    def token(self, scope: str, *, operation: str, deadline: float) -> Secret:
+        """A token good for ``scope``, from memory or fetched."""
+        if grant := self._usable(scope):
+            return grant.token
+        left = max(0.0, deadline - self._clock())
+        if not self._renewal.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
+            raise DeadlineExceeded(f"{operation}: no access token within the call's time")
+        try:
+            grant = self._usable(scope)  # another thread may have fetched it meanwhile
+            if grant is None:
+                grant = self._grant = self._renewed(scope, operation, deadline)
+            return grant.token
+        finally:
+            self._renewal.release()
+
+    def reject(self, token: Secret) -> None:
+        """Forget ``token``: the service did not accept it."""
+        with self._renewal:
+            if self._grant is not None and self._grant.token == token:
+                self._grant = Grant(token, self._grant.scopes, float("-inf"))
+
+    def _usable(self, scope: str) -> Grant | None:
+        grant = self._grant
+        if grant and scope in grant.scopes and self._clock() < grant.use_until:
+            return grant
+        return None
+
+    def _renewed(self, scope: str, operation: str, deadline: float) -> Grant:
+        held = self._grant.scopes if self._grant else frozenset[str]()
+        alone = frozenset({scope})
+        if held <= alone:
+            return self._fetch(alone, operation=operation, deadline=deadline)
+        try:
+            return self._fetch(held | alone, operation=operation, deadline=deadline)
+        except ScopeMissing:  # this scope, or one held before that was taken away since
+            return self._fetch(alone, operation=operation, deadline=deadline)
+
+
+def token_form(client_id: str, client_secret: Secret, scopes: frozenset[str]) -> tuple[bytes, str]:
+    """The multipart body of a token request and its content type."""
+    body, content_type = encode_multipart_formdata(
+        {
+            "grant_type": "client_credentials",
+            "client_id": client_id,
+            "client_secret": client_secret.reveal(),
+            "scope": " ".join(sorted(scopes)),
+        }
+    )
+    return MaskedBytes(body), content_type
+
+
+def read_grant(body: bytes, scopes: frozenset[str], asked_at: float) -> Grant | str:
+    """The grant in an answer of the token endpoint, or what is wrong with it."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    if not isinstance(answer, dict):
+        return "not a JSON object"
+    token, lifetime = answer.get("access_token"), answer.get("expires_in", _UNSTATED_LIFETIME_S)
+    if not isinstance(token, str) or not token:
+        return "without an access_token"
+    if len(token) > _MAX_TOKEN_LENGTH or not _TOKEN.fullmatch(token):
+        return "with an access_token that no header can carry"
+    if str(answer.get("token_type", "bearer")).lower() != "bearer":
+        return "with a token_type other than bearer"
+    if isinstance(lifetime, str) and re.fullmatch(r"[0-9]{1,9}", lifetime, re.ASCII):
+        lifetime = int(lifetime)
+    if isinstance(lifetime, bool) or not isinstance(lifetime, int | float) or not lifetime > 0:
+        return "with an expires_in that is no number of seconds"
+    early = min(RENEW_EARLY_S, lifetime / 2)  # a short-lived token must not be renewed every call
+    return Grant(Secret(token), scopes, asked_at + lifetime - early)

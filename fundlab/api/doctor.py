@@ -1,0 +1,155 @@
+"""What stands between a user and a working client: checked one by one, each named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from fundlab.api.client import Client
+from fundlab.api.problems import clock_skew
+from fundlab.api.signing import Signer
+from fundlab.api.transport import Environment
+from fundlab.errors import (
+    AuthenticationFailed,
+    FundlabError,
+    ScopeMissing,
+    ServiceError,
+    SettingsError,
+)
+from fundlab.models import OPERATIONS, SCOPES
+from fundlab.settings import Settings
+
+MAX_SKEW_S: Final = 300.0
+_READS: Final = ("list_transfers", "list_events", "list_fiat_accounts")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. ``advice`` is empty when there is nothing to do."""
+
+    name: str
+    ok: bool
+    detail: str
+    advice: str = ""
+
+
+def doctor(
+    settings: Settings | None = None,
+    *,
+    signer: Signer | None = None,
+    environment: Environment | None = None,
+) -> list[Check]:
+    """Check settings, signing key, clock, token, each scope, one read and its signature, in order.
+
+    ``settings`` are those of the environment when left out. Nothing is changed at the service. What
+    could not be tried because of an earlier finding is left out; raises nothing that a check names.
+    """
+    try:
+        loaded = settings or Settings.load()
+    except SettingsError as error:
+        return [Check("settings", False, str(error), "set them right, then run this again")]
+    checks = [Check("settings", True, _described(loaded))]
+    try:
+        client = Client(loaded, signer=signer, environment=environment)
+    except SettingsError as error:
+        advice = "make a key with: fundlab keys new; register its public key on the credential"
+        return [*checks, Check("signing key", False, str(error), advice)]
+    with client:
+        checks += _examined(client, environment or Environment())
+    return checks
+
+
+def _described(settings: Settings) -> str:
+    kind = "production" if settings.is_production else "sandbox"
+    key = f"signing key {settings.signing_key_id}" if settings.signing_key else "no signing key"
+    return f"{settings.base_url} ({kind}), client {settings.client_id}, {key}"
+
+
+def _examined(client: Client, environment: Environment) -> Iterator[Check]:
+    try:
+        date = client.transport.service_date()
+    except FundlabError as error:
+        yield Check("connection", False, str(error), "check base_url, the network and the proxy")
+        return
+    yield Check("connection", True, f"{client.base_url} answers")
+    yield _clock(clock_skew(date, environment.now()))
+    granted: list[str] = []
+    yield from _token_and_scopes(client, granted)
+    if granted:
+        yield from _one_read(client, granted)
+
+
+def _clock(skew: float | None) -> Check:
+    if skew is None:
+        return Check("clock", True, "the service does not tell its time")
+    if abs(skew) > MAX_SKEW_S:
+        way = "behind" if skew > 0 else "ahead of"
+        return Check(
+            "clock",
+            False,
+            f"this machine's clock is {abs(skew):.0f} s {way} the service's",
+            "set the clock right: signatures and tokens are valid for a limited time",
+        )
+    return Check("clock", True, f"within {abs(skew):.0f} s of the service's")
+
+
+def _token_and_scopes(client: Client, granted: list[str]) -> Iterator[Check]:
+    """A check of the token endpoint, then one for each scope; ``granted`` collects those held."""
+    scopes = [s for s in SCOPES if "sandbox" not in s or not client.settings.is_production]
+    findings: list[Check] = []
+    for scope in scopes:
+        try:
+            client.transport.fetch_token(frozenset({scope}), operation="doctor")
+        except ScopeMissing as error:
+            findings.append(Check(f"scope {scope}", False, _said(error), error.hint or ""))
+        except FundlabError as error:
+            hint = getattr(error, "hint", None) or "check auth_url, then run this again"
+            yield Check("token", False, str(error), hint)
+            return
+        else:
+            granted.append(scope)
+            findings.append(Check(f"scope {scope}", True, "granted"))
+    yield Check("token", True, f"{client.settings.auth_url} knows this credential")
+    yield from findings
+
+
+def _one_read(client: Client, granted: list[str]) -> Iterator[Check]:
+    name = next((name for name in _READS if OPERATIONS[name].scope in granted), None)
+    if name is None:
+        yield Check("read", True, "not tried: no scope to list transfers, events or fiat accounts")
+        return
+    try:
+        client.fetch_page(name, [("limit", "1")])
+    except AuthenticationFailed as error:
+        yield _signing_refused(client, error)
+    except FundlabError as error:
+        yield Check("read", False, str(error), getattr(error, "hint", None) or "")
+    else:
+        if client.signer is None:
+            yield Check("signing", True, "this credential needs no signatures")
+        else:
+            key = f"{client.signer.alg} key {client.signer.kid}"
+            yield Check("signing", True, f"a request signed with {key} was accepted")
+        yield Check("read", True, f"{name} answers")
+
+
+def _signing_refused(client: Client, error: AuthenticationFailed) -> Check:
+    if client.signer is None:
+        return Check(
+            "signing",
+            False,
+            f"an unsigned request with a fresh token was refused: {_said(error)}",
+            "this credential may require signatures: set signing_key and signing_key_id",
+        )
+    return Check(
+        "signing",
+        False,
+        f"a request signed with key {client.signer.kid} was refused: {_said(error)}",
+        "check that the public key is registered under exactly this signing_key_id, that "
+        "signature_header and signature_prefix are the service's, and the clock",
+    )
+
+
+def _said(error: ServiceError) -> str:
+    return f"{error.status} {error.title}" + (f": {error.detail}" if error.detail else "")

@@ -1,0 +1,246 @@
+"""One HTTP exchange: the only place where bytes leave, bounded in time and size.
+
+The connection pool, TLS and timeouts are those of ``requests``' adapter; its session is left out,
+so there are no cookies, redirects, ``.netrc`` or proxy variables to guard against. The target goes
+out exactly as given, because it is signed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
+from requests.utils import get_environ_proxies
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, DecodeError, NewConnectionError
+
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+MAX_CONNECTIONS: Final = 32
+_CHUNK: Final = 64 * 1024
+
+
+class MaskedText(str):
+    """A header value that tracebacks and logs show as ``'***'``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+class MaskedBytes(bytes):
+    """A body that tracebacks and logs show as ``b'***'``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "b'***'"
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A request ready to go: ``url`` ends in the encoded path and query."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back, decoded from its transfer and content coding; header names in any case."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """No usable answer. ``sent``: the request may have reached the service."""
+
+    problem: str
+    sent: bool
+    timed_out: bool = False
+    final: bool = False
+    """Trying again would not help (certificate, size, coding)."""
+
+
+class Http:
+    """A pool of connections. Thread-safe."""
+
+    def __init__(
+        self,
+        *,
+        connect_timeout: float,
+        read_timeout: float,
+        ca_bundle: str | None = None,
+        trust_env: bool = False,
+    ) -> None:
+        self._connect_timeout, self._read_timeout = connect_timeout, read_timeout
+        self._verify: bool | str = ca_bundle or True
+        self._trust_env = trust_env
+        self._adapter = _Adapter(pool_maxsize=MAX_CONNECTIONS)
+
+    def exchange(self, request: Outgoing, timeout: float) -> Answer | Failure:
+        """Send ``request`` once; no longer than ``timeout`` seconds, whatever the service does."""
+        if timeout <= 0:
+            return Failure("the call's time was used up", sent=False, timed_out=True)
+        _call.deadline = time.monotonic() + timeout
+        try:
+            with self._adapter.send(
+                _prepared(request),
+                stream=True,
+                timeout=(min(self._connect_timeout, timeout), min(self._read_timeout, timeout)),
+                verify=self._verify,
+                proxies=get_environ_proxies(request.url) if self._trust_env else {},
+            ) as response:
+                body = _read_capped(response)
+                if body is None:
+                    return Failure(
+                        f"the answer is larger than {MAX_BODY_BYTES // 2**20} MiB",
+                        sent=True,
+                        final=True,
+                    )
+                return Answer(response.status_code, response.headers, body)
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            return _failure(error)
+        finally:
+            _call.deadline = None
+
+    def close(self) -> None:
+        self._adapter.close()
+
+
+def _prepared(request: Outgoing) -> requests.PreparedRequest:
+    prepared = requests.PreparedRequest()  # filled by hand: prepare() would quote the URL anew
+    prepared.method, prepared.url = request.method, request.url
+    prepared.headers = CaseInsensitiveDict(request.headers)
+    prepared.body = request.body
+    if request.body is not None:
+        prepared.headers["Content-Length"] = str(len(request.body))
+    return prepared
+
+
+def _read_capped(response: requests.Response) -> bytes | None:
+    chunks, size = [], 0
+    while chunk := response.raw.read1(_CHUNK, decode_content=True):
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            return None
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _failure(error: Exception) -> Failure:
+    causes = _causes(error)
+    kinds = {type(cause).__name__ for cause in causes}
+    if "SSLCertVerificationError" in kinds or "CertificateError" in kinds:
+        return Failure("its certificate could not be verified", sent=False, final=True)
+    if "ProxyError" in kinds:
+        return Failure("the proxy cannot be used", sent=False)
+    if any(isinstance(cause, ConnectTimeoutError | NewConnectionError) for cause in causes):
+        timed_out = not kinds & {"NewConnectionError", "NameResolutionError"}
+        reason = next((str(c) for c in causes if isinstance(c, OSError) and c.errno), "no answer")
+        return Failure(f"no connection ({reason})", sent=False, timed_out=timed_out)
+    if any(isinstance(cause, DecodeError) for cause in causes):
+        return Failure("the answer is not coded as its header says", sent=True, final=True)
+    if any(isinstance(cause, TimeoutError) for cause in causes) or "ReadTimeoutError" in kinds:
+        return Failure("the answer took too long", sent=True, timed_out=True)
+    return Failure(f"the connection broke ({type(causes[-1]).__name__})", sent=True)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """``error`` and what is wrapped in it, outermost first."""
+    found: list[BaseException] = []
+    queue: list[Any] = [error]
+    while queue:
+        item = queue.pop(0)
+        if isinstance(item, BaseException) and item not in found:
+            found.append(item)
+            reason = getattr(item, "reason", None)
+            queue += [*item.args, reason, item.__cause__, item.__context__]
+    return found
+
+
+# ------------------------------------------------------------------- a deadline for every byte
+# Socket timeouts bound one read; a service that sends a byte a second would never meet one. So
+# each read of an answer, its headers too, waits no longer than what is left of the call.
+
+_call: Final = threading.local()
+
+
+class _DeadlineReader(io.RawIOBase):
+    def __init__(self, raw: io.RawIOBase, sock: Any, deadline: float) -> None:
+        self._raw, self._sock, self._deadline = raw, sock, deadline
+        self._timeout: float = sock.gettimeout() or float("inf")
+        self.ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the call's time was used up")
+        self._sock.settimeout(min(self._timeout, left))
+        count: int | None = self._raw.readinto(buffer)
+        self.ended = count == 0
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, sock: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        deadline = getattr(_call, "deadline", None) or float("inf")
+        self._reader = _DeadlineReader(self.fp.detach(), sock, deadline)
+        self.fp = io.BufferedReader(self._reader)
+
+    def begin(self) -> None:
+        super().begin()
+        if self._reader.ended:  # http.client takes headers that stop short for complete
+            raise http.client.IncompleteRead(b"")
+
+
+class _PlainConnection(HTTPConnection):
+    response_class = _Response
+
+
+class _TlsConnection(HTTPSConnection):
+    response_class = _Response
+
+
+class _PlainPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _PlainConnection
+
+
+class _TlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
+_POOLS: Final = {"http": _PlainPool, "https": _TlsPool}
+
+
+class _Adapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **kwargs)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager

@@ -1,0 +1,118 @@
+"""Is what a ``ref_id`` made before what is asked for now? (decisions on a 409's ``existing``)"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from fundlab.errors import shorten
+
+_AMOUNTS: Final = {"amount", "total"}
+_DETAILS: Final = {"fiat_account_owner", "fiat_network_instructions"}
+_VARIANTS: Final = {"wire", "cubix", "institution_details", "person_details"}
+_LAST_SHOWN: Final = 4
+
+
+def differences(asked: Mapping[str, Any], existing: Mapping[str, Any]) -> list[str]:
+    """What of ``asked`` (a request body) ``existing`` (a resource) does not show; empty when equal.
+
+    Amounts are compared as numbers and metadata in full. In bank details, members that the service
+    leaves out or masks to the last four characters count as equal.
+    """
+    return [problem for name in asked for problem in _compared(name, asked[name], existing)]
+
+
+def _compared(name: str, asked: Any, existing: Mapping[str, Any]) -> Iterator[str]:
+    if name in ("fiat_network", "routing_number_type"):
+        found = _network(existing) if name == "fiat_network" else _routing_type(existing)
+        equal = found is None or found == asked
+    elif name in _DETAILS:
+        found = existing.get(name)
+        equal = found is None or _same_variant(_plain(asked), _plain(found))
+    elif name == "metadata":
+        found = existing.get(name)
+        equal = isinstance(found, Mapping) and _texts(found) == _texts(asked)
+    elif name in _AMOUNTS:
+        found = existing.get(name)
+        equal = _number(found) == _number(asked) is not None
+    elif isinstance(asked, Mapping):
+        found = existing.get(name)
+        equal = _contains(found, asked)
+    else:
+        found = existing.get(name)
+        equal = found == asked
+    if not equal:
+        secret = name in _DETAILS
+        yield f"{name} differs" if secret else f"{name} is {shorten(found)}, not {shorten(asked)}"
+
+
+def _number(value: object) -> Decimal | None:
+    try:
+        return Decimal(value) if isinstance(value, str) else None
+    except InvalidOperation:
+        return None
+
+
+def _texts(metadata: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in metadata.items()
+    }
+
+
+def _contains(found: Any, asked: Any) -> bool:
+    """Whether every member of ``asked`` is in ``found`` with the same value."""
+    if isinstance(asked, Mapping):
+        return isinstance(found, Mapping) and all(
+            _contains(found.get(name), value) for name, value in asked.items()
+        )
+    return bool(found == asked)
+
+
+def _plain(details: Any) -> Any:
+    """``details`` with the two layouts of a CUBIX account as one."""
+    if isinstance(details, Mapping) and details.get("wallet_address") is not None:
+        rest = {name: value for name, value in details.items() if name != "wallet_address"}
+        return {**rest, "cubix": {"account_id": details["wallet_address"]}}
+    return details
+
+
+def _same_variant(asked: Any, found: Any) -> bool:
+    """Whether both hold the same kind of owner or account, and agree in it."""
+    if not isinstance(asked, Mapping) or not isinstance(found, Mapping):
+        return False
+    kinds = {name for name in asked if name in _VARIANTS}
+    shown = {name for name, value in found.items() if name in _VARIANTS and value is not None}
+    return (not shown or kinds == shown) and _details_agree(asked, found)
+
+
+def _details_agree(asked: Any, found: Any) -> bool:
+    if found is None:
+        return True
+    if isinstance(asked, Mapping) and isinstance(found, Mapping):
+        return all(_details_agree(value, found.get(name)) for name, value in asked.items())
+    if isinstance(asked, str) and isinstance(found, str):
+        return found == asked or _masks(found, asked)
+    return bool(found == asked)
+
+
+def _masks(found: str, asked: str) -> bool:
+    """``XXXXXX6789`` stands for any text of that ending."""
+    hidden = found[:-_LAST_SHOWN]
+    return bool(hidden) and set(hidden) == {"X"} and found[-_LAST_SHOWN:] == asked[-_LAST_SHOWN:]
+
+
+def _network(existing: Mapping[str, Any]) -> str | None:
+    instructions = existing.get("fiat_network_instructions")
+    if not isinstance(instructions, Mapping):
+        return None
+    return "WIRE" if instructions.get("wire") is not None else "CUBIX"
+
+
+def _routing_type(existing: Mapping[str, Any]) -> Any:
+    node: Any = existing
+    for name in ("fiat_network_instructions", "wire", "routing_details", "routing_number_type"):
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node

@@ -1,0 +1,61 @@
+"""When to send again, and how long to wait before: decisions only, no I/O."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from fundlab.api.http import Answer, Failure
+
+MAX_ATTEMPTS: Final = 6
+MAX_RETRY_AFTER_S: Final = 120.0
+_FIRST_PAUSE_S: Final = 0.25
+_LONGEST_PAUSE_S: Final = 10.0
+TOO_MANY: Final = 429
+_PASSING: Final = {502, 503, 504}
+
+
+def may_repeat(outcome: Answer | Failure, *, repeatable: bool) -> bool:
+    """Whether the same bytes may be sent again after ``outcome``.
+
+    What was never sent, or refused with 429, may always; the rest only when ``repeatable`` (a read,
+    or a create whose ``ref_id`` stops a second one).
+    """
+    if isinstance(outcome, Failure):
+        return not outcome.final and (repeatable or not outcome.sent)
+    return outcome.status == TOO_MANY or (repeatable and outcome.status in _PASSING)
+
+
+def is_passing(outcome: Answer | Failure) -> bool:
+    """Whether ``outcome`` may be gone at the next try."""
+    if isinstance(outcome, Failure):
+        return not outcome.final
+    return outcome.status == TOO_MANY or outcome.status in _PASSING
+
+
+def pause_before(attempt: int, retry_after: float | None, draw: float) -> float:
+    """Seconds to wait before the retry after ``attempt`` (from 1); ``draw`` is in [0, 1)."""
+    if retry_after is not None:
+        return retry_after
+    return min(_FIRST_PAUSE_S * 2.0 ** (attempt - 1), _LONGEST_PAUSE_S) * (0.5 + draw / 2)
+
+
+def retry_after_seconds(value: str | None, now: float) -> float | None:
+    """``Retry-After`` in seconds from ``now`` (UNIX): a number or an HTTP date; else ``None``."""
+    if value is None:
+        return None
+    text = value.strip()
+    if re.fullmatch(r"[0-9]+", text, re.ASCII):
+        return float(text[:12])
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, IndexError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return max(0.0, (moment - datetime.fromtimestamp(now, UTC)).total_seconds())
+    except OverflowError:
+        return None

@@ -1,0 +1,124 @@
+"""Request signatures: a compact JWS over the exact bytes sent (interface §5.2).
+
+A signer is three members, so that a key in an HSM or a cloud KMS can sign as well as a PEM file.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from fundlab.errors import SettingsError
+from fundlab.settings import Secret, read_private
+
+ALGORITHMS: Final = ("ES256", "EdDSA")
+_COORDINATE_BYTES: Final = 32
+_ES256 = ec.ECDSA(SHA256())
+
+
+class Signer(Protocol):
+    """Something that signs with a registered key.
+
+    ``kid`` is the id under which the public key is registered, ``alg`` is ``ES256`` or ``EdDSA``.
+    ``sign`` returns the 64 bytes of a JWS signature; devices that answer in DER: ``raw_signature``.
+    """
+
+    @property
+    def kid(self) -> str: ...
+
+    @property
+    def alg(self) -> str: ...
+
+    def sign(self, message: bytes) -> bytes: ...
+
+
+def load_signer(path: Path, kid: str, password: Secret | None = None) -> Signer:
+    """The signer of a PEM private key: EC on prime256v1 (ES256) or Ed25519 (EdDSA).
+
+    Raises ``SettingsError`` when the file can be read by others, is no such key, or needs another
+    password.
+    """
+    pem = read_private(path, "the signing key")
+    secret = password.reveal().encode() if password else None
+    problem = "is not a PEM private key of ES256 (prime256v1) or EdDSA (ed25519)"
+    try:
+        key = load_pem_private_key(pem, secret)
+    except TypeError:
+        problem = (
+            "has no password; leave signing_key_password out"
+            if password
+            else "is encrypted; give signing_key_password (FUNDLAB_SIGNING_KEY_PASSWORD)"
+        )
+    except (ValueError, UnsupportedAlgorithm):
+        if password:
+            problem = "cannot be opened: the password is wrong, or it is no PEM private key"
+    else:
+        if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
+            return EcSigner(kid, key)
+        if isinstance(key, ed25519.Ed25519PrivateKey):
+            return EdSigner(kid, key)
+    del pem, secret
+    raise SettingsError(f"the signing key {path} {problem}")
+
+
+@dataclass(frozen=True)
+class EcSigner:
+    """ES256 with a key in memory."""
+
+    kid: str
+    key: ec.EllipticCurvePrivateKey
+    alg: str = "ES256"
+
+    def sign(self, message: bytes) -> bytes:
+        return raw_signature(self.key.sign(message, _ES256))
+
+
+@dataclass(frozen=True)
+class EdSigner:
+    """EdDSA with an Ed25519 key in memory."""
+
+    kid: str
+    key: ed25519.Ed25519PrivateKey
+    alg: str = "EdDSA"
+
+    def sign(self, message: bytes) -> bytes:
+        return self.key.sign(message)
+
+
+def raw_signature(der: bytes) -> bytes:
+    """An ECDSA P-256 signature in DER as the 64 bytes that a JWS carries (RFC 7518 §3.4)."""
+    r, s = decode_dss_signature(der)
+    return r.to_bytes(_COORDINATE_BYTES, "big") + s.to_bytes(_COORDINATE_BYTES, "big")
+
+
+def request_signature(
+    signer: Signer, *, method: str, target: str, body: bytes, timestamp: int, prefix: str
+) -> str:
+    """The compact JWS of one request: ``target`` is the path and query as sent, ``body`` the bytes.
+
+    A request without a body signs the empty payload. ``timestamp`` is in UNIX seconds.
+    """
+    header = {
+        "alg": signer.alg,
+        "kid": signer.kid,
+        f"{prefix}timestamp": str(timestamp),
+        f"{prefix}request-method": method,
+        f"{prefix}request-path": target,
+    }
+    signing_input = b".".join(
+        (_base64url(json.dumps(header, separators=(",", ":")).encode()), _base64url(body))
+    )
+    return b".".join((signing_input, _base64url(signer.sign(signing_input)))).decode("ascii")
+
+
+def _base64url(data: bytes) -> bytes:
+    return urlsafe_b64encode(data).rstrip(b"=")

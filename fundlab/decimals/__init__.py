@@ -1,0 +1,25 @@
+"""An exact decimal column for pandas: money as a number column, without a rounding error.
+
+``import fundlab`` (or this module) registers the type under the name ``decimal``:
+
+>>> amounts = pd.Series(["1442725.09", "0.15", None], dtype="decimal")
+>>> amounts.sum()
+Decimal('1442725.24')
+
+Values have 38 digits, 18 of them after the point, and are stored as an Arrow
+``decimal128(38, 18)``. Sums and differences are exact or raise ``OverflowError``; products and
+quotients round half-even at 18 decimals. Scalars are ``decimal.Decimal``, missing values ``pd.NA``.
+"""
+
+from fundlab.decimals.array import DecimalArray
+from fundlab.decimals.dtype import DecimalDtype, types_mapper
+from fundlab.decimals.tools import Rolling, read_parquet, rolling
+
+__all__ = [
+    "DecimalArray",
+    "DecimalDtype",
+    "Rolling",
+    "read_parquet",
+    "rolling",
+    "types_mapper",
+]

@@ -1,0 +1,19 @@
+"""Service → typed DataFrames; ``stream.py`` is what a sync uses too: the pages of a list."""
+
+from fundlab.load.loaders import (
+    load_addresses,
+    load_balances,
+    load_deposit_instructions,
+    load_events,
+    load_fiat_accounts,
+    load_transfers,
+)
+
+__all__ = [
+    "load_addresses",
+    "load_balances",
+    "load_deposit_instructions",
+    "load_events",
+    "load_fiat_accounts",
+    "load_transfers",
+]

@@ -1,0 +1,254 @@
+"""Service → typed DataFrame: one function a table, every page, nothing lost and nothing twice.
+
+Each takes the filters of its list operation by name (``profile_ids=[…]``, ``statuses="PENDING"``,
+``updated_at_gte=…``) beside ``since`` (inclusive) and ``until`` (exclusive) on ``created_at``:
+ISO text, ``datetime`` or ``Timestamp``. Rows come by ``created_at``, ties by ``id``
+(``order="DESC"``: the other way round).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+import pyarrow as pa
+
+from fundlab.errors import InvalidRequest, NotFound, ProtocolError
+from fundlab.load.stream import Asked, fetch_pages, warn_unheeded
+from fundlab.moments import moment_ns
+from fundlab.progress import progress_bar
+from fundlab.tables.frames import to_arrow, to_frame
+from fundlab.tables.order import distinct, in_order
+from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE, TABLES
+from fundlab.values import Instant
+
+if TYPE_CHECKING:
+    from fundlab.api.client import Client
+
+Moment = str | datetime
+Pair = tuple[str, str]
+BALANCES: Final = TABLES["balances"]
+
+
+def load_transfers(
+    client: Client,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    workers: int = 1,
+    progress: bool | None = None,
+    **filters: Any,
+) -> pd.DataFrame:
+    """Transfers (§2.4, §4.5) as a typed DataFrame, one row each.
+
+    Raises ``InvalidRequest`` for a filter the operation does not take, ``DataError`` for a
+    malformed record, ``ServiceError`` and ``NetworkError`` as the client does.
+    """
+    return _load("transfers", client, since, until, workers, progress, filters)
+
+
+def load_events(
+    client: Client,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    workers: int = 1,
+    progress: bool | None = None,
+    **filters: Any,
+) -> pd.DataFrame:
+    """Events (§2.10, §6); ``object`` is the payload's JSON text. Otherwise as load_transfers."""
+    return _load("events", client, since, until, workers, progress, filters)
+
+
+def load_addresses(
+    client: Client,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    workers: int = 1,
+    progress: bool | None = None,
+    **filters: Any,
+) -> pd.DataFrame:
+    """Crypto destination addresses (§2.8, §4.15); without ``identity_id`` first-party ones only."""
+    return _load("addresses", client, since, until, workers, progress, filters)
+
+
+def load_fiat_accounts(
+    client: Client,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    workers: int = 1,
+    progress: bool | None = None,
+    **filters: Any,
+) -> pd.DataFrame:
+    """Fiat accounts (§2.3, §4.11), account numbers masked as the list masks them."""
+    return _load("fiat_accounts", client, since, until, workers, progress, filters)
+
+
+def load_deposit_instructions(
+    client: Client,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    workers: int = 1,
+    progress: bool | None = None,
+    **filters: Any,
+) -> pd.DataFrame:
+    """Fiat deposit instructions (§2.2, §4.3)."""
+    return _load("deposit_instructions", client, since, until, workers, progress, filters)
+
+
+def load_balances(
+    client: Client,
+    profile_ids: str | Sequence[str] | None = None,
+    assets: str | Sequence[str] | None = None,
+    *,
+    transfers: pd.DataFrame | None = None,
+    workers: int = 1,
+    progress: bool | None = None,
+    clock: Callable[[], int] = time.time_ns,
+) -> pd.DataFrame:
+    """What profiles hold now (§2.5): ``profile_id``, ``asset``, ``available``, ``trading`` and
+    ``observed_at``, the moment the answer arrived by this machine's clock.
+
+    The interface lists no profiles. With both ``profile_ids`` and ``assets`` every combination is
+    asked for; else the combinations that occur in ``transfers``, or, where none are given, in all
+    transfers of the service, which are then paged through. A combination the service does not
+    know is left out.
+
+    A balance may move while others are read. ``Store.sync`` reads those again, together with the
+    transfers that moved them, so that the two belong together.
+    """
+    pairs = _asked_pairs(client, _listed(profile_ids), _listed(assets), transfers, progress)
+    with progress_bar(len(pairs), "balances", "balances", progress) as bar:
+        rows = observe_balances(client, pairs, workers=workers, clock=clock, step=bar.update)
+    return to_frame(in_order(rows, BALANCES).drop_columns(["extra"]))
+
+
+def observe_balances(
+    client: Client,
+    pairs: Iterable[Pair],
+    *,
+    workers: int = 1,
+    clock: Callable[[], int] = time.time_ns,
+    step: Callable[[], object] = lambda: None,
+) -> pa.Table:
+    """The balance of each (profile, asset) as an Arrow table; see ``load_balances``."""
+
+    def observe(pair: Pair) -> dict[str, Any] | None:
+        profile_id, asset = pair
+        try:
+            found = client.get_profile_balance(profile_id=profile_id, asset=asset)
+        except NotFound:
+            return None
+        finally:
+            step()
+        if found.asset != asset:
+            raise ProtocolError(f"balances: asked for {asset!r}, the answer is of {found.asset!r}")
+        return {
+            "profile_id": profile_id,
+            "asset": asset,
+            "available": found.available.text,
+            "trading": found.trading.text,
+            "observed_at": clock(),
+            "extra": json.dumps(found.model_extra) if found.model_extra else None,
+        }
+
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        rows = [row for row in pool.map(observe, pairs) if row is not None]
+    columns = []
+    for column in BALANCES.columns:
+        values = [row[column.name] for row in rows]
+        if column.type == AMOUNT_TYPE:
+            columns.append(pa.array(values, pa.string()).cast(AMOUNT_TYPE))
+        elif column.type == INSTANT_TYPE:
+            columns.append(pa.array(values, pa.int64()).cast(INSTANT_TYPE))
+        else:
+            columns.append(pa.array(values, column.type))
+    return pa.Table.from_arrays(columns, schema=BALANCES.schema)
+
+
+def pairs_of(transfers: pa.Table) -> set[Pair]:
+    """Every profile and asset whose balance the transfers may have changed."""
+    pairs: set[Pair] = set()
+    for name in ("asset", "balance_asset"):
+        seen = transfers.select(["profile_id", name]).group_by(["profile_id", name]).aggregate([])
+        pairs |= set(zip(seen[0].to_pylist(), seen[1].to_pylist(), strict=True))
+    return {(profile, asset) for profile, asset in pairs if profile and asset}
+
+
+def _load(
+    name: str,
+    client: Client,
+    since: Moment | None,
+    until: Moment | None,
+    workers: int,
+    progress: bool | None,
+    filters: dict[str, Any],
+) -> pd.DataFrame:
+    table = TABLES[name]
+    if workers < 1:
+        raise InvalidRequest(f"workers={workers}: at least 1")
+    asked = Asked(table, {**_window(since, until, filters), **filters})
+    found: list[pa.Table] = [table.empty()]
+    unheeded: set[str] = set()
+    with progress_bar(desc=name, enabled=progress) as bar:
+        for page in fetch_pages(client, asked):
+            found.append(page.rows)
+            unheeded.update(page.unheeded)
+            bar.update(page.rows.num_rows)
+    warn_unheeded(table, unheeded)
+    rows = in_order(distinct(pa.concat_tables(found), table), table)
+    if str(filters.get("order", "ASC")) == "DESC":
+        rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
+    return to_frame(rows)
+
+
+def _window(since: Moment | None, until: Moment | None, filters: dict[str, Any]) -> dict[str, Any]:
+    window: dict[str, Any] = {}
+    for parameter, value, name in (
+        ("since", since, "created_at_gte"),
+        ("until", until, "created_at_lt"),
+    ):
+        if value is not None:
+            if filters.get(name) is not None:
+                raise InvalidRequest(f"give either {parameter} or {name}, not both")
+            window[name] = Instant.from_ns(moment_ns(value, parameter))
+    return window
+
+
+def _listed(value: str | Sequence[str] | None) -> list[str] | None:
+    return [value] if isinstance(value, str) else None if value is None else list(value)
+
+
+def _asked_pairs(
+    client: Client,
+    profile_ids: list[str] | None,
+    assets: list[str] | None,
+    transfers: pd.DataFrame | None,
+    progress: bool | None,
+) -> list[Pair]:
+    if profile_ids is not None and assets is not None:
+        return [(profile, asset) for profile in profile_ids for asset in assets]
+    pairs: set[Pair] = set()
+    if transfers is not None:
+        names = ["profile_id", "asset", "balance_asset"]
+        there = [name for name in names if name in transfers.columns]
+        pairs = pairs_of(to_arrow(transfers[there], "transfers"))
+    else:
+        filters = {} if profile_ids is None else {"profile_ids": profile_ids}
+        with progress_bar(desc="finding profiles", enabled=progress) as bar:
+            for page in fetch_pages(client, Asked(TABLES["transfers"], filters)):
+                pairs |= pairs_of(page.rows)
+                bar.update(page.rows.num_rows)
+    return sorted(
+        (profile, asset)
+        for profile, asset in pairs
+        if (profile_ids is None or profile in profile_ids) and (assets is None or asset in assets)
+    )

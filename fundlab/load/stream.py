@@ -1,0 +1,249 @@
+"""The pages of a list as Arrow tables, checked against what was asked.
+
+Pages are fetched in the background while earlier ones are decoded. A server may ignore a filter
+that the interface does not list: rows that do not belong are left out here, with a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ValidationError
+
+from fundlab.api.paging import follow
+from fundlab.errors import InvalidRequest, ProtocolError, UnheededFilterWarning
+from fundlab.models import OPERATIONS
+from fundlab.tables.decode import decode_page
+from fundlab.tables.schema import INSTANT_TYPE, Table
+from fundlab.values import Instant
+
+MAX_EMPTY_PAGES: Final = 1_000
+_AHEAD: Final = 2
+_POLL_S: Final = 0.1
+_COMPARISONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "lt": pc.less,
+    "lte": pc.less_equal,
+    "eq": pc.equal,
+    "gte": pc.greater_equal,
+    "gt": pc.greater,
+}
+# parameter → column, where they differ
+_COLUMNS: Final[Mapping[str, str]] = {
+    "ids": "id",
+    "ref_ids": "ref_id",
+    "profile_ids": "profile_id",
+    "identity_ids": "identity_id",
+    "account_ids": "account_id",
+    "group_ids": "group_id",
+    "crypto_tx_hashes": "crypto_tx_hash",
+    "statuses": "status",
+    "crypto_networks": "crypto_network",
+    "addresses": "address",
+    "nicknames": "nickname",
+    "bookmarked_status": "bookmarked",
+    "secondary_statuses": "secondary_status",
+}
+_SAME_STATUS: Final[Mapping[str, str]] = {"COMPLETED": "COMPLETE"}  # §2.4, the note
+
+T = TypeVar("T")
+
+
+class PageSource(Protocol):
+    """What the stream needs of a client."""
+
+    def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A list operation and what was asked of it, by the names of its query model."""
+
+    table: Table
+    filters: Mapping[str, Any]
+
+    def params(self) -> list[tuple[str, str]]:
+        """What is sent: always with ``limit``, ``order`` and, where there is one, ``order_by``.
+
+        Raises ``InvalidRequest`` naming the parameter that the operation does not take.
+        """
+        operation = OPERATIONS[str(self.table.operation)]
+        given = {"limit": self.table.page_size, "order": "ASC", **self.sent()}
+        if operation.query is None:
+            raise InvalidRequest(f"{self.table.name} does not come in pages")
+        try:
+            return operation.query(**given).to_params()
+        except ValidationError as error:
+            found = error.errors()[0]
+            name = ".".join(str(part) for part in found["loc"][:1]) or "filters"
+            raise InvalidRequest(f"{name}={found['input']!r}: {found['msg']}") from None
+
+    def sent(self) -> Mapping[str, Any]:
+        """The filters the service hears of: of the two times one only, as its order demands."""
+        if any(name.startswith("updated_at_") for name in self.filters):
+            return {n: v for n, v in self.filters.items() if not n.startswith("created_at_")}
+        return self.filters
+
+    def heeded(self, rows: pa.Table) -> Mapping[str, Any]:
+        """For each filter that can be checked: which rows satisfy it."""
+        checks = {name: _check(self.table, rows, name, v) for name, v in self.filters.items()}
+        return {name: mask for name, mask in checks.items() if mask is not None}
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """One page: its rows that were asked for, and the filters the service did not heed."""
+
+    number: int
+    rows: pa.Table
+    unheeded: tuple[str, ...] = ()
+
+
+def fetch_pages(source: PageSource, asked: Asked) -> Iterator[Fetched]:
+    """Every page of what was asked, rows that were not asked for left out.
+
+    Raises ``ProtocolError`` and ``DataError`` for malformed pages, and whatever the client raises.
+    """
+    table, params = asked.table, asked.params()
+
+    def fetch(cursor: str | None) -> bytes:
+        sent = params if cursor is None else [*params, ("page_cursor", cursor)]
+        return source.fetch_page(str(table.operation), sent)
+
+    empty = 0
+    bodies = _ahead(follow(fetch, lambda body: _cursor_of(table, body)))
+    for number, body in enumerate(bodies, start=1):
+        rows = decode_page(table, body, page=number).rows
+        empty = 0 if rows.num_rows else empty + 1
+        if empty > MAX_EMPTY_PAGES:
+            raise ProtocolError(f"{table.name}: {empty} pages without rows, and no end")
+        yield _checked(asked, rows, number)
+
+
+def warn_unheeded(table: Table, names: Iterable[str]) -> None:
+    """Say once per load which filters the service ignored."""
+    listed = ", ".join(sorted(set(names)))
+    if listed:
+        warnings.warn(
+            f"{table.name}: the service does not heed {listed}; all pages were read and the rows "
+            "that do not belong left out",
+            UnheededFilterWarning,
+            stacklevel=4,
+        )
+
+
+def _checked(asked: Asked, rows: pa.Table, number: int) -> Fetched:
+    masks = asked.heeded(rows)
+    broken = [name for name, mask in masks.items() if pc.all(mask, min_count=0).as_py() is False]
+    for name in broken:
+        keep = _check(asked.table, rows, name, asked.filters[name])
+        rows = rows.filter(keep)
+    return Fetched(number, rows, tuple(name for name in broken if name in asked.sent()))
+
+
+def _check(table: Table, rows: pa.Table, name: str, value: Any) -> Any:
+    """Which rows satisfy the filter, ``None`` where it cannot be told.
+
+    A row without the member is trusted where the record need not show it.
+    """
+    if value is None or name in ("limit", "order", "order_by"):
+        return None
+    field, _, comparison = name.rpartition("_")
+    if field in ("created_at", "updated_at") and comparison in _COMPARISONS:
+        bound = pa.scalar(Instant.parse(value).ns, INSTANT_TYPE)
+        return pc.fill_null(_COMPARISONS[comparison](rows.column(field), bound), True)
+    column = _COLUMNS.get(name, name)
+    if column not in rows.schema.names:
+        return None
+    values = rows.column(column)
+    if name == "secondary_statuses":
+        return pa.chunked_array([[_named(text, _texts(value)) for text in values.to_pylist()]])
+    if isinstance(value, bool):
+        return pc.fill_null(pc.equal(values, value), True)
+    accepted = _texts(value)
+    accepted += [_SAME_STATUS[text] for text in accepted if text in _SAME_STATUS]
+    mask = pc.is_in(values, value_set=pa.array(accepted, pa.string()))
+    if column == "identity_id" and table.name == "addresses":
+        return pc.or_(mask, pc.is_null(values))  # an address need not show its identity (§2.8)
+    return mask
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(value)] if isinstance(value, str) else [str(entry) for entry in value]
+
+
+def _named(text: str | None, names: list[str]) -> bool:
+    found = json.loads(text) if text else None
+    name = found.get("name") if isinstance(found, dict) else None
+    return name in names if name is not None else text is not None
+
+
+class _Cursors(msgspec.Struct):
+    """All that is read of a page before the next one is asked for."""
+
+    next_page_cursor: str | None = None
+    next_page: str | None = None
+
+
+_cursors: Final = msgspec.json.Decoder(_Cursors)
+
+
+def _cursor_of(table: Table, body: bytes) -> str | None:
+    try:
+        found = _cursors.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"{table.name}: a page that is not JSON, or no page: {error}") from None
+    return found.next_page_cursor or found.next_page
+
+
+# ---------------------------------------------------------------------------- fetching ahead
+
+
+@dataclass(frozen=True)
+class _Failed:
+    error: BaseException
+
+
+_END: Final = object()
+
+
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """``items``, produced in a background thread a little ahead of where they are used."""
+    ready: queue.Queue[Any] = queue.Queue(_AHEAD)
+    stopped = threading.Event()
+
+    def offer(item: object) -> None:
+        while not stopped.is_set():
+            try:
+                return ready.put(item, timeout=_POLL_S)
+            except queue.Full:
+                continue
+        return None
+
+    def produce() -> None:
+        try:
+            for item in items:
+                offer(item)
+                if stopped.is_set():
+                    return
+            offer(_END)
+        except BaseException as error:  # noqa: BLE001 - raised again where the items are used
+            offer(_Failed(error))
+
+    thread = threading.Thread(target=produce, name="fundlab-pages", daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not _END:
+            if isinstance(item, _Failed):
+                raise item.error
+            yield item
+    finally:
+        stopped.set()

@@ -1,0 +1,38 @@
+"""A moment as people give it: ISO text, a ``datetime``, a ``pandas.Timestamp``."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from typing import Final
+
+from fundlab.errors import InvalidRequest, shorten
+from fundlab.values import Instant
+
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+def moment_ns(value: object, parameter: str) -> int:
+    """Nanoseconds since 1970 of ``value``; ``parameter`` is its name in an error message.
+
+    A calendar day stands for its first moment, and a ``datetime`` without a zone is in UTC, like
+    every time of the interface. Text with a time of day must name its zone.
+
+    Raises ``InvalidRequest`` for anything else.
+    """
+    try:
+        if isinstance(value, str):
+            return Instant.parse(f"{value}T00:00:00Z" if _DATE.fullmatch(value) else value).ns
+        if isinstance(value, datetime):
+            aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+            return Instant.parse(aware).ns
+        if isinstance(value, date):
+            return Instant.parse(f"{value:%Y-%m-%d}T00:00:00Z").ns
+    except ValueError as error:
+        problem = str(error)
+    else:
+        problem = "not a time"
+    raise InvalidRequest(
+        f"{parameter}={shorten(value)}: {problem}; give ISO text such as '2026-10-01' or "
+        "'2026-10-01T09:30:00Z', a datetime or a Timestamp"
+    )

@@ -1,0 +1,395 @@
+"""Fiat accounts, fiat deposit instructions, crypto addresses and fee quotes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from decimal import Decimal
+from typing import Any, Final
+
+from fundlab.models import (
+    CreateCryptoWithdrawalFee,
+    CreateDepositAddress,
+    CreateFiatAccount,
+    CreateFiatDepositInstructions,
+    CryptoNetwork,
+    FiatNetwork,
+    RoutingNumberType,
+    UpdateFiatAccount,
+)
+from fundlab.sandbox.clock import NS, micros_text
+from fundlab.sandbox.ledger import MAX_UNITS, units, units_text
+from fundlab.sandbox.problems import invalid, not_found
+from fundlab.sandbox.world import ASSETS, World, seeded_uuid, to_bytes
+
+REVIEW_TAKES_NS: Final = 10 * NS
+QUOTE_LASTS_NS: Final = 300 * NS
+REJECTED_ROUTING: Final = ("000000000", "XXXXXXXX")
+MASK_KEEPS: Final = 4
+
+Resource = dict[str, Any]
+
+# ---------------------------------------------------------------------------- fiat accounts
+
+
+def create_fiat_account(world: World, customer_id: str, wanted: CreateFiatAccount) -> Resource:
+    """§4.8: ``PENDING``, reviewed ten seconds later."""
+    world.check_ref_id("fiat_accounts", customer_id, wanted.ref_id)
+    world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
+    given = wanted.to_json()
+    stamp = world.stamp()
+    account = {
+        "id": world.new_id("fiat_accounts"),
+        **given,
+        "fiat_network_instructions": returned_instructions(given["fiat_network_instructions"]),
+        "status": "PENDING",
+        "created_at": micros_text(stamp),
+        "updated_at": micros_text(stamp),
+    }
+    world.database.run(
+        "INSERT INTO fiat_accounts (id, customer_id, created_at_ns, ref_id, status, body, listed) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        account["id"], customer_id, stamp, wanted.ref_id, "PENDING",
+        to_bytes(account), to_bytes(masked_account(account)),
+    )  # fmt: skip
+    _emit_account(world, customer_id, account, stamp)
+    world.schedule(world.clock.now_ns() + REVIEW_TAKES_NS, "review", f"{account['id']} 1")
+    return account
+
+
+def update_fiat_account(
+    world: World, customer_id: str, account_id: str, wanted: UpdateFiatAccount
+) -> Resource:
+    """§4.10: back to ``PENDING`` and reviewed again; the owner's kind stays."""
+    account: Resource = json.loads(
+        world.get("fiat_accounts", "fiat account", customer_id, account_id)
+    )
+    changes = wanted.to_json()
+    owner = changes.get("fiat_account_owner")
+    if owner is not None and _owner_kind(owner) != _owner_kind(account["fiat_account_owner"]):
+        raise invalid("fiat_account_owner", "a person cannot become an institution or vice versa")
+    if "fiat_network_instructions" in changes:
+        changes["fiat_network_instructions"] = returned_instructions(
+            changes["fiat_network_instructions"]
+        )
+    stamp = world.stamp()
+    account |= {**changes, "status": "PENDING", "updated_at": micros_text(stamp)}
+    world.database.run("UPDATE fiat_accounts SET version = version + 1 WHERE id = ?", account["id"])
+    _store_account(world, customer_id, account, stamp)
+    found = world.database.one("SELECT version FROM fiat_accounts WHERE id = ?", account["id"])
+    version = found[0] if found else 0
+    world.schedule(world.clock.now_ns() + REVIEW_TAKES_NS, "review", f"{account['id']} {version}")
+    return account
+
+
+def review_fiat_account(world: World, subject: str, at_ns: int) -> None:
+    """Approve or reject, unless the account was updated since this review was ordered."""
+    account_id, version = subject.split(" ")
+    found = world.database.one(
+        "SELECT customer_id, body, version FROM fiat_accounts WHERE id = ?", account_id
+    )
+    if found is None or found[2] != int(version):
+        return
+    account = json.loads(found[1])
+    wire = account["fiat_network_instructions"].get("wire") or {}
+    number = (wire.get("routing_details") or {}).get("routing_number")
+    stamp = world.stamp(at_ns)
+    account["status"] = "REJECTED" if number in REJECTED_ROUTING else "APPROVED"
+    account["updated_at"] = micros_text(stamp)
+    _store_account(world, found[0], account, stamp)
+
+
+def _store_account(world: World, customer_id: str, account: Resource, stamp: int) -> None:
+    world.database.run(
+        "UPDATE fiat_accounts SET status = ?, body = ?, listed = ? WHERE id = ?",
+        account["status"], to_bytes(account), to_bytes(masked_account(account)), account["id"],
+    )  # fmt: skip
+    _emit_account(world, customer_id, account, stamp)
+
+
+def _emit_account(world: World, customer_id: str, account: Resource, stamp: int) -> None:
+    payload = {"id": account["id"], "status": account["status"]}
+    payload |= {name: account[name] for name in ("ref_id", "identity_id") if name in account}
+    kind = f"fiat_account.{account['status'].lower()}"
+    world.emit(customer_id, kind, "fiat_account_status_change", payload, stamp)
+
+
+def returned_instructions(given: Resource) -> Resource:
+    """Network instructions as the service returns them: CUBIX always as ``cubix.account_id``."""
+    if "wallet_address" not in given:
+        return given
+    rest = {name: value for name, value in given.items() if name != "wallet_address"}
+    return {"cubix": {"account_id": given["wallet_address"]}, **rest}
+
+
+def masked_account(account: Resource) -> Resource:
+    """What the list shows: the number's last four characters, nothing about the owner."""
+    shown = {name: value for name, value in account.items() if name != "fiat_account_owner"}
+    instructions = dict(account["fiat_network_instructions"])
+    for kind, name in (("wire", "account_number"), ("cubix", "account_id")):
+        if instructions.get(kind):
+            part = {
+                k: v for k, v in instructions[kind].items() if k != "fiat_account_owner_address"
+            }
+            number = part.get(name) or ""
+            part[name] = "X" * max(len(number) - MASK_KEEPS, 0) + number[-MASK_KEEPS:]
+            instructions[kind] = part
+    return {**shown, "fiat_network_instructions": instructions}
+
+
+def _owner_kind(owner: Resource) -> str:
+    return "person" if owner.get("person_details") else "institution"
+
+
+# ---------------------------------------------------------------------------- deposit instructions
+
+
+def create_instructions(
+    world: World, customer_id: str, wanted: CreateFiatDepositInstructions
+) -> Resource:
+    """§4.1: ``VALID``, with a memo id of its own."""
+    world.check_ref_id("fiat_deposit_instructions", customer_id, wanted.ref_id)
+    world.check_profile(customer_id, wanted.profile_id)
+    world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
+    stamp = world.stamp()
+    number = world.database.next_seq("fiat_deposit_instructions")
+    instructions = {
+        **render_instructions(
+            world.seed, number, wanted.profile_id, customer_id, wanted.fiat_network,
+            wanted.routing_number_type, micros_text(stamp),
+        ),
+        "identity_id": wanted.identity_id,
+        "account_id": wanted.account_id,
+        "ref_id": wanted.ref_id,
+        "metadata": wanted.metadata,
+    }  # fmt: skip
+    instructions = {name: value for name, value in instructions.items() if value is not None}
+    insert_instructions(world, customer_id, instructions, stamp)
+    return instructions
+
+
+def insert_instructions(world: World, customer_id: str, rendered: Resource, stamp: int) -> None:
+    world.database.run(
+        "INSERT INTO fiat_deposit_instructions "
+        "(id, customer_id, created_at_ns, ref_id, memo_id, profile_id, body) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        rendered["id"], customer_id, stamp, rendered.get("ref_id"), rendered["memo_id"],
+        rendered["profile_id"], to_bytes(rendered),
+    )  # fmt: skip
+
+
+def render_instructions(
+    seed: int,
+    number: int,
+    profile_id: str,
+    customer_id: str,
+    network: FiatNetwork,
+    routing: RoutingNumberType | None,
+    created_at: str,
+) -> Resource:
+    """Deposit instructions number ``number`` of a seed."""
+    digest = hashlib.blake2b(f"{seed}/memo/{number}".encode(), digest_size=16).hexdigest()
+    return {
+        "id": seeded_uuid(seed, "fiat_deposit_instructions", number),
+        "profile_id": profile_id,
+        "customer_id": customer_id,
+        "status": "VALID",
+        "memo_id": f"MEMO{digest[:12].upper()}",
+        "fiat_network_instructions": receiving_bank(network, routing, profile_id, digest),
+        "fiat_account_owner": {"institution_details": {"name": "Fundlab Sandbox Trust"}},
+        "created_at": created_at,
+    }
+
+
+def receiving_bank(
+    network: FiatNetwork, routing: RoutingNumberType | None, profile_id: str, digest: str
+) -> Resource:
+    """Where deposits are to be sent."""
+    if network is FiatNetwork.CUBIX:
+        return {"cubix": {"account_id": f"CUBIX-{digest[12:24].upper()}"}}
+    address = {
+        "country": "USA", "address1": "1 Liberty Plaza", "address2": "", "city": "New York",
+        "province": "NY", "zip_code": "10006",
+    }  # fmt: skip
+    return {
+        "wire": {
+            "account_number": str(int(profile_id[:8], 16)).zfill(10),
+            "fiat_account_owner_address": address,
+            "routing_details": {
+                "routing_number_type": str(routing),
+                "routing_number": "SBOXUS33" if routing == "SWIFT" else "021000021",
+                "bank_name": "Sandbox National Bank",
+                "bank_address": address,
+            },
+        }
+    }
+
+
+# ---------------------------------------------------------------------------- crypto addresses
+
+EVM_NETWORKS: Final = (
+    CryptoNetwork.ETHEREUM, CryptoNetwork.POLYGON_POS, CryptoNetwork.BASE,
+    CryptoNetwork.ARBITRUM_ONE, CryptoNetwork.INK, CryptoNetwork.XLAYER,
+)  # fmt: skip
+
+
+def create_deposit_address(
+    world: World, customer_id: str, wanted: CreateDepositAddress
+) -> Resource:
+    """§4.13."""
+    world.check_ref_id("deposit_addresses", customer_id, wanted.ref_id)
+    world.check_profile(customer_id, wanted.profile_id)
+    world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
+    stamp = world.stamp()
+    number = world.database.next_seq("deposit_addresses")
+    network = wanted.crypto_network
+    compatible = EVM_NETWORKS if network in EVM_NETWORKS else (network,)
+    address = {
+        "id": world.new_id("deposit_addresses"),
+        "profile_id": wanted.profile_id,
+        "customer_id": customer_id,
+        "ref_id": wanted.ref_id,
+        "identity_id": wanted.identity_id,
+        "account_id": wanted.account_id,
+        "crypto_network": str(network),
+        "address": crypto_address(network, f"{world.seed}/deposit/{number}"),
+        "conversion_target_asset": "NO_CONVERSION",
+        "compatible_crypto_networks": [str(entry) for entry in compatible],
+        "metadata": wanted.metadata,
+        "created_at": micros_text(stamp),
+    }
+    world.database.run(
+        "INSERT INTO deposit_addresses "
+        "(id, customer_id, created_at_ns, ref_id, address, profile_id, body) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        address["id"], customer_id, stamp, wanted.ref_id, address["address"], wanted.profile_id,
+        to_bytes(address),
+    )  # fmt: skip
+    return {name: value for name, value in address.items() if value is not None}
+
+
+def add_destination_address(
+    world: World,
+    customer_id: str,
+    network: CryptoNetwork,
+    address: str | None = None,
+    nickname: str | None = None,
+    bookmarked: bool = False,
+    identity_id: str | None = None,
+    at_ns: int | None = None,
+) -> Resource:
+    """A saved destination address (§2.8); only seed data and the control interface add them."""
+    stamp = world.stamp(at_ns)
+    number = world.database.next_seq("destination_addresses")
+    saved: Resource = {
+        "id": world.new_id("destination_addresses"),
+        "crypto_network": str(network),
+        "address": address or crypto_address(network, f"{world.seed}/destination/{number}"),
+        "nickname": nickname if nickname is not None else f"{network.lower()} {number}",
+        "status": "APPROVED",
+        "created_at": micros_text(stamp),
+        "bookmarked": bookmarked,
+        "identity_id": identity_id,
+    }
+    world.database.run(
+        "INSERT INTO destination_addresses (id, customer_id, created_at_ns, crypto_network, "
+        "address, nickname, bookmarked, identity_id, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        saved["id"], customer_id, stamp, saved["crypto_network"], saved["address"],
+        saved["nickname"], int(bookmarked), identity_id, to_bytes(saved),
+    )  # fmt: skip
+    return saved
+
+
+_BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BASE32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+
+
+def crypto_address(network: CryptoNetwork, source: str) -> str:
+    """An address in the style of its network, derived from ``source``; it exists on no chain."""
+    digest = hashlib.sha512(source.encode()).digest()
+    if network in EVM_NETWORKS:
+        return "0x" + digest[:20].hex()
+    base58 = "".join(_BASE58[byte % 58] for byte in digest)
+    base32 = "".join(_BASE32[byte % 32] for byte in digest)
+    if network is CryptoNetwork.BITCOIN:
+        return "bc1q" + base32[:38]
+    if network is CryptoNetwork.LITECOIN:
+        return "ltc1q" + base32[:38]
+    if network is CryptoNetwork.BITCOIN_CASH:
+        return "bitcoincash:q" + base32[:41]
+    if network is CryptoNetwork.STELLAR:
+        return "G" + base32[:55].upper().replace("0", "B").replace("8", "C").replace("9", "D")
+    return base58[:44]
+
+
+# ---------------------------------------------------------------------------- fee quotes
+
+NETWORK_FEES_USD: Final = {
+    CryptoNetwork.BITCOIN: Decimal("2.50"), CryptoNetwork.ETHEREUM: Decimal("3.00"),
+    CryptoNetwork.BITCOIN_CASH: Decimal("0.10"), CryptoNetwork.LITECOIN: Decimal("0.20"),
+    CryptoNetwork.SOLANA: Decimal("0.05"), CryptoNetwork.POLYGON_POS: Decimal("0.10"),
+    CryptoNetwork.BASE: Decimal("0.15"), CryptoNetwork.ARBITRUM_ONE: Decimal("0.20"),
+    CryptoNetwork.STELLAR: Decimal("0.02"), CryptoNetwork.INK: Decimal("0.15"),
+    CryptoNetwork.XLAYER: Decimal("0.15"),
+}  # fmt: skip
+"""What a withdrawal costs on a network, in USD."""
+
+FEE_RATES: Final = {
+    "BTC": Decimal("0.00001"), "ETH": Decimal("0.0004"), "SOL": Decimal("0.006"),
+    "LTC": Decimal("0.01"), "BCH": Decimal("0.002"),
+}  # fmt: skip
+"""One USD of fee in units of the asset; stablecoins count 1."""
+
+
+def crypto_withdrawal_fee(asset: str, network: CryptoNetwork) -> Decimal:
+    """The deterministic schedule: the network's fee, in the withdrawn asset."""
+    return NETWORK_FEES_USD[network] * FEE_RATES.get(asset, Decimal(1))
+
+
+def create_fee_quote(world: World, customer_id: str, wanted: CreateCryptoWithdrawalFee) -> Resource:
+    """§4.16: guaranteed for five minutes; ``total = amount + fee`` whichever was given."""
+    if wanted.asset not in ASSETS or wanted.asset == "USD":
+        raise invalid("asset", f"no crypto withdrawals of {wanted.asset[:40]!r}")
+    if wanted.identity_id is not None:
+        world.check_end_user(customer_id, wanted.identity_id, None)
+        _check_saved(world, customer_id, wanted)
+    fee = units(crypto_withdrawal_fee(wanted.asset, wanted.crypto_network))
+    if wanted.amount is not None:
+        amount = units(wanted.amount)
+        total = amount + fee
+    elif wanted.total is not None:
+        total = units(wanted.total)
+        amount = total - fee
+        if amount <= 0:
+            raise invalid("total", f"does not exceed the fee of {units_text(fee)}")
+    if total > MAX_UNITS:
+        raise invalid("amount", "amount and fee together exceed 20 integer digits")
+    stamp = world.stamp()
+    quote = {
+        "id": world.new_id("quotes"),
+        "fee": units_text(fee),
+        "asset": wanted.asset,
+        "amount": units_text(amount),
+        "total": units_text(total),
+        "expires_at": micros_text(stamp + QUOTE_LASTS_NS),
+        "destination_address": wanted.destination_address,
+        "crypto_network": str(wanted.crypto_network),
+    }
+    world.database.run(
+        "INSERT INTO quotes (id, customer_id, created_at_ns, body) VALUES (?, ?, ?, ?)",
+        quote["id"], customer_id, stamp, to_bytes(quote),
+    )  # fmt: skip
+    return quote
+
+
+def _check_saved(world: World, customer_id: str, wanted: CreateCryptoWithdrawalFee) -> None:
+    found = world.database.one(
+        "SELECT 1 FROM destination_addresses WHERE address = ? AND crypto_network = ? "
+        "AND identity_id = ? AND customer_id = ?",
+        wanted.destination_address, str(wanted.crypto_network), wanted.identity_id, customer_id,
+    )  # fmt: skip
+    if found is None:
+        raise not_found(
+            "saved destination address of this identity", "destination_address",
+            wanted.destination_address,
+        )  # fmt: skip

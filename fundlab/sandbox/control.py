@@ -1,0 +1,323 @@
+"""What the sandbox's operator can do beside the interface: the same from Python and over HTTP.
+
+Over HTTP under ``/_sandbox``, for clients on the same machine only; the paths are listed by
+``GET /_sandbox``.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from fundlab.errors import SandboxError
+from fundlab.models import SCOPES, CryptoNetwork, TransferType
+from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
+from fundlab.sandbox.accounts import add_destination_address
+from fundlab.sandbox.clock import nanos_text
+from fundlab.sandbox.due import settle
+from fundlab.sandbox.ledger import available, trading, units, units_text
+from fundlab.sandbox.problems import invalid, not_found
+from fundlab.sandbox.service import Service
+from fundlab.sandbox.transfers import Arrival, receive
+from fundlab.sandbox.world import ASSETS, World, seeded_uuid, to_bytes
+from fundlab.values import Amount
+
+Json = dict[str, Any]
+IDENTITY_STATUSES: Final = ("PENDING", "APPROVED", "DENIED", "DISABLED")
+
+
+@dataclass(frozen=True)
+class Control:
+    """The operator's actions. Each is one transaction; all answer plain JSON objects."""
+
+    service: Service
+    restart: Callable[[], None]
+
+    @property
+    def _world(self) -> World:
+        return self.service.world
+
+    @property
+    def _access(self) -> Access:
+        return self.service.access
+
+    @property
+    def _customer_id(self) -> str:
+        return self.service.database.get_meta("customer_id") or ""
+
+    # ------------------------------------------------------------------ clock
+
+    def clock(self) -> Json:
+        """Business time, and how far tokens and signatures see real time shifted."""
+        with self.service.database.lock:
+            return {
+                "mode": self._world.clock.mode,
+                "now": nanos_text(self._world.clock.now_ns()),
+                "access_shift": self._world.access_clock.shift_s,
+            }
+
+    def advance(self, seconds: float) -> Json:
+        """Move business time forward and settle what comes due."""
+        with self.service.database.lock:
+            self._world.clock.advance(seconds)
+            settle(self._world)
+        return self.clock()
+
+    def shift_access(self, seconds: float) -> Json:
+        """Let tokens and signatures see real time plus ``seconds``; 0 undoes it."""
+        with self.service.database.lock:
+            self._world.access_clock.shift_s = seconds
+        return self.clock()
+
+    def revoke_tokens(self) -> Json:
+        """Let every token lapse at once."""
+        with self.service.database.transaction():
+            self._access.revoke_tokens()
+        return {}
+
+    # ------------------------------------------------------------------ credentials
+
+    def credentials(self) -> list[Json]:
+        """All credentials and their key ids, without the secrets."""
+        database = self.service.database
+        rows = database.all("SELECT client_id, customer_id, scopes, signing FROM credentials")
+        return [
+            {
+                "client_id": client_id,
+                "customer_id": customer_id,
+                "scopes": scopes.split(),
+                "signing": bool(signing),
+                "signing_key_ids": [
+                    row[0]
+                    for row in database.all(
+                        "SELECT kid FROM signing_keys WHERE client_id = ? ORDER BY kid", client_id
+                    )
+                ],
+            }
+            for client_id, customer_id, scopes, signing in rows
+        ]
+
+    def add_credential(
+        self,
+        client_id: str,
+        scopes: Sequence[str] | None = None,
+        *,
+        signing: bool = False,
+        new_customer: bool = False,
+    ) -> Json:
+        """A credential of the same customer, or of a new one with a profile of its own."""
+        with self.service.database.transaction():
+            customer_id = self._add_customer() if new_customer else self._customer_id
+            granted = SCOPES if scopes is None else scopes
+            credential = self._access.add_credential(
+                client_id, customer_id, granted, signing=signing
+            )
+            profiles = self.service.database.all(
+                "SELECT id FROM profiles WHERE customer_id = ? ORDER BY seq", customer_id
+            )
+        return {
+            "client_id": client_id,
+            "client_secret": credential.client_secret,
+            "customer_id": customer_id,
+            "profile_ids": [row[0] for row in profiles],
+        }
+
+    def _add_customer(self) -> str:
+        database = self.service.database
+        number = database.next_seq("profiles")
+        customer_id = seeded_uuid(self._world.seed, "customers", number)
+        database.run(
+            "INSERT INTO profiles (id, customer_id) VALUES (?, ?)",
+            self._world.new_id("profiles"),
+            customer_id,
+        )
+        return customer_id
+
+    def rotate_secret(self, client_id: str) -> Json:
+        """A new secret; client id, tokens and signing keys stay."""
+        with self.service.database.transaction():
+            rotated = self._access.rotate(client_id)
+        return {"client_id": client_id, "client_secret": rotated.client_secret}
+
+    def add_signing_key(
+        self,
+        client_id: str,
+        signing_key_id: str,
+        public_key: str | None = None,
+        alg: Literal["ES256", "EdDSA"] = "ES256",
+    ) -> Json:
+        """Register a public key (PEM), or make a pair of ``alg`` and return the private key."""
+        private: bytes | None = None
+        if public_key is None:
+            private, public = key_pair_pem(new_private_key(alg))
+        else:
+            public = public_key.encode()
+        with self.service.database.transaction():
+            found = self._access.add_key(client_id, signing_key_id, public)
+        made: Json = {"client_id": client_id, "signing_key_id": signing_key_id, "alg": found}
+        if private is not None:
+            made["private_key"] = private.decode()
+        return made
+
+    def require_signing(self, client_id: str, signing: bool) -> Json:  # noqa: FBT001 - over HTTP
+        """Make signatures required for a credential, or optional."""
+        with self.service.database.transaction():
+            self._access.require_signing(client_id, signing=signing)
+        return {"client_id": client_id, "signing": signing}
+
+    # ------------------------------------------------------------------ what the interface cannot add
+
+    def add_destination_address(
+        self,
+        crypto_network: CryptoNetwork,
+        address: str | None = None,
+        nickname: str | None = None,
+        bookmarked: bool = False,  # noqa: FBT001, FBT002 - over HTTP
+        identity_id: str | None = None,
+    ) -> Json:
+        """Save a crypto destination address (§2.8)."""
+        with self.service.database.transaction():
+            self._world.check_end_user(self._customer_id, identity_id, None)
+            saved = add_destination_address(
+                self._world, self._customer_id, CryptoNetwork(crypto_network), address, nickname,
+                bookmarked, identity_id,
+            )  # fmt: skip
+        return {name: value for name, value in saved.items() if value is not None}
+
+    def add_identity(self, status: str = "APPROVED") -> Json:
+        """An end user with an account, and the events of the interface about it (§6)."""
+        if status not in IDENTITY_STATUSES:
+            raise invalid("status", f"must be one of {', '.join(IDENTITY_STATUSES)}")
+        world, customer_id = self._world, self._customer_id
+        with self.service.database.transaction():
+            identity_id = world.new_id("identities")
+            number = world.database.next_seq("identities")
+            account_id = seeded_uuid(world.seed, "end_user_accounts", number)
+            world.database.run(
+                "INSERT INTO identities (id, customer_id, status, account_id) VALUES (?, ?, ?, ?)",
+                identity_id, customer_id, status, account_id,
+            )  # fmt: skip
+            stamp = world.stamp()
+            change = {
+                "id": seeded_uuid(world.seed, "status_changes", number),
+                "identity_id": identity_id,
+            }
+            if status == "PENDING":
+                documents = {**change, "required_documents": ["TAX_IDENTIFICATION"]}
+                kind, object_type = "documents_required", "identity_required_documents"
+                world.emit(customer_id, f"identity.{kind}", object_type, documents, stamp)
+            else:
+                change |= {"new_summary_status": status, "old_summary_status": "PENDING"}
+                object_type = "identity_summary_status_change"
+                world.emit(customer_id, f"identity.{status.lower()}", object_type, change, stamp)
+        return {"identity_id": identity_id, "account_id": account_id, "status": status}
+
+    def add_event(self, type: str, object_type: str, object: Json, is_test: bool = True) -> Json:  # noqa: A002, FBT001, FBT002 - the fields' names
+        """An event of any kind; a test event unless told otherwise."""
+        world = self._world
+        with self.service.database.transaction():
+            stamp = world.stamp()
+            world.emit(self._customer_id, type, object_type, object, stamp, is_test=is_test)
+        return {}
+
+    def crypto_deposit(self, address: str, asset: str, amount: str) -> Json:
+        """What arrives at a deposit address; completes as a simulated wire does."""
+        value = _amount(amount)
+        if asset not in ASSETS or asset == "USD":
+            raise invalid("asset", f"{asset[:40]!r} does not arrive on chain")
+        database = self.service.database
+        with database.transaction():
+            found = database.one(
+                "SELECT customer_id, body FROM deposit_addresses WHERE address = ?", address
+            )
+            if found is None:
+                raise not_found("deposit address", "address", address)
+            body = json.loads(found[1])
+            number = database.next_seq("transfers")
+            optional = {name: body.get(name) for name in ("identity_id", "account_id", "metadata")}
+            optional["crypto_network"] = body["crypto_network"]
+            hashed = [seeded_uuid(self._world.seed, f"hash{n}", number) for n in (1, 2)]
+            optional["crypto_tx_hash"] = "0x" + "".join(hashed).replace("-", "")
+            optional["crypto_tx_index"] = "0"
+            arrival = Arrival(
+                found[0], TransferType.CRYPTO_DEPOSIT, body["profile_id"], asset, units(value),
+                f"address:{body['id']}", optional,
+            )  # fmt: skip
+            receive(self._world, arrival)
+        return {}
+
+    def set_trading(self, profile_id: str, asset: str, amount: str) -> Json:
+        """Tie up ``amount`` of what a profile has in trading; the rest is available."""
+        world, wanted = self._world, units(Amount(amount))
+        with self.service.database.transaction():
+            change = wanted - world.ledger.balance(trading(profile_id), asset)
+            if change > world.ledger.balance(available(profile_id), asset):
+                raise invalid("amount", "exceeds what is available")
+            entries = [
+                (trading(profile_id), asset, change),
+                (available(profile_id), asset, -change),
+            ]
+            world.ledger.post("trading", entries)
+        return {"profile_id": profile_id, "asset": asset, "trading": units_text(wanted)}
+
+    def deprecate_instructions(self, id: str) -> Json:  # noqa: A002 - the field's name
+        """Make deposit instructions ``DEPRECATED``; deposits that quote them are refused."""
+        database = self.service.database
+        with database.transaction():
+            found = database.one("SELECT body FROM fiat_deposit_instructions WHERE id = ?", id)
+            if found is None:
+                raise not_found("deposit instructions", "id", id)
+            changed: Json = {**json.loads(found[0]), "status": "DEPRECATED"}
+            database.run(
+                "UPDATE fiat_deposit_instructions SET body = ? WHERE id = ?", to_bytes(changed), id
+            )
+        return changed
+
+    # ------------------------------------------------------------------ the whole
+
+    def ledger(self) -> Json:
+        """Every ledger account, and per asset what all of them sum to (0 when it holds)."""
+        with self.service.database.lock:
+            totals = self._world.ledger.audit()
+            accounts = self._world.ledger.balances()
+        return {
+            "totals": {asset: units_text(total) for asset, total in totals.items()},
+            "accounts": [
+                {"owner": owner, "asset": asset, "balance": units_text(balance)}
+                for (owner, asset), balance in sorted(accounts.items())
+            ],
+        }
+
+    def reset(self) -> Json:
+        """Start over as on the first day; credentials, keys and tokens stay."""
+        self.restart()
+        return self.clock()
+
+    def save(self) -> bytes:
+        """The whole state as the bytes of a SQLite file, secrets included."""
+        with self.service.database.transaction():
+            now = str(self._world.clock.now_ns())
+            self.service.database.set_meta("business_ns", now)
+        return self.service.database.dump()
+
+    def load(self, state: bytes) -> Json:
+        """Take over a saved state. Business time goes on from the later of the two."""
+        try:
+            self.service.database.restore(state)
+        except sqlite3.DatabaseError as error:
+            raise SandboxError(f"not a saved state: {error}") from None
+        self._world.reload()
+        return self.clock()
+
+
+def _amount(text: str) -> Amount:
+    try:
+        value = Amount(text)
+    except ValueError as error:
+        raise invalid("amount", str(error)) from None
+    if not value:
+        raise invalid("amount", "must be greater than 0")
+    return value

@@ -1,0 +1,197 @@
+"""The sandbox's SQLite database: schema, one connection, one lock, transactions.
+
+Each resource is a row with its rendered JSON (``body``) and the columns that filters need, so that
+a page is joined from bytes. ``seq`` grows with insertion and breaks ties between equal times.
+A database file holds the sandbox's own secrets in clear and is created with mode 0600.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from fundlab.errors import SandboxError
+
+SCHEMA_VERSION: Final = 1
+
+SCHEMA: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE profiles (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, customer_id TEXT NOT NULL);
+CREATE TABLE identities (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, customer_id TEXT NOT NULL,
+    status TEXT NOT NULL, account_id TEXT NOT NULL UNIQUE);
+CREATE TABLE credentials (
+    seq INTEGER PRIMARY KEY, client_id TEXT NOT NULL UNIQUE, customer_id TEXT NOT NULL,
+    secret TEXT NOT NULL, scopes TEXT NOT NULL, signing INTEGER NOT NULL);
+CREATE TABLE signing_keys (
+    kid TEXT PRIMARY KEY, client_id TEXT NOT NULL, alg TEXT NOT NULL, public_key BLOB NOT NULL,
+    private_key BLOB);
+CREATE TABLE tokens (
+    digest BLOB PRIMARY KEY, client_id TEXT NOT NULL, scopes TEXT NOT NULL,
+    expires_s REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE ledger_accounts (
+    seq INTEGER PRIMARY KEY, owner TEXT NOT NULL, asset TEXT NOT NULL, balance TEXT NOT NULL,
+    UNIQUE (owner, asset));
+CREATE TABLE ledger_entries (
+    seq INTEGER PRIMARY KEY, transfer_id TEXT NOT NULL, account INTEGER NOT NULL,
+    amount TEXT NOT NULL);
+CREATE TABLE due (
+    seq INTEGER PRIMARY KEY, at_ns INTEGER NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL);
+CREATE INDEX due_at ON due (at_ns);
+CREATE TABLE transfers (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL, customer_id TEXT NOT NULL,
+    created_at_ns INTEGER NOT NULL, updated_at_ns INTEGER NOT NULL, profile_id TEXT NOT NULL,
+    identity_id TEXT, account_id TEXT, ref_id TEXT, group_id TEXT, crypto_tx_hash TEXT,
+    type TEXT NOT NULL, status TEXT NOT NULL, secondary TEXT, body BLOB NOT NULL);
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL, customer_id TEXT NOT NULL,
+    created_at_ns INTEGER NOT NULL, type TEXT NOT NULL, is_test INTEGER NOT NULL,
+    body BLOB NOT NULL);
+CREATE TABLE fiat_accounts (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, customer_id TEXT NOT NULL,
+    created_at_ns INTEGER NOT NULL, ref_id TEXT, status TEXT NOT NULL,
+    version INTEGER NOT NULL DEFAULT 1, body BLOB NOT NULL, listed BLOB NOT NULL);
+CREATE TABLE fiat_deposit_instructions (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, customer_id TEXT NOT NULL,
+    created_at_ns INTEGER NOT NULL, ref_id TEXT, memo_id TEXT NOT NULL UNIQUE,
+    profile_id TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE deposit_addresses (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, customer_id TEXT NOT NULL,
+    created_at_ns INTEGER NOT NULL, ref_id TEXT, address TEXT NOT NULL UNIQUE,
+    profile_id TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE destination_addresses (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, customer_id TEXT NOT NULL,
+    created_at_ns INTEGER NOT NULL, crypto_network TEXT NOT NULL, address TEXT NOT NULL,
+    nickname TEXT, bookmarked INTEGER NOT NULL, identity_id TEXT, body BLOB NOT NULL);
+CREATE INDEX destination_addresses_address ON destination_addresses (address);
+CREATE TABLE rules (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, customer_id TEXT NOT NULL,
+    created_at_ns INTEGER NOT NULL, ref_id TEXT NOT NULL, profile_id TEXT NOT NULL,
+    source TEXT NOT NULL, source_asset TEXT NOT NULL, body BLOB NOT NULL,
+    UNIQUE (source, source_asset));
+CREATE TABLE quotes (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, customer_id TEXT NOT NULL,
+    created_at_ns INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+
+INDEXES: Final = """
+CREATE UNIQUE INDEX transfers_id ON transfers (id);
+CREATE INDEX transfers_created ON transfers (created_at_ns);
+CREATE INDEX transfers_updated ON transfers (updated_at_ns);
+CREATE INDEX transfers_profile ON transfers (profile_id, created_at_ns);
+CREATE INDEX transfers_type ON transfers (type, created_at_ns);
+CREATE INDEX transfers_status ON transfers (status, created_at_ns);
+CREATE UNIQUE INDEX transfers_ref ON transfers (ref_id, customer_id) WHERE ref_id IS NOT NULL;
+CREATE INDEX transfers_group ON transfers (group_id) WHERE group_id IS NOT NULL;
+CREATE INDEX transfers_tx ON transfers (crypto_tx_hash) WHERE crypto_tx_hash IS NOT NULL;
+CREATE INDEX transfers_identity ON transfers (identity_id, created_at_ns)
+    WHERE identity_id IS NOT NULL;
+CREATE INDEX transfers_account ON transfers (account_id, created_at_ns)
+    WHERE account_id IS NOT NULL;
+CREATE INDEX events_created ON events (created_at_ns);
+CREATE INDEX events_type ON events (type, created_at_ns);
+"""
+"""Made after the history is in, because filling them row by row costs several times as much."""
+
+
+class Database:
+    """One SQLite connection shared by all threads under ``lock``."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.lock = threading.RLock()
+        self.path = path
+        if path is not None:
+            _create_private(path)
+        self._connection = sqlite3.connect(
+            str(path) if path is not None else ":memory:",
+            isolation_level=None, check_same_thread=False, cached_statements=256, timeout=1.0,
+        )  # fmt: skip
+        try:
+            self._prepare()
+        except sqlite3.Error as error:
+            self._connection.close()
+            hint = "another sandbox may be using it" if "locked" in str(error) else str(error)
+            raise SandboxError(f"the database {path} cannot be opened: {hint}") from None
+
+    def _prepare(self) -> None:
+        if self.path is not None:
+            self.run("PRAGMA locking_mode = EXCLUSIVE")
+            self.run("PRAGMA journal_mode = WAL")
+            self.run("PRAGMA synchronous = NORMAL")
+        else:
+            self.run("PRAGMA journal_mode = MEMORY")
+        self.run("PRAGMA temp_store = MEMORY")
+        self.run("PRAGMA cache_size = -65536")
+        self.run("BEGIN EXCLUSIVE")
+        self.run("COMMIT")
+
+    @property
+    def is_new(self) -> bool:
+        return self.one("SELECT 1 FROM sqlite_master LIMIT 1") is None
+
+    def run(self, sql: str, *values: Any) -> None:
+        self._connection.execute(sql, values)
+
+    def run_many(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def run_script(self, sql: str) -> None:
+        """Several statements inside the open transaction (``executescript`` would commit it)."""
+        for statement in sql.split(";"):
+            if statement.strip():
+                self._connection.execute(statement)
+
+    def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
+        row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
+        return row
+
+    def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def each(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        yield from self._connection.execute(sql, values)
+
+    def next_seq(self, table: str) -> int:
+        row = self.one(f"SELECT coalesce(max(seq), 0) + 1 FROM {table}")  # noqa: S608 - our own names
+        return int(row[0]) if row else 1
+
+    def get_meta(self, name: str) -> str | None:
+        row = self.one("SELECT value FROM meta WHERE name = ?", name)
+        return str(row[0]) if row else None
+
+    def set_meta(self, name: str, value: str) -> None:
+        self.run("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", name, value)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything inside happens, or nothing. Nested use joins the outer transaction."""
+        with self.lock:
+            if self._connection.in_transaction:
+                yield
+                return
+            self.run("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self.run("ROLLBACK")
+                raise
+            self.run("COMMIT")
+
+    def close(self) -> None:
+        with self.lock:
+            self._connection.close()
+
+
+def _create_private(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.fchmod(descriptor, 0o600)
+        os.close(descriptor)
+    except OSError as error:
+        raise SandboxError(f"the database {path} cannot be opened: {error.strerror}") from None

@@ -1,0 +1,184 @@
+"""Lists: keyset pages joined from rendered rows.
+
+The key of a row is its time and ``seq``, its place in the order of insertion. A cursor holds the
+key of the last row given, so page 900 costs what page 1 costs, and rows inserted meanwhile neither
+hide nor repeat others. Cursors are opaque and carry a checksum; one that was altered, or that
+belongs to another list or order, is a 400.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fundlab.models import (
+    CryptoDestinationAddressQuery,
+    EventQuery,
+    FiatAccountQuery,
+    FiatDepositInstructionsQuery,
+    Query,
+    TransferQuery,
+)
+from fundlab.sandbox.database import Database
+from fundlab.sandbox.problems import invalid
+
+COMPARISONS: Final = {"lt": "<", "lte": "<=", "eq": "=", "gte": ">=", "gt": ">"}
+CHECKSUM_BYTES: Final = 8
+
+Condition = tuple[str, Sequence[Any]]
+"""SQL and the values for its question marks."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One list: where its rows are and how a page is laid out."""
+
+    table: str
+    items: str
+    column: str = "body"
+
+
+TRANSFERS: Final = Listing("transfers", "items")
+EVENTS: Final = Listing("events", "events")
+FIAT_ACCOUNTS: Final = Listing("fiat_accounts", "items", column="listed")
+DEPOSIT_INSTRUCTIONS: Final = Listing("fiat_deposit_instructions", "items")
+DESTINATION_ADDRESSES: Final = Listing("destination_addresses", "addresses")
+
+
+def page(database: Database, key: bytes, customer_id: str, query: Query) -> bytes:
+    """One page as JSON. ``key`` makes the cursors' checksums. Raises the 400 ``Refusal``."""
+    listing, index, filters = _plan(query)
+    time = "updated_at_ns" if getattr(query, "order_by", "") == "UPDATED_AT" else "created_at_ns"
+    mark = f"{listing.table} {time} {query.order}"
+    conditions: list[Condition] = [("+customer_id = ?", [customer_id]), *filters]
+    conditions += _time_bounds(query, time)
+    if query.page_cursor is not None:
+        after = "<" if query.order == "DESC" else ">"
+        conditions.append(
+            (f"({time}, seq) {after} (?, ?)", read_cursor(key, mark, query.page_cursor))
+        )
+    sql = (
+        f"SELECT {listing.column}, {time}, seq FROM {listing.table}{index} "  # noqa: S608 - our own names
+        f"WHERE {' AND '.join(condition for condition, _ in conditions)} "
+        f"ORDER BY {time} {query.order}, seq {query.order} LIMIT ?"
+    )
+    values = [value for _, given in conditions for value in given]
+    rows = database.all(sql, *values, query.limit + 1)
+    cursor = ""
+    if len(rows) > query.limit:
+        rows.pop()
+        cursor = write_cursor(key, mark, rows[-1][1], rows[-1][2])
+    return b'{"%b":[%b],"next_page_cursor":"%b"}' % (
+        listing.items.encode(), b",".join([row[0] for row in rows]), cursor.encode(),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- cursors
+
+
+def write_cursor(key: bytes, mark: str, ns: int, seq: int) -> str:
+    position = f"{ns}.{seq}".encode()
+    return base64.urlsafe_b64encode(_checksum(key, mark, position) + position).decode().rstrip("=")
+
+
+def read_cursor(key: bytes, mark: str, cursor: str) -> tuple[int, int]:
+    """Time and ``seq`` of a cursor of the list that ``mark`` names. Raises the 400 ``Refusal``."""
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid("page_cursor", "cannot be read") from None
+    checksum, position = raw[:CHECKSUM_BYTES], raw[CHECKSUM_BYTES:]
+    if not hmac.compare_digest(checksum, _checksum(key, mark, position)):
+        raise invalid("page_cursor", "cannot be read, or belongs to another list or order")
+    ns, seq = position.split(b".")
+    return int(ns), int(seq)
+
+
+def _checksum(key: bytes, mark: str, position: bytes) -> bytes:
+    text = mark.encode() + b" " + position
+    return hashlib.blake2b(text, key=key, digest_size=CHECKSUM_BYTES).digest()
+
+
+# ---------------------------------------------------------------------------- filters
+
+
+def _plan(query: Query) -> tuple[Listing, str, list[Condition]]:
+    """The listing a query is for, the index to walk (or none named), and its filters."""
+    match query:
+        case TransferQuery():
+            return _transfers(query)
+        case EventQuery():
+            filters: list[Condition] = [("is_test = ?", [int(bool(query.is_test))])]
+            if query.type:
+                filters.append(("type = ?", [query.type]))
+            return EVENTS, "", filters
+        case FiatDepositInstructionsQuery():
+            return DEPOSIT_INSTRUCTIONS, "", _in({"id": query.ids, "ref_id": query.ref_ids})
+        case FiatAccountQuery():
+            return FIAT_ACCOUNTS, "", _in({"id": query.ids, "ref_id": query.ref_ids})
+        case CryptoDestinationAddressQuery():
+            return DESTINATION_ADDRESSES, "", _destination_addresses(query)
+    raise TypeError(f"no list for {type(query).__name__}")
+
+
+def _transfers(query: TransferQuery) -> tuple[Listing, str, list[Condition]]:
+    selective = _in(
+        {
+            "id": query.ids, "ref_id": query.ref_ids, "group_id": query.group_ids,
+            "crypto_tx_hash": query.crypto_tx_hashes, "identity_id": query.identity_ids,
+            "account_id": query.account_ids,
+        }
+    )  # fmt: skip
+    broad = {
+        "profile_id": query.profile_ids, "type": query.type, "status": query.statuses,
+        "secondary": query.secondary_statuses,
+    }  # fmt: skip
+    if selective:
+        return TRANSFERS, "", [*selective, *_in(broad, unindexed=True)]
+    if query.order_by == "UPDATED_AT":
+        return TRANSFERS, " INDEXED BY transfers_updated", _in(broad, unindexed=True)
+    for column in ("status", "type", "profile_id"):
+        wanted = broad[column]
+        if wanted is not None and len(wanted) == 1:
+            index = f" INDEXED BY transfers_{column.removesuffix('_id')}"
+            rest = {name: values for name, values in broad.items() if name != column}
+            return TRANSFERS, index, [(f"{column} = ?", wanted), *_in(rest, unindexed=True)]
+    return TRANSFERS, " INDEXED BY transfers_created", _in(broad, unindexed=True)
+
+
+def _destination_addresses(query: CryptoDestinationAddressQuery) -> list[Condition]:
+    filters = _in(
+        {
+            "id": query.ids, "crypto_network": query.crypto_networks, "address": query.addresses,
+            "nickname": query.nicknames,
+        }
+    )  # fmt: skip
+    if query.bookmarked_status is not None:
+        filters.append(("bookmarked = ?", [int(query.bookmarked_status)]))
+    identities = list(query.identity_ids or [])
+    if query.identity_id is not None:
+        identities.append(query.identity_id)
+    return filters + (_in({"identity_id": identities}) or [("identity_id IS NULL", [])])
+
+
+def _in(columns: dict[str, Any], *, unindexed: bool = False) -> list[Condition]:
+    """``column IN (…)`` for each given filter; ``unindexed`` keeps the planner off its index."""
+    plus = "+" if unindexed else ""
+    return [
+        (f"{plus}{column} IN ({', '.join('?' * len(values))})", [str(value) for value in values])
+        for column, values in columns.items()
+        if values
+    ]
+
+
+def _time_bounds(query: Query, time: str) -> Iterable[Condition]:
+    field = time.removesuffix("_ns")
+    for name, sign in COMPARISONS.items():
+        moment = getattr(query, f"{field}_{name}")
+        if moment is not None:
+            yield f"{time} {sign} ?", [moment.ns]

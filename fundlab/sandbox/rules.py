@@ -1,0 +1,261 @@
+"""Orchestration rules: what arrives at a source is converted 1:1, and may be sent on (§2.6)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import ValidationError
+
+from fundlab.models import (
+    CreateDepositAddress,
+    CreateFiatDepositInstructions,
+    CreateOrchestrationRule,
+    CryptoEnd,
+    CryptoNetwork,
+    FiatEnd,
+    RuleEnd,
+    TransferType,
+)
+from fundlab.sandbox.accounts import (
+    create_deposit_address,
+    create_instructions,
+    crypto_withdrawal_fee,
+)
+from fundlab.sandbox.clock import micros_text
+from fundlab.sandbox.ledger import MAX_UNITS, available, units
+from fundlab.sandbox.problems import Refusal, conflict, invalid, not_found
+from fundlab.sandbox.transfers import (
+    link_conversion,
+    move_between_profiles,
+    send_out,
+    withdrawal_terms,
+)
+from fundlab.sandbox.world import World, to_bytes
+from fundlab.values import Amount
+
+Rule = dict[str, Any]
+
+
+def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule) -> Rule:
+    """§4.14; returns the bare rule."""
+    world.check_ref_id("rules", customer_id, wanted.ref_id)
+    world.check_profile(customer_id, wanted.profile_id)
+    world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
+    _check_assets(wanted)
+    if wanted.destination is not None:
+        _check_destination(world, customer_id, wanted.destination)
+    key, source = _source(world, customer_id, wanted)
+    asset = str(wanted.source_asset)
+    existing = world.database.one(
+        "SELECT body FROM rules WHERE source = ? AND source_asset = ?", key, asset
+    )
+    if existing is not None:
+        raise conflict("an active rule for this source and asset exists", json.loads(existing[0]))
+    stamp = world.stamp()
+    rule = {
+        "id": world.new_id("rules"),
+        **wanted.to_json(),
+        "source": source,
+        "status": "ACTIVE",
+        "created_at": micros_text(stamp),
+    }
+    world.database.run(
+        "INSERT INTO rules (id, customer_id, created_at_ns, ref_id, profile_id, source, "
+        "source_asset, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        rule["id"], customer_id, stamp, wanted.ref_id, wanted.profile_id, key, asset,
+        to_bytes(rule),
+    )  # fmt: skip
+    payload = {"id": rule["id"], "ref_id": wanted.ref_id, "status": "ACTIVE"}
+    world.emit(customer_id, "orchestration_rule.active", "orchestration_rule", payload, stamp)
+    return rule
+
+
+def find_rule(world: World, source: str, profile_id: str, asset: str) -> Rule | None:
+    """The rule for what arrives at ``source``; one for the whole profile comes second."""
+    for key in (source, f"profile:{profile_id}"):
+        found = world.database.one(
+            "SELECT body FROM rules WHERE source = ? AND source_asset = ?", key, asset
+        )
+        if found is not None:
+            rule: Rule = json.loads(found[0])
+            return rule
+    return None
+
+
+def pass_on(world: World, customer_id: str, rule: Rule, deposit: Rule, at_ns: int) -> None:
+    """Send what was converted to the rule's destination, if it names one elsewhere."""
+    destination = rule.get("destination") or {}
+    asset, amount = rule["destination_asset"], units(Amount(deposit["total"]))
+    profile_id = rule["profile_id"]
+    passed: Rule | None = None
+    if profile := destination.get("profile"):
+        target = profile["profile_id"]
+        has_room = world.ledger.balance(available(target), asset) + amount <= MAX_UNITS
+        if target != profile_id and has_room:
+            passed = move_between_profiles(
+                world, customer_id, asset, amount, profile_id, target, at_ns
+            )
+    elif crypto := destination.get("crypto"):
+        fee = units(crypto_withdrawal_fee(asset, crypto["network"]))
+        if amount > fee:
+            passed = send_out(
+                world, customer_id, TransferType.CRYPTO_WITHDRAWAL, profile_id, asset,
+                amount - fee, fee, at_ns=at_ns, crypto_network=crypto["network"],
+                destination_address=crypto["address"],
+            )  # fmt: skip
+    elif fiat := destination.get("fiat"):
+        try:
+            kind, charge = withdrawal_terms(world, customer_id, fiat["fiat_account_id"])
+        except Refusal:  # no longer APPROVED: the money stays with the profile
+            return
+        fee = units(charge)
+        if amount > fee:
+            passed = send_out(
+                world, customer_id, kind, profile_id, asset, amount - fee, fee, at_ns=at_ns,
+                fiat_account_id=fiat["fiat_account_id"], memo=fiat.get("memo"),
+            )  # fmt: skip
+    if passed is not None:
+        link_conversion(world, deposit, passed["id"], at_ns)
+
+
+# ---------------------------------------------------------------------------- ends
+
+
+def _check_assets(wanted: CreateOrchestrationRule) -> None:
+    """USD arrives and leaves by bank, the stablecoins on chain."""
+    if wanted.source.fiat is not None and wanted.source_asset != "USD":
+        raise invalid("source_asset", f"{wanted.source_asset} does not arrive at a fiat source")
+    if wanted.source.crypto is not None and wanted.source_asset == "USD":
+        raise invalid("source_asset", "USD does not arrive at a crypto source")
+    if wanted.destination is None:
+        return
+    if wanted.destination.fiat is not None and wanted.destination_asset != "USD":
+        raise invalid("destination_asset", "only USD goes to a fiat destination")
+    if wanted.destination.crypto is not None and wanted.destination_asset == "USD":
+        raise invalid("destination_asset", "USD does not go to a crypto destination")
+
+
+def _check_destination(world: World, customer_id: str, destination: RuleEnd) -> None:
+    if destination.profile is not None:
+        if destination.profile.profile_id is None:
+            raise invalid("destination.profile.profile_id", "is missing")
+        world.check_profile(customer_id, destination.profile.profile_id)
+    elif destination.fiat is not None:
+        if destination.fiat.fiat_account_id is None:
+            raise invalid("destination.fiat.fiat_account_id", "is missing")
+        withdrawal_terms(world, customer_id, destination.fiat.fiat_account_id)
+    elif destination.crypto is not None:
+        if not destination.crypto.address:
+            raise invalid("destination.crypto.address", "is missing")
+        _network("destination", destination.crypto.network)
+
+
+def _source(
+    world: World, customer_id: str, wanted: CreateOrchestrationRule
+) -> tuple[str, dict[str, Any]]:
+    """The key of a source and the source as it is returned. Raises 400 or 404."""
+    if wanted.source.profile is not None:
+        named = wanted.source.profile.profile_id
+        if named is None:
+            raise invalid("source.profile.profile_id", "is missing")
+        world.check_profile(customer_id, named)
+        if named != wanted.profile_id:
+            raise invalid("source.profile.profile_id", "must be the rule's own profile_id")
+        return f"profile:{named}", {"profile": {"profile_id": named}}
+    if wanted.source.fiat is not None:
+        return _fiat_source(world, customer_id, wanted, wanted.source.fiat)
+    if wanted.source.crypto is not None:
+        return _crypto_source(world, customer_id, wanted, wanted.source.crypto)
+    raise invalid("source", "give exactly one of crypto, fiat and profile")
+
+
+def _fiat_source(
+    world: World, customer_id: str, wanted: CreateOrchestrationRule, end: FiatEnd
+) -> tuple[str, dict[str, Any]]:
+    """Existing deposit instructions by id or memo, or new ones for a network."""
+    if end.deposit_instructions_id is None and end.memo_id is None:
+        if end.network is None:
+            raise invalid("source.fiat", "give deposit_instructions_id, memo_id or network")
+        instructions = create_instructions(world, customer_id, _new_instructions(wanted, end))
+    else:
+        column = "memo_id" if end.deposit_instructions_id is None else "id"
+        value = end.deposit_instructions_id or end.memo_id or ""
+        instructions = _owned(
+            world, "fiat_deposit_instructions", column, value, customer_id, wanted.profile_id
+        )
+    wire = instructions["fiat_network_instructions"].get("wire")
+    source = {
+        "deposit_instructions_id": instructions["id"],
+        "network": "WIRE" if wire else "CUBIX",
+        "memo_id": instructions["memo_id"],
+    }
+    if wire:
+        source["account_type"] = wire["routing_details"]["routing_number_type"]
+    return f"instructions:{instructions['id']}", {"fiat": source}
+
+
+def _new_instructions(
+    wanted: CreateOrchestrationRule, end: FiatEnd
+) -> CreateFiatDepositInstructions:
+    try:
+        return CreateFiatDepositInstructions.model_validate(
+            {
+                "profile_id": wanted.profile_id, "identity_id": wanted.identity_id,
+                "account_id": wanted.account_id, "fiat_network": end.network,
+                "routing_number_type": end.account_type,
+            }
+        )  # fmt: skip
+    except ValidationError:
+        raise invalid(
+            "source.fiat", "network is WIRE with account_type ABA or SWIFT, or CUBIX without"
+        ) from None
+
+
+def _crypto_source(
+    world: World, customer_id: str, wanted: CreateOrchestrationRule, end: CryptoEnd
+) -> tuple[str, dict[str, Any]]:
+    """An existing deposit address by id or address, or a new one on a network."""
+    if end.address_id is None and end.address is None:
+        address = create_deposit_address(
+            world,
+            customer_id,
+            CreateDepositAddress(
+                profile_id=wanted.profile_id,
+                crypto_network=_network("source", end.network),
+                identity_id=wanted.identity_id,
+                account_id=wanted.account_id,
+            ),
+        )
+    else:
+        column = "address" if end.address_id is None else "id"
+        value = end.address_id or end.address or ""
+        address = _owned(world, "deposit_addresses", column, value, customer_id, wanted.profile_id)
+    source = {
+        "address_id": address["id"],
+        "address": address["address"],
+        "network": address["crypto_network"],
+    }
+    return f"address:{address['id']}", {"crypto": source}
+
+
+def _owned(
+    world: World, table: str, column: str, value: str, customer_id: str, profile_id: str
+) -> dict[str, Any]:
+    """The named source, which must belong to the rule's profile."""
+    found = world.database.one(
+        f"SELECT body FROM {table} WHERE {column} = ? AND customer_id = ?",  # noqa: S608 - our own names
+        value, customer_id,
+    )  # fmt: skip
+    if found is None:
+        raise not_found("source", "source", value)
+    owned: dict[str, Any] = json.loads(found[0])
+    if owned["profile_id"] != profile_id:
+        raise invalid("source", "belongs to another profile")
+    return owned
+
+
+def _network(end: str, given: str | None) -> CryptoNetwork:
+    if given not in set(CryptoNetwork):
+        raise invalid(f"{end}.crypto.network", f"must be one of {', '.join(CryptoNetwork)}")
+    return CryptoNetwork(given)

@@ -1,0 +1,292 @@
+"""Start and stop a sandbox: in the background of a notebook or test, or in the foreground."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+import uvicorn
+
+from fundlab.errors import SandboxError
+from fundlab.models import SCOPES
+from fundlab.sandbox.app import build_app, protocol_class
+from fundlab.sandbox.clock import ClockMode
+from fundlab.sandbox.database import Database
+from fundlab.sandbox.due import settle
+from fundlab.sandbox.faults import Faults
+from fundlab.sandbox.opening import Options, open_service
+from fundlab.sandbox.service import Service
+from fundlab.values import Instant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fundlab.api.client import Client
+
+DEFAULT_TRANSFERS: Final = 2_000
+DEFAULT_PROFILES: Final = 5
+START_TIMEOUT_S: Final = 10.0
+MAX_HEAD_BYTES: Final = 2 * 1024 * 1024
+CONTROL_PREFIX: Final = "/_sandbox"
+
+
+def serve(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    db: str | Path | None = None,
+    seed: int = 7,
+    transfers: int = DEFAULT_TRANSFERS,
+    profiles: int = DEFAULT_PROFILES,
+    signing: bool = False,
+    signing_alg: Literal["ES256", "EdDSA"] = "ES256",
+    clock: ClockMode = "real",
+    empty: bool = False,
+    scopes: Sequence[str] | None = None,
+    signature_header: str = "Service-Signature",
+    signature_prefix: str = "service/",
+) -> Sandbox:
+    """Serve the whole interface from a background thread; use it as a context manager.
+
+    ``port`` 0 picks a free one. ``db`` is a file that a later start picks up (its history, seed and
+    credentials stay; it holds their secrets in clear, mode 0600); without it everything lives in
+    memory. ``transfers`` and ``profiles`` size the seeded history, the same for the same ``seed``;
+    ``empty`` leaves the history out. ``signing`` makes the credential require signatures and issues
+    a key of ``signing_alg``. ``clock`` is ``real``, ``fast`` or ``manual``. ``scopes`` are
+    those of the credential. Raises ``SandboxError`` naming the argument at fault.
+    """
+    options = Options(
+        db=Path(db) if db is not None else None, seed=seed, transfers=0 if empty else transfers,
+        profiles=profiles, signing=signing, signing_alg=signing_alg, clock=clock, empty=empty,
+        scopes=tuple(scopes) if scopes is not None else SCOPES,
+        signature_header=signature_header, signature_prefix=signature_prefix,
+    )  # fmt: skip
+    options.check()
+    sandbox = Sandbox(options, host, port)
+    try:
+        sandbox._start()
+    except BaseException:
+        sandbox.stop()
+        raise
+    return sandbox
+
+
+def run(*, announce: Callable[[str], None] | None = None, **options: Any) -> None:
+    """Serve in the foreground until SIGINT or SIGTERM; the first line printed is the contract's
+    JSON object (``base_url``, ``auth_url``, ``control_url``, ``client_id``, ``client_secret``,
+    ``profile_ids`` and, with signing, ``signing_key`` and ``signing_key_id``). Options as
+    ``serve``."""
+    stopped = threading.Event()
+    with _stop_signals(stopped), serve(**options) as sandbox:
+        (announce or _print_line)(json.dumps(sandbox.announcement()))
+        stopped.wait()
+
+
+class Sandbox:
+    """A running sandbox. ``repr`` and ``vars`` do not show the secret."""
+
+    base_url: str
+    auth_url: str
+    control_url: str
+
+    def __init__(self, options: Options, host: str, port: int) -> None:
+        self._options, self._host, self._port = options, host, port
+        self._closing = ExitStack()
+        self._stopped = False
+
+    def _start(self) -> None:
+        options = self._options
+        listener = _listen(self._host, self._port)
+        self._closing.callback(listener.close)
+        database = Database(options.db)
+        self._closing.callback(database.close)
+        self._service = open_service(database, options)
+        self.clock = Clock(self._service)
+        self.faults: Faults = self._service.faults
+        self._keep_time()
+        self._write_signing_key()
+        self._serve(listener)
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        self.base_url = self.auth_url = f"http://{shown}:{listener.getsockname()[1]}"
+        self.control_url = self.base_url + CONTROL_PREFIX
+
+    def _keep_time(self) -> None:
+        """Note the business time on stopping, so that a later start goes on from there."""
+        service = self._service
+
+        def note() -> None:
+            with service.database.transaction():
+                service.database.set_meta("business_ns", str(service.world.clock.now_ns()))
+
+        self._closing.callback(note)
+
+    def _write_signing_key(self) -> None:
+        row = self._service.database.one(
+            "SELECT kid, private_key FROM signing_keys WHERE client_id = ? "
+            "AND private_key IS NOT NULL",
+            self.client_id,
+        )
+        self.signing_key: Path | None = None
+        self.signing_key_id: str | None = None
+        if row is None:
+            return
+        folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="fundlab-"))
+        self.signing_key, self.signing_key_id = Path(folder) / "signing-key.pem", row[0]
+        self.signing_key.touch(mode=0o600)
+        self.signing_key.write_bytes(row[1])
+
+    def _serve(self, listener: socket.socket) -> None:
+        config = uvicorn.Config(
+            build_app(self._service), http=protocol_class(self._service.connections), ws="none",
+            lifespan="off", loop="asyncio", access_log=False, log_config=None,
+            log_level=logging.CRITICAL, server_header=False, timeout_graceful_shutdown=2,
+            timeout_keep_alive=60, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        thread = threading.Thread(
+            target=server.run, args=([listener],), name="fundlab-sandbox", daemon=True
+        )
+        thread.start()
+
+        def finish() -> None:
+            server.should_exit = True
+            thread.join()
+
+        self._closing.callback(finish)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not server.started:
+            if not thread.is_alive() or time.monotonic() > deadline:
+                raise SandboxError("the sandbox's HTTP server did not start")
+            time.sleep(0.002)
+
+    # ------------------------------------------------------------------ what a user needs
+
+    @property
+    def client_id(self) -> str:
+        return self._service.database.get_meta("client_id") or ""
+
+    @property
+    def client_secret(self) -> str:
+        credential = self._service.access.credential(self.client_id)
+        return credential.client_secret if credential else ""
+
+    @property
+    def profile_ids(self) -> list[str]:
+        rows = self._service.database.all("SELECT id FROM profiles ORDER BY seq")
+        return [row[0] for row in rows]
+
+    def connect(self, **overrides: Any) -> Client:
+        """A ready client of this sandbox; ``overrides`` go to ``fundlab.connect``."""
+        from fundlab.api.client import connect
+
+        given: dict[str, Any] = {
+            "base_url": self.base_url,
+            "auth_url": self.auth_url,
+            "client_id": self.client_id,
+            "client_secret": self.client_secret,
+        }
+        if self.signing_key is not None:
+            given |= {
+                "signing_key": str(self.signing_key), "signing_key_id": self.signing_key_id,
+            }  # fmt: skip
+        return connect(**{**given, **overrides})
+
+    def requests(self) -> pd.DataFrame:
+        """The log of requests: ``at``, ``method``, ``path``, ``operation``, ``status``,
+        ``problem``, ``faults``, ``milliseconds``."""
+        return self._service.log.frame()
+
+    def announcement(self) -> dict[str, Any]:
+        """The JSON object of the contract, secret included."""
+        shown: dict[str, Any] = {
+            "base_url": self.base_url,
+            "auth_url": self.auth_url,
+            "control_url": self.control_url,
+            "client_id": self.client_id,
+            "client_secret": self.client_secret,
+            "profile_ids": self.profile_ids,
+        }
+        if self.signing_key is not None:
+            shown |= {"signing_key": str(self.signing_key), "signing_key_id": self.signing_key_id}
+        return shown
+
+    def stop(self) -> None:
+        """Stop serving and leave no thread, port or file behind. Safe to call twice."""
+        self._stopped = True
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._stopped else getattr(self, "base_url", "starting")
+        return f"<Sandbox {state}, client_secret=***>"
+
+
+class Clock:
+    """The sandbox's clocks, as a notebook or test moves them."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def now(self) -> Instant:
+        """Business time."""
+        with self._service.database.lock:
+            return Instant.from_ns(self._service.world.clock.now_ns())
+
+    def advance(self, seconds: float) -> Instant:
+        """Move business time forward and settle what comes due; returns the new time."""
+        with self._service.database.lock:
+            self._service.world.clock.advance(seconds)
+            settle(self._service.world)
+        return self.now()
+
+    def shift_access(self, seconds: float) -> None:
+        """Let tokens and signatures see real time plus ``seconds`` (0 undoes it)."""
+        with self._service.database.lock:
+            self._service.world.access_clock.shift_s = seconds
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=512)
+    except (OSError, OverflowError) as error:
+        raise SandboxError(f"cannot listen on host {host!r}, port {port}: {error}") from None
+
+
+@contextmanager
+def _stop_signals(stopped: threading.Event) -> Iterator[None]:
+    previous = {
+        number: signal.signal(number, lambda *_: stopped.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _print_line(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,340 @@
+"""Transfers: withdrawals and deposits, and what becomes of them when their time comes (§3.3)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple, dataclass
+from typing import Any, Final
+
+from fundlab.models import (
+    CreateFiatWithdrawal,
+    InitiateSandboxFiatDeposit,
+    RoutingNumberType,
+    TransferStatus,
+    TransferType,
+)
+from fundlab.sandbox.clock import NS, micros_text
+from fundlab.sandbox.ledger import (
+    CONVERSION,
+    FEES,
+    OUTSIDE,
+    TRANSIT,
+    Entry,
+    available,
+    held,
+    units,
+    units_text,
+)  # fmt: skip
+from fundlab.sandbox.problems import insufficient_funds, invalid, not_found
+from fundlab.sandbox.world import World, seeded_uuid, to_bytes
+from fundlab.values import Amount
+
+DEPOSIT_TAKES_NS: Final = 60 * NS
+WITHDRAWAL_TAKES_NS: Final = 5 * NS
+WIRE_FEES: Final = {
+    RoutingNumberType.ABA: Amount("25.00"),
+    RoutingNumberType.SWIFT: Amount("40.00"),
+}
+CUBIX_FEE: Final = Amount("0.00")
+FAILING_CENTS: Final = units(Amount("0.13"))
+ONE: Final = units(Amount("1"))
+
+FAILED_BY_AMOUNT: Final = {
+    "name": "REJECTED_BY_BANK",
+    "detail": "the receiving bank returned the funds (amounts ending in .13 do)",
+}
+Row = dict[str, Any]
+"""A transfer record (§2.4) as it is rendered."""
+
+
+# ---------------------------------------------------------------------------- withdrawals
+
+
+def create_withdrawal(world: World, customer_id: str, wanted: CreateFiatWithdrawal) -> Row:
+    """Accept a fiat withdrawal and hold its total, in the caller's transaction (§4.12)."""
+    world.check_ref_id("transfers", customer_id, wanted.ref_id)
+    world.check_profile(customer_id, wanted.profile_id)
+    world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
+    kind, fee = withdrawal_terms(world, customer_id, wanted.fiat_account_id)
+    total = units(wanted.amount) + units(fee)
+    spendable = world.ledger.balance(available(wanted.profile_id), wanted.asset)
+    if total > spendable:
+        raise insufficient_funds(
+            wanted.profile_id, wanted.asset, units_text(spendable), units_text(total)
+        )
+    return _hold(
+        world, customer_id, kind, wanted.profile_id, wanted.asset, units(wanted.amount), units(fee),
+        ref_id=wanted.ref_id, identity_id=wanted.identity_id, account_id=wanted.account_id,
+        fiat_account_id=wanted.fiat_account_id, metadata=wanted.metadata,
+    )  # fmt: skip
+
+
+def withdrawal_terms(
+    world: World, customer_id: str, fiat_account_id: str
+) -> tuple[TransferType, Amount]:
+    """Type and fee of a withdrawal to an ``APPROVED`` account. Raises 404 or 400."""
+    found = world.database.one(
+        "SELECT body, status FROM fiat_accounts WHERE id = ? AND customer_id = ?",
+        fiat_account_id, customer_id,
+    )  # fmt: skip
+    if found is None:
+        raise not_found("fiat account", "fiat_account_id", fiat_account_id)
+    if found[1] != "APPROVED":
+        raise invalid("fiat_account_id", f"the fiat account is {found[1]}, not APPROVED")
+    wire = json.loads(found[0])["fiat_network_instructions"].get("wire")
+    if wire is None:
+        return TransferType.CUBIX_WITHDRAWAL, CUBIX_FEE
+    routing = RoutingNumberType(wire["routing_details"]["routing_number_type"])
+    return TransferType.WIRE_WITHDRAWAL, WIRE_FEES[routing]
+
+
+def _hold(
+    world: World,
+    customer_id: str,
+    kind: TransferType,
+    profile_id: str,
+    asset: str,
+    amount: int,
+    fee: int,
+    **optional: Any,
+) -> Row:
+    """A ``PENDING`` debit whose total moves from available to held; due a little later."""
+    row = add_transfer(
+        world, customer_id, kind, profile_id, asset, amount, fee, TransferStatus.PENDING, **optional
+    )
+    total = amount + fee
+    entries = [(available(profile_id), asset, -total), (held(profile_id), asset, total)]
+    world.ledger.post(row["id"], entries)
+    world.schedule(world.clock.now_ns() + WITHDRAWAL_TAKES_NS, "withdrawal", row["id"])
+    return row
+
+
+def finish_withdrawal(world: World, transfer_id: str, at_ns: int) -> None:
+    """A held withdrawal leaves, or its hold is given back."""
+    customer_id, row = read_transfer(world, transfer_id)
+    asset, profile_id = row["asset"], row["profile_id"]
+    amount, fee = units(Amount(row["amount"])), units(Amount(row["fee"]))
+    hold: Entry = (held(profile_id), asset, -(amount + fee))
+    if amount % ONE == FAILING_CENTS:
+        entries = [hold, (available(profile_id), asset, amount + fee)]
+        row["secondary_status"] = FAILED_BY_AMOUNT
+        row["status_details"] = {"reason": FAILED_BY_AMOUNT["detail"]}
+        state = TransferStatus.FAILED
+    else:
+        entries = [hold, (OUTSIDE, asset, amount), (FEES, asset, fee)]
+        state = TransferStatus.COMPLETED
+    world.ledger.post(transfer_id, entries)
+    change_transfer(world, customer_id, row, state, at_ns)
+
+
+# ---------------------------------------------------------------------------- deposits
+
+
+def initiate_deposit(
+    world: World, customer_id: str, wanted: InitiateSandboxFiatDeposit, *, late_s: float = 0
+) -> None:
+    """A simulated fiat deposit: listed ``PENDING`` at once, completed a minute later (§4.4).
+
+    With ``late_s`` it only shows itself that much later than it should, under its old times.
+    """
+    found = world.database.one(
+        "SELECT body FROM fiat_deposit_instructions WHERE memo_id = ? AND customer_id = ?",
+        wanted.memo_id, customer_id,
+    )  # fmt: skip
+    if found is None:
+        raise invalid("memo_id", "no deposit instructions carry this memo_id")
+    instructions = json.loads(found[0])
+    if instructions["status"] != "VALID":
+        raise invalid("memo_id", f"the deposit instructions are {instructions['status']}")
+    wire = "wire" in instructions["fiat_network_instructions"]
+    optional = {
+        "identity_id": instructions.get("identity_id"),
+        "account_id": instructions.get("account_id"),
+        "metadata": instructions.get("metadata"),
+        "memo": wanted.memo_id,
+    }
+    arrival = Arrival(
+        customer_id, TransferType.WIRE_DEPOSIT if wire else TransferType.CUBIX_DEPOSIT,
+        instructions["profile_id"], wanted.asset, units(wanted.amount),
+        f"instructions:{instructions['id']}", optional,
+    )  # fmt: skip
+    receive(world, arrival, late_s=late_s)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Money on its way in. ``source`` is the key that orchestration rules go by."""
+
+    customer_id: str
+    kind: TransferType
+    profile_id: str
+    asset: str
+    amount: int
+    source: str
+    optional: dict[str, Any]
+
+
+def receive(world: World, arrival: Arrival, *, late_s: float = 0) -> None:
+    """List a deposit as ``PENDING`` and let it come due; or do both late."""
+    now = world.clock.now_ns()
+    if late_s:
+        ordered = world.stamp(now)
+        subject = json.dumps([*astuple(arrival), ordered])
+        world.schedule(now + DEPOSIT_TAKES_NS + round(late_s * NS), "late_deposit", subject)
+        return
+    row = add_transfer(
+        world, arrival.customer_id, arrival.kind, arrival.profile_id, arrival.asset,
+        arrival.amount, 0, TransferStatus.PENDING, **arrival.optional,
+    )  # fmt: skip
+    world.schedule(now + DEPOSIT_TAKES_NS, "deposit", json.dumps([row["id"], arrival.source]))
+
+
+def backdate(world: World, row: Row, created_ns: int, updated_ns: int) -> None:
+    """Give a transfer times of the past, as a service does that commits it late."""
+    row["created_at"], row["updated_at"] = micros_text(created_ns), micros_text(updated_ns)
+    world.database.run(
+        "UPDATE transfers SET created_at_ns = ?, updated_at_ns = ?, body = ? WHERE id = ?",
+        created_ns, updated_ns, to_bytes(row), row["id"],
+    )  # fmt: skip
+
+
+def credit_entries(row: Row) -> list[Entry]:
+    """The posting of a completed deposit: outside → fees and the profile, converted on the way."""
+    asset, target = row["asset"], row.get("balance_asset", row["asset"])
+    amount, fee = units(Amount(row["amount"])), units(Amount(row["fee"]))
+    entries = [(OUTSIDE, asset, -amount), (FEES, asset, fee)]
+    if target == asset:
+        return [*entries, (available(row["profile_id"]), asset, amount - fee)]
+    return [
+        *entries,
+        (CONVERSION, asset, amount - fee),
+        (CONVERSION, target, fee - amount),
+        (available(row["profile_id"]), target, amount - fee),
+    ]
+
+
+# ---------------------------------------------------------------------------- between profiles
+
+
+def move_between_profiles(
+    world: World, customer_id: str, asset: str, amount: int, source: str, target: str, at_ns: int
+) -> Row:
+    """Both halves of a completed internal transfer; returns the credit half."""
+    group_id = seeded_uuid(world.seed, "groups", world.database.next_seq("transfers"))
+    debit = add_transfer(
+        world, customer_id, TransferType.INTERNAL_TRANSFER_DEBIT, source, asset, amount, 0,
+        TransferStatus.COMPLETED, at_ns=at_ns, group_id=group_id,
+    )  # fmt: skip
+    world.ledger.post(debit["id"], [(available(source), asset, -amount), (TRANSIT, asset, amount)])
+    credit = add_transfer(
+        world, customer_id, TransferType.INTERNAL_TRANSFER_CREDIT, target, asset, amount, 0,
+        TransferStatus.COMPLETED, at_ns=at_ns, group_id=group_id,
+    )  # fmt: skip
+    world.ledger.post(credit["id"], [(TRANSIT, asset, -amount), (available(target), asset, amount)])
+    return credit
+
+
+def send_out(
+    world: World,
+    customer_id: str,
+    kind: TransferType,
+    profile_id: str,
+    asset: str,
+    amount: int,
+    fee: int,
+    **optional: Any,
+) -> Row:
+    """A withdrawal the service makes by itself, because a rule says so."""
+    return _hold(world, customer_id, kind, profile_id, asset, amount, fee, **optional)
+
+
+# ---------------------------------------------------------------------------- records
+
+
+def add_transfer(
+    world: World,
+    customer_id: str,
+    kind: TransferType,
+    profile_id: str,
+    asset: str,
+    amount: int,
+    fee: int,
+    status: TransferStatus,
+    *,
+    at_ns: int | None = None,
+    **optional: Any,
+) -> Row:
+    """Insert a transfer record and emit its event."""
+    stamp = world.stamp(at_ns)
+    credit = kind.direction == "CREDIT"
+    row: Row = {
+        "id": world.new_id("transfers"),
+        "ref_id": optional.pop("ref_id", None),
+        "customer_id": customer_id,
+        "profile_id": profile_id,
+        "amount": units_text(amount),
+        "fee": units_text(fee),
+        "total": units_text(amount - fee if credit else amount + fee),
+        "asset": asset,
+        "direction": str(kind.direction),
+        "type": str(kind),
+        "status": str(status),
+        "created_at": micros_text(stamp),
+        "updated_at": micros_text(stamp),
+        **optional,
+    }
+    row = {name: value for name, value in row.items() if value is not None}
+    world.database.run(
+        "INSERT INTO transfers (id, customer_id, created_at_ns, updated_at_ns, profile_id, "
+        "identity_id, account_id, ref_id, group_id, crypto_tx_hash, type, status, secondary, body) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        row["id"], customer_id, stamp, stamp, profile_id, row.get("identity_id"),
+        row.get("account_id"), row.get("ref_id"), row.get("group_id"), row.get("crypto_tx_hash"),
+        row["type"], row["status"], None, to_bytes(row),
+    )  # fmt: skip
+    _emit_change(world, customer_id, row, stamp)
+    return row
+
+
+def link_conversion(world: World, deposit: Row, to_transfer_id: str, at_ns: int) -> None:
+    """Note on a converted deposit where the converted money went."""
+    stamp = world.stamp(at_ns)
+    deposit["auto_conversion"] = {**deposit["auto_conversion"], "to_transfer_id": to_transfer_id}
+    deposit["updated_at"] = micros_text(stamp)
+    world.database.run(
+        "UPDATE transfers SET updated_at_ns = ?, body = ? WHERE id = ?",
+        stamp, to_bytes(deposit), deposit["id"],
+    )  # fmt: skip
+
+
+def change_transfer(
+    world: World, customer_id: str, row: Row, status: TransferStatus, at_ns: int
+) -> None:
+    """Give a transfer its new status at business time ``at_ns`` and emit the event."""
+    stamp = world.stamp(at_ns)
+    row["status"], row["updated_at"] = str(status), micros_text(stamp)
+    world.database.run(
+        "UPDATE transfers SET updated_at_ns = ?, status = ?, secondary = ?, body = ? WHERE id = ?",
+        stamp, row["status"], row.get("secondary_status", {}).get("name"), to_bytes(row), row["id"],
+    )  # fmt: skip
+    _emit_change(world, customer_id, row, stamp)
+
+
+def read_transfer(world: World, transfer_id: str) -> tuple[str, Row]:
+    found = world.database.one("SELECT customer_id, body FROM transfers WHERE id = ?", transfer_id)
+    if found is None:
+        raise not_found("transfer", "id", transfer_id)
+    return found[0], json.loads(found[1])
+
+
+def _emit_change(world: World, customer_id: str, row: Row, stamp: int) -> None:
+    payload = {
+        "id": row["id"],
+        "type": row["type"],
+        "status": row["status"],
+        "profile_id": row["profile_id"],
+    }
+    if "ref_id" in row:
+        payload["ref_id"] = row["ref_id"]
+    kind = f"transfer.{row['type'].lower()}.{row['status'].lower()}"
+    world.emit(customer_id, kind, "transfer_status_change", payload, stamp)

@@ -1,0 +1,145 @@
+"""What every operation works on: database, ledger, clocks, deterministic ids, events."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fundlab.sandbox.clock import AccessClock, BusinessClock, nanos_text
+from fundlab.sandbox.database import Database
+from fundlab.sandbox.ledger import Ledger
+from fundlab.sandbox.problems import conflict, invalid, not_found
+
+MICROSECOND: Final = 1_000
+
+ASSETS: Final = ("USD", "USDG", "PYUSD", "USDP", "USDC", "BTC", "ETH", "SOL", "LTC", "BCH")
+"""Assets a balance can be asked for."""
+
+
+class World:
+    """The state of one sandbox. Everything that writes runs inside ``database.transaction()``."""
+
+    def __init__(
+        self, database: Database, clock: BusinessClock, access_clock: AccessClock, seed: int
+    ) -> None:
+        self.database, self.clock, self.access_clock, self.seed = (
+            database, clock, access_clock, seed,
+        )  # fmt: skip
+        self.ledger = Ledger(database)
+        self._last_stamp = int(database.get_meta("last_stamp_ns") or 0)
+        self._last_event = int(database.get_meta("last_event_ns") or 0)
+
+    # ------------------------------------------------------------------ ids and time
+
+    def new_id(self, table: str) -> str:
+        """The id of the row that is inserted next into ``table``: the same for the same seed."""
+        return seeded_uuid(self.seed, table, self.database.next_seq(table))
+
+    def stamp(self, at_ns: int | None = None) -> int:
+        """The time of a change: now or ``at_ns``, in whole microseconds, never twice the same.
+
+        Because no change is stamped at or before an earlier one, a pass in ascending order never
+        misses a row that is written meanwhile.
+        """
+        wanted = self.clock.now_ns() if at_ns is None else at_ns
+        wanted -= wanted % MICROSECOND
+        self._last_stamp = max(wanted, self._last_stamp + MICROSECOND)
+        self.database.set_meta("last_stamp_ns", str(self._last_stamp))
+        return self._last_stamp
+
+    def schedule(self, at_ns: int, kind: str, subject: str) -> None:
+        self.database.run(
+            "INSERT INTO due (at_ns, kind, subject) VALUES (?, ?, ?)", at_ns, kind, subject
+        )
+
+    # ------------------------------------------------------------------ events
+
+    def emit(
+        self,
+        customer_id: str,
+        kind: str,
+        object_type: str,
+        payload: Mapping[str, Any],
+        stamp_ns: int,
+        *,
+        is_test: bool = False,
+    ) -> None:
+        """Add an event (§2.10), a few nanoseconds after the change it tells of."""
+        self._last_event = max(stamp_ns + 1, self._last_event + 1)
+        self.database.set_meta("last_event_ns", str(self._last_event))
+        event_id = self.new_id("events")
+        body = {
+            "id": event_id,
+            "type": kind,
+            "object_type": object_type,
+            "object": dict(payload),
+            "created_at": nanos_text(self._last_event),
+            "undelivered_webhooks": 0,
+        }
+        self.database.run(
+            "INSERT INTO events (id, customer_id, created_at_ns, type, is_test, body) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            event_id, customer_id, self._last_event, kind, int(is_test), to_bytes(body),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ looking things up
+
+    def check_profile(self, customer_id: str, profile_id: str) -> None:
+        found = self.database.one(
+            "SELECT 1 FROM profiles WHERE id = ? AND customer_id = ?", profile_id, customer_id
+        )
+        if not found:
+            raise not_found("profile", "profile_id", profile_id)
+
+    def check_end_user(
+        self, customer_id: str, identity_id: str | None, account_id: str | None
+    ) -> None:
+        """Identity and account exist and belong together."""
+        if identity_id is None:
+            if account_id is not None:
+                raise invalid("account_id", "needs the identity_id it belongs to")
+            return
+        found = self.database.one(
+            "SELECT account_id FROM identities WHERE id = ? AND customer_id = ?",
+            identity_id, customer_id,
+        )  # fmt: skip
+        if found is None:
+            raise not_found("identity", "identity_id", identity_id)
+        if account_id is not None and account_id != found[0]:
+            raise not_found("account of this identity", "account_id", account_id)
+
+    def check_ref_id(self, table: str, customer_id: str, ref_id: str | None) -> None:
+        """409 with the existing resource when ``ref_id`` was used for this kind of resource."""
+        if ref_id is None:
+            return
+        found = self.database.one(
+            f"SELECT body FROM {table} WHERE ref_id = ? AND customer_id = ?",  # noqa: S608 - our own names
+            ref_id, customer_id,
+        )  # fmt: skip
+        if found is not None:
+            raise conflict(f"ref_id {ref_id!r} is used already", json.loads(found[0]))
+
+    def get(self, table: str, what: str, customer_id: str, resource_id: str) -> bytes:
+        """The rendered resource. Raises the 404 ``Refusal``."""
+        found = self.database.one(
+            f"SELECT body FROM {table} WHERE id = ? AND customer_id = ?",  # noqa: S608 - our own names
+            resource_id, customer_id,
+        )  # fmt: skip
+        if found is None:
+            raise not_found(what, "id", resource_id)
+        body: bytes = found[0]
+        return body
+
+
+def seeded_uuid(seed: int, table: str, number: int) -> str:
+    digest = hashlib.blake2b(f"{seed}/{table}/{number}".encode(), digest_size=16).digest()
+    return str(uuid.UUID(bytes=digest, version=4))
+
+
+def to_bytes(value: Mapping[str, Any]) -> bytes:
+    """Compact UTF-8 JSON without the members that are ``None``."""
+    given = {name: member for name, member in value.items() if member is not None}
+    return json.dumps(given, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,10 @@
+"""The Parquet store: ``Store(path)``, and what it is made of.
+
+``store.py`` is the door. Below it: ``parts.py`` (one file), ``snapshot.py`` (which files and rows
+count at a moment), ``changes.py`` (what is new), ``compaction.py``, ``proof.py`` (verify) and
+``scan.py`` (lazily, with DuckDB).
+"""
+
+from fundlab.store.store import Store
+
+__all__ = ["Store"]

@@ -1,0 +1,372 @@
+"""One Parquet file of the store: written once, published by one rename, checked on every read.
+
+The file's name ends in the hash of its footer, the footer holds a checksum of all data, and every
+page carries its own. So a flipped bit is an error, never another table::
+
+    part-00000007-5f3a….parquet    the rows that were new or changed in the seventh publication
+    base-00000007-91cc….parquet    every version up to the seventh, the current ones first
+
+Beside the columns of its table a part says which earlier row each row replaces (``_part``: the
+number of the file, ``_row``: the position in it), a base from which publication on (``_from``) and
+until which (``_to``, null while current) a version stood.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, Literal, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fundlab.errors import StoreDamaged
+from fundlab.tables.order import moment_column
+from fundlab.tables.schema import INSTANT_TYPE, Table
+
+REPLACED_PART: Final = "_part"
+REPLACED_ROW: Final = "_row"
+FROM: Final = "_from"
+TO: Final = "_to"
+BOOKKEEPING: Final[Mapping[str, Sequence[pa.Field]]] = {
+    "part": (pa.field(REPLACED_PART, pa.int32()), pa.field(REPLACED_ROW, pa.int64())),
+    "base": (pa.field(FROM, pa.int32()), pa.field(TO, pa.int32())),
+}
+ROW_GROUP_ROWS: Final = 131_072
+
+Kind = Literal["part", "base"]
+_NAME: Final = re.compile(r"(part|base)-(\d{8})-([0-9a-f]{16})\.parquet", re.ASCII)
+_HEADER: Final = b"fundlab"
+_MAGIC: Final = b"PAR1"
+_TAIL: Final = 8
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What was published when, from which query, and up to which moment of the service."""
+
+    seq: int
+    published_at: int  # nanoseconds since 1970
+    rows: int = 0
+    query: Mapping[str, Any] = field(default_factory=dict)
+    watermark: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    proved_by: int | None = None  # for balances: the publication of the transfers they belong to
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says about itself, in its own metadata."""
+
+    table: str
+    schema_version: int
+    service: Mapping[str, str]
+    publications: tuple[Publication, ...]  # one for a part, all that it covers for a base
+    row_groups: tuple[tuple[int, int | None, int | None], ...] = ()  # rows, first and last moment
+    live_groups: int | None = None  # for a base: how many row groups hold current rows
+    data_sha256: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        found = json.loads(text)
+        found["publications"] = tuple(Publication(**entry) for entry in found["publications"])
+        found["row_groups"] = tuple(tuple(entry) for entry in found["row_groups"])
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A published file whose footer was found to be what was written."""
+
+    path: Path
+    kind: Kind
+    seq: int
+    header: Header
+    metadata: pq.FileMetaData
+
+    @property
+    def rows(self) -> int:
+        return int(self.metadata.num_rows)
+
+    def groups(self, first: int | None = None, end: int | None = None) -> Iterator[int]:
+        """The row groups that may hold a moment from ``first`` up to, not including, ``end``."""
+        for number, (_, low, high) in enumerate(self.header.row_groups):
+            if low is None or high is None:
+                if first is None and end is None:
+                    yield number
+            elif (first is None or high >= first) and (end is None or low < end):
+                yield number
+
+    def starts(self) -> list[int]:
+        """The position of each row group's first row, and at last the number of rows."""
+        starts = [0]
+        for rows, _, _ in self.header.row_groups:
+            starts.append(starts[-1] + rows)
+        return starts
+
+    def open(self) -> PartReader:
+        return PartReader(self)
+
+
+class PartReader:
+    """Reads row groups of a part; every page's checksum is verified."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._file = pq.ParquetFile(
+            part.path, metadata=part.metadata, page_checksum_verification=True
+        )
+
+    def read(self, group: int, schema: pa.Schema) -> pa.Table:
+        """The columns of ``schema`` in one row group; a column the file lacks is null."""
+        there = [name for name in schema.names if name in self._file.schema_arrow.names]
+        rows = self.part.header.row_groups[group][0]
+        try:
+            found = self._file.read_row_group(group, columns=there)
+        except (OSError, pa.ArrowException) as error:
+            raise StoreDamaged(f"{self.part.path}: row group {group}: {error}") from error
+        if found.num_rows != rows and there:
+            raise StoreDamaged(
+                f"{self.part.path}: row group {group} has {found.num_rows} rows instead of {rows}"
+            )
+        columns = [
+            found.column(column.name) if column.name in there else pa.nulls(rows, column.type)
+            for column in schema
+        ]
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+# ---------------------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A part on disk that nobody sees yet."""
+
+    hidden: Path
+    path: Path
+    size: int
+
+    def publish(self) -> Path:
+        """Make it visible, by one rename."""
+        self.hidden.rename(self.path)
+        sync_folder(self.path.parent)
+        return self.path
+
+    def discard(self) -> None:
+        self.hidden.unlink(missing_ok=True)
+
+
+def write_part(
+    folder: Path, kind: Kind, table: Table, header: Header, groups: Iterable[pa.Table]
+) -> Draft:
+    """Write ``groups``, one row group each, to a hidden file in ``folder``, down to the disk.
+
+    ``header`` lacks ``row_groups``, ``live_groups`` and ``data_sha256``: found while writing.
+    """
+    make_folder(folder)
+    hidden = folder / f".{kind}-{uuid.uuid4().hex}.tmp"
+    try:
+        with hidden.open("xb") as file:
+            _write(file, kind, table, header, groups)
+            file.flush()
+            os.fsync(file.fileno())
+        footer = read_footer(hidden)
+    except BaseException:
+        hidden.unlink(missing_ok=True)
+        raise
+    name = f"{kind}-{header.publications[-1].seq:08d}-{footer_hash(footer)}.parquet"
+    return Draft(hidden, folder / name, hidden.stat().st_size)
+
+
+def _write(
+    file: IO[bytes], kind: Kind, table: Table, header: Header, groups: Iterable[pa.Table]
+) -> None:
+    sink = _HashingSink(file)
+    schema = stored_schema(table, kind)
+    row_groups: list[tuple[int, int | None, int | None]] = []
+    live_groups = 0
+    with pq.ParquetWriter(
+        sink, schema, compression="zstd", compression_level=1, write_page_checksum=True,
+        use_dictionary=_repetitive_columns(table), version="2.6",
+    ) as writer:  # fmt: skip
+        for group in groups:
+            if group.num_rows:
+                writer.write_table(group, row_group_size=group.num_rows)
+                row_groups.append((group.num_rows, *_moments_of(group, table)))
+                if kind == "base":
+                    live_groups += group.column(TO).null_count == group.num_rows
+        done = {
+            **asdict(header),
+            "publications": header.publications,
+            "row_groups": tuple(row_groups),
+            "live_groups": live_groups if kind == "base" else None,
+            "data_sha256": sink.hexdigest(),
+        }
+        writer.add_key_value_metadata({_HEADER: Header(**done).to_json()})
+
+
+class _HashingSink:
+    """A file that hashes what is written to it; what Arrow needs of a Python file, no more."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._hash = file, hashlib.sha256()
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        return self._file.write(data)
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self.closed = True  # the file itself is closed by who opened it, after fsync
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _repetitive_columns(table: Table) -> list[str]:
+    """A dictionary of unique texts would be built and thrown away."""
+    unique = {"id", "ref_id", "created_at", "updated_at", "crypto_tx_hash", "object", "observed_at"}
+    return [name for name in table.schema.names if name not in unique]
+
+
+def _moments_of(group: pa.Table, table: Table) -> tuple[int | None, int | None]:
+    column = group.column(moment_column(table))
+    if column.null_count:
+        return None, None  # such a group is never passed over
+    found = pc.min_max(column.cast(pa.int64()))
+    return found["min"].as_py(), found["max"].as_py()
+
+
+def stored_schema(table: Table, kind: Kind) -> pa.Schema:
+    """The schema on disk: the table's columns and the bookkeeping."""
+    schema = table.schema
+    return pa.schema([*schema, *BOOKKEEPING[kind]], metadata=schema.metadata)
+
+
+def in_row_groups(rows: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
+        yield rows.slice(start, ROW_GROUP_ROWS)
+
+
+# ---------------------------------------------------------------------------- opening
+
+
+def find_parts(folder: Path) -> dict[tuple[Kind, int], Path]:
+    """The published files of ``folder`` by kind and number."""
+    found: dict[tuple[Kind, int], Path] = {}
+    if not folder.is_dir():
+        return found
+    for path in sorted(folder.iterdir()):
+        match = _NAME.fullmatch(path.name)
+        if match is not None:
+            kind: Kind = "base" if match[1] == "base" else "part"
+            if (kind, int(match[2])) in found:
+                raise StoreDamaged(f"{path}: there are two files of this number")
+            found[kind, int(match[2])] = path
+    return found
+
+
+def open_part(path: Path, table: Table) -> Part:
+    """The part at ``path``. Raises ``StoreDamaged`` unless its footer is what was written."""
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        raise StoreDamaged(f"{path} is not a file of the store")
+    footer = read_footer(path)
+    if footer_hash(footer) != match[3]:
+        raise StoreDamaged(f"{path}: the footer is not what was written")
+    metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer))
+    header = Header.from_json(metadata.metadata[_HEADER])
+    if header.table != table.name:
+        raise StoreDamaged(f"{path} holds {header.table}, not {table.name}")
+    kind: Kind = "base" if match[1] == "base" else "part"
+    return Part(path, kind, int(match[2]), header, metadata)
+
+
+def read_footer(path: Path) -> bytes:
+    """The bytes from the Parquet footer to the end of the file."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(size - _TAIL, 0))
+        tail = file.read()
+        if len(tail) < _TAIL or tail[4:] != _MAGIC:
+            raise StoreDamaged(f"{path}: cut short, or not a Parquet file")
+        (length,) = struct.unpack("<I", tail[:4])
+        if length + _TAIL > size:
+            raise StoreDamaged(f"{path}: the footer's length is not what was written")
+        file.seek(size - _TAIL - length)
+        return file.read()
+
+
+def footer_hash(footer: bytes) -> str:
+    return hashlib.sha256(footer).hexdigest()[:16]
+
+
+def check_data(part: Part) -> None:
+    """Raises ``StoreDamaged`` unless all bytes before the footer are those that were written."""
+    remaining = part.path.stat().st_size - len(read_footer(part.path))
+    digest = hashlib.sha256()
+    with part.path.open("rb") as file:
+        while remaining > 0:
+            block = file.read(min(remaining, 1 << 20))
+            if not block:
+                break
+            digest.update(block)
+            remaining -= len(block)
+    if digest.hexdigest() != part.header.data_sha256:
+        raise StoreDamaged(f"{part.path}: the data are not what was written")
+
+
+def make_folder(folder: Path) -> None:
+    """Create ``folder`` and its parents, down to the disk."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def moment_scalar(ns: int) -> pa.Scalar:
+    return pa.scalar(ns, INSTANT_TYPE)

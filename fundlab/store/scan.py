@@ -1,0 +1,56 @@
+"""The standing rows of a snapshot as a lazy DuckDB relation."""
+
+from __future__ import annotations
+
+import uuid
+
+import duckdb
+import pyarrow as pa
+
+from fundlab.store.parts import FROM, TO, Part
+from fundlab.store.snapshot import Snapshot
+
+
+def scan_with_duckdb(
+    snapshot: Snapshot, connection: duckdb.DuckDBPyConnection | None = None
+) -> duckdb.DuckDBPyRelation:
+    """The columns of the table; moments are ``TIMESTAMPTZ_NS``, amounts ``DECIMAL(38, 18)``.
+
+    A query on it reads only the columns and row groups it needs. Footers are verified, pages as
+    far as DuckDB does. ``connection`` is one of your own; by default a new one in memory.
+    """
+    connection = duckdb.connect() if connection is None else connection
+    if not snapshot.files:
+        nothing: duckdb.DuckDBPyRelation = connection.from_arrow(snapshot.table.empty())
+        return nothing
+    selects = [_select(snapshot, part, connection) for part in snapshot.files]
+    return connection.sql(" UNION ALL ".join(selects))
+
+
+def _select(snapshot: Snapshot, part: Part, connection: duckdb.DuckDBPyConnection) -> str:
+    """One file's standing rows; names and numbers below are the store's own, not a caller's."""
+    there = set(part.metadata.schema.to_arrow_schema().names)
+    columns = ", ".join(
+        f'"{field.name}"' if field.name in there else f'NULL::{_sql(field.type)} AS "{field.name}"'
+        for field in snapshot.table.schema
+    )
+    path = str(part.path.resolve()).replace("'", "''")
+    text = f"SELECT {columns} FROM read_parquet('{path}', file_row_number = true)"  # noqa: S608
+    if snapshot.inside_base:
+        return (
+            f"{text} WHERE {FROM} <= {snapshot.limit} AND ({TO} IS NULL OR {TO} > {snapshot.limit})"
+        )
+    tests = [f"{TO} IS NULL"] if part.kind == "base" else []
+    gone = snapshot.replaced.get(part.seq)
+    if gone is not None:
+        name = f"replaced_{uuid.uuid4().hex}"
+        connection.register(name, pa.table({"row": gone}))
+        tests.append(f'file_row_number NOT IN (SELECT "row" FROM {name})')  # noqa: S608
+    return f"{text} WHERE {' AND '.join(tests)}" if tests else text
+
+
+def _sql(arrow_type: pa.DataType) -> str:
+    if pa.types.is_decimal(arrow_type):
+        return f"DECIMAL({arrow_type.precision}, {arrow_type.scale})"
+    names = {pa.string(): "VARCHAR", pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT"}
+    return names.get(arrow_type, "TIMESTAMPTZ_NS")

@@ -1,0 +1,212 @@
+"""What the store knew of one table at one moment: which files count, and which rows in them.
+
+A row stands until a later part replaces it; the part says which, so reading costs no join: the
+rows replaced are left out by their position.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fundlab.errors import StoreDamaged
+from fundlab.store.parts import (
+    BOOKKEEPING,
+    FROM,
+    REPLACED_PART,
+    REPLACED_ROW,
+    TO,
+    Part,
+    PartReader,
+    Publication,
+    find_parts,
+    moment_scalar,
+    open_part,
+)
+from fundlab.tables.order import moment_column
+from fundlab.tables.schema import Table
+
+_LISTINGS: Final = 20
+_PAUSE_S: Final = 0.05
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Group:
+    """One row group within a snapshot: where its rows are, and which of them stand."""
+
+    part: Part
+    number: int
+    start: int
+    rows: int
+    standing: Mask | None  # None: all of them
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The files of a table that count, up to publication ``limit`` (0: nothing published yet)."""
+
+    table: Table
+    files: tuple[Part, ...]
+    limit: int
+
+    @cached_property
+    def publications(self) -> tuple[Publication, ...]:
+        """Those that count, in order."""
+        every = [entry for part in self.files for entry in part.header.publications]
+        return tuple(entry for entry in every if entry.seq <= self.limit)
+
+    @property
+    def last(self) -> Publication | None:
+        return self.publications[-1] if self.publications else None
+
+    @property
+    def inside_base(self) -> bool:
+        return bool(self.files) and self.limit < self.files[0].seq
+
+    @cached_property
+    def replaced(self) -> Mapping[int, npt.NDArray[np.int64]]:
+        """For each file, by its number: the sorted positions of the rows replaced since."""
+        found: dict[int, list[npt.NDArray[np.int64]]] = {}
+        schema = pa.schema(BOOKKEEPING["part"])
+        for part in self.files:
+            if part.kind != "part":
+                continue
+            with part.open() as reader:
+                for number in part.groups():
+                    pointers = reader.read(number, schema).drop_null()
+                    targets = pointers.column(REPLACED_PART).to_numpy()
+                    rows = pointers.column(REPLACED_ROW).to_numpy()
+                    for target in np.unique(targets):
+                        found.setdefault(int(target), []).append(rows[targets == target])
+        return {target: np.sort(np.concatenate(rows)) for target, rows in found.items()}
+
+    def groups(
+        self, part: Part, reader: PartReader, first: int | None = None, end: int | None = None
+    ) -> Iterator[Group]:
+        """The row groups with standing rows that may lie between ``first`` and ``end`` (ns)."""
+        starts = part.starts()
+        live = part.header.live_groups
+        for number in part.groups(first, end):
+            start, rows = starts[number], starts[number + 1] - starts[number]
+            if self.inside_base:
+                yield Group(part, number, start, rows, self._stood(reader, number))
+            elif live is None or number < live:
+                yield Group(part, number, start, rows, self._not_replaced(part, start, rows))
+
+    def _not_replaced(self, part: Part, start: int, rows: int) -> Mask | None:
+        gone = self.replaced.get(part.seq)
+        if gone is None:
+            return None
+        low, high = np.searchsorted(gone, [start, start + rows])
+        if low == high:
+            return None
+        standing = np.ones(rows, dtype=bool)
+        standing[gone[low:high] - start] = False
+        return standing
+
+    def _stood(self, reader: PartReader, number: int) -> Mask:
+        lives = reader.read(number, pa.schema(BOOKKEEPING["base"]))
+        since = lives.column(FROM).to_numpy()
+        until = lives.column(TO).fill_null(np.iinfo(np.int32).max).to_numpy()
+        stood: Mask = (since <= self.limit) & (until > self.limit)
+        return stood
+
+
+def take_snapshot(
+    folder: Path, table: Table, *, as_of: int | None = None, limit: int | None = None
+) -> Snapshot:
+    """The newest state of ``table``, that of ``as_of`` (ns), or that of publication ``limit``."""
+    files = _consistent_files(folder, table)
+    known = [entry for part in files for entry in part.header.publications]
+    if as_of is not None:
+        known = [entry for entry in known if entry.published_at <= as_of]
+    if limit is not None:
+        known = [entry for entry in known if entry.seq <= limit]
+    last = known[-1].seq if known else 0
+    counting = [part for part in files if part.kind == "base" or part.seq <= last]
+    return Snapshot(table, tuple(counting if last else ()), last)
+
+
+def read_standing(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None = None,
+    *,
+    first: int | None = None,
+    end: int | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
+) -> pa.Table:
+    """The standing rows, in the order of the files.
+
+    ``first`` (inclusive) and ``end`` (exclusive) are nanoseconds; ``where`` maps a column to the
+    texts it may have.
+    """
+    wanted = [
+        column for column in snapshot.table.schema.names if columns is None or column in columns
+    ]
+    needed = set(wanted) | set(where or ())
+    if first is not None or end is not None:
+        needed.add(moment_column(snapshot.table))
+    schema = pa.schema([field for field in snapshot.table.schema if field.name in needed])
+    found = []
+    for part in snapshot.files:
+        with part.open() as reader:
+            for group in snapshot.groups(part, reader, first, end):
+                rows = reader.read(group.number, schema)
+                rows = keep(rows, group.standing)
+                rows = _inside(rows, snapshot.table, first, end)
+                for column, texts in (where or {}).items():
+                    accepted = pc.is_in(rows.column(column), value_set=pa.array(texts, pa.string()))
+                    rows = rows.filter(accepted)
+                found.append(rows.select(wanted))
+    empty = snapshot.table.schema.empty_table().select(wanted)
+    return pa.concat_tables([empty, *found]).replace_schema_metadata(snapshot.table.schema.metadata)
+
+
+def keep(rows: pa.Table, mask: Mask | None) -> pa.Table:
+    return rows if mask is None else rows.filter(pa.array(mask))
+
+
+def _inside(rows: pa.Table, table: Table, first: int | None, end: int | None) -> pa.Table:
+    moments = moment_column(table)
+    if first is not None:
+        rows = rows.filter(pc.greater_equal(rows.column(moments), moment_scalar(first)))
+    if end is not None:
+        rows = rows.filter(pc.less(rows.column(moments), moment_scalar(end)))
+    return rows
+
+
+def _consistent_files(folder: Path, table: Table) -> list[Part]:
+    """The newest base and every part after it.
+
+    A compaction may take files away while they are being listed, so a gap is looked at again
+    before it counts as damage.
+    """
+    problem: Any = None
+    for _ in range(_LISTINGS):
+        found = find_parts(folder)
+        base = max((seq for kind, seq in found if kind == "base"), default=0)
+        later = sorted(seq for kind, seq in found if kind == "part" and seq > base)
+        if later == list(range(base + 1, base + 1 + len(later))):
+            paths = [found["part", seq] for seq in later]
+            if base:
+                paths.insert(0, found["base", base])
+            try:
+                return [open_part(path, table) for path in paths]
+            except FileNotFoundError as error:
+                problem = error
+        else:
+            missing = sorted(set(range(base + 1, later[-1])) - set(later))
+            problem = f"publication {missing[0]} of {table.name} is missing"
+        time.sleep(_PAUSE_S)
+    raise StoreDamaged(f"{folder}: {problem}")

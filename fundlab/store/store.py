@@ -1,0 +1,363 @@
+"""The store: a folder of immutable Parquet files that only ever grows, one sub-folder a table.
+
+A sync adds one part with the rows that are new or changed. The newest version of a row wins on
+read; every version stays readable (``history``), and what was known at a time (``as_of``) is what
+had been published until then. Any Parquet tool can open the files.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+import pandas as pd
+import pyarrow as pa
+
+from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
+from fundlab.moments import moment_ns
+from fundlab.store.compaction import compact_table, remove_superseded
+from fundlab.store.parts import (
+    FROM,
+    Draft,
+    Header,
+    Publication,
+    in_row_groups,
+    make_folder,
+    sync_folder,
+    write_part,
+)
+from fundlab.store.snapshot import Snapshot, read_standing, take_snapshot
+from fundlab.tables.frames import to_frame
+from fundlab.tables.order import in_order
+from fundlab.tables.schema import INSTANT_TYPE, SCHEMA_VERSION, TABLES, Table, find_table
+from fundlab.values import Instant
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from fundlab.api.client import Client
+    from fundlab.sync import SyncResult
+
+PUBLISHED_AT: Final = "published_at"
+_LOCK: Final = ".lock"
+_PINS: Final = "pins"
+_PIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_ATTEMPTS: Final = 10
+
+Moment = str | datetime
+T = TypeVar("T")
+
+
+class Store:
+    """A store at ``path``, created by the first sync.
+
+    Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
+    with a zone or in UTC. ``clock`` gives nanoseconds since 1970.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], int] = time.time_ns) -> None:
+        self.path = Path(path)
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    # ------------------------------------------------------------------------ reading
+
+    def read(
+        self,
+        table: str,
+        as_of: Moment | None = None,
+        columns: Sequence[str] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        pin: str | None = None,
+        profile_id: str | Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """The newest version of each row as a typed DataFrame, by ``created_at``, ties by ``id``.
+
+        ``as_of`` (or ``pin``) gives what was known then. ``since`` includes, ``until`` excludes,
+        both on ``created_at`` (of balances: ``observed_at``). Only the ``columns``, row groups and
+        profiles asked for are read. A table never synced is empty.
+
+        Raises ``InvalidRequest`` for a table, column, time or pin that does not exist, and
+        ``StoreDamaged`` where a file is not what was written.
+        """
+        found = find_table(table)
+        names = _checked_columns(found, columns)
+        keys = [name for name in _order_columns(found) if name not in names]
+        rows = self.read_arrow(
+            table, as_of, [*names, *keys], since, until, pin=pin, profile_id=profile_id
+        )
+        return to_frame(in_order(rows, found).select(names))
+
+    def read_arrow(
+        self,
+        table: str,
+        as_of: Moment | None = None,
+        columns: Sequence[str] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        pin: str | None = None,
+        profile_id: str | Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The rows of ``read`` as an Arrow table, in the order of the files: faster."""
+        found = find_table(table)
+        names = _checked_columns(found, columns)
+        first, end = _bound(since, "since"), _bound(until, "until")
+        where = _profiles(found, profile_id)
+        return self._steadily(
+            lambda: read_standing(
+                self.snapshot(table, as_of, pin=pin), names, first=first, end=end, where=where
+            ).select(names)
+        )
+
+    def history(self, table: str) -> pd.DataFrame:
+        """Every version of every row, with ``published_at``: when the store learned of it.
+
+        In order of publication, then as ``read``.
+        """
+        found = find_table(table)
+        return to_frame(self._steadily(lambda: _history(self.snapshot(table))), found)
+
+    def scan(
+        self,
+        table: str,
+        engine: Literal["duckdb"] = "duckdb",
+        as_of: Moment | None = None,
+        *,
+        pin: str | None = None,
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """The rows of ``read``, lazily, as a DuckDB relation: for more rows than memory holds."""
+        if engine != "duckdb":
+            raise InvalidRequest(f"engine {engine!r} is unknown; there is 'duckdb'")
+        from fundlab.store.scan import scan_with_duckdb
+
+        return scan_with_duckdb(self.snapshot(table, as_of, pin=pin), connection)
+
+    def snapshot(
+        self, table: str, as_of: Moment | None = None, *, pin: str | None = None
+    ) -> Snapshot:
+        """The files that hold ``table`` now, as of a time, or at a pin."""
+        if as_of is not None and pin is not None:
+            raise InvalidRequest("give either as_of or pin, not both")
+        found = find_table(table)
+        limit = self._pinned(pin).get(table, 0) if pin is not None else None
+        return take_snapshot(
+            self.path / found.name, found, as_of=_bound(as_of, "as_of"), limit=limit
+        )
+
+    # ------------------------------------------------------------------------ pins
+
+    def pin(self, name: str) -> None:
+        """Name what is known now; ``read(table, pin=name)`` gives it ever after.
+
+        Raises ``StoreError`` if the name is taken, ``InvalidRequest`` if it is no plain name.
+        """
+        if not _PIN_NAME.fullmatch(name):
+            raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
+        with self.lock():
+            path = self.path / _PINS / f"{name}.json"
+            if path.exists():
+                raise StoreError(f"the pin {name!r} exists; choose another name")
+            limits = {table: self.snapshot(table).limit for table in TABLES}
+            made_at = str(Instant.from_ns(self._clock()))
+            make_folder(path.parent)
+            hidden = path.with_name(f".{name}.tmp")
+            with hidden.open("w", encoding="utf-8") as file:
+                json.dump({"made_at": made_at, "publications": limits}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            hidden.rename(path)
+            sync_folder(path.parent)
+
+    def pins(self) -> dict[str, str]:
+        """Every pin and when it was made, oldest first."""
+        folder = self.path / _PINS
+        made = {path.stem: self._pin_file(path)["made_at"] for path in folder.glob("*.json")}
+        return dict(sorted(made.items(), key=lambda pin: pin[1]))
+
+    def _pinned(self, name: str) -> Mapping[str, int]:
+        path = self.path / _PINS / f"{name}.json"
+        if not _PIN_NAME.fullmatch(name) or not path.exists():
+            known = ", ".join(self.pins()) or "none"
+            raise InvalidRequest(f"pin {name!r} does not exist; there are: {known}")
+        limits: Mapping[str, int] = self._pin_file(path)["publications"]
+        return limits
+
+    @staticmethod
+    def _pin_file(path: Path) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise StoreDamaged(f"{path}: {error}") from None
+        return found
+
+    # ------------------------------------------------------------------------ writing
+
+    def sync(
+        self,
+        client: Client,
+        tables: Sequence[str] | None = None,
+        since: Moment | None = None,
+        workers: int = 1,
+        full: bool = False,
+        progress: bool | None = None,
+    ) -> SyncResult:
+        """Bring the store up to date with the service; see ``fundlab.sync.sync``."""
+        from fundlab.sync import sync
+
+        return sync(
+            self, client, tables=tables, since=since, workers=workers, full=full, progress=progress
+        )
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the store for writing. The kernel releases the lock of a run that was killed.
+
+        Raises ``StoreLocked`` at once while another run holds it.
+        """
+        make_folder(self.path)
+        with (self.path / _LOCK).open("a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip() or "unknown"
+                raise StoreLocked(
+                    f"{self.path} is held by another run (process {holder}); wait for it"
+                ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            self._sweep()
+            yield
+
+    def compact(self, tables: Sequence[str] | None = None) -> dict[str, Path]:
+        """Merge the parts of each table (all by default) into one file; every version stays.
+
+        Reading is the same before, while and after; it pays once a few per cent have changed.
+        Returns the new file of each table that had something to merge.
+        """
+        done: dict[str, Path] = {}
+        with self.lock():
+            for name in TABLES if tables is None else tables:
+                snapshot = self.snapshot(name)
+                path = compact_table(self.path / snapshot.table.name, snapshot)
+                if path is not None:
+                    done[name] = path
+        return done
+
+    def draft(
+        self,
+        snapshot: Snapshot,
+        rows: pa.Table,
+        *,
+        published_at: int,
+        service: Mapping[str, str],
+        query: Mapping[str, Any],
+        watermark: Mapping[str, Mapping[str, str]],
+        proved_by: int | None = None,
+    ) -> Draft:
+        """The next part of a table, on disk but unseen; the caller holds the lock."""
+        publication = Publication(
+            snapshot.limit + 1, published_at, rows.num_rows, query, watermark, proved_by
+        )
+        header = Header(snapshot.table.name, SCHEMA_VERSION, service, (publication,))
+        folder = self.path / snapshot.table.name
+        return write_part(folder, "part", snapshot.table, header, in_row_groups(rows))
+
+    def now(self) -> int:
+        """The time of the next publication (ns): the clock's, but never before the last one's."""
+        last = [
+            entry.published_at
+            for table in TABLES
+            if (entry := self.snapshot(table).last) is not None
+        ]
+        return max([self._clock(), *(moment + 1 for moment in last)])
+
+    def service(self) -> Mapping[str, str] | None:
+        """The service and credential the store belongs to, ``None`` while it is empty."""
+        for table in TABLES:
+            for part in self.snapshot(table).files[-1:]:
+                return part.header.service
+        return None
+
+    def _sweep(self) -> None:
+        """Remove what a killed run left half done."""
+        for table in TABLES:
+            folder = self.path / table
+            for hidden in folder.glob(".*.tmp"):
+                hidden.unlink()
+            remove_superseded(folder)
+
+    def _steadily(self, read: Callable[[], T]) -> T:
+        """A compaction may take files away under a reader: then look again."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return read()
+            except FileNotFoundError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        raise StoreDamaged(f"{self.path} changes too fast to be read")
+
+
+def _history(snapshot: Snapshot) -> pa.Table:
+    table = snapshot.table
+    published = {entry.seq: entry.published_at for entry in snapshot.publications}
+    field = pa.field(PUBLISHED_AT, INSTANT_TYPE)
+    found = [pa.schema([*table.schema, field]).empty_table()]
+    for part in snapshot.files:
+        with part.open() as reader:
+            for number in part.groups():
+                rows = reader.read(number, table.schema)
+                seqs = [part.seq] * rows.num_rows
+                if part.kind == "base":
+                    seqs = reader.read(number, pa.schema([pa.field(FROM, pa.int32())]))[
+                        0
+                    ].to_pylist()
+                moments = pa.array([published[seq] for seq in seqs], INSTANT_TYPE)
+                found.append(rows.append_column(field, moments))
+    rows = pa.concat_tables(found)
+    order = [PUBLISHED_AT, *_order_columns(table)]
+    return rows.sort_by([(name, "ascending") for name in order])
+
+
+def _order_columns(table: Table) -> list[str]:
+    return ["created_at", "id"] if table.key == ("id",) else ["observed_at", "profile_id", "asset"]
+
+
+def _checked_columns(table: Table, columns: Sequence[str] | None) -> list[str]:
+    if columns is None:
+        return list(table.schema.names)
+    if isinstance(columns, str):
+        columns = [columns]
+    unknown = [name for name in columns if table.column(name) is None]
+    if unknown:
+        raise InvalidRequest(
+            f"columns {unknown!r}: {table.name} has {', '.join(table.schema.names)}"
+        )
+    return list(columns)
+
+
+def _profiles(table: Table, given: str | Sequence[str] | None) -> dict[str, list[str]] | None:
+    if given is None:
+        return None
+    if table.column("profile_id") is None:
+        raise InvalidRequest(f"{table.name} has no profile_id")
+    return {"profile_id": [given] if isinstance(given, str) else list(given)}
+
+
+def _bound(value: Moment | None, parameter: str) -> int | None:
+    return None if value is None else moment_ns(value, parameter)

@@ -1,0 +1,31 @@
+"""Models → Arrow schemas; page bytes → Arrow tables → typed DataFrames, and back."""
+
+from fundlab.tables.decode import Page, decode_page
+from fundlab.tables.frames import to_arrow, to_frame
+from fundlab.tables.schema import (
+    AMOUNT_TYPE,
+    EXTRA,
+    INSTANT_TYPE,
+    SCHEMA_VERSION,
+    TABLES,
+    BalanceObservation,
+    Column,
+    Table,
+    find_table,
+)
+
+__all__ = [
+    "AMOUNT_TYPE",
+    "EXTRA",
+    "INSTANT_TYPE",
+    "SCHEMA_VERSION",
+    "TABLES",
+    "BalanceObservation",
+    "Column",
+    "Page",
+    "Table",
+    "decode_page",
+    "find_table",
+    "to_arrow",
+    "to_frame",
+]

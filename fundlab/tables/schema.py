@@ -1,0 +1,184 @@
+"""The six tables, and the Arrow schema of each, derived from the models (interface §2).
+
+=============  ======================================================  =======================
+a column of    is in Arrow, and on disk                                in a DataFrame
+=============  ======================================================  =======================
+text, ids      ``string``                                              ``string``
+amounts        ``decimal128(38, 18)``                                  ``decimal``
+moments        ``timestamp('ns', 'UTC')``                              ``datetime64[ns, UTC]``
+enumerations   ``string`` (values nobody listed survive)               ``category``
+flags          ``bool``                                                ``boolean``
+counts         ``int64``                                               ``Int64``
+objects        ``string``: their JSON, byte for byte as it was sent    ``string``
+=============  ======================================================  =======================
+
+Every table ends with ``extra``: a JSON object of the members the interface does not list, or null.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+import pyarrow as pa
+
+from fundlab.errors import InvalidRequest
+from fundlab.models import (
+    OPERATIONS,
+    CryptoDestinationAddress,
+    Event,
+    FiatAccount,
+    FiatDepositInstructions,
+    Resource,
+    Transfer,
+)
+from fundlab.values import Amount, Instant
+
+SCHEMA_VERSION: Final = 1
+EXTRA: Final = "extra"
+AMOUNT_TYPE: Final = pa.decimal128(38, 18)
+INSTANT_TYPE: Final = pa.timestamp("ns", "UTC")
+
+Kind = Literal["text", "amount", "instant", "enum", "flag", "count", "json"]
+ARROW_TYPES: Final[Mapping[Kind, pa.DataType]] = {
+    "text": pa.string(),
+    "amount": AMOUNT_TYPE,
+    "instant": INSTANT_TYPE,
+    "enum": pa.string(),
+    "flag": pa.bool_(),
+    "count": pa.int64(),
+    "json": pa.string(),
+}
+
+
+class BalanceObservation(Resource):
+    """What a profile held of an asset (§2.5) when it was looked at: an assertion, never updated."""
+
+    profile_id: str
+    asset: str
+    available: Amount
+    trading: Amount
+    observed_at: Instant
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, what it holds, and the listed values where it is an enumeration."""
+
+    name: str
+    kind: Kind
+    members: tuple[str, ...] = ()
+
+    @property
+    def type(self) -> pa.DataType:
+        return ARROW_TYPES[self.kind]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: the operation that lists it, its model, its columns and what identifies a row.
+
+    ``operation`` is ``None`` where no operation lists the rows (balances are read one at a time).
+    ``items`` is the member of a page that holds the rows, ``page_size`` the largest page.
+    """
+
+    name: str
+    model: type[Resource]
+    key: tuple[str, ...] = ("id",)
+    operation: str | None = None
+    page_size: int = 1000
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        fields = self.model.model_fields.items()
+        found = [_column(name, field.annotation) for name, field in fields]
+        return (*found, Column(EXTRA, "json"))
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, with the table's name and schema version in its metadata."""
+        return pa.schema(
+            [pa.field(column.name, column.type) for column in self.columns],
+            metadata={"fundlab.table": self.name, "fundlab.tables.schema": str(SCHEMA_VERSION)},
+        )
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """Columns that are never null: without them a record cannot be told from another."""
+        return frozenset(
+            name for name, field in self.model.model_fields.items() if field.is_required()
+        )
+
+    @property
+    def items(self) -> str | None:
+        return OPERATIONS[self.operation].items if self.operation else None
+
+    def column(self, name: str) -> Column | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+    def of_kind(self, *kinds: Kind) -> Iterator[Column]:
+        return (column for column in self.columns if column.kind in kinds)
+
+    def empty(self) -> pa.Table:
+        """No rows, all columns."""
+        return self.schema.empty_table()
+
+
+def _column(name: str, annotation: Any) -> Column:
+    parts = set(_alternatives(annotation))
+    for part in parts:
+        if isinstance(part, type) and issubclass(part, StrEnum):
+            return Column(name, "enum", tuple(member.value for member in part))
+    kinds: dict[Any, Kind] = {
+        Amount: "amount", Instant: "instant", bool: "flag", int: "count", str: "text",
+    }  # fmt: skip
+    (part,) = parts
+    return Column(name, kinds.get(part, "json"))
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """The types an annotation allows, ``None`` left out."""
+    if get_origin(annotation) is Annotated:
+        yield from _alternatives(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, types.UnionType):
+        for part in get_args(annotation):
+            yield from _alternatives(part)
+    elif annotation is not type(None):
+        yield annotation
+
+
+TABLES: Final[Mapping[str, Table]] = types.MappingProxyType(
+    {
+        table.name: table
+        for table in (
+            Table("transfers", Transfer, operation="list_transfers"),
+            Table("events", Event, operation="list_events", page_size=100),
+            Table(
+                "addresses",
+                CryptoDestinationAddress,
+                operation="list_crypto_destination_addresses",
+            ),
+            Table("fiat_accounts", FiatAccount, operation="list_fiat_accounts"),
+            Table(
+                "deposit_instructions",
+                FiatDepositInstructions,
+                operation="list_fiat_deposit_instructions",
+            ),
+            Table("balances", BalanceObservation, key=("profile_id", "asset", "observed_at")),
+        )
+    }
+)
+"""Every table by its name, in the order a sync goes through them."""
+
+
+def find_table(table: Table | str) -> Table:
+    """``table``, looked up where a name is given. Raises ``InvalidRequest`` for an unknown name."""
+    if isinstance(table, Table):
+        return table
+    if table not in TABLES:
+        raise InvalidRequest(f"table {table!r} is unknown; there are {', '.join(TABLES)}")
+    return TABLES[table]

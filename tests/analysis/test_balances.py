@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transfer_examples import (
+    DAY,
+    KINDS,
+    START,
+    Row,
+    arrow,
+    at_by_hand,
+    change,
+    day_by_hand,
+    decimal_typed,
+    exact_sum,
+    key,
+    pandas,
+    records,
+    relation,
+    running_by_hand,
+    transfer,
+    transfers,
+)
+
+from fundlab.analysis import balances
+from fundlab.decimals import DecimalDtype
+from fundlab.errors import AnalysisError
+
+D = Decimal
+HALF_DAY = DAY // 2
+LATER = START + 10_000 * DAY
+
+ROWS = [
+    transfer("a", amount=D("100.5"), created_at=START + 2),
+    transfer("b", direction="DEBIT", amount=D("30"), fee=D("25"), created_at=START + DAY),
+    transfer("c", direction="DEBIT", status="PENDING", amount=D("5"), created_at=START + 1),
+    transfer("d", status="PENDING", amount=D("7"), created_at=START + DAY),
+    transfer("e", status="FAILED", amount=D("9"), created_at=START),
+    transfer("f", asset="USDG", balance_asset="USD", status="COMPLETE", created_at=START + DAY),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_running_by_literal(kind: str) -> None:
+    result = records(balances.running(KINDS[kind](ROWS)))
+    assert [(row["id"], row["asset"], row["balance"]) for row in result] == [
+        ("a", "USD", D("100.5")),
+        ("b", "USD", D("45.5")),
+        ("f", "USD", D("55.5")),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_available_counts_pending_debits(kind: str) -> None:
+    result = records(balances.running(KINDS[kind](ROWS), view="available"))
+    assert [(row["id"], row["balance"]) for row in result] == [
+        ("c", D("-5")),
+        ("a", D("95.5")),
+        ("b", D("40.5")),
+        ("f", D("50.5")),
+    ]
+
+
+def test_running_keeps_every_column_and_its_type() -> None:
+    frame = decimal_typed(ROWS).assign(metadata=[{"k": 1}, None, "x", 3, [], {}])
+    frame.index = pd.Index(list("uvwxyz"))
+    before = frame.copy(deep=True)
+    result = balances.running(frame)
+    assert list(result.columns) == [*frame.columns, "balance"]
+    for name in frame.columns:
+        assert result[name].dtype == frame[name].dtype, name
+    assert result["balance"].dtype == DecimalDtype()
+    assert result["metadata"].tolist() == [{"k": 1}, None, {}]
+    assert result["created_at"].astype("int64").tolist() == [START + 2, START + DAY, START + DAY]
+    assert result.index.tolist() == [0, 1, 2]
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_running_widens_a_category_of_assets() -> None:
+    frame = pandas(ROWS)
+    frame["asset"] = frame["asset"].astype("category")
+    frame["balance_asset"] = frame["balance_asset"].replace({"USD": "EURX"})
+    assert balances.running(frame)["asset"].tolist() == ["USD", "USD", "EURX"]
+
+
+def test_running_over_a_relation_is_a_relation_with_nanoseconds() -> None:
+    result = balances.running(relation(ROWS))
+    assert type(result).__name__ == "DuckDBPyRelation"
+    assert result.columns == [*arrow(ROWS).column_names, "balance"]
+    assert str(result.types[-1]) == "DECIMAL(38,18)"
+    moments = result.project("epoch_ns(created_at)").fetchall()
+    assert [moment for (moment,) in moments] == [START + 2, START + DAY, START + DAY]
+
+
+@given(rows=transfers(), view=st.sampled_from(["ledger", "available"]))
+@settings(max_examples=60, deadline=None)
+def test_running_equals_the_loop(rows: list[Row], view: str) -> None:
+    result = records(balances.running(pandas(rows), view=view))
+    found = [(row["id"], row["asset"], row["balance"]) for row in result]
+    assert found == running_by_hand(rows, view)
+
+
+@given(rows=transfers(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_the_order_of_rows_does_not_matter(rows: list[Row], seed: int) -> None:
+    frame = pandas(rows)
+    shuffled = frame.sample(frac=1, random_state=seed)
+    pd.testing.assert_frame_equal(balances.running(frame), balances.running(shuffled))
+    pd.testing.assert_frame_equal(balances.daily(frame), balances.daily(shuffled))
+
+
+@given(rows=transfers(), view=st.sampled_from(["ledger", "available"]), days=st.integers(-1, 250))
+@settings(max_examples=60, deadline=None)
+def test_at_equals_the_loop(rows: list[Row], view: str, days: int) -> None:
+    when = START + days * DAY + 1
+    stamp = pd.Timestamp(when, unit="ns", tz="UTC")
+    result = records(balances.at(arrow(rows), stamp, view=view))
+    found = {(row["profile_id"], row["asset"]): row["balance"] for row in result}
+    assert found == at_by_hand(rows, when, view)
+    assert list(found) == sorted(found)
+
+
+@given(rows=transfers(), opened=st.decimals("0", "1000000", places=18))
+@settings(max_examples=40, deadline=None)
+def test_opening_and_changes_make_the_closing(rows: list[Row], opened: Decimal) -> None:
+    opening = pa.table(
+        {
+            "profile_id": ["p1", "p9"],
+            "asset": ["USD", "USD"],
+            "balance": pa.array([opened, opened], pa.decimal128(38, 18)),
+        }
+    )
+    closing = records(balances.at(arrow(rows), "2030-01-01", opening))
+    expected = {("p1", "USD"): opened, ("p9", "USD"): opened}
+    for row in rows:
+        signed = change(row, "ledger")
+        if signed is not None:
+            expected[key(row)] = exact_sum([expected.get(key(row), D(0)), signed])
+    found = {(row["profile_id"], row["asset"]): row["balance"] for row in closing}
+    assert found == expected
+    last = {}
+    for row in records(balances.running(arrow(rows), opening)):
+        last[row["profile_id"], row["asset"]] = row["balance"]
+    assert last == {name: expected[name] for name in last}
+
+
+def test_at_includes_its_own_nanosecond_and_not_the_next() -> None:
+    frame = pandas(ROWS)
+    assert records(balances.at(frame, "2026-01-01T00:00:00.000000001Z")) == []
+    assert records(balances.at(frame, "2026-01-01T00:00:00.000000002Z")) == [
+        {"profile_id": "p1", "asset": "USD", "balance": D("100.5")}
+    ]
+
+
+@given(
+    rows=transfers(),
+    tz=st.sampled_from(["UTC", "America/New_York", "Asia/Kathmandu", "Pacific/Auckland"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_daily_equals_the_loop(rows: list[Row], tz: str) -> None:
+    zone = ZoneInfo(tz)
+    result = records(balances.daily(pandas(rows), tz=tz))
+    expected = []
+    for profile, asset in sorted({key(row) for row in rows if change(row, "ledger") is not None}):
+        counting = [
+            (day_by_hand(row["created_at"], zone), change(row, "ledger"))
+            for row in rows
+            if key(row) == (profile, asset) and change(row, "ledger") is not None
+        ]
+        days = pd.date_range(min(counting)[0], max(counting)[0])
+        expected += [
+            {
+                "profile_id": profile,
+                "asset": asset,
+                "date": f"{day:%Y-%m-%d}",
+                "balance": exact_sum(c for d, c in counting if d <= f"{day:%Y-%m-%d}"),
+            }
+            for day in days
+        ]
+    assert result == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_daily_fills_days_until_the_one_given(kind: str) -> None:
+    rows = [transfer("a", created_at=START), transfer("b", created_at=START + 2 * DAY)]
+    result = records(balances.daily(KINDS[kind](rows), until="2026-01-05"))
+    assert [(row["date"], row["balance"]) for row in result] == [
+        ("2026-01-01", D(10)),
+        ("2026-01-02", D(10)),
+        ("2026-01-03", D(20)),
+        ("2026-01-04", D(20)),
+        ("2026-01-05", D(20)),
+    ]
+    early = records(balances.daily(KINDS[kind](rows), until="2026-01-02"))
+    assert [row["date"] for row in early] == ["2026-01-01", "2026-01-02"]
+    assert records(balances.daily(KINDS[kind](rows), until="2025-12-31")) == []
+
+
+def test_daily_over_a_clock_change_in_new_york() -> None:
+    """On 2026-03-08 clocks go from 02:00 to 03:00: the day has 23 hours."""
+    hour = DAY // 24
+    midnight = START + 66 * DAY + 5 * hour  # 2026-03-08T05:00Z
+    rows = [
+        transfer("before", created_at=midnight - 1),
+        transfer("first", created_at=midnight),
+        transfer("last", created_at=midnight + 23 * hour - 1),
+        transfer("next", created_at=midnight + 23 * hour),
+    ]
+    result = records(balances.daily(pandas(rows), tz="America/New_York"))
+    assert [(row["date"], row["balance"]) for row in result] == [
+        ("2026-03-07", D(10)),
+        ("2026-03-08", D(30)),
+        ("2026-03-09", D(40)),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_transfers_give_typed_empty_frames(kind: str) -> None:
+    nothing = KINDS[kind]([])
+    for result in (
+        balances.running(nothing),
+        balances.at(nothing, "2026-01-01"),
+        balances.daily(nothing),
+    ):
+        assert records(result) == []
+    if isinstance(nothing, pd.DataFrame):
+        daily = balances.daily(nothing)
+        assert daily.dtypes.astype(str).to_dict() == {
+            "profile_id": "string",
+            "asset": "string",
+            "date": "datetime64[ns]",
+            "balance": "decimal",
+        }
+        assert balances.running(nothing)["balance"].dtype == DecimalDtype()
+        both = daily.merge(daily, on=["profile_id", "asset"])
+        assert both.empty
+
+
+def test_results_come_back_in_kind() -> None:
+    for make in KINDS.values():
+        frame = make(ROWS)
+        results = (
+            balances.running(frame),
+            balances.at(frame, "2026-02-01"),
+            balances.daily(frame),
+        )
+        for result in results:
+            assert type(result) is type(frame)
+
+
+def test_any_column_of_times_can_order() -> None:
+    rows = [
+        transfer("a", created_at=START, updated_at=START + 2),
+        transfer("b", created_at=START + 1, updated_at=START + 1),
+    ]
+    assert balances.running(pandas(rows), by="updated_at")["id"].tolist() == ["b", "a"]
+
+
+def test_too_large_a_sum_is_an_error_never_a_wrong_number() -> None:
+    huge = D("60000000000000000000")
+    rows = [transfer("a", amount=huge), transfer("b", amount=huge)]
+    for kind in ("decimal", "arrow"):
+        with pytest.raises(OverflowError, match="20 integer digits"):
+            balances.at(KINDS[kind](rows), "2030-01-01")
+        with pytest.raises(OverflowError, match="20 integer digits"):
+            balances.running(KINDS[kind](rows))
+    rows[1]["direction"] = "DEBIT"
+    assert records(balances.at(arrow(rows), "2030-01-01"))[0]["balance"] == 0
+
+
+def test_the_largest_and_smallest_amounts_are_exact() -> None:
+    large, small = D("99999999999999999999.999999999999999999"), D("0.000000000000000001")
+    rows = [
+        transfer("a", amount=large),
+        transfer("b", amount=small, direction="DEBIT", created_at=START + 1),
+    ]
+    result = records(balances.running(decimal_typed(rows)))
+    assert [row["balance"] for row in result] == [large, exact_sum([large, -small])]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        ({"status": "SETTLED"}, r"status 'SETTLED' is not one of .*\(id bad\)"),
+        ({"direction": "SIDEWAYS"}, r"direction 'SIDEWAYS' is not one of .*\(id bad\)"),
+        ({"status": None}, r"status is missing \(id bad\)"),
+        ({"total": None}, r"total is missing \(id bad\)"),
+        ({"profile_id": None}, r"profile_id is missing \(id bad\)"),
+        ({"created_at": None}, r"created_at is missing \(id bad\)"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["objects", "arrow", "duckdb"])
+def test_rows_nobody_can_count_are_named(kind: str, spoil: Row, message: str) -> None:
+    rows = [transfer("good"), {**transfer("bad"), **spoil}]
+    with pytest.raises(AnalysisError, match=message):
+        balances.running(KINDS[kind](rows))
+
+
+def test_at_most_five_rows_are_named() -> None:
+    rows = [transfer(f"t{number}", status="ODD") for number in range(9)]
+    with pytest.raises(AnalysisError, match=r"id t0, t1, t2, t3, t4 and more\)"):
+        balances.running(pandas(rows))
+
+
+def test_a_gap_in_a_row_that_does_not_count_is_no_error() -> None:
+    rows = [transfer("a"), {**transfer("b", status="FAILED"), "total": None}]
+    assert len(balances.running(pandas(rows))) == 1
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pandas(ROWS).drop(columns=["total", "id"]), r"no column 'id', 'total'; needed are"),
+        (arrow(ROWS).drop_columns(["status"]), r"no column 'status'"),
+        (relation(ROWS).project("* EXCLUDE (asset)"), r"no column 'asset'"),
+        (pandas(ROWS).astype({"total": "float64"}), r"'total' holds double; exact decimals"),
+        (pandas(ROWS).assign(total=1.5), r"'total' holds double"),
+        (pandas(ROWS).assign(total="1.5"), r"'total' holds .*string; exact decimals"),
+        (pandas(ROWS).assign(total=[D("NaN")] * 6), r"'total' does not hold exact decimals"),
+        (pandas(ROWS).assign(total=[D("1E-19")] * 6), r"'total' does not hold exact decimals"),
+        (pandas(ROWS).assign(created_at=pd.Timestamp("2026-01-01")), r"with a time zone"),
+        (pandas(ROWS).assign(balance=1), r"already has a column 'balance'"),
+        (relation(ROWS).project("* REPLACE (total::DOUBLE AS total)"), r"'total' holds DOUBLE"),
+    ],
+)
+def test_frames_that_cannot_be_used_are_refused(frame: object, message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        balances.running(frame)
+
+
+@pytest.mark.parametrize("frame", [None, 7, "transfers.csv", [{"id": "a"}], np.zeros(3)])
+def test_what_is_no_frame_is_refused(frame: object) -> None:
+    with pytest.raises(AnalysisError, match="no frame for an analysis"):
+        balances.running(frame)
+
+
+def test_arguments_that_make_no_sense_are_refused() -> None:
+    frame = pandas(ROWS)
+    with pytest.raises(AnalysisError, match="view='net' is not one of ledger, available"):
+        balances.running(frame, view="net")  # type: ignore[arg-type]
+    with pytest.raises(AnalysisError, match="tz='Mars/Olympus' is no time zone"):
+        balances.daily(frame, tz="Mars/Olympus")
+    with pytest.raises(AnalysisError, match="until='soon' is not a day"):
+        balances.daily(frame, until="soon")
+    doubled = pd.DataFrame({"profile_id": ["p"] * 2, "asset": ["USD"] * 2, "balance": [1, 2]})
+    with pytest.raises(AnalysisError, match="opening has more than one row for: p USD"):
+        balances.at(frame, "2026-01-01", doubled)
+
+
+def test_naive_integers_are_exact_money() -> None:
+    frame = pandas(ROWS).assign(total=[3, 2, 1, 1, 1, 1])
+    assert balances.running(frame)["balance"].tolist() == [D(3), D(1), D(2)]

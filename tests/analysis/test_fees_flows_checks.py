@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transfer_examples import (
+    DAY,
+    KINDS,
+    START,
+    Row,
+    arrow,
+    decimal_typed,
+    exact_sum,
+    key,
+    pandas,
+    records,
+    transfer,
+    transfers,
+)
+
+from fundlab.analysis import checks, fees, flows
+from fundlab.errors import AnalysisError
+
+D = Decimal
+HOUR = DAY // 24
+DEBIT: Row = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL"}
+ROWS = [
+    transfer("a", amount=D("100")),
+    transfer("b", **DEBIT, amount=D("10000"), fee=D("25"), created_at=START + 20 * DAY),
+    transfer("c", **DEBIT, amount=D("3"), fee=D("1"), created_at=START + 40 * DAY),
+    transfer("d", **DEBIT, amount=D("5"), fee=D("25"), status="FAILED"),
+    transfer("e", **DEBIT, amount=D("0"), fee=D("2"), status="COMPLETE", asset="USDC"),
+    transfer("f", asset="USDG", balance_asset="USD", amount=D("7"), created_at=START + 20 * DAY),
+]
+
+
+def completed(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["status"] in ("COMPLETED", "COMPLETE")]
+
+
+def label(moment: int, freq: str) -> str:
+    stamp = pd.Timestamp(moment, unit="ns", tz="UTC")
+    if freq == "D":
+        stamp = stamp.normalize()
+    elif freq == "MS":
+        stamp = stamp.normalize().replace(day=1)
+    elif freq == "ME":
+        stamp = stamp.normalize() + pd.offsets.MonthEnd(0)
+    elif freq == "W":
+        stamp = stamp.normalize() + pd.Timedelta(days=6 - stamp.weekday())
+    else:
+        stamp = stamp.floor(freq)
+    return stamp.as_unit("ns").isoformat()
+
+
+# ---------------------------------------------------------------------------------------- fees
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_summary_by_literal(kind: str) -> None:
+    assert records(fees.summary(KINDS[kind](ROWS))) == [
+        {"type": "WIRE_DEPOSIT", "asset": "USD", "count": 2, "amount": D(107), "fee": D(0)},
+        {"type": "WIRE_WITHDRAWAL", "asset": "USD", "count": 2, "amount": D(10003), "fee": D(26)},
+        {"type": "WIRE_WITHDRAWAL", "asset": "USDC", "count": 1, "amount": D(0), "fee": D(2)},
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_effective_handles_zero_and_tiny_amounts(kind: str) -> None:
+    result = records(fees.effective(KINDS[kind](ROWS), by="asset"))
+    assert [(row["asset"], row["bps"]) for row in result] == [
+        ("USD", D("25.7171")),  # 26 of 10110
+        ("USDC", None),
+    ]
+    tiny = [transfer("t", **DEBIT, amount=D("1E-18"), fee=D("99999999999999999999"))]
+    with pytest.raises((OverflowError, AnalysisError)):
+        fees.effective(KINDS["arrow"](tiny))
+
+
+def test_summary_by_other_columns_keeps_missing_values_as_a_group() -> None:
+    frame = decimal_typed(ROWS).assign(crypto_network=["SOLANA", None, None, None, "BASE", None])
+    result = records(fees.summary(frame, by=["crypto_network"]))
+    assert [(row["crypto_network"], row["count"]) for row in result] == [
+        ("BASE", 1),
+        ("SOLANA", 1),
+        (None, 3),
+    ]
+
+
+@given(rows=transfers(), freq=st.sampled_from([None, "D", "W", "MS", "ME", "h", "6h"]))
+@settings(max_examples=60, deadline=None)
+def test_summary_equals_the_loop(rows: list[Row], freq: str | None) -> None:
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in completed(rows):
+        period = () if freq is None else (label(row["created_at"], freq),)
+        groups[row["type"], key(row)[1], *period].append(row)
+    expected = [
+        (*name, len(group), exact_sum(r["amount"] for r in group), exact_sum(r["fee"] for r in group))
+        for name, group in sorted(groups.items())
+    ]  # fmt: skip
+    found = records(fees.summary(pandas(rows), freq=freq))
+    assert [tuple(row.values()) for row in found] == expected
+
+
+@given(rows=transfers())
+@settings(max_examples=30, deadline=None)
+def test_basis_points_equal_the_quotient(rows: list[Row]) -> None:
+    exact = Context(prec=100, rounding=ROUND_HALF_EVEN)
+    found = [row for row in rows if row["amount"] > 1]
+    for row in records(fees.effective(arrow(found), by=["asset"])):
+        right = exact.divide(exact.multiply(row["fee"], D(10_000)), row["amount"])
+        assert row["bps"] == right.quantize(D("0.0001"), context=exact)
+
+
+@pytest.mark.parametrize("by", [[], ["type", "type"], ["fee"], ["period"], [7]])
+def test_by_must_name_different_text_columns(by: Any) -> None:
+    with pytest.raises(AnalysisError, match="give different text columns"):
+        fees.summary(pandas(ROWS), by=by)
+
+
+@pytest.mark.parametrize(
+    ("freq", "message"),
+    [
+        ("fortnightly", "freq='fortnightly' is no pandas offset alias"),
+        ("7h", "freq='7h' does not divide a day evenly"),
+        ("1ns", "choose a longer one"),
+    ],
+)
+def test_frequencies_that_cannot_be_used_are_refused(freq: str, message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        fees.summary(pandas(ROWS), freq=freq)
+
+
+# --------------------------------------------------------------------------------------- flows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_net_by_literal(kind: str) -> None:
+    found = records(flows.net(KINDS[kind](ROWS), "MS"))
+    assert [tuple(row.values()) for row in found] == [
+        ("2026-01-01T00:00:00+00:00", "p1", "USD", D(107), D(10025), D(-9918)),
+        ("2026-01-01T00:00:00+00:00", "p1", "USDC", D(0), D(2), D(-2)),
+        ("2026-02-01T00:00:00+00:00", "p1", "USD", D(0), D(4), D(-4)),
+    ]
+
+
+@given(rows=transfers(), freq=st.sampled_from(["D", "W", "MS", "ME", "h", "15min"]))
+@settings(max_examples=60, deadline=None)
+def test_net_equals_the_loop(rows: list[Row], freq: str) -> None:
+    sums: dict[tuple[Any, ...], dict[str, list[Decimal]]] = {}
+    for row in completed(rows):
+        name = (label(row["created_at"], freq), *key(row))
+        sides = sums.setdefault(name, {"CREDIT": [], "DEBIT": []})
+        sides[row["direction"]].append(row["total"])
+    expected = [
+        (*name, exact_sum(sides["CREDIT"]), exact_sum(sides["DEBIT"]),
+         exact_sum([*sides["CREDIT"], *(-total for total in sides["DEBIT"])]))
+        for name, sides in sorted(sums.items())
+    ]  # fmt: skip
+    found = records(flows.net(pandas(rows), freq))
+    assert [tuple(row.values()) for row in found] == expected
+
+
+@given(
+    rows=transfers(),
+    freq=st.sampled_from(["D", "W", "W-WED", "MS", "ME", "QS", "QE", "YS", "2D", "3W", "B", "SMS"]),
+    tz=st.sampled_from(["UTC", "America/New_York", "Asia/Beirut"]),
+)
+@settings(max_examples=80, deadline=None)
+def test_periods_are_those_of_pandas_grouper(rows: list[Row], freq: str, tz: str) -> None:
+    done = completed(rows)
+    found = flows.net(pandas(done), freq, tz)["period"].drop_duplicates()
+    local = pd.DatetimeIndex([row["created_at"] for row in done], tz="UTC").tz_convert(tz)
+    days = pd.Series(1, index=local.tz_localize(None))
+    sizes = days.groupby(pd.Grouper(freq=freq)).size()
+    labels = sizes[sizes > 0].index.tz_localize(tz, nonexistent="shift_forward", ambiguous=True)
+    assert found.tolist() == labels.tz_convert("UTC").tolist()
+
+
+def test_a_week_over_a_clock_change_in_new_york() -> None:
+    """The week to Sunday 2026-03-08 has 167 hours: from 03-02T05:00Z to 03-09T04:00Z."""
+    first, last = START + 60 * DAY + 5 * HOUR, START + 67 * DAY + 4 * HOUR - 1
+    rows = [
+        transfer(str(moment), created_at=moment) for moment in (first - 1, first, last, last + 1)
+    ]
+    found = flows.net(pandas(rows), "W", "America/New_York")
+    assert [f"{stamp:%Y-%m-%d %H:%M}" for stamp in found["period"]] == [
+        "2026-03-01 05:00",
+        "2026-03-08 05:00",
+        "2026-03-15 04:00",
+    ]
+    assert found["inflow"].tolist() == [D(10), D(20), D(10)]
+
+
+HALF_DEBIT: Row = {"direction": "DEBIT", "type": "INTERNAL_TRANSFER_DEBIT"}
+HALF_CREDIT: Row = {"direction": "CREDIT", "type": "INTERNAL_TRANSFER_CREDIT"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_internal_pairs_by_literal(kind: str) -> None:
+    rows = [
+        transfer("d1", **HALF_DEBIT, group_id="g1"),
+        transfer("c1", **HALF_CREDIT, group_id="g1", status="COMPLETE"),
+        transfer("d2", **HALF_DEBIT, group_id="g2"),
+        transfer("c2", **HALF_CREDIT, group_id="g2", amount=D("9.99")),
+        transfer("d3", **HALF_DEBIT, group_id="g3"),
+        transfer("c4", **HALF_CREDIT, group_id="g4"),
+        transfer("c5", **HALF_CREDIT),
+        transfer("d6", **HALF_DEBIT, group_id="g6"),
+        transfer("c6", **HALF_CREDIT, group_id="g6", created_at=START + 5),
+        transfer("c7", **HALF_CREDIT, group_id="g6", created_at=START + 6),
+        transfer("d8", **HALF_DEBIT, group_id="g8"),
+        transfer("c8", **HALF_CREDIT, group_id="g8", status="FAILED"),
+        transfer("x", group_id="g1"),
+    ]
+    found = records(flows.internal_pairs(KINDS[kind](rows)))
+    assert [tuple(row.values()) for row in found] == [
+        ("g1", "d1", "c1", "USD", D(10), "paired"),
+        ("g2", "d2", "c2", "USD", D(10), "mismatch"),
+        ("g3", "d3", None, "USD", D(10), "orphan_debit"),
+        ("g4", None, "c4", "USD", D(10), "orphan_credit"),
+        ("g6", "d6", "c6", "USD", D(10), "paired"),
+        ("g6", None, "c7", "USD", D(10), "orphan_credit"),
+        ("g8", "d8", "c8", "USD", D(10), "mismatch"),
+        (None, None, "c5", "USD", D(10), "orphan_credit"),
+    ]
+
+
+@given(rows=transfers())
+@settings(max_examples=40, deadline=None)
+def test_every_half_is_in_exactly_one_pair(rows: list[Row]) -> None:
+    found = records(flows.internal_pairs(arrow(rows)))
+    for column, kind in (("debit_id", HALF_DEBIT), ("credit_id", HALF_CREDIT)):
+        halves = sorted(row["id"] for row in rows if row["type"] == kind["type"])
+        assert sorted(row[column] for row in found if row[column]) == halves
+    groups = {row["group_id"] for row in rows if "INTERNAL" in row["type"]} - {None}
+    for group in groups:
+        mine = [row for row in rows if row["group_id"] == group and "INTERNAL" in row["type"]]
+        debits = sum(row["direction"] == "DEBIT" for row in mine)
+        matched = [r for r in found if r["group_id"] == group and r["debit_id"] and r["credit_id"]]
+        assert len(matched) == min(debits, len(mine) - debits)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "duckdb"])
+def test_settlement_time_by_literal(kind: str) -> None:
+    rows = [
+        transfer(str(n), updated_at=START + n * 60_000_000_000 + 1, status=status)
+        for n, status in enumerate(["COMPLETED"] * 10 + ["COMPLETE", "FAILED", "PENDING"])
+    ]
+    (found,) = records(flows.settlement_time(KINDS[kind](rows)))
+    assert found == {
+        "type": "WIRE_DEPOSIT",
+        "count": 11,
+        "p50": pd.Timedelta("5min 1ns"),
+        "p90": pd.Timedelta("9min 1ns"),
+        "p99": pd.Timedelta("9min 54s 1ns"),
+        "max": pd.Timedelta("10min 1ns"),
+    }
+
+
+# -------------------------------------------------------------------------------------- checks
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_invariants_name_each_violation(kind: str) -> None:
+    rows = [
+        *ROWS,
+        {**transfer("t1"), "total": D("9.5")},
+        {**transfer("t2", **DEBIT, fee=D("1.25")), "total": D("11.250000000000000001")},
+        transfer("t3", direction="DEBIT"),
+        transfer("t4", created_at=START + 5, updated_at=START + 3),
+        transfer("t5"),
+        transfer("t5"),
+        {**transfer("t6"), "fee": None},
+        transfer("t7", status="ODD"),
+        transfer("t8", amount=D("-1"), fee=D("0")),
+    ]
+    found = records(checks.invariants(KINDS[kind](rows)))
+    assert [tuple(row.values()) for row in found] == [
+        ("t1", "total", "10", "9.5"),
+        ("t2", "total", "11.25", "11.250000000000000001"),
+        ("t3", "direction_of_type", "CREDIT", "DEBIT"),
+        ("t4", "updated_at", "created_at or later", "2 ns before created_at"),
+        ("t5", "unique_id", "1 row", "2 rows"),
+        ("t6", "required", "a value in fee", "nothing"),
+        ("t7", "status", "PENDING or COMPLETED or FAILED or COMPLETE", "ODD"),
+        ("t8", "not_negative", "amount of 0 or more", "-1"),
+        ("t8", "not_negative", "total of 0 or more", "-1"),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_in_nothing_out(kind: str) -> None:
+    for function in (
+        fees.summary,
+        fees.effective,
+        flows.net,
+        flows.internal_pairs,
+        flows.settlement_time,
+        checks.invariants,
+    ):
+        assert records(function(KINDS[kind]([]))) == []
+
+
+def test_invariants_are_silent_when_all_hold() -> None:
+    empty = checks.invariants(decimal_typed(ROWS))
+    assert list(empty.columns) == ["transfer_id", "rule", "expected", "found"]
+    assert empty.empty
+
+
+def test_dtypes_of_results() -> None:
+    frame = decimal_typed(ROWS)
+    assert fees.effective(frame, freq="MS").dtypes.astype(str).to_dict() == {
+        "type": "string", "asset": "string", "period": "datetime64[ns, UTC]", "count": "int64",
+        "amount": "decimal", "fee": "decimal", "bps": "decimal",
+    }  # fmt: skip
+    assert flows.settlement_time(frame).dtypes.astype(str).to_dict() == {
+        "type": "string", "count": "int64", "p50": "timedelta64[ns]", "p90": "timedelta64[ns]",
+        "p99": "timedelta64[ns]", "max": "timedelta64[ns]",
+    }  # fmt: skip

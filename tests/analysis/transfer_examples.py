@@ -1,0 +1,225 @@
+"""Small transfers for the tests, and the same sums done by hand with plain ``Decimal`` loops."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal, setcontext
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from hypothesis import strategies as st
+
+MONEY = pa.decimal128(38, 18)
+TIME = pa.timestamp("ns", "UTC")
+START = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
+DAY = 86_400_000_000_000
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("profile_id", pa.string()),
+        ("asset", pa.string()),
+        ("balance_asset", pa.string()),
+        ("direction", pa.string()),
+        ("type", pa.string()),
+        ("status", pa.string()),
+        ("amount", MONEY),
+        ("fee", MONEY),
+        ("total", MONEY),
+        ("created_at", TIME),
+        ("updated_at", TIME),
+        ("group_id", pa.string()),
+    ]
+)
+Row = dict[str, Any]
+
+
+def transfer(id_: str, **given: Any) -> Row:
+    """One transfer: a completed deposit of 10 USD at the start of 2026 where not said otherwise."""
+    row: Row = {
+        "id": id_,
+        "profile_id": "p1",
+        "asset": "USD",
+        "balance_asset": None,
+        "direction": "CREDIT",
+        "type": "WIRE_DEPOSIT",
+        "status": "COMPLETED",
+        "amount": Decimal("10"),
+        "fee": Decimal("0"),
+        "created_at": START,
+        "group_id": None,
+    }
+    row.update(given)
+    sign = -1 if row["direction"] == "CREDIT" else 1
+    row.setdefault("total", exact_sum([row["amount"], sign * row["fee"]]))
+    row.setdefault("updated_at", row["created_at"])
+    return row
+
+
+def arrow(rows: Iterable[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+
+
+def pandas(rows: Iterable[Row]) -> pd.DataFrame:
+    """Money as Decimal objects, enumerations as categories."""
+    frame = arrow(rows).to_pandas()
+    for name in ("direction", "type", "status"):
+        frame[name] = frame[name].astype("category")
+    return frame
+
+
+def decimal_typed(rows: Iterable[Row]) -> pd.DataFrame:
+    frame = pandas(rows)
+    for name in ("amount", "fee", "total"):
+        frame[name] = pd.array(frame[name].tolist(), dtype="decimal")
+    return frame
+
+
+def arrow_typed(rows: Iterable[Row]) -> pd.DataFrame:
+    frame = pandas(rows)
+    for name in ("amount", "fee", "total"):
+        frame[name] = frame[name].astype(pd.ArrowDtype(MONEY))
+    return frame
+
+
+def relation(rows: Iterable[Row]) -> duckdb.DuckDBPyRelation:
+    return duckdb.connect(":memory:").from_arrow(arrow(rows))
+
+
+KINDS: dict[str, Callable[[Iterable[Row]], Any]] = {
+    "objects": pandas,
+    "decimal": decimal_typed,
+    "arrow_dtype": arrow_typed,
+    "arrow": arrow,
+    "polars": lambda rows: pl.from_arrow(arrow(rows)),
+    "polars_lazy": lambda rows: pl.from_arrow(arrow(rows)).lazy(),
+    "duckdb": relation,
+}
+
+
+def records(frame: Any) -> list[dict[str, Any]]:
+    """Any result as plain rows: Decimals, ISO times, ``None`` for missing."""
+    if isinstance(frame, pl.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, pl.DataFrame):
+        frame = frame.to_arrow()
+    if isinstance(frame, duckdb.DuckDBPyRelation):
+        frame = frame.to_arrow_table()
+    if isinstance(frame, pd.DataFrame):
+        return [
+            {name: _plain(value) for name, value in row.items()}
+            for row in frame.astype(object).to_dict("records")
+        ]
+    columns = {name: _arrow_values(frame.column(name)) for name in frame.column_names}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _arrow_values(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        return [_plain(pd.Timestamp(v, unit="ns", tz="UTC")) if v is not None else None
+                for v in column.cast(TIME).cast(pa.int64()).to_pylist()]  # fmt: skip
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return [_plain(value) for value in column.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, pd.Timestamp | datetime):
+        stamp = pd.Timestamp(value)
+        if stamp.tzinfo is None:
+            return f"{stamp:%Y-%m-%d}"
+        return stamp.tz_convert("UTC").as_unit("ns").isoformat()
+    if isinstance(value, timedelta):
+        return pd.Timedelta(value)
+    if not isinstance(value, str | Decimal) and hasattr(value, "strftime"):
+        return f"{value:%Y-%m-%d}"
+    return None if pd.isna(value) else value
+
+
+# ------------------------------------------------------------------------------ sums by hand
+
+
+def exact_sum(amounts: Iterable[Decimal]) -> Decimal:
+    context = Context(prec=100)
+    result = Decimal(0)
+    for amount in amounts:
+        result = context.add(result, amount)
+    return result
+
+
+def change(row: Row, view: str) -> Decimal | None:
+    if row["status"] in ("COMPLETED", "COMPLETE") or (
+        view == "available" and row["status"] == "PENDING" and row["direction"] == "DEBIT"
+    ):
+        return row["total"] if row["direction"] == "CREDIT" else -row["total"]
+    return None
+
+
+def key(row: Row) -> tuple[str, str]:
+    return row["profile_id"], row["balance_asset"] or row["asset"]
+
+
+def running_by_hand(rows: list[Row], view: str, by: str = "created_at") -> list[tuple[Any, ...]]:
+    """``id``, asset and balance after each counting row."""
+    balances: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    after = []
+    for row in sorted(rows, key=lambda row: (row[by], row["id"])):
+        signed = change(row, view)
+        if signed is not None:
+            balances[key(row)] = exact_sum([balances[key(row)], signed])
+            after.append((row["id"], key(row)[1], balances[key(row)]))
+    return after
+
+
+def at_by_hand(rows: list[Row], when: int, view: str) -> dict[tuple[str, str], Decimal]:
+    balances: dict[tuple[str, str], Decimal] = {}
+    for row in rows:
+        signed = change(row, view)
+        if signed is not None and row["created_at"] <= when:
+            balances[key(row)] = exact_sum([balances.get(key(row), Decimal(0)), signed])
+    return balances
+
+
+def day_by_hand(moment: int, tz: Any) -> str:
+    local = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=moment // 10**9)).astimezone(tz)
+    return f"{local:%Y-%m-%d}"
+
+
+# ---------------------------------------------------------------------------------- made up
+
+amounts = st.decimals(
+    min_value=0, max_value=Decimal(10) ** 15, places=18, allow_nan=False, allow_infinity=False
+)
+
+
+@st.composite
+def transfers(draw: st.DrawFn, max_size: int = 25) -> list[Row]:
+    setcontext(Context(prec=60))
+    rows = []
+    for number in range(draw(st.integers(0, max_size))):
+        direction = draw(st.sampled_from(["CREDIT", "DEBIT"]))
+        kinds = {
+            "CREDIT": ["WIRE_DEPOSIT", "CRYPTO_DEPOSIT", "INTERNAL_TRANSFER_CREDIT"],
+            "DEBIT": ["WIRE_WITHDRAWAL", "CRYPTO_WITHDRAWAL", "INTERNAL_TRANSFER_DEBIT"],
+        }
+        rows.append(
+            transfer(
+                f"t{number:02d}",
+                profile_id=draw(st.sampled_from(["p1", "p2"])),
+                asset=draw(st.sampled_from(["USD", "ETH"])),
+                balance_asset=draw(st.sampled_from([None, None, "USDC"])),
+                direction=direction,
+                type=draw(st.sampled_from(kinds[direction])),
+                status=draw(st.sampled_from(["COMPLETED", "COMPLETE", "PENDING", "FAILED"])),
+                amount=draw(amounts),
+                total=draw(amounts),
+                fee=draw(amounts),
+                created_at=START + draw(st.integers(0, 3)) + draw(st.integers(0, 400)) * DAY // 2,
+                group_id=draw(st.sampled_from([None, "g1", "g2"])),
+            )
+        )
+    return draw(st.permutations(rows))

@@ -1,0 +1,306 @@
+"""Every fault of a hostile or broken service, and what the client makes of it, in limited time."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import scripted
+from scripted import answer, cut, drip, hang, problem, reset
+
+from fundlab import errors
+from fundlab.api import http
+from fundlab.api.client import Client
+
+TRANSFER = {"id": "t-1", "amount": "1.00"}
+GOOD = answer(TRANSFER)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+LIMIT_S = 2.0
+CALL_TIMEOUT_S = 1.0
+
+
+def zipped(content: bytes) -> bytes:
+    return answer(gzip.compress(content), Content_Encoding="gzip")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the service does to ``get_transfer``; the error expected, or ``None`` for a result."""
+
+    name: str
+    answers: list[scripted.Answer]
+    error: type[Exception] | None = None
+    message: str = "get_transfer"
+    requests: int = 1
+
+
+FAULTS = [
+    # what passes is tried again
+    Fault("reset once", [reset, GOOD], requests=2),
+    Fault("closed without an answer", [cut(b""), GOOD], requests=2),
+    Fault("cut in the status line", [cut(b"HTTP/1."), GOOD], requests=2),
+    Fault("cut in the headers", [cut(b"HTTP/1.1 200 OK\r\nContent-"), GOOD], requests=2),
+    Fault("cut in the body", [cut(HEAD + b'{"id"'), GOOD], requests=2),
+    Fault("502 once", [answer(b"<html>", 502), GOOD], requests=2),
+    Fault("503 twice", [problem(503), problem(503), GOOD], requests=3),
+    Fault("504 once", [problem(504), GOOD], requests=2),
+    Fault("429, no Retry-After", [problem(429), GOOD], requests=2),
+    Fault("429, Retry-After 0", [problem(429, headers={"Retry-After": "0"}), GOOD], requests=2),
+    Fault("429, Retry-After -1", [problem(429, headers={"Retry-After": "-1"}), GOOD], requests=2),
+    Fault("429, garbage", [problem(429, headers={"Retry-After": "soon, I hope"}), GOOD],
+          requests=2),
+    Fault("429, a past date",
+          [problem(429, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}), GOOD],
+          requests=2),
+    # what does not pass is told
+    Fault("reset for ever", [reset], errors.NetworkError, r"broke.*after 3 att.*again is safe", 3),
+    Fault("silent", [hang(5)], errors.DeadlineExceeded, "took too long"),
+    Fault("a byte a moment in the body", [drip(b"x" * 1000, 0.02, HEAD)],
+          errors.DeadlineExceeded, "took too long"),
+    Fault("a byte a moment in the headers", [drip(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000, 0.02)],
+          errors.DeadlineExceeded, "took too long"),
+    Fault("a byte a moment, chunked",
+          [drip(b"1\r\nx\r\n" * 500, 0.02, CHUNKED)],
+          errors.DeadlineExceeded, "took too long"),
+    Fault("endless headers", [drip(b"", 0, b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 5000)],
+          errors.NetworkError, "the connection broke", 3),
+    Fault("429, 99999999", [problem(429, headers={"Retry-After": "99999999"})],
+          errors.RateLimited, r"try again after 20\d\d-.*in 99999999 s"),
+    Fault("429, a far date",
+          [problem(429, headers={"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"})],
+          errors.RateLimited, r"try again after 9999-12-31T23:59:5"),
+    Fault("429, beyond any number", [problem(429, headers={"Retry-After": "9" * 400})],
+          errors.RateLimited, "try again in 999999999999 s"),
+    Fault("429, beyond the call's time", [problem(429, headers={"Retry-After": "100"})],
+          errors.RateLimited, "in 100 s"),
+    Fault("503 for ever", [problem(503, "Down")], errors.Unavailable, "503 Down .try again lat", 3),
+    Fault("500", [problem(500, "Bug")], errors.Unavailable, "500 Bug"),
+    # refusals
+    Fault("400", [problem(400, "Bad", detail="limit")], errors.ValidationFailed, "400 Bad: limit"),
+    Fault("401 for ever", [problem(401)], errors.AuthenticationFailed, "fundlab doctor", 2),
+    Fault("401 once", [problem(401), GOOD], requests=2),
+    Fault("403", [problem(403)], errors.PermissionDenied, "403 Refused"),
+    Fault("403, a scope", [problem(403, meta={"scope_needed": "x"})],
+          errors.ScopeMissing, "ask the administrator to grant the scope transfer:read_transfer"),
+    Fault("403, funds", [problem(403, type="https://x/problems/insufficient-funds")],
+          errors.InsufficientFunds, "403"),
+    Fault("404", [problem(404)], errors.NotFound, "get_transfer: 404 Refused"),
+    Fault("409", [problem(409)], errors.Conflict, "409"),
+    Fault("418", [problem(418)], errors.ServiceError, "418"),
+    Fault("no problem body", [answer(b"", 404)], errors.NotFound, "404 Not Found"),
+    Fault("a problem in HTML", [answer(b"<h1>\x1b[31mNo</h1>", 403)],
+          errors.PermissionDenied, "403 Forbidden"),
+    Fault("a problem that is a list", [answer([1], 400)], errors.ValidationFailed, "400 Bad Req"),
+    Fault("a problem of numbers", [answer({"title": 5, "detail": {}, "meta": 7, "type": []}, 400)],
+          errors.ValidationFailed, "400 Bad Request"),
+    Fault("a problem with control codes", [problem(400, "a\x1b[2Jb\r\nc")],
+          errors.ValidationFailed, r"400 a \[2Jb  c$"),
+    Fault("an unknown status", [answer(b"", 799)], errors.Unavailable, "799 Error"),
+    # answers that are not the interface's
+    Fault("a redirect", [answer(b"", 302, Location="http://127.0.0.1:1/evil")],
+          errors.ProtocolError, "302, a redirect to 'http://127.0.0.1:1/evil', which is not foll"),
+    Fault("a permanent redirect", [answer(b"", 308, Location="/elsewhere")],
+          errors.ProtocolError, "308, a redirect"),
+    Fault("an HTML page", [answer(b"<html>Sign in</html>")], errors.ProtocolError, "is not JSON"),
+    Fault("an empty body", [answer(b"")], errors.ProtocolError, "it is empty"),
+    Fault("a list", [answer([])], errors.ProtocolError, "not a JSON object"),
+    Fault("half a JSON", [answer(b'{"id": "t-1"')], errors.ProtocolError, "is not JSON"),
+    Fault("not UTF-8", [answer(b'{"id": "\xff"}')], errors.ProtocolError, "is not JSON"),
+    Fault("no id", [answer({"amount": "1.00"})], errors.DataError, "field 'id': is missing"),
+    Fault("a bad amount", [answer(TRANSFER | {"amount": "1,00"})],
+          errors.DataError, "record t-1, field 'amount'.*'1,00'"),
+    Fault("an amount as number", [answer(TRANSFER | {"amount": 1.5})], errors.DataError, "float"),
+    Fault("a bad time", [answer(TRANSFER | {"created_at": "now"})], errors.DataError, "created_at"),
+    Fault("a deep nest", [answer(b'{"id":"t","x":' + b"[" * 100_000)],
+          errors.ProtocolError, "is not JSON"),
+    Fault("not gzip", [answer(b"plain", Content_Encoding="gzip")],
+          errors.ProtocolError, "not coded as its header says"),
+    Fault("gzip", [zipped(b'{"id": "t-1", "amount": "1.00"}')]),
+    Fault("a gzip bomb", [zipped(b" " * (80 * 2**20))], errors.ProtocolError, "larger than 64 MiB"),
+    Fault("two lengths", [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n{}"],
+          errors.NetworkError, "the connection broke", 3),
+    Fault("not HTTP", [b"SSH-2.0-OpenSSH_9.2\r\n"], errors.NetworkError, "the connection broke", 3),
+]  # fmt: skip
+
+
+@pytest.fixture
+def quick(make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.setattr("fundlab.api.transport.MAX_ATTEMPTS", 3)
+    monkeypatch.setattr("fundlab.api.retries._FIRST_PAUSE_S", 0.01)
+    return make_client(call_timeout=CALL_TIMEOUT_S)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_faults(fault: Fault, server: scripted.Scripted, quick: Client) -> None:
+    server.script(*fault.answers)
+    started = time.monotonic()
+    if fault.error is None:
+        assert quick.get_transfer("t-1").to_json() == TRANSFER
+    else:
+        with pytest.raises(fault.error, match=fault.message) as caught:
+            quick.get_transfer("t-1")
+        assert type(caught.value) is fault.error
+        assert caught.value.__context__ is None, "the frames below would show headers"
+    assert time.monotonic() - started < LIMIT_S
+    assert len(server.received) == fault.requests
+
+
+def test_the_service_error_has_every_part_of_the_problem(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.script(
+        problem(
+            403,
+            "Insufficient funds",
+            type="https://example.com/problems/insufficient-funds",
+            detail="available 1.00, needed 26.00",
+            meta={"profile_id": "p", "asset": "USD", "available": "1.00", "needed": "26.00"},
+            headers={"X-Request-Id": "req-77"},
+        )
+    )
+    with pytest.raises(errors.InsufficientFunds) as caught:
+        client.create_fiat_withdrawal(amount="1.00", fiat_account_id="f", profile_id="p")
+    error = caught.value
+    assert (error.status, error.title) == (403, "Insufficient funds")
+    assert error.detail == "available 1.00, needed 26.00"
+    assert error.meta["needed"] == "26.00"
+    assert (error.operation, error.request_id) == ("create_fiat_withdrawal", "req-77")
+    assert error.type.endswith("/insufficient-funds")
+
+
+def test_a_refused_connection_says_that_nothing_was_sent(
+    make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fundlab.api.retries._FIRST_PAUSE_S", 0.001)
+    client = make_client(auth_url="http://127.0.0.1:1")
+    with pytest.raises(errors.NetworkError, match=r"127\.0\.0\.1:1: no connection .*refused.*noth"):
+        client.get_transfer("t")
+
+
+def test_a_certificate_that_nobody_signed_is_refused_at_once(
+    make_client: Callable[..., Client], tls_url: str
+) -> None:
+    started = time.monotonic()
+    with pytest.raises(errors.NetworkError, match="certificate could not be verified"):
+        make_client(auth_url=tls_url).get_transfer("t")
+    assert time.monotonic() - started < LIMIT_S
+
+
+def test_a_ca_bundle_makes_it_trusted(
+    make_client: Callable[..., Client], tls_url: str, tls_certificate: Any
+) -> None:
+    client = make_client(auth_url=tls_url, ca_bundle=tls_certificate)
+    with pytest.raises(errors.ProtocolError, match="without an access_token; check auth_url"):
+        client.get_transfer("t")
+
+
+# ------------------------------------------------------------------- what may be sent twice
+
+
+WITHDRAWAL = {"amount": "1.00", "fiat_account_id": "f", "profile_id": "p"}
+
+
+@pytest.mark.parametrize("fault", [reset, cut(HEAD), problem(503), problem(504)])
+def test_a_create_without_a_ref_id_is_sent_once(
+    fault: scripted.Answer, server: scripted.Scripted, quick: Client
+) -> None:
+    server.script(fault, GOOD)
+    with pytest.raises((errors.NetworkError, errors.Unavailable)) as caught:
+        quick.create_fiat_withdrawal(**WITHDRAWAL)
+    assert len(server.received) == 1
+    if isinstance(caught.value, errors.NetworkError):
+        assert "may or may not have been carried out" in str(caught.value)
+
+
+@pytest.mark.parametrize("fault", [reset, cut(HEAD), problem(503), problem(429)])
+def test_a_create_with_a_ref_id_is_sent_again_with_the_same_bytes(
+    fault: scripted.Answer, server: scripted.Scripted, quick: Client
+) -> None:
+    server.script(fault, GOOD)
+    assert quick.create_fiat_withdrawal(ref_id="r", **WITHDRAWAL).id == "t-1"
+    first, second = server.received
+    assert first.body == second.body != b""
+
+
+def test_an_update_is_sent_once(server: scripted.Scripted, quick: Client) -> None:
+    server.script(reset, GOOD)
+    with pytest.raises(errors.NetworkError):
+        quick.update_fiat_account("a", metadata={"a": "b"})
+    assert len(server.received) == 1
+
+
+def test_an_idle_connection_that_the_service_closed_is_replaced(
+    server: scripted.Scripted, quick: Client
+) -> None:
+    def answer_and_close(connection: Any, request: Any) -> None:
+        connection.sendall(GOOD)
+        connection.close()
+
+    server.script(answer_and_close, GOOD)
+    quick.get_transfer("t-1")
+    time.sleep(0.05)
+    quick.create_fiat_withdrawal(**WITHDRAWAL)  # not repeatable: it must not meet the dead one
+    assert len(server.received) == 2
+
+
+def test_connections_are_reused(server: scripted.Scripted, client: Client) -> None:
+    server.script(GOOD)
+    for _ in range(20):
+        client.get_transfer("t-1")
+    assert (len(server.received), server.connections) == (20, 1)
+
+
+def test_a_rest_of_one_answer_is_not_read_as_the_next(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.script(GOOD + answer({"id": "smuggled"}), answer({"id": "t-2"}))
+    assert client.get_transfer("t-1").id == "t-1"
+    time.sleep(0.05)
+    assert client.get_transfer("t-2").id == "t-2"
+
+
+# ------------------------------------------------------------------- surroundings
+
+
+def test_proxies_and_netrc_of_the_surroundings_are_ignored(
+    server: scripted.Scripted, client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login evil password evil\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "")
+    server.script(GOOD)
+    assert client.get_transfer("t-1").id == "t-1"
+    assert server.received[0].headers["authorization"] == f"Bearer {scripted.TOKEN}"
+
+
+def test_a_proxy_is_obeyed_when_settings_say_so(
+    server: scripted.Scripted, make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.setenv("no_proxy", "")
+    client = make_client(
+        trust_env=True, base_url="http://127.0.0.1:9", auth_url="http://127.0.0.1:9"
+    )
+    server.script(GOOD)
+    assert client.get_transfer("t-1").id == "t-1"
+    assert server.received[0].target == "http://127.0.0.1:9/v2/transfer/transfers/t-1"
+
+
+def test_cookies_are_not_kept(server: scripted.Scripted, client: Client) -> None:
+    server.script(answer({"id": "t"}, Set_Cookie="session=1; Path=/"))
+    client.get_transfer("t")
+    client.get_transfer("t")
+    assert "cookie" not in server.received[1].headers
+
+
+def test_the_body_cap_is_64_mib() -> None:
+    assert http.MAX_BODY_BYTES == 64 * 1024 * 1024

@@ -1,0 +1,516 @@
+"""Each operation: what goes over the wire, what comes back, and what is refused before sending."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pytest
+import scripted
+from scripted import answer, problem
+
+from fundlab import errors
+from fundlab.api.client import Client
+from fundlab.models import OPERATIONS, FiatAccountOwner, Transfer, TransferType
+from fundlab.values import Amount
+
+OWNER = {"person_details": {"first_name": "Ada", "last_name": "Byron"}}
+WIRE = {
+    "wire": {
+        "account_number": "000123456789",
+        "routing_details": {"routing_number_type": "ABA", "routing_number": "021000021"},
+    }
+}
+RULE = {"id": "o", "ref_id": "r", "profile_id": "p"}
+
+SENT: list[tuple[str, dict[str, Any], str, str, Any, Any]] = [
+    (
+        "create_fiat_deposit_instructions",
+        {"profile_id": "p", "fiat_network": "WIRE", "routing_number_type": "ABA", "ref_id": "r"},
+        "POST", "/v2/transfer/fiat-deposit-instructions",
+        {"profile_id": "p", "fiat_network": "WIRE", "routing_number_type": "ABA", "ref_id": "r"},
+        {"id": "d", "memo_id": "M"},
+    ),
+    (
+        "get_fiat_deposit_instructions", {"id": "d 1"},
+        "GET", "/v2/transfer/fiat-deposit-instructions/d%201", None, {"id": "d 1"},
+    ),
+    (
+        "list_fiat_deposit_instructions", {"ids": "d", "page_size": 5},
+        "GET", "/v2/transfer/fiat-deposit-instructions"
+        "?limit=5&order=DESC&order_by=CREATED_AT&ids=d", None, {"items": [{"id": "d"}]},
+    ),
+    (
+        "initiate_sandbox_fiat_deposit",
+        {"amount": "5.00", "memo_id": "M", "fiat_network_instructions": WIRE,
+         "fiat_account_owner": OWNER},
+        "POST", "/v2/sandbox/fiat-deposits",
+        {"amount": "5.00", "asset": "USD", "memo_id": "M", "fiat_network_instructions": WIRE,
+         "fiat_account_owner": OWNER}, None,
+    ),
+    (
+        "list_transfers",
+        {"type": ["WIRE_DEPOSIT", TransferType.CRYPTO_DEPOSIT], "profile_ids": ("p", "q"),
+         "order": "ASC"},
+        "GET", "/v2/transfer/transfers?limit=100&order=ASC&order_by=CREATED_AT"
+        "&profile_ids=p&profile_ids=q&type=WIRE_DEPOSIT&type=CRYPTO_DEPOSIT", None,
+        {"items": [{"id": "t", "profile_id": "p", "type": "WIRE_DEPOSIT"}]},
+    ),
+    ("get_transfer", {"id": "t"}, "GET", "/v2/transfer/transfers/t", None, {"id": "t"}),
+    (
+        "get_profile_balance", {"profile_id": "p", "asset": "USD"},
+        "GET", "/v2/profiles/p/balances/USD", None,
+        {"asset": "USD", "available": "1.50", "trading": "0"},
+    ),
+    (
+        "create_fiat_account",
+        {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE, "metadata": {"a": "b"}},
+        "POST", "/v2/transfer/fiat-accounts",
+        {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE, "metadata": {"a": "b"}},
+        {"id": "f", "status": "PENDING"},
+    ),
+    ("get_fiat_account", {"id": "f"}, "GET", "/v2/transfer/fiat-accounts/f", None, {"id": "f"}),
+    (
+        "update_fiat_account", {"id": "f", "metadata": {"a": "b"}},
+        "PUT", "/v2/transfer/fiat-accounts/f", {"metadata": {"a": "b"}}, {"id": "f"},
+    ),
+    (
+        "list_fiat_accounts", {"created_at_gte": "2026-01-01T00:00:00Z"},
+        "GET", "/v2/transfer/fiat-accounts"
+        "?limit=100&order=DESC&created_at.gte=2026-01-01T00%3A00%3A00Z&order_by=CREATED_AT", None,
+        {"items": [{"id": "f", "created_at": "2026-01-01T00:00:00Z"}]},
+    ),
+    (
+        "create_fiat_withdrawal",
+        {"amount": Decimal("5.50"), "fiat_account_id": "f", "profile_id": "p", "ref_id": "r"},
+        "POST", "/v2/transfer/fiat-withdrawals",
+        {"ref_id": "r", "amount": "5.50", "asset": "USD", "fiat_account_id": "f",
+         "profile_id": "p"},
+        {"id": "t", "fee": "25.00"},
+    ),
+    (
+        "create_deposit_address", {"profile_id": "p", "crypto_network": "SOLANA"},
+        "POST", "/v2/transfer/deposit-addresses",
+        {"profile_id": "p", "crypto_network": "SOLANA"}, {"id": "a", "address": "x"},
+    ),
+    (
+        "create_orchestration_rule",
+        {"ref_id": "r", "profile_id": "p", "source_asset": "USDC", "destination_asset": "USD",
+         "source": {"profile": {"profile_id": "p"}}},
+        "POST", "/v2/orchestration/rules",
+        {"ref_id": "r", "profile_id": "p", "source_asset": "USDC", "destination_asset": "USD",
+         "source": {"profile": {"profile_id": "p"}}},
+        {"rule": RULE},
+    ),
+    (
+        "list_crypto_destination_addresses",
+        {"crypto_networks": "BASE", "bookmarked_status": True, "identity_id": "i"},
+        "GET", "/v2/transfer/crypto-destination-addresses?limit=100&order=DESC"
+        "&order_by=CREATED_AT&crypto_networks=BASE&bookmarked_status=true&identity_id=i", None,
+        {"addresses": [{"id": "a", "crypto_network": "BASE", "bookmarked": True}]},
+    ),
+    (
+        "create_crypto_withdrawal_fee",
+        {"asset": "BTC", "destination_address": "bc1", "crypto_network": "BITCOIN", "total": 2},
+        "POST", "/v2/transfer/fees/crypto-withdrawal",
+        {"asset": "BTC", "destination_address": "bc1", "crypto_network": "BITCOIN", "total": "2"},
+        {"id": "q", "fee": "0.0001"},
+    ),
+    (
+        "list_events", {"type": "identity.approved", "is_test": False, "page_size": 7},
+        "GET", "/v2/events?limit=7&order=ASC&type=identity.approved&is_test=false", None,
+        {"events": [{"id": "e", "type": "identity.approved"}]},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "method", "target", "body", "reply"), SENT, ids=[row[0] for row in SENT]
+)
+def test_operations(
+    name: str, arguments: dict[str, Any], method: str, target: str, body: Any, reply: Any,
+    server: scripted.Scripted, client: Client,
+) -> None:  # fmt: skip
+    server.script(answer(reply) if reply is not None else answer(b""))
+    result = getattr(client, name)(**arguments)
+    if name == "initiate_sandbox_fiat_deposit":
+        assert result is None
+    elif name.startswith("list_"):
+        items = next(iter(reply))
+        assert [row.to_json() for row in result] == reply[items]
+    else:
+        assert result.to_json() == (RULE if "rule" in reply else reply)
+    (request,) = server.received
+    assert (request.method, request.target) == (method, target)
+    if body is None:
+        assert request.body == b""
+        assert "content-type" not in request.headers
+    else:
+        assert request.json() == body
+
+
+def test_there_is_one_method_for_each_operation() -> None:
+    assert {row[0] for row in SENT} == set(OPERATIONS)
+    for name, operation in OPERATIONS.items():
+        parameters = set(inspect.signature(getattr(Client, name)).parameters) - {"self"}
+        if operation.body:
+            assert parameters - {"id"} == set(operation.body.model_fields), name
+        elif operation.query:
+            expected = set(operation.query.model_fields) - {"limit"} | {"page_size", "max_rows"}
+            assert parameters == expected, name
+        assert f"§{operation.section}" in (inspect.getdoc(getattr(Client, name)) or ""), name
+
+
+def test_models_are_taken_for_nested_objects(server: scripted.Scripted, client: Client) -> None:
+    server.script(answer({"id": "f"}))
+    owner = FiatAccountOwner.model_validate({"institution_details": {"name": "X"}})
+    client.update_fiat_account("f", fiat_account_owner=owner)
+    assert server.received[0].json() == {
+        "fiat_account_owner": {"institution_details": {"name": "X"}}
+    }
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("create_fiat_withdrawal", {"amount": "-1"}, "amount: amount '-1' does not match"),
+    ("create_fiat_withdrawal", {"amount": "0.00"}, "amount: .*must be greater than 0"),
+    ("create_fiat_withdrawal", {"amount": "1.001"}, "amount '1.001' has more than 2 decimals"),
+    ("create_fiat_withdrawal", {"amount": 1.5}, "amount 1.5 is a float; give text such as"),
+    ("create_fiat_withdrawal", {"amount": "1\n"}, "does not match"),
+    ("create_fiat_withdrawal", {"amount": "1", "asset": "EUR"}, r"asset: .*'USD'.*'EUR' given"),
+    ("create_fiat_withdrawal", {"amount": "1", "profile_id": ""}, "profile_id: .*at least 1"),
+    ("create_fiat_withdrawal", {"amount": "1", "metadata": {str(n): "" for n in range(7)}},
+     "metadata: 7 metadata pairs; at most 6"),
+    ("create_fiat_withdrawal", {"amount": "1", "metadata": {"a": "x" * 101}}, "at most 100 char"),
+    ("create_fiat_withdrawal", {"amount": "1", "ref_id": "\ud800"}, "ref_id: .*unicode"),
+    ("create_crypto_withdrawal_fee", {}, "give exactly one of amount and total"),
+    ("create_crypto_withdrawal_fee", {"amount": "1", "total": "1"}, "exactly one of amount and"),
+    ("create_crypto_withdrawal_fee", {"amount": "1", "crypto_network": "MARS"},
+     "crypto_network: .*'BITCOIN'.*'MARS' given"),
+    ("create_fiat_deposit_instructions", {"fiat_network": "WIRE"}, "routing_number_type is needed"),
+    ("create_fiat_deposit_instructions", {"fiat_network": "SEN"}, "'WIRE' or 'CUBIX'"),
+    ("create_fiat_account", {"fiat_account_owner": {}}, "exactly one of institution_details and"),
+    ("create_fiat_account", {"fiat_network_instructions": {}}, "give wire, cubix or wallet_addres"),
+    ("create_orchestration_rule", {"destination_asset": "USDC"}, "are both USDC"),
+    ("create_orchestration_rule", {"source": {}}, "exactly one of crypto, fiat and profile"),
+    ("list_transfers", {"page_size": 0}, "limit: .*1 .0 given"),
+    ("list_transfers", {"page_size": 1001}, "limit: .*1000 .1001 given"),
+    ("list_events", {"page_size": 101}, "limit: .*100 .101 given"),
+    ("list_transfers", {"max_rows": -1}, "max_rows=-1 is not accepted; give 0 or more"),
+    ("list_transfers", {"order": "UP"}, "order: .*'ASC' or 'DESC'"),
+    ("list_transfers", {"ids": [str(n) for n in range(101)]}, "ids: .*at most 100 items"),
+    ("list_transfers", {"created_at_gte": "2026-01-01"}, "created_at.gte: '2026-01-01' is not an"),
+    ("list_transfers", {"created_at_gte": datetime(2026, 1, 1)}, "has no time zone"),  # noqa: DTZ001
+    ("list_transfers", {"order_by": "UPDATED_AT", "created_at_lt": "2026-01-01T00:00:00Z"},
+     "order_by UPDATED_AT does not match the filter on created_at"),
+    ("list_transfers", {"created_at_lt": "2026-01-01T00:00:00Z",
+                        "updated_at_lt": "2026-01-01T00:00:00Z"}, "does not match the filter"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "message"), REFUSED)
+def test_what_breaks_the_rules_is_refused_before_it_is_sent(
+    name: str, change: dict[str, Any], message: str, server: scripted.Scripted, client: Client
+) -> None:
+    base = next(row[1] for row in SENT if row[0] == name)
+    arguments = {key: value for key, value in base.items() if key not in ("amount", "total")}
+    if name == "create_fiat_deposit_instructions":
+        arguments.pop("routing_number_type")
+    arguments |= change
+    if name == "create_fiat_withdrawal":
+        arguments.setdefault("amount", "1.00")
+    with pytest.raises(errors.InvalidRequest, match=message) as caught:
+        getattr(client, name)(**arguments)
+    assert str(caught.value).startswith(name)
+    assert "pydantic" not in str(caught.value)
+    assert (server.received, server.token_requests) == ([], [])
+
+
+def test_a_refusal_does_not_repeat_bank_details(client: Client) -> None:
+    with pytest.raises(errors.InvalidRequest) as caught:
+        client.create_fiat_account(
+            fiat_account_owner={"institution_details": {"name": "Hidden LLC", "person": 1}},
+            fiat_network_instructions={"wire": {"account_number": 123456789}},
+        )
+    assert "123456789" not in str(caught.value)
+    assert "Hidden" not in str(caught.value)
+
+
+def test_the_deposit_simulator_is_for_sandboxes(
+    make_client: Callable[..., Client], server: scripted.Scripted
+) -> None:
+    deposit = next(row[1] for row in SENT if row[0] == "initiate_sandbox_fiat_deposit")
+    client = make_client(base_url="https://api.example.com")
+    with pytest.raises(
+        errors.InvalidRequest, match=r"api\.example\.com is no sandbox; nothing was"
+    ):
+        client.initiate_sandbox_fiat_deposit(**deposit)
+    assert server.token_requests == []
+
+
+def test_the_deposit_simulator_runs_where_the_profile_says_so(
+    make_client: Callable[..., Client], server: scripted.Scripted
+) -> None:
+    deposit = next(row[1] for row in SENT if row[0] == "initiate_sandbox_fiat_deposit")
+    client = make_client(base_url="https://sandbox.example.com", sandbox=True)
+    server.token_answers[:] = [problem(401)]
+    with pytest.raises(errors.AuthenticationFailed):  # it got as far as asking for a token
+        client.initiate_sandbox_fiat_deposit(**deposit)
+    assert len(server.token_requests) == 1
+
+
+def test_times_of_every_kind_are_sent_with_all_their_digits(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer({"items": []}))
+    for moment in (
+        datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC),
+        pd.Timestamp("2026-01-02T03:04:05.123456789Z"),
+        pd.Timestamp("2026-01-02T03:04:05", tz="Europe/Berlin"),
+        "2026-01-02T03:04:05+01:00",
+    ):
+        list(client.list_transfers(created_at_gt=moment))
+    sent = [request.target.split("created_at.gt=")[1].split("&")[0] for request in server.received]
+    assert sent == [
+        "2026-01-02T03%3A04%3A05.0006Z",
+        "2026-01-02T03%3A04%3A05.123456789Z",
+        "2026-01-02T02%3A04%3A05Z",
+        "2026-01-02T03%3A04%3A05%2B01%3A00",
+    ]
+
+
+def test_transfers_filtered_by_update_come_in_its_order(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer({"items": []}))
+    list(client.list_transfers(updated_at_gte="2026-01-02T03:04:05Z"))
+    assert "order=ASC" in server.received[0].target
+    assert "order_by=UPDATED_AT" in server.received[0].target
+
+
+# ------------------------------------------------------------------------------- lists
+
+
+def page(*ids: str, cursor: str | None = "", **more: Any) -> bytes:
+    return answer({"items": [{"id": id_} for id_ in ids], "next_page_cursor": cursor} | more)
+
+
+def test_a_list_is_lazy_and_walks_every_page(server: scripted.Scripted, client: Client) -> None:
+    server.script(page("a", "b", cursor="c1"), page(cursor="c2"), page("c", cursor=None))
+    rows = client.list_transfers(page_size=2)
+    assert server.received == []
+    assert next(rows).id == "a"
+    assert len(server.received) == 1
+    assert [row.id for row in rows] == ["b", "c"]
+    assert [request.target.partition("page_cursor=")[2][:2] for request in server.received] == [
+        "", "c1", "c2",
+    ]  # fmt: skip
+    assert all("limit=2&" in request.target for request in server.received)
+    assert (rows.pages, rows.repeated, rows.unasked) == (3, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        answer({"items": []}),
+        page(cursor=None),
+        page(cursor=""),
+        answer({"items": [], "next_page": ""}),
+    ],
+)
+def test_every_way_to_end_a_list(last: bytes, server: scripted.Scripted, client: Client) -> None:
+    first = answer({"items": [{"id": "a"}], "next_page": "the-other-name"})
+    server.script(first, last)
+    assert [row.id for row in client.list_transfers()] == ["a"]
+    assert "page_cursor=the-other-name" in server.received[1].target
+
+
+def test_max_rows_and_page_size_are_apart(server: scripted.Scripted, client: Client) -> None:
+    server.script(page("a", "b", cursor="c1"), page("c", "d", cursor="c2"))
+    assert [row.id for row in client.list_transfers(page_size=2, max_rows=3)] == ["a", "b", "c"]
+    assert len(server.received) == 2
+    assert list(client.list_transfers(max_rows=0)) == []
+    assert len(server.received) == 2
+
+
+def test_a_repeated_cursor_raises_at_once(server: scripted.Scripted, client: Client) -> None:
+    server.script(page("a", cursor="x"), page("b", cursor="y"), page("c", cursor="x"))
+    rows = client.list_transfers()
+    assert [next(rows).id for _ in range(3)] == ["a", "b", "c"]
+    with pytest.raises(errors.ProtocolError, match="page 3 repeats the cursor 'x'"):
+        next(rows)
+    assert len(server.received) == 3
+
+
+def test_rows_that_come_again_are_dropped_and_counted(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.script(page("a", "b", cursor="x"), page("b", "c", "a"))
+    rows = client.list_transfers()
+    assert [row.id for row in rows] == ["a", "b", "c"]
+    assert rows.repeated == 2
+
+
+UNHEEDED: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
+    ({"ids": ["a", "c"]}, [{"id": "a"}]),
+    ({"ref_ids": "r"}, [{"id": "a", "ref_id": "r"}, {"id": "b", "ref_id": "s"}]),
+    ({"statuses": "COMPLETED"}, [{"id": "a", "status": "COMPLETE"}, {"id": "b", "status": "X"}]),
+    ({"type": ["WIRE_DEPOSIT"]}, [{"id": "a", "type": "WIRE_DEPOSIT"}]),
+    ({"created_at_gte": "2026-01-01T00:00:00Z"},
+     [{"id": "a", "created_at": "2026-01-01T01:00:00+01:00"},
+      {"id": "b", "created_at": "2025-12-31T23:59:59.999999999Z"}]),
+    ({"created_at_lt": "2026-01-01T00:00:00.000000001Z"},
+     [{"id": "a", "created_at": "2026-01-01T00:00:00Z"},
+      {"id": "b", "created_at": "2026-01-01T00:00:00.000000001Z"}]),
+    ({"updated_at_eq": "2026-01-01T00:00:00Z"},
+     [{"id": "a", "updated_at": "2026-01-01T00:00:00.0Z"}]),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Transfer.status")
+@pytest.mark.parametrize(("asked", "rows"), UNHEEDED)
+def test_a_filter_that_the_service_does_not_honour_is_applied_here(
+    asked: dict[str, Any], rows: list[dict[str, Any]], server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer({"items": [*rows, {"id": "z"}]}))
+    found = client.list_transfers(**asked)
+    with pytest.warns(errors.UnheededFilterWarning, match="list_transfers: the service sent rows"):
+        assert [row.id for row in found] == ["a"]
+    assert found.unasked == len(rows)
+
+
+def test_a_value_that_nobody_listed_is_kept_and_named_once(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer({"id": "t", "status": "COMPLETE"}))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert client.get_transfer("t").status == "COMPLETE"
+        client.get_transfer("t")
+    assert {warning.category for warning in caught} == {errors.UnknownValueWarning}
+    assert [str(warning.message) for warning in caught] == [
+        "Transfer.status is 'COMPLETE', which the interface does not list; it is kept"
+    ]
+
+
+def test_a_malformed_row_is_named_and_nothing_of_its_page_is_given(
+    server: scripted.Scripted, client: Client
+) -> None:
+    bad = answer({"items": [{"id": "b"}, {"id": "c", "amount": "1e5"}]})
+    server.script(page("a", cursor="x"), bad)
+    rows = client.list_transfers()
+    assert next(rows).id == "a"
+    with pytest.raises(errors.DataError) as caught:
+        next(rows)
+    error = caught.value
+    assert (error.table, error.page, error.record, error.field) == (
+        "list_transfers", 2, "c", "amount",
+    )  # fmt: skip
+    assert error.value == "1e5"
+
+
+def test_a_page_comes_as_its_bytes(server: scripted.Scripted, client: Client) -> None:
+    raw = b'{"items": [ {"id":"a", "amount":"1.50"} ] , "next_page_cursor":""}'
+    server.script(answer(raw))
+    assert client.fetch_page("list_transfers", [("type", "A"), ("type", "B")]) == raw
+    assert server.received[0].target == "/v2/transfer/transfers?type=A&type=B"
+    with pytest.raises(errors.InvalidRequest, match="give one of list_fiat_deposit_instructions"):
+        client.fetch_page("get_transfer", [])
+
+
+# ------------------------------------------------------------------------------- conflicts
+
+
+def conflict(existing: Any) -> bytes:
+    return problem(409, "Conflict", detail="ref_id used", meta={"existing": existing})
+
+
+WITHDRAWAL = {
+    "ref_id": "r", "amount": "100.00", "asset": "USD", "fiat_account_id": "f", "profile_id": "p",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("amount", ["100.00", "100", "100.0", "0100.000"])
+def test_an_existing_resource_equal_to_the_intent_is_success(
+    amount: str, server: scripted.Scripted, client: Client
+) -> None:
+    existing = WITHDRAWAL | {"id": "t-1", "amount": amount, "status": "COMPLETED", "fee": "25.00"}
+    server.script(conflict(existing))
+    transfer = client.create_fiat_withdrawal(**WITHDRAWAL)
+    assert isinstance(transfer, Transfer)
+    assert transfer.to_json() == existing
+    assert transfer.amount == Amount("100")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"amount": "100.01"}, "amount is '100.01', not '100.00'"),
+        ({"amount": None}, "amount is None, not '100.00'"),
+        ({"fiat_account_id": "g"}, "fiat_account_id is 'g', not 'f'"),
+        ({"ref_id": None}, "ref_id is None, not 'r'"),
+    ],
+)
+def test_another_resource_under_the_ref_id_is_a_loud_error(
+    change: dict[str, Any], message: str, server: scripted.Scripted, client: Client
+) -> None:
+    server.script(conflict(WITHDRAWAL | {"id": "t-1"} | change))
+    with pytest.raises(errors.Conflict, match=message) as caught:
+        client.create_fiat_withdrawal(**WITHDRAWAL)
+    text = str(caught.value)
+    assert "ref_id 'r' already stands for t-1" in text
+    assert "nothing was done now; for a new intent choose another ref_id" in text
+    assert caught.value.meta["existing"]["id"] == "t-1"
+
+
+@pytest.mark.parametrize("existing", [None, "t-1", [], {}])
+def test_a_conflict_that_shows_nothing_stays_an_error(
+    existing: Any, server: scripted.Scripted, client: Client
+) -> None:
+    server.script(conflict(existing))
+    with pytest.raises(errors.Conflict, match="409 Conflict: ref_id used$"):
+        client.create_fiat_withdrawal(**WITHDRAWAL)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_existing_rule_is_returned_bare(
+    wrapped: bool, server: scripted.Scripted, client: Client
+) -> None:
+    arguments = next(row[1] for row in SENT if row[0] == "create_orchestration_rule")
+    existing = arguments | {"id": "o", "status": "ACTIVE"}
+    server.script(conflict({"rule": existing} if wrapped else existing))
+    assert client.create_orchestration_rule(**arguments).to_json() == existing
+
+
+# ------------------------------------------------------------------------------- logging
+
+
+def test_one_line_a_call_with_the_request_id(
+    server: scripted.Scripted, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "fundlab.api")
+    server.script(answer({"id": "t"}, X_Request_Id="req-1"), problem(404), answer({"id": "t"}))
+    client.get_transfer("t")
+    with pytest.raises(errors.NotFound) as caught:
+        client.get_transfer("t")
+    client.get_transfer("t")
+    ids = [request.headers["x-request-id"] for request in server.received]
+    first, second, third = (record.getMessage() for record in caplog.records)
+    assert first.startswith("get_transfer 200 in ")
+    assert first.endswith("ms, request req-1")
+    assert second.startswith("get_transfer 404 in ")
+    assert second.endswith(ids[1])
+    assert caught.value.request_id == ids[1]
+    assert third.endswith(ids[2])
+    assert len(set(ids)) == 3
+
+
+def test_a_client_shows_whom_it_talks_to_and_as_whom(client: Client) -> None:
+    assert repr(client) == f"Client(base_url={client.base_url!r}, client_id='client-1')"
+    with client as same:
+        assert same is client

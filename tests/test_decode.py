@@ -1,0 +1,336 @@
+"""Page bytes → Arrow: the same verdict and value as the grammar, written down twice."""
+
+import calendar
+import json
+import re
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fundlab.errors import DataError, ProtocolError, UnknownValueWarning
+from fundlab.tables import decode
+from fundlab.tables.decode import decode_page
+from fundlab.values import Amount, Instant
+
+TRANSFER = {
+    "id": "t-1",
+    "profile_id": "p-1",
+    "amount": "100.50",
+    "fee": "0.0000000",
+    "total": ".25",
+    "asset": "USD",
+    "direction": "CREDIT",
+    "type": "WIRE_DEPOSIT",
+    "status": "COMPLETED",
+    "created_at": "2026-03-01T10:00:00.123456789Z",
+    "updated_at": "2026-03-01T12:00:00+02:00",
+}
+
+
+def page(*records: object, cursor: object = None, items: str = "items") -> bytes:
+    return json.dumps({items: list(records), "next_page_cursor": cursor}).encode()
+
+
+def transfer(**members: object) -> dict[str, object]:
+    return {**TRANSFER, **members}
+
+
+def rows_of(body: bytes, table: str = "transfers") -> list[dict[str, object]]:
+    return decode_page(table, body).rows.to_pylist()
+
+
+class TestValues:
+    def test_amounts_are_exact_and_moments_keep_nanoseconds(self) -> None:
+        rows = decode_page("transfers", page(TRANSFER)).rows
+        assert rows.column("amount")[0].as_py() == Decimal("100.5")
+        assert rows.column("fee")[0].as_py() == Decimal(0)
+        assert rows.column("total")[0].as_py() == Decimal("0.25")
+        assert rows.column("created_at").cast(pa.int64())[0].as_py() == 1772359200123456789
+        assert rows.column("updated_at").cast(pa.int64())[0].as_py() == 1772359200000000000
+
+    def test_the_largest_amount(self) -> None:
+        text = "9" * 20 + "." + "9" * 18
+        (row,) = rows_of(page(transfer(amount=text)))
+        assert row["amount"] == Decimal(text)
+
+    @pytest.mark.parametrize("field", ["ref_id", "fee", "created_at", "status", "metadata"])
+    def test_absent_and_null_are_the_same(self, field: str) -> None:
+        absent = {name: value for name, value in TRANSFER.items() if name != field}
+        assert rows_of(page(absent))[0][field] is None
+        assert rows_of(page(transfer(**{field: None})))[0][field] is None
+
+    def test_objects_keep_their_bytes(self) -> None:
+        body = b'{"items":[{"id":"t-1","metadata": {"rate" : 1.50, "n":"\\u00e9"} }]}'
+        assert rows_of(body)[0]["metadata"] == '{"rate" : 1.50, "n":"\\u00e9"}'
+
+    def test_an_empty_page_has_all_columns(self) -> None:
+        found = decode_page("events", b'{"events":[]}')
+        assert found.rows.num_rows == 0
+        assert found.rows.schema.names[0] == "id"
+        assert found.next_cursor is None
+
+    @pytest.mark.parametrize(
+        ("members", "cursor"),
+        [
+            ('"next_page_cursor":"abc"', "abc"),
+            ('"next_page":"abc"', "abc"),
+            ('"next_page_cursor":"","next_page":"abc"', "abc"),
+            ('"next_page_cursor":""', None),
+            ('"next_page_cursor":null', None),
+            ('"other":1', None),
+        ],
+    )
+    def test_cursor(self, members: str, cursor: str | None) -> None:
+        body = f'{{"items":[],{members}}}'.encode()
+        assert decode_page("transfers", body).next_cursor == cursor
+
+
+class TestUnlistedMembers:
+    def test_are_kept_in_extra_with_their_bytes(self) -> None:
+        body = b'{"items":[{"id":"a"},{"id":"b","z z": 1.50,"a":{"k" :null}},{"id":"c","a":null}]}'
+        assert [row["extra"] for row in rows_of(body)] == [
+            None,
+            '{"a":{"k" :null},"z z":1.50}',
+            '{"a":null}',
+        ]
+
+    def test_more_names_than_are_remembered(self) -> None:
+        many = {f"member_{n}": n for n in range(decode.MAX_REMEMBERED_MEMBERS + 20)}
+        (row,) = rows_of(page(transfer(**many)))
+        assert json.loads(str(row["extra"])) == many
+        assert rows_of(page(TRANSFER))[0]["extra"] is None
+
+    def test_a_bad_value_beside_an_unlisted_member_is_still_found(self) -> None:
+        with pytest.raises(DataError) as caught:
+            decode_page("transfers", page(transfer(unheard_of=1, amount=5)))
+        assert caught.value.field == "amount"
+
+
+class TestUnknownEnumerationValues:
+    def test_are_kept_and_named_once(self) -> None:
+        body = page(transfer(status="RESTING"), transfer(id="t-2", status="RESTING"))
+        with pytest.warns(UnknownValueWarning, match="status 'RESTING'") as caught:
+            rows = rows_of(body)
+        assert [row["status"] for row in rows] == ["RESTING", "RESTING"]
+        assert len(caught) == 1
+        rows_of(body)  # no second warning, which would be an error here
+
+
+class TestMalformed:
+    @pytest.mark.parametrize(
+        ("body", "says"),
+        [
+            (b"", "not JSON"),
+            (b"<html>", "not JSON"),
+            (b'{"items":[', "not JSON"),
+            (b'{"items":[]} x', "not JSON"),
+            (b'{"items":[{"id":"a","metadata":"\xff"}]}', "not JSON"),
+            (b'{"items":[{"id":"a","metadata":{"a":01}}]}', "not JSON"),
+            (b'{"items":[{"id":"a","memo":"\\ud800"}]}', "not JSON"),
+            (b'{"items":[{"id":"a","metadata":' + b"[" * 5000 + b"]" * 5000 + b"}]}", "not JSON"),
+            (b"[]", "not a page"),
+            (b"{}", "not a page"),
+            (b'{"items":null}', "not a page"),
+            (b'{"items":{}}', "not a page"),
+            (b'{"items":[],"next_page_cursor":7}', "not a page"),
+        ],
+    )
+    def test_pages(self, body: bytes, says: str) -> None:
+        with pytest.raises(ProtocolError, match=f"transfers, page 3: {says}"):
+            decode_page("transfers", body, page=3)
+
+    @pytest.mark.parametrize(
+        ("members", "field", "record"),
+        [
+            ({"amount": "1e5"}, "amount", "t-1"),
+            ({"amount": "+1"}, "amount", "t-1"),
+            ({"amount": "1\n"}, "amount", "t-1"),
+            ({"amount": "5."}, "amount", "t-1"),
+            ({"amount": ""}, "amount", "t-1"),
+            ({"amount": "٣"}, "amount", "t-1"),
+            ({"amount": 5}, "amount", "t-1"),
+            ({"fee": "1" * 21}, "fee", "t-1"),
+            ({"total": "0." + "1" * 19}, "total", "t-1"),
+            ({"notional_value": "-1"}, "notional_value", "t-1"),
+            ({"created_at": "2026-02-30T00:00:00Z"}, "created_at", "t-1"),
+            ({"created_at": "2026-02-03T00:00:00"}, "created_at", "t-1"),
+            ({"created_at": "2026-02-03 00:00:00Z"}, "created_at", "t-1"),
+            ({"created_at": "2026-02-03T00:00:00.1234567890Z"}, "created_at", "t-1"),
+            ({"created_at": "now"}, "created_at", "t-1"),
+            ({"updated_at": "2300-01-01T00:00:00Z"}, "updated_at", "t-1"),
+            ({"updated_at": 1772359200}, "updated_at", "t-1"),
+            ({"memo": 7}, "memo", "t-1"),
+            ({"id": ""}, "id", "#2"),
+            ({"id": None}, "id", "#2"),
+            ({"id": 7}, "id", "#2"),
+        ],
+    )
+    def test_records(self, members: dict[str, object], field: str, record: str) -> None:
+        body = page(transfer(id="good"), transfer(**members))
+        with pytest.raises(DataError) as caught:
+            decode_page("transfers", body, page=4)
+        error = caught.value
+        assert (error.table, error.page, error.record, error.field) == (
+            "transfers", 4, record, field,
+        )  # fmt: skip
+
+    def test_a_record_without_an_id(self) -> None:
+        with pytest.raises(DataError, match="record #1, field 'id': missing"):
+            decode_page("transfers", b'{"items":[{"memo":"x"}]}')
+
+    def test_a_record_that_is_no_object(self) -> None:
+        with pytest.raises(DataError, match="record #1: not an object: '7'"):
+            decode_page("transfers", b'{"items":[7]}')
+
+    def test_a_count_beyond_64_bits(self) -> None:
+        body = page({"id": "e", "undelivered_webhooks": 2**63}, items="events")
+        with pytest.raises(DataError, match="undelivered_webhooks"):
+            decode_page("events", body)
+
+
+class TestNestedOddities:
+    def test_status_and_metadata_inside_the_instructions(self) -> None:
+        nested = {"wire": None, "status": "APPROVED", "metadata": {"a": 1}}
+        (row,) = rows_of(page({"id": "f", "fiat_network_instructions": nested}), "fiat_accounts")
+        assert row["status"] == "APPROVED"
+        assert row["metadata"] == '{"a": 1}'
+        assert json.loads(str(row["fiat_network_instructions"])) == nested
+
+    def test_the_instructions_inside_the_owner(self) -> None:
+        owner = {
+            "person_details": None,
+            "fiat_network_instructions": {"wallet_address": "w", "status": "VALID"},
+        }
+        (row,) = rows_of(page({"id": "d", "fiat_account_owner": owner}), "deposit_instructions")
+        assert row["status"] == "VALID"
+        assert json.loads(str(row["fiat_network_instructions"]))["wallet_address"] == "w"
+
+    def test_what_is_given_in_its_place_wins(self) -> None:
+        record = {
+            "id": "f",
+            "status": "PENDING",
+            "fiat_network_instructions": {"status": "APPROVED", "id": "other"},
+        }
+        (row,) = rows_of(page(record), "fiat_accounts")
+        assert (row["status"], row["id"]) == ("PENDING", "f")
+
+
+# ---------------------------------------------------------------------------- laws
+
+amounts = st.one_of(
+    st.from_regex(r"[0-9]{0,22}\.?[0-9]{0,20}", fullmatch=True),
+    st.decimals(allow_nan=True, allow_infinity=True).map(str),
+    st.text("0123456789.eE+- \n٣_", max_size=24),
+)
+digits = st.integers(0, 99).map(lambda n: f"{n:02d}")
+instants = st.one_of(
+    st.builds(
+        lambda year, month, day, t, h, m, s, fraction, zone: (
+            f"{year}-{month:02d}-{day:02d}{t}{h:02d}:{m:02d}:{s:02d}{fraction}{zone}"
+        ),
+        st.sampled_from(["1600", "1677", "1678", "1900", "2024", "2026", "2261", "2262", "2263"]),
+        st.integers(0, 13),
+        st.integers(0, 32),
+        st.sampled_from("Tt "),
+        st.integers(0, 25),
+        st.integers(0, 61),
+        st.integers(0, 61),
+        st.from_regex(r"(\.[0-9]{0,11})?", fullmatch=True),
+        st.one_of(
+            st.sampled_from(["Z", "z", "", "+0530", "-00:00", "+24:00", "Z\n"]),
+            st.from_regex(r"[+-][0-2][0-9]:[0-6][0-9]", fullmatch=True),
+        ),
+    ),
+    st.datetimes().map(lambda moment: moment.isoformat() + "Z"),
+    st.text("0123456789-:TZtz+. \n", max_size=30),
+)
+
+
+def amount_by_hand(text: str) -> Decimal | None:
+    """Written from the interface and the decisions, without the package."""
+    whole, point, fraction = text.partition(".")
+    if not set(text) <= set("0123456789.") or not (fraction if point else whole):
+        return None
+    return None if len(whole) > 20 or len(fraction) > 18 else Decimal(text)
+
+
+def instant_by_hand(text: str) -> int | None:
+    match = re.fullmatch(
+        r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})"
+        r"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))",
+        text,
+    )
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    off_hours, off_minutes = int(match[9] or 0), int(match[10] or 0)
+    if not 1 <= month <= 12 or year < 1 or not 1 <= day <= calendar.monthrange(year, month)[1]:
+        return None
+    if hour > 23 or minute > 59 or second > 59 or off_hours > 23 or off_minutes > 59:
+        return None
+    offset = (off_hours * 60 + off_minutes) * (-1 if match[8] == "-" else 1)
+    seconds = calendar.timegm((year, month, day, hour, minute - offset, second))
+    first, end = calendar.timegm((1678, 1, 1, 0, 0, 0)), calendar.timegm((2262, 1, 1, 0, 0, 0))
+    if not first <= seconds < end:
+        return None
+    return seconds * 10**9 + int((match[7] or "").ljust(9, "0"))
+
+
+@given(st.lists(amounts, max_size=5))
+@example(["1\n"])
+@example(["." + "0" * 18])
+def test_amounts_agree_with_the_oracle_and_with_amount(texts: list[str]) -> None:
+    for text in texts:
+        expected = amount_by_hand(text)
+        body = page(transfer(amount=text))
+        if expected is None:
+            with pytest.raises(ValueError, match="amount"):
+                Amount(text)
+            with pytest.raises(DataError):
+                decode_page("transfers", body)
+        else:
+            assert Amount(text) == expected
+            assert decode_page("transfers", body).rows.column("amount")[0].as_py() == expected
+
+
+@given(instants)
+@example("1677-12-31T23:59:59.9-00:01")
+@example("2262-01-01T00:00:00+00:01")
+@example("2261-12-31T23:59:59.999999999-23:59")
+@example("2024-02-29t23:59:59z")
+@example("1900-02-29T00:00:00Z")
+def test_instants_agree_with_the_oracle_and_with_instant(text: str) -> None:
+    expected = instant_by_hand(text)
+    body = page(transfer(created_at=text))
+    if expected is None:
+        with pytest.raises(ValueError, match=r"time|zone|years"):
+            Instant.parse(text)
+        with pytest.raises(DataError):
+            decode_page("transfers", body)
+    else:
+        assert Instant.parse(text).ns == expected
+        found = decode_page("transfers", body).rows.column("created_at")
+        assert found.cast(pa.int64())[0].as_py() == expected
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.text(max_size=6), json_values, max_size=5), json_values)
+def test_nothing_that_is_sent_is_lost(unlisted: dict[str, object], metadata: object) -> None:
+    unlisted = {name: value for name, value in unlisted.items() if name not in TRANSFER}
+    record = {**transfer(metadata=metadata), **unlisted}
+    (row,) = rows_of(page(record))
+    kept = row["extra"]
+    assert json.loads(str(kept)) == unlisted if unlisted else kept is None
+    if metadata is None:
+        assert row["metadata"] is None
+    else:
+        assert json.loads(str(row["metadata"])) == metadata
