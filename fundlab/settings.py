@@ -136,8 +136,9 @@ class Settings:
 
         Raises ``SettingsError`` naming what is missing, unknown, malformed or unsafe.
         """
-        overrides = _masked(overrides)  # from here on no local of ours holds a plain secret
+        overrides = masked(overrides)
         found = _from_environment(os.environ if environ is None else environ)
+        del environ  # from here on no local of ours holds a plain secret
         profile = profile or found.pop("profile", None)
         path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
         given = _from_file(path, profile) if profile else {}
@@ -241,16 +242,17 @@ def _tables(raw: bytes) -> dict[str, dict[str, Any]] | None:
         content = tomllib.loads(raw.decode("utf-8"))
     except ValueError:  # its message and context could quote a secret
         return None
-    return {name: _masked(table) for name, table in content.items() if isinstance(table, dict)}
+    return {name: masked(table) for name, table in content.items() if isinstance(table, dict)}
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     names = {f"{ENVIRONMENT_PREFIX}{name.upper()}": name for name in _KNOWN - {"signing_keys"}}
     names["FUNDLAB_PROFILE"] = "profile"
-    return _masked({names[key]: value for key, value in environ.items() if key in names and value})
+    return masked({names[key]: value for key, value in environ.items() if key in names and value})
 
 
-def _masked(values: Mapping[str, Any]) -> dict[str, Any]:
+def masked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """``values`` with every secret among them wrapped."""
     return {
         name: Secret(value) if name in _SECRETS and isinstance(value, str) else value
         for name, value in values.items()

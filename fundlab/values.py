@@ -62,8 +62,13 @@ class Amount(Decimal):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            lambda value: value if isinstance(value, cls) else cls(value),
+        read = core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else cls(value)
+        )
+        return core_schema.json_or_python_schema(
+            # on the wire an amount is text: a number there may have lost digits already
+            json_schema=core_schema.chain_schema([core_schema.str_schema(strict=True), read]),
+            python_schema=read,
             serialization=core_schema.to_string_ser_schema(when_used="json"),
         )
 

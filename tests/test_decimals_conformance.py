@@ -13,7 +13,6 @@ from pandas.tests.extension.conftest import *  # noqa: F403 - the fixtures that 
 
 from fundlab.decimals import DecimalArray, DecimalDtype
 
-
 # The column plots (see test_decimals_pandas.py); what fails is the check of these two tests, which
 # hands `ser.to_numpy()`, and so pd.NA, to matplotlib's converter for Decimal. pandas' own nullable
 # types pass because that helper asks only types matplotlib knows natively for NaN instead.

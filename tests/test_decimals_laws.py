@@ -26,14 +26,14 @@ STEP = Decimal("1e-18")
 LIMIT = Decimal(10) ** 20
 LARGEST = 10**38 - 1
 
-LAWS: list[Callable[[], None]] = []
+LAWS: list[Callable[..., None]] = []
 
 
 def law(*strategies: Any) -> Callable[[Any], Any]:
     def register(check: Any) -> Any:
-        test = settings(max_examples=60, deadline=None)(given(*strategies)(check))
-        LAWS.append(test)
-        return test
+        held = given(*strategies)(check)
+        LAWS.append(held)
+        return settings(max_examples=60, deadline=None)(given(*strategies)(check))
 
     return register
 
@@ -54,7 +54,6 @@ units = st.one_of(
     st.sampled_from([8, 60, 64, 90, 118, 127]).flatmap(_units),
 )
 decimals = units.map(lambda n: EIGHTY.scaleb(Decimal(n), -18))
-present = st.lists(decimals, max_size=12)
 columns = st.lists(st.none() | decimals, max_size=12)
 pairs = st.lists(st.tuples(st.none() | decimals, st.none() | decimals), max_size=12)
 grouped = st.lists(st.tuples(st.sampled_from("cab"), st.none() | decimals), max_size=14)

@@ -68,10 +68,7 @@ def _summed(
     want = counted.transfer_columns(
         "created_at", amount=MONEY, fee=MONEY, **{name: TEXT for name in names if name != "asset"}
     )
-    rows = counted.known_rows(bench, bench.take(transfers, want))
-    rows = rows.filter(nw.col("status").is_in(counted.COMPLETED))
-    for name in ("amount", "fee", "created_at"):
-        counted.refuse(bench, rows, name, nw.lit(False), "is missing")
+    rows = counted.completed(bench, bench.take(transfers, want), "amount", "fee", "created_at")
     rows = rows.with_columns(asset=counted.moved_asset(), at=nw.col("created_at"))
     if freq is not None:
         rows = with_period(bench, rows, freq, tz)

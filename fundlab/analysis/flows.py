@@ -81,7 +81,9 @@ def internal_pairs(transfers: FrameT) -> FrameT:
     """
     want = counted.transfer_columns("created_at", type=TEXT, amount=MONEY, group_id=TEXT)
     with Workbench(transfers) as bench:
-        rows = counted.known_rows(bench, bench.take(transfers, want)).with_columns(
+        taken = bench.take(transfers, want)
+        counted.refuse(bench, taken, *counted.STATES)
+        rows = taken.with_columns(
             asset=counted.moved_asset(),
             state=nw.when(nw.col("status").is_in(counted.COMPLETED))
             .then(nw.lit(counted.COMPLETED[0]))
@@ -111,10 +113,8 @@ def settlement_time(transfers: FrameT) -> FrameT:
     """
     want = counted.transfer_columns("created_at", type=TEXT, updated_at=TIME)
     with Workbench(transfers) as bench:
-        rows = counted.known_rows(bench, bench.take(transfers, want))
-        rows = rows.filter(nw.col("status").is_in(counted.COMPLETED))
-        for name in ("created_at", "updated_at", "type"):
-            counted.refuse(bench, rows, name, nw.lit(False), "is missing")
+        needed = ("created_at", "updated_at", "type")
+        rows = counted.completed(bench, bench.take(transfers, want), *needed)
         took = nw.col("took")
         measured = (
             rows.with_columns(took=nw.col("updated_at") - nw.col("created_at"))

@@ -58,8 +58,7 @@ def compare(transfers: FrameT, reported: object, opening: object = None) -> Fram
 
 def _latest(bench: Workbench, reported: object) -> Rows:
     rows = bench.take(reported, REPORTED)
-    for name in REPORTED.columns:
-        counted.refuse(bench, rows, name, nw.lit(False), "is missing", label="reported")
+    counted.refuse(bench, rows, *map(counted.gap, REPORTED.columns), label="reported")
     newest = nw.col("observed_at").max().over(*KEYS)
     latest = rows.with_columns(newest=newest).filter(nw.col("observed_at") == nw.col("newest"))
     balances = latest.select(*KEYS, reported=nw.col("available") + nw.col("trading")).unique()

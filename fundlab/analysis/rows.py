@@ -6,6 +6,7 @@ present; ``FAILED`` counts nothing; ``PENDING`` counts only for ``DEBIT``, only 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 import narwhals as nw
@@ -58,17 +59,29 @@ def moved_asset() -> nw.Expr:
     return nw.coalesce(nw.col("balance_asset"), nw.col("asset"))
 
 
-def known_rows(bench: Workbench, rows: Rows) -> Rows:
-    """``rows``, once it is sure that every status and direction is known.
+@dataclass(frozen=True)
+class Fault:
+    """A reason to refuse a frame: the column at fault, in which rows, what is wrong with it."""
 
-    Raises :class:`AnalysisError` naming the first rows otherwise.
-    """
-    refuse(bench, rows, "status", ~nw.col("status").is_in(STATUSES), f"is not one of {STATUSES}")
-    refuse(
-        bench, rows, "direction", ~nw.col("direction").is_in(DIRECTIONS),
-        f"is not one of {DIRECTIONS}",
-    )  # fmt: skip
-    return rows
+    column: str
+    where: nw.Expr
+    problem: str
+
+
+def gap(column: str, among: nw.Expr | None = None) -> Fault:
+    """A missing value, among the rows that matter."""
+    missing = nw.col(column).is_null()
+    return Fault(column, missing if among is None else missing & among, "is missing")
+
+
+def unknown(column: str, accepted: tuple[str, ...]) -> Fault:
+    """A missing value, or one that is not ``accepted``."""
+    known = nw.col(column).is_in(accepted)
+    return Fault(column, nw.col(column).is_null() | ~known, f"is not one of {accepted}")
+
+
+STATES: Final = (unknown("status", STATUSES), unknown("direction", DIRECTIONS))
+"""What no analysis that counts transfers will guess at."""
 
 
 def changes(
@@ -77,14 +90,21 @@ def changes(
     """The rows that count in ``view``: ``id``, ``profile_id``, ``asset`` (the one that changes),
     ``at`` (``by`` in ns) and the signed ``change``."""
     choice("view", view, get_args(View))
-    rows = known_rows(bench, bench.take(transfers, transfer_columns(by), keep=keep))
+    rows = bench.take(transfers, transfer_columns(by), keep=keep)
+    needed = ("id", "profile_id", "asset", "total", by)
+    refuse(bench, rows, *STATES, *(gap(name, _counts(view)) for name in needed))
     counting = rows.filter(_counts(view))
-    for name in ("id", "profile_id", "asset", "total", by):
-        refuse(bench, counting, name, nw.lit(False), "is missing")
     signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col("total"))
     return counting.with_columns(
         asset=moved_asset(), at=nw.col(by), change=signed.otherwise(zero() - nw.col("total"))
     )
+
+
+def completed(bench: Workbench, rows: Rows, *needed: str) -> Rows:
+    """The completed rows, sure to have ``needed``; every status and direction is known."""
+    done = nw.col("status").is_in(COMPLETED)
+    refuse(bench, rows, *STATES, *(gap(name, done) for name in needed))
+    return rows.filter(done)
 
 
 def opening_balances(bench: Workbench, opening: object) -> Rows:
@@ -93,8 +113,7 @@ def opening_balances(bench: Workbench, opening: object) -> Rows:
         nothing = columns(profile_id=pa.string(), asset=pa.string(), opened=MONEY_TYPE)
         return bench.constant(nothing.empty_table())
     rows = bench.take(opening, OPENING)
-    for name in OPENING.columns:
-        refuse(bench, rows, name, nw.lit(False), "is missing", label="opening")
+    refuse(bench, rows, *map(gap, OPENING.columns), label="opening")
     unique(bench, rows, "opening")
     return rows.select(*KEYS, opened=nw.col("balance"))
 
@@ -108,20 +127,25 @@ def unique(bench: Workbench, rows: Rows, label: str) -> None:
         raise AnalysisError(f"{label} has more than one row for: {shown}")
 
 
-def refuse(
-    bench: Workbench, rows: Rows, name: str, wrong: nw.Expr, problem: str, label: str = "transfers"
-) -> None:
-    """Raises :class:`AnalysisError` naming rows where ``wrong`` holds or ``name`` is missing."""
+def refuse(bench: Workbench, rows: Rows, *faults: Fault, label: str = "transfers") -> None:
+    """Raises :class:`AnalysisError` naming the first rows of the first fault there is."""
+    there = bench.collect(
+        rows.select(**{str(number): fault.where.any() for number, fault in enumerate(faults)})
+    )
+    for column, fault in zip(there.columns, faults, strict=True):
+        if column[0].as_py():
+            raise AnalysisError(_named_rows(bench, rows, fault, label))
+
+
+def _named_rows(bench: Workbench, rows: Rows, fault: Fault, label: str) -> str:
     named = "id" if label == "transfers" else "profile_id"
-    bad = rows.filter(nw.col(name).is_null() | wrong).select(row=nw.col(named), value=nw.col(name))
+    bad = rows.filter(fault.where).select(row=nw.col(named), value=nw.col(fault.column))
     first = bench.collect(bad.sort("row", "value").head(SHOWN_ROWS + 1)).to_pylist()
-    if not first:
-        return
-    values = {row["value"] for row in first}
-    what = "is missing" if values == {None} else f"{shorten(first[0]['value'])} {problem}"
+    value = first[0]["value"]
+    what = "is missing" if value is None else f"{shorten(value)} {fault.problem}"
     shown = ", ".join(str(row["row"]) for row in first[:SHOWN_ROWS])
     more = " and more" if len(first) > SHOWN_ROWS else ""
-    raise AnalysisError(f"{label}: {name} {what} ({named} {shown}{more})")
+    return f"{label}: {fault.column} {what} ({named} {shown}{more})"
 
 
 def choice(parameter: str, value: object, accepted: tuple[str, ...]) -> None:

@@ -39,7 +39,7 @@ from fundlab.models import (
     TransferStatus,
     TransferType,
 )
-from fundlab.settings import Settings
+from fundlab.settings import Settings, masked
 
 AmountLike: TypeAlias = str | Decimal | int
 """``"100.00"``, a ``Decimal`` or an ``int``; never a float."""
@@ -60,6 +60,7 @@ def connect(profile: str | None = None, *, signer: Signer | None = None, **setti
     configuration folder. ``signer`` signs instead of ``signing_key``: a key in an HSM or a KMS.
     Nothing is sent yet. Raises ``SettingsError`` naming what is missing, unknown or unsafe.
     """
+    settings = masked(settings)  # a traceback shows the locals of this function too
     return Client(Settings.load(profile, **settings), signer=signer)
 
 
@@ -495,7 +496,7 @@ class Client(Caller):
         page_size: int | None = None,
         max_rows: int | None = None,
     ) -> Rows[Event]:
-        """Events, oldest first unless ``order="DESC"`` (§4.17, §6). ``page_size`` is at most 100."""
+        """Events, oldest first unless ``order="DESC"`` (§4.17, §6); ``page_size`` up to 100."""
         return self._list(
             "list_events",
             max_rows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pandas.api.types import infer_dtype
 
 from fundlab.decimals import int128, text, wide
+from fundlab.decimals.dtype import DecimalDtype
 from fundlab.decimals.int128 import ONE, SCALE, Bools, Units
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number
 from fundlab.decimals.text import ARROW_TYPE
@@ -36,6 +37,9 @@ def from_any(values: Any, *, strings: bool = True) -> tuple[Units, Bools]:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return from_arrow(values, strings=strings)
     dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, DecimalDtype):
+        column: tuple[Units, Bools] = values._column
+        return column
     if isinstance(dtype, pd.ArrowDtype | pd.StringDtype):
         return from_arrow(pa.array(values), strings=strings)
     if isinstance(dtype, pd.CategoricalDtype):
@@ -134,7 +138,7 @@ def _from_numbers(values: npt.NDArray[Any], missing: Bools | None = None) -> tup
         if not np.isnan(values).all():
             raise TypeError(FLOAT_HINT)
         return np.zeros((len(values), 2), np.uint64), np.ones(len(values), bool)
-    words = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
+    words: Any = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
     return wide.scaled_integers(words), np.zeros(len(values), bool) if missing is None else missing
 
 
@@ -154,7 +158,7 @@ def _from_objects(values: Any, strings: bool) -> tuple[Units, Bools]:
     return _one_by_one(cells, strings)
 
 
-def _one_by_one(cells: Sequence[Any], strings: bool) -> tuple[Units, Bools]:
+def _one_by_one(cells: Iterable[Any], strings: bool) -> tuple[Units, Bools]:
     """Mixed lists: Decimals, integers and text side by side."""
     missing = np.array([is_missing(cell) for cell in cells], bool)
     numbers = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +36,16 @@ class DecimalDtype(ExtensionDtype):
     _is_numeric = True
 
     @classmethod
-    def construct_array_type(cls) -> type[DecimalArray]:
+    def construct_array_type(cls) -> builtins.type[DecimalArray]:
         from fundlab.decimals.array import DecimalArray
 
         return DecimalArray
 
     def __from_arrow__(self, array: pa.Array | pa.ChunkedArray) -> DecimalArray:
         """A column of Arrow decimals, integers or text; decimal128(38, 18) without a copy."""
-        return self.construct_array_type().from_arrow(array)
+        from fundlab.decimals.array import DecimalArray
+
+        return DecimalArray.from_arrow(array)
 
     def _get_common_dtype(self, dtypes: list[Any]) -> Any:
         """Concatenation keeps the type beside integers and Arrow decimals that fit."""
@@ -64,7 +67,7 @@ def types_mapper(arrow_type: pa.DataType) -> DecimalDtype | None:
 
 
 def _fits(arrow_type: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_decimal(arrow_type)
         and 0 <= arrow_type.scale <= SCALE
         and arrow_type.precision - arrow_type.scale <= PRECISION - SCALE

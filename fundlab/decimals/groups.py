@@ -114,9 +114,7 @@ def quantiles(
     return _cleared(out, np.repeat(empty, len(q)))
 
 
-def statistics(
-    column: Column, ids: Positions, count: int, how: str, **kwargs: Any
-) -> pd.api.extensions.ExtensionArray:
+def statistics(column: Column, ids: Positions, count: int, how: str, **kwargs: Any) -> Any:
     """Float64 var, std, sem, skew or kurt, of the exact distances from each group's mean."""
     units, missing = column
     centres, _ = means(column, ids, count, skipna=True)
@@ -142,7 +140,8 @@ def products(column: Column, ids: Positions, count: int, *, min_count: int, skip
             out[group] = _EXACT.multiply(out[group], value)
     gone = _counts(~missing, ids, count) < min_count
     gone |= spoilt(missing, ids, count, skipna)
-    return _cleared(_rounded(np.where(gone, Decimal(1), out)), gone)
+    known = [Decimal(1) if lost else one for one, lost in zip(out, gone.tolist(), strict=True)]
+    return _cleared(_rounded(known), gone)
 
 
 def powers(units: Units, exponent: int) -> Units:
@@ -178,7 +177,7 @@ def running_products(column: Column, ids: Positions, count: int, *, skipna: bool
 def truths(column: Column, ids: Positions, count: int, how: str, **kwargs: Any) -> Any:
     """`any` and `all` of the values being other than zero."""
     units, missing = column
-    values = pd.arrays.BooleanArray(units.any(axis=1), missing.copy())
+    values = pd.arrays.BooleanArray(int128.nonzero(units), missing.copy())
     return _hook(values, how, ids, count, **kwargs)
 
 

@@ -106,13 +106,20 @@ def absolute(units: Units) -> Units:
     return np.where(below[:, None], negative(units), units) if below.any() else units.copy()
 
 
+def nonzero(units: Units) -> Bools:
+    answer: Bools = (units[:, 0] | units[:, 1]) != 0
+    return answer
+
+
 def equal(left: Units, right: Units) -> Bools:
-    return (left[:, 0] == right[:, 0]) & (left[:, 1] == right[:, 1])
+    answer: Bools = (left[:, 0] == right[:, 0]) & (left[:, 1] == right[:, 1])
+    return answer
 
 
 def less(left: Units, right: Units) -> Bools:
     a, b = high(left), high(right)
-    return (a < b) | ((a == b) & (low(left) < low(right)))
+    answer: Bools = (a < b) | ((a == b) & (low(left) < low(right)))
+    return answer
 
 
 def total(units: Units) -> int:
@@ -197,13 +204,14 @@ def to_floats(units: Units) -> Floats:
     quotient = lead / ONE
     product, error = _two_product(quotient, float(ONE))
     correction = ((lead - product) - error + rest) / ONE
-    out = quotient + correction
+    out: Floats = quotient + correction
     # What is lost by the last rounding is known to 2**-40 of its size: redo near-ties in integers.
     lost = np.abs(correction - (out - quotient)) / np.spacing(out)
     doubtful = (np.abs(lost - 0.5) < 1e-6) | (np.abs(lost - 0.25) < 1e-6)
     if doubtful.any():
         out[doubtful] = [value / ONE for value in to_ints(magnitude[doubtful])]
-    return np.where(high(units) < 0, -out, out)
+    out[high(units) < 0] *= -1.0
+    return out
 
 
 def take(units: Units, positions: npt.NDArray[np.intp]) -> Units:

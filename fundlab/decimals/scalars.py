@@ -75,7 +75,7 @@ def from_scalar(value: Any) -> int:
     """
     if isinstance(value, Decimal):
         return _from_decimal(value)
-    number = int(value) * ONE
+    number: int = int(value) * ONE
     if abs(number) >= LIMIT:
         raise OverflowError(f"{value} has more than 20 digits: too large for a decimal column")
     return number
@@ -84,14 +84,14 @@ def from_scalar(value: Any) -> int:
 def _from_decimal(value: Decimal) -> int:
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError(f"{value} cannot enter a decimal column: it is not finite")  # noqa: TRY004
+        raise ValueError(f"{value} cannot enter a decimal column: it is not finite")
     if not any(digits):
         return 0
     if value.adjusted() >= 20:
         raise OverflowError(
             f"{value} has more than 20 digits before the point: too large for a decimal column"
         )
-    number = int("".join(map(str, digits)))
+    number: int = int("".join(map(str, digits)))
     shift = exponent + SCALE
     if shift >= 0:
         number *= 10**shift
@@ -99,6 +99,6 @@ def _from_decimal(value: Decimal) -> int:
         number, lost = divmod(number, 10**-shift)
         if lost:
             raise ValueError(
-                f"{value} has more than {SCALE} decimals: round it before it enters a decimal column"
+                f"{value} has more than {SCALE} decimals: round it before it enters the column"
             )
     return -number if sign else number

@@ -23,7 +23,8 @@ _WITHIN = r"^[+-]?([0-9]{1,20}|[0-9]{0,20}\.[0-9]{1,18})$"
 _ALPHABET = np.zeros(256, bool)
 _ALPHABET[list(b"0123456789.+-")] = True
 
-_TRIPLES = np.frombuffer(b"".join(b"%03d" % i for i in range(1000)), np.uint8).reshape(1000, 3)
+_TRIPLES = np.frombuffer(b"".join(b"%03d" % i for i in range(1000)), np.uint8).reshape(1000, 3).T
+_TRIPLES = np.ascontiguousarray(_TRIPLES)  # the three digits of 000 to 999, by place
 _WHOLE = 21  # columns of digits before the point: thirteen triples hold 38 digits and one more
 _POINT = 1 + _WHOLE  # after a column for the sign
 _WIDTH = _POINT + 1 + SCALE
@@ -61,7 +62,7 @@ def parse_one(text: str, position: int | None = None) -> int:
             f"{text!r}{at} has {len(whole)} digits before and {len(fraction)} after the point: "
             f"a decimal column takes at most {INTEGER_DIGITS} and {SCALE}"
         )
-    value = int(whole or "0") * 10**SCALE + int(fraction.ljust(SCALE, "0"))
+    value: int = int(whole or "0") * 10**SCALE + int(fraction.ljust(SCALE, "0"))
     return -value if text[0] == "-" else value
 
 
@@ -145,8 +146,8 @@ def _block_text(units: Units, missing: Bools) -> tuple[npt.NDArray[np.uint8], In
     for triple, digits in enumerate(_triples(limbs, count)):  # from the last
         right = _WIDTH - 3 * triple
         right -= right <= _POINT + 1  # skip the point
-        cells[:, right - 3 : right] = _TRIPLES[digits]
-    columns = np.arange(_WIDTH)
+        for column in range(3):
+            cells[:, right - 3 + column] = _TRIPLES[column].take(digits)
     filled = cells != ord("0")
     filled[:, _POINT - 1] = True  # one digit before the point stays
     first = filled[:, :_POINT].argmax(axis=1)
@@ -156,8 +157,11 @@ def _block_text(units: Units, missing: Bools) -> tuple[npt.NDArray[np.uint8], In
     first[signed] -= 1
     cells[signed, first[signed]] = ord("-")
     last[missing] = first[missing]
-    kept = (columns >= first[:, None]) & (columns < last[:, None])
-    return cells[kept], (last - first).astype(np.int64)
+    used = slice(first.min(), last.max())
+    columns = np.arange(_WIDTH, dtype=np.int8)[used]
+    kept = columns >= first[:, None].astype(np.int8)
+    kept &= columns < last[:, None].astype(np.int8)
+    return cells[:, used][kept], (last - first).astype(np.int64)
 
 
 def _triples(limbs: Wide, count: int) -> list[npt.NDArray[np.intp]]:
@@ -176,4 +180,5 @@ def is_tiny(units: Units) -> Bools:
     """Whether Decimal would print the value with an exponent: 0 < |value| < 10**-6."""
     magnitude = np.where(high(units) < 0, np.uint64(0) - low(units), low(units))
     short = (high(units) == 0) | (high(units) == -1)
-    return short & (magnitude > 0) & (magnitude < 10 ** (SCALE - 6))
+    tiny: Bools = short & (magnitude > 0) & (magnitude < 10 ** (SCALE - 6))
+    return tiny

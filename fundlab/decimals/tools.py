@@ -46,7 +46,7 @@ class Rolling:
         self, series: pd.Series[Any], first: Positions, last: Positions, min_periods: int
     ) -> None:
         self._series = series
-        self._array: DecimalArray = series.array  # type: ignore[assignment]
+        self._array: DecimalArray = series.array
         self._first = first
         self._last = last
         self._counts = self._between((~self._array.isna()).astype(np.int64))
@@ -68,7 +68,8 @@ class Rolling:
 
     def _between(self, values: Ints) -> Ints:
         totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
-        return totals[self._last] - totals[self._first]
+        answer: Ints = totals[self._last] - totals[self._first]
+        return answer
 
     def _series_of(self, limbs: Wide, minus: Bools, missing: Bools) -> pd.Series[Any]:
         array = DecimalArray._of(wide.join_present(limbs, minus, missing), missing.copy())

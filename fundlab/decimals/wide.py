@@ -266,9 +266,11 @@ def carried(limbs: Wide) -> Wide:
         value = limb + carry
         out.append(value & _MASK)
         carry = value >> _BITS
-    while isinstance(carry, np.ndarray) and carry.size and carry.any():
-        if ((carry == -1) | (carry == 0)).all():
-            out[-1] = out[-1] + (carry << _BITS)
+    while isinstance(carry, np.ndarray) and carry.size:
+        least, most = carry.min(), carry.max()
+        if most <= 0 and least >= -1:
+            if least < 0:
+                out[-1] = out[-1] + (carry << _BITS)
             break
         out.append(carry & _MASK)
         carry = carry >> _BITS

@@ -55,6 +55,7 @@ def build_app(service: Service) -> FastAPI:
     app.add_api_route(TOKEN_PATH, _Gate(service, {}).token, methods=["POST"])
     app.add_exception_handler(HTTPException, _framework_problem)
     app.add_exception_handler(Exception, _broken)
+    app.state.log = service.log
     app.openapi = lambda: document(service.signature_header)  # type: ignore[method-assign]
     return app
 
@@ -310,6 +311,12 @@ async def _framework_problem(request: Request, error: Exception) -> Response:
         )
         headers["Allow"] = ", ".join(allowed)
         detail = f"{request.method} is not allowed here; allowed: {headers['Allow']}"
+    request.app.state.log.add(
+        Logged(
+            time.time(), request.method, _raw_path(request).decode("latin-1"), None,
+            error.status_code, detail, "", 0.0,
+        )
+    )  # fmt: skip
     return _problem_response(Refusal(error.status_code, detail, headers=headers))
 
 

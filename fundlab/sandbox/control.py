@@ -1,14 +1,10 @@
-"""What the sandbox's operator can do beside the interface: the same from Python and over HTTP.
-
-Over HTTP under ``/_sandbox``, for clients on the same machine only; the paths are listed by
-``GET /_sandbox``.
-"""
+"""What the sandbox's operator can do beside the interface: the same from Python and over HTTP."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -18,7 +14,9 @@ from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
 from fundlab.sandbox.accounts import add_destination_address
 from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.due import settle
+from fundlab.sandbox.faults import ANY, FaultKind
 from fundlab.sandbox.ledger import available, trading, units, units_text
+from fundlab.sandbox.opening import Options, start_over, take_over
 from fundlab.sandbox.problems import invalid, not_found
 from fundlab.sandbox.service import Service
 from fundlab.sandbox.transfers import Arrival, receive
@@ -34,7 +32,7 @@ class Control:
     """The operator's actions. Each is one transaction; all answer plain JSON objects."""
 
     service: Service
-    restart: Callable[[], None]
+    options: Options
 
     @property
     def _world(self) -> World:
@@ -46,7 +44,7 @@ class Control:
 
     @property
     def _customer_id(self) -> str:
-        return self.service.database.get_meta("customer_id") or ""
+        return self._world.customer_id
 
     # ------------------------------------------------------------------ clock
 
@@ -162,20 +160,20 @@ class Control:
             made["private_key"] = private.decode()
         return made
 
-    def require_signing(self, client_id: str, signing: bool) -> Json:  # noqa: FBT001 - over HTTP
+    def require_signing(self, client_id: str, signing: bool) -> Json:
         """Make signatures required for a credential, or optional."""
         with self.service.database.transaction():
             self._access.require_signing(client_id, signing=signing)
         return {"client_id": client_id, "signing": signing}
 
-    # ------------------------------------------------------------------ what the interface cannot add
+    # ------------------------------------------------------------------ beyond the interface
 
     def add_destination_address(
         self,
         crypto_network: CryptoNetwork,
         address: str | None = None,
         nickname: str | None = None,
-        bookmarked: bool = False,  # noqa: FBT001, FBT002 - over HTTP
+        bookmarked: bool = False,
         identity_id: str | None = None,
     ) -> Json:
         """Save a crypto destination address (§2.8)."""
@@ -215,7 +213,7 @@ class Control:
                 world.emit(customer_id, f"identity.{status.lower()}", object_type, change, stamp)
         return {"identity_id": identity_id, "account_id": account_id, "status": status}
 
-    def add_event(self, type: str, object_type: str, object: Json, is_test: bool = True) -> Json:  # noqa: A002, FBT001, FBT002 - the fields' names
+    def add_event(self, type: str, object_type: str, object: Json, is_test: bool = True) -> Json:
         """An event of any kind; a test event unless told otherwise."""
         world = self._world
         with self.service.database.transaction():
@@ -263,7 +261,7 @@ class Control:
             world.ledger.post("trading", entries)
         return {"profile_id": profile_id, "asset": asset, "trading": units_text(wanted)}
 
-    def deprecate_instructions(self, id: str) -> Json:  # noqa: A002 - the field's name
+    def deprecate_instructions(self, id: str) -> Json:
         """Make deposit instructions ``DEPRECATED``; deposits that quote them are refused."""
         database = self.service.database
         with database.transaction():
@@ -275,6 +273,32 @@ class Control:
                 "UPDATE fiat_deposit_instructions SET body = ? WHERE id = ?", to_bytes(changed), id
             )
         return changed
+
+    # ------------------------------------------------------------------ faults and log
+
+    def faults(self) -> list[Json]:
+        """The faults in force, with how often each struck."""
+        return self.service.faults.active()
+
+    def add_fault(self, kind: FaultKind, operation: str = ANY, **options: Any) -> Json:
+        """Arm a fault; options as ``Faults.add``."""
+        return {"number": self.service.faults.add(kind, operation, **options)}
+
+    def remove_fault(self, number: int) -> Json:
+        self.service.faults.remove(number)
+        return {}
+
+    def clear_faults(self) -> Json:
+        self.service.faults.clear()
+        return {}
+
+    def requests(self) -> list[Json]:
+        """The log of requests, oldest first."""
+        return self.service.log.rows()
+
+    def clear_requests(self) -> Json:
+        self.service.log.clear()
+        return {}
 
     # ------------------------------------------------------------------ the whole
 
@@ -293,23 +317,22 @@ class Control:
 
     def reset(self) -> Json:
         """Start over as on the first day; credentials, keys and tokens stay."""
-        self.restart()
+        start_over(self.service, self.options)
         return self.clock()
 
     def save(self) -> bytes:
-        """The whole state as the bytes of a SQLite file, secrets included."""
+        """The whole state, without credentials, as the bytes of a SQLite file."""
         with self.service.database.transaction():
             now = str(self._world.clock.now_ns())
             self.service.database.set_meta("business_ns", now)
         return self.service.database.dump()
 
     def load(self, state: bytes) -> Json:
-        """Take over a saved state. Business time goes on from the later of the two."""
+        """Take over a saved state and its business time; this sandbox's credentials stay."""
         try:
-            self.service.database.restore(state)
+            take_over(self.service, state)
         except sqlite3.DatabaseError as error:
             raise SandboxError(f"not a saved state: {error}") from None
-        self._world.reload()
         return self.clock()
 
 

@@ -1,89 +1,115 @@
-"""The control interface over HTTP: loopback only, off the interface's paths."""
+"""The control interface over HTTP: loopback only, off the interface's paths.
+
+``POST /_sandbox/<action>`` takes the arguments of a ``Control`` method as a JSON object,
+``GET /_sandbox/<view>`` shows something; ``GET /_sandbox`` lists both.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
-from typing import Any, Final, Literal
-from urllib.parse import urlsplit
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
-from fastapi import APIRouter, Body, Depends, Request
-from starlette.concurrency import run_in_threadpool
+from fastapi import FastAPI
+from pydantic import ValidationError, validate_call
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fundlab.errors import SandboxError
-from fundlab.models import CryptoNetwork
 from fundlab.sandbox.control import Control
-from fundlab.sandbox.faults import ANY, FaultKind
-from fundlab.sandbox.problems import Refusal
+from fundlab.sandbox.problems import PROBLEM_MEDIA_TYPE, Refusal, invalid
+from fundlab.sandbox.reading import read_json_object
 
 CONTROL_PREFIX: Final = "/_sandbox"
+STATE_PATH: Final = f"{CONTROL_PREFIX}/state"
 SQLITE_MEDIA_TYPE: Final = "application/vnd.sqlite3"
-Json = dict[str, Any]
+MAX_CONTROL_BODY_BYTES: Final = 16 * 1024 * 1024
+ACTIONS: Final = (
+    "advance", "shift_access", "revoke_tokens", "add_credential", "rotate_secret",
+    "add_signing_key", "require_signing", "add_destination_address", "add_identity", "add_event",
+    "crypto_deposit", "set_trading", "deprecate_instructions", "add_fault", "remove_fault",
+    "clear_faults", "clear_requests", "reset",
+)  # fmt: skip
+VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests")
+
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-def control_router(control: Control) -> APIRouter:
-    """Routes for every action of ``control``, the faults and the log."""
-    router = APIRouter(
-        prefix=CONTROL_PREFIX, include_in_schema=False, dependencies=[Depends(_local_only)]
-    )
-    faults, log = control.service.faults, control.service.log
+def add_control(app: FastAPI, control: Control) -> None:
+    """Serve ``control`` under ``/_sandbox``."""
 
-    @router.get("")
-    def paths() -> Json:
-        listed = [
-            f"{method} {route.path}"
-            for route in router.routes
-            for method in sorted(getattr(route, "methods", ()))
-            if hasattr(route, "path")
-        ]
-        return {"paths": listed}
+    async def index(_: Request) -> Response:
+        return JSONResponse({"actions": list(ACTIONS), "views": list(VIEWS), "state": STATE_PATH})
 
-    for name in (
-        "advance", "shift_access", "revoke_tokens", "add_credential", "rotate_secret",
-        "add_signing_key", "require_signing", "add_destination_address", "add_identity",
-        "add_event", "crypto_deposit", "set_trading", "deprecate_instructions", "reset",
-    ):  # fmt: skip
-        _add_action(router, name, getattr(control, name))
-    for name in ("clock", "credentials", "ledger"):
-        router.add_api_route(f"/{name}", getattr(control, name), methods=["GET"])
-
-    @router.get("/state")
-    def save() -> Response:
+    async def save(_: Request) -> Response:
         return Response(control.save(), media_type=SQLITE_MEDIA_TYPE)
 
-    @router.put("/state")
-    async def load(request: Request) -> Json:
-        state = await request.body()
-        return await run_in_threadpool(control.load, state)
+    async def load(request: Request) -> Response:
+        return JSONResponse(control.load(await request.body()))
 
-    @router.get("/requests")
-    def requests() -> list[Json]:
-        return log.rows()
+    routes = [(CONTROL_PREFIX, "GET", index), (STATE_PATH, "GET", save), (STATE_PATH, "PUT", load)]
+    routes += [(f"{CONTROL_PREFIX}/{name}", "GET", _view(control, name)) for name in VIEWS]
+    routes += [(f"{CONTROL_PREFIX}/{name}", "POST", _action(control, name)) for name in ACTIONS]
+    for path, method, endpoint in routes:
+        app.add_route(path, _guarded(endpoint), methods=[method], include_in_schema=False)
 
-    @router.delete("/requests")
-    def clear_requests() -> Json:
-        log.clear()
-        return {}
 
-    @router.get("/faults")
-    def list_faults() -> list[Json]:
-        return faults.active()
+def _view(control: Control, name: str) -> Endpoint:
+    async def show(_: Request) -> Response:
+        return JSONResponse(getattr(control, name)())
 
-    @router.post("/faults")
-    def add_fault(
-        kind: Literal[FaultKind] = Body(), operation: str = Body(ANY), options: Json = Body({})
-    ) -> Json:
-        return {"number": faults.add(kind, operation, **options)}
+    return show
 
-    @router.delete("/faults")
-    def clear_faults() -> Json:
-        faults.clear()
-        return {}
 
-    @router.delete("/faults/{number}")
-    def remove_fault(number: int) -> Json:
-        faults.remove(number)
-        return {}
+def _action(control: Control, name: str) -> Endpoint:
+    call: Callable[..., Any] = validate_call(getattr(control, name))
 
-    return router
+    async def act(request: Request) -> Response:
+        declared = request.headers.get("content-type", "").partition(";")[0].strip()
+        if declared != "application/json":  # what a web page cannot send across origins unasked
+            raise Refusal(415, "the content type must be application/json")
+        body = await request.body()
+        if len(body) > MAX_CONTROL_BODY_BYTES:
+            raise Refusal(413, f"the body is larger than {MAX_CONTROL_BODY_BYTES} bytes")
+        arguments: dict[str, Any] = read_json_object(body) if body else {}
+        return JSONResponse(call(**arguments))
+
+    return act
+
+
+def _guarded(endpoint: Endpoint) -> Endpoint:
+    """Local clients only, and problems for whatever is refused."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            _check_local(request)
+            return await endpoint(request)
+        except Refusal as error:
+            refusal = error
+        except SandboxError as error:
+            refusal = Refusal(400, str(error))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            refusal = invalid(".".join(map(str, first["loc"])), first["msg"])
+        return Response(
+            refusal.body(), refusal.status, headers=refusal.headers, media_type=PROBLEM_MEDIA_TYPE
+        )
+
+    return answer
+
+
+def _check_local(request: Request) -> None:
+    """The peer is this machine, and the name it asked for is, too (against DNS rebinding)."""
+    peer = request.client.host if request.client is not None else ""
+    name = request.url.hostname or ""
+    if not _is_loopback(peer) or not (name == "localhost" or _is_loopback(name)):
+        raise Refusal(403, "the control interface answers this machine only")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

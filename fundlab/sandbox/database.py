@@ -18,6 +18,8 @@ from typing import Any, Final
 from fundlab.errors import SandboxError
 
 SCHEMA_VERSION: Final = 1
+ACCESS_TABLES: Final = ("credentials", "signing_keys", "tokens")
+"""Where the secrets are."""
 
 SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -181,6 +183,32 @@ class Database:
                 self.run("ROLLBACK")
                 raise
             self.run("COMMIT")
+
+    def dump(self) -> bytes:
+        """The whole database, without its secrets, as the bytes of a SQLite file."""
+        copy = sqlite3.connect(":memory:", isolation_level=None)
+        try:
+            with self.lock:
+                self._connection.backup(copy)
+            copy.execute("PRAGMA secure_delete = ON")
+            for table in ACCESS_TABLES:
+                copy.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
+            return copy.serialize()
+        finally:
+            copy.close()
+
+    def restore(self, state: bytes) -> None:
+        """Replace everything by what ``dump`` gave. Raises ``sqlite3.DatabaseError``."""
+        source = sqlite3.connect(":memory:")
+        try:
+            source.deserialize(state)
+            version = source.execute("SELECT value FROM meta WHERE name = 'schema_version'")
+            if version.fetchone() != (str(SCHEMA_VERSION),):
+                raise sqlite3.DatabaseError(f"its schema is not version {SCHEMA_VERSION}")
+            with self.lock:
+                source.backup(self._connection)
+        finally:
+            source.close()
 
     def close(self) -> None:
         with self.lock:

@@ -107,7 +107,7 @@ def _signature_parameter(name: str) -> Json:
         "name": name,
         "in": "header",
         "required": False,
-        "description": "Compact JWS over the exact body (§5.2); required where the credential says.",
+        "description": "Compact JWS over the exact body (§5.2), where the credential requires it.",
         "schema": {"type": "string"},
     }
 
@@ -192,7 +192,7 @@ def _schemas() -> Json:
 
 
 def _security() -> Json:
-    flow = {"tokenUrl": "/oauth2/token", "scopes": {scope: "" for scope in SCOPES}}
+    flow = {"tokenUrl": "/oauth2/token", "scopes": dict.fromkeys(SCOPES, "")}
     return {"oauth2": {"type": "oauth2", "flows": {"clientCredentials": flow}}}
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from fundlab.errors import SandboxError
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
 from fundlab.sandbox.clock import AccessClock, BusinessClock, ClockMode
-from fundlab.sandbox.database import INDEXES, SCHEMA, SCHEMA_VERSION, Database
+from fundlab.sandbox.database import ACCESS_TABLES, INDEXES, SCHEMA, SCHEMA_VERSION, Database
 from fundlab.sandbox.history import HISTORY_END_NS, HISTORY_START_NS
 from fundlab.sandbox.history_rows import seed_history
 from fundlab.sandbox.people import seed_people
@@ -22,7 +24,6 @@ MAX_TRANSFERS: Final = 10_000_000
 MAX_PROFILES: Final = 1_000
 MIN_USERS: Final = 6
 MAX_USERS: Final = 500
-KEPT_ON_RESET: Final = ("credentials", "signing_keys", "tokens")
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,51 @@ def open_service(database: Database, options: Options) -> Service:
         raise SandboxError(f"{options.db} is not a sandbox database: {error}") from None
     if version != str(SCHEMA_VERSION):
         raise SandboxError(f"{options.db} has schema {version}, not {SCHEMA_VERSION}")
-    seed = int(database.get_meta("seed") or 0)
-    world = World(database, _business_clock(database, options.clock), AccessClock(), seed)
+    world = World(database, _business_clock(database, options.clock), AccessClock())
     access = Access(database, world.access_clock, signature_prefix=options.signature_prefix)
     with database.transaction():
-        _open_credential(database, access, options, seed)
-    key = (database.get_meta("cursor_key") or "").encode()
-    return Service(database, world, access, key, options.signature_header)
+        _open_credential(database, access, options, world.seed)
+    return Service(database, world, access, options.signature_header)
+
+
+def start_over(service: Service, options: Options) -> None:
+    """Make and seed the database anew; credentials, keys and tokens stay."""
+    with service.database.transaction(), _keeping_access(service):
+        tables = service.database.all("SELECT name FROM sqlite_master WHERE type = 'table'")
+        for (name,) in tables:
+            service.database.run(f"DROP TABLE {name}")
+        _create(service.database, replace(options, seed=service.world.seed))
+
+
+def take_over(service: Service, state: bytes) -> None:
+    """Replace everything but the credentials, keys and tokens by a saved state.
+
+    Raises ``sqlite3.DatabaseError`` when it is none.
+    """
+    with service.database.lock, _keeping_access(service):
+        service.database.restore(state)
+
+
+@contextmanager
+def _keeping_access(service: Service) -> Iterator[None]:
+    """Carry credentials, keys and tokens over into the database's next content."""
+    database, world = service.database, service.world
+    before = world.customer_id
+    kept = {name: database.all(f"SELECT * FROM {name}") for name in ACCESS_TABLES}  # noqa: S608 - our own names
+    client_id = database.get_meta("client_id") or ""
+    yield
+    with database.transaction():
+        for name, rows in kept.items():
+            database.run(f"DELETE FROM {name}")  # noqa: S608 - our own names
+            for row in rows:
+                marks = ", ".join("?" * len(row))
+                database.run(f"INSERT INTO {name} VALUES ({marks})", *row)  # noqa: S608 - our own names
+        database.set_meta("client_id", client_id)
+        world.reload(_business_clock(database, world.clock.mode))
+        database.run(
+            "UPDATE credentials SET customer_id = ? WHERE customer_id = ?",
+            world.customer_id, before,
+        )  # fmt: skip
 
 
 def _create(database: Database, options: Options) -> None:
@@ -75,7 +114,6 @@ def _create(database: Database, options: Options) -> None:
     database.set_meta("schema_version", str(SCHEMA_VERSION))
     database.set_meta("seed", str(options.seed))
     database.set_meta("customer_id", seeded_uuid(options.seed, "customers", 1))
-    database.set_meta("cursor_key", seeded_uuid(options.seed, "cursor_key", 1))
     start_ns = _start_ns(None, options.clock)
     users = min(MAX_USERS, max(MIN_USERS, options.transfers // 500))
     people = seed_people(database, options.seed, options.profiles, HISTORY_START_NS, users)

@@ -22,7 +22,6 @@ class Call:
     body: Request | None = None
     query: Query | None = None
     late_s: float = 0
-    cursor_key: bytes = b""
 
 
 Handler = Callable[[World, Call], bytes]
@@ -39,7 +38,7 @@ def _get(table: str, what: str) -> Handler:
 def _list(world: World, call: Call) -> bytes:
     if call.query is None:
         raise TypeError("a list needs a query")
-    return pages.page(world.database, call.cursor_key, call.customer_id, call.query)
+    return pages.page(world.database, world.cursor_key, call.customer_id, call.query)
 
 
 def _deposit(world: World, call: Call) -> bytes:

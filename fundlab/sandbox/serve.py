@@ -17,16 +17,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import uvicorn
+from fastapi import FastAPI
 
 from fundlab.errors import SandboxError
 from fundlab.models import SCOPES
 from fundlab.sandbox.app import build_app, protocol_class
 from fundlab.sandbox.clock import ClockMode
+from fundlab.sandbox.control import Control
+from fundlab.sandbox.control_app import CONTROL_PREFIX, add_control
 from fundlab.sandbox.database import Database
-from fundlab.sandbox.due import settle
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.opening import Options, open_service
-from fundlab.sandbox.service import Service
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ DEFAULT_TRANSFERS: Final = 2_000
 DEFAULT_PROFILES: Final = 5
 START_TIMEOUT_S: Final = 10.0
 MAX_HEAD_BYTES: Final = 2 * 1024 * 1024
-CONTROL_PREFIX: Final = "/_sandbox"
 
 
 def serve(
@@ -112,7 +112,8 @@ class Sandbox:
         database = Database(options.db)
         self._closing.callback(database.close)
         self._service = open_service(database, options)
-        self.clock = Clock(self._service)
+        self.control = Control(self._service, options)
+        self.clock = Clock(self.control)
         self.faults: Faults = self._service.faults
         self._keep_time()
         self._write_signing_key()
@@ -146,9 +147,14 @@ class Sandbox:
         self.signing_key.touch(mode=0o600)
         self.signing_key.write_bytes(row[1])
 
+    def _app(self) -> FastAPI:
+        app = build_app(self._service)
+        add_control(app, self.control)
+        return app
+
     def _serve(self, listener: socket.socket) -> None:
         config = uvicorn.Config(
-            build_app(self._service), http=protocol_class(self._service.connections), ws="none",
+            self._app(), http=protocol_class(self._service.connections), ws="none",
             lifespan="off", loop="asyncio", access_log=False, log_config=None,
             log_level=logging.CRITICAL, server_header=False, timeout_graceful_shutdown=2,
             timeout_keep_alive=60, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
@@ -245,33 +251,39 @@ class Sandbox:
 class Clock:
     """The sandbox's clocks, as a notebook or test moves them."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, control: Control) -> None:
+        self._control = control
 
     def now(self) -> Instant:
         """Business time."""
-        with self._service.database.lock:
-            return Instant.from_ns(self._service.world.clock.now_ns())
+        return Instant.parse(self._control.clock()["now"])
 
     def advance(self, seconds: float) -> Instant:
         """Move business time forward and settle what comes due; returns the new time."""
-        with self._service.database.lock:
-            self._service.world.clock.advance(seconds)
-            settle(self._service.world)
-        return self.now()
+        return Instant.parse(self._control.advance(seconds)["now"])
 
     def shift_access(self, seconds: float) -> None:
-        """Let tokens and signatures see real time plus ``seconds`` (0 undoes it)."""
-        with self._service.database.lock:
-            self._service.world.access_clock.shift_s = seconds
+        """Let tokens and signatures see real time plus ``seconds``; 0 undoes it."""
+        self._control.shift_access(seconds)
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=512)
-    except (OSError, OverflowError) as error:
-        raise SandboxError(f"cannot listen on host {host!r}, port {port}: {error}") from None
+    with ExitStack() as unless_bound:
+        try:
+            found = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+            )
+            family, kind, protocol, _, address = found[0]
+            # asyncio turns Nagle's delay off only on sockets that name their protocol
+            listener = socket.socket(family, kind, protocol)
+            unless_bound.callback(listener.close)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(512)
+        except (OSError, OverflowError) as error:
+            raise SandboxError(f"cannot listen on host {host!r}, port {port}: {error}") from None
+        unless_bound.pop_all()
+    return listener
 
 
 @contextmanager

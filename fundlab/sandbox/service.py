@@ -42,7 +42,6 @@ class Service:
     database: Database
     world: World
     access: Access
-    cursor_key: bytes
     signature_header: str = "service-signature"
     faults: Faults = field(default_factory=Faults)
     log: RequestLog = field(default_factory=RequestLog)
@@ -63,7 +62,7 @@ class Service:
                 query = read_query(operation.query, arrived.query_string)
             if operation.body is not None:
                 body = read_body(operation.body, arrived.signed.body, arrived.content_types)
-            call = Call(caller.customer_id, arrived.path, body, query, late_s, self.cursor_key)
+            call = Call(caller.customer_id, arrived.path, body, query, late_s)
             handler = HANDLERS[operation.name]
             if operation.method == "GET":
                 return handler(self.world, call)

@@ -22,15 +22,19 @@ ASSETS: Final = ("USD", "USDG", "PYUSD", "USDP", "USDC", "BTC", "ETH", "SOL", "L
 class World:
     """The state of one sandbox. Everything that writes runs inside ``database.transaction()``."""
 
-    def __init__(
-        self, database: Database, clock: BusinessClock, access_clock: AccessClock, seed: int
-    ) -> None:
-        self.database, self.clock, self.access_clock, self.seed = (
-            database, clock, access_clock, seed,
-        )  # fmt: skip
+    def __init__(self, database: Database, clock: BusinessClock, access_clock: AccessClock) -> None:
+        self.database, self.access_clock = database, access_clock
         self.ledger = Ledger(database)
-        self._last_stamp = int(database.get_meta("last_stamp_ns") or 0)
-        self._last_event = int(database.get_meta("last_event_ns") or 0)
+        self.reload(clock)
+
+    def reload(self, clock: BusinessClock) -> None:
+        """Take over the clock and what the database remembers, when it is opened or replaced."""
+        self.clock = clock
+        self._last_stamp = int(self.database.get_meta("last_stamp_ns") or 0)
+        self._last_event = int(self.database.get_meta("last_event_ns") or 0)
+        self.seed = int(self.database.get_meta("seed") or 0)
+        self.customer_id = self.database.get_meta("customer_id") or ""
+        self.cursor_key = seeded_uuid(self.seed, "cursor_key", 1).encode()
 
     # ------------------------------------------------------------------ ids and time
 

@@ -7,20 +7,13 @@ readers see either, never both and never neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.store.parts import (
-    BOOKKEEPING,
-    FROM,
-    REPLACED_PART,
-    REPLACED_ROW,
     ROW_GROUP_ROWS,
     TO,
     Header,
@@ -32,8 +25,9 @@ from fundlab.store.parts import (
     write_part,
 )
 from fundlab.store.snapshot import Snapshot
+from fundlab.store.versions import find_ends, read_versions
 from fundlab.tables.order import in_order, moment_column
-from fundlab.tables.schema import SCHEMA_VERSION, Table
+from fundlab.tables.schema import SCHEMA_VERSION
 
 
 def compact_table(folder: Path, snapshot: Snapshot) -> Path | None:
@@ -70,21 +64,6 @@ def remove_superseded(folder: Path) -> None:
         sync_folder(folder)
 
 
-@dataclass(frozen=True)
-class _Ends:
-    """Of one file: the sorted positions of the rows replaced, and the publication that did."""
-
-    rows: npt.NDArray[np.int64]
-    by: npt.NDArray[np.int32]
-
-    def within(self, start: int, count: int) -> npt.NDArray[np.int32]:
-        """For each of ``count`` rows from ``start``: replaced by, 0 where it stands."""
-        ends = np.zeros(count, dtype=np.int32)
-        low, high = np.searchsorted(self.rows, [start, start + count])
-        ends[self.rows[low:high] - start] = self.by[low:high]
-        return ends
-
-
 class _Merge:
     """The row groups of the new base: current rows by their moment, then the replaced ones."""
 
@@ -92,105 +71,59 @@ class _Merge:
         self.table = snapshot.table
         self.schema = stored_schema(snapshot.table, "base")
         self.first, *later = snapshot.files
-        self.ends = _ends_of(snapshot)
-        rows = pa.concat_tables([self.schema.empty_table(), *map(self._whole, later)])
-        current = pc.is_null(rows.column(TO))
-        self.late = in_order(rows.filter(current), self.table)
-        self.replaced = [rows.filter(pc.invert(current))]
+        self.ends = find_ends(snapshot)
+        rows = [self.schema.empty_table()]
+        for part in later:
+            rows += [self._stored(found) for _, found in self._versions(part)]
+        current, replaced = _split(pa.concat_tables(rows))
+        self.late = in_order(current, self.table)
+        self.replaced = [replaced]
 
     def groups(self) -> Iterator[pa.Table]:
         yield from _in_size(self._current())
-        replaced = in_order(pa.concat_tables(self.replaced), self.table)
-        yield from _in_size([replaced])
-        yield from self._replaced_before()
+        yield from _in_size([in_order(pa.concat_tables(self.replaced), self.table)])
+        yield from self._replaced_long_ago()
 
     def _current(self) -> Iterator[pa.Table]:
-        starts = self.first.starts()
         taken = 0
-        with self.first.open() as reader:
-            for number in self._live_groups():
-                rows = reader.read(number, self.table.schema)
-                ends = self._ends_within(self.first, starts[number], rows.num_rows)
-                since = None
-                if self.first.kind == "base":
-                    since = reader.read(number, pa.schema([BOOKKEEPING["base"][0]])).column(FROM)
-                stored = self._stored(rows, since, self.first.seq, ends)
-                standing = pc.is_null(stored.column(TO))
-                self.replaced.append(stored.filter(pc.invert(standing)))
-                until = self._count_up_to(self.first.header.row_groups[number][2])
-                merged = [stored.filter(standing), self.late.slice(taken, max(until - taken, 0))]
-                taken = max(taken, until)
-                yield in_order(pa.concat_tables(merged), self.table)
+        for number, versions in self._versions(self.first):
+            if number >= self._live_groups():
+                break
+            current, replaced = _split(self._stored(versions))
+            self.replaced.append(replaced)
+            until = max(taken, self._count_up_to(self.first.header.row_groups[number][2]))
+            merged = pa.concat_tables([current, self.late.slice(taken, until - taken)])
+            taken = until
+            yield in_order(merged, self.table)
         yield self.late.slice(taken)
 
-    def _live_groups(self) -> range:
-        live = self.first.header.live_groups
-        return range(len(self.first.header.row_groups) if live is None else live)
+    def _replaced_long_ago(self) -> Iterator[pa.Table]:
+        """The versions that were replaced before the last compaction."""
+        for number, versions in self._versions(self.first):
+            if number >= self._live_groups():
+                yield self._stored(versions)
 
-    def _replaced_before(self) -> Iterator[pa.Table]:
-        """The row groups of versions that were replaced before the last compaction."""
-        if self.first.kind == "base":
-            with self.first.open() as reader:
-                for number in range(len(self._live_groups()), len(self.first.header.row_groups)):
-                    yield reader.read(number, self.schema)
+    def _live_groups(self) -> int:
+        live = self.first.header.live_groups
+        return len(self.first.header.row_groups) if live is None else live
 
     def _count_up_to(self, moment: int | None) -> int:
         """How many of the late rows are not after ``moment``."""
         if moment is None:
             return 0
         column = self.late.column(moment_column(self.table))
-        found = pc.sum(pc.less_equal(column, moment_scalar(moment)), min_count=0)
-        return int(found.as_py())
+        return int(pc.sum(pc.less_equal(column, moment_scalar(moment)), min_count=0).as_py())
 
-    def _whole(self, part: Part) -> pa.Table:
-        found, starts = [self.schema.empty_table()], part.starts()
-        with part.open() as reader:
-            for number in part.groups():
-                rows = reader.read(number, self.table.schema)
-                ends = self._ends_within(part, starts[number], rows.num_rows)
-                found.append(self._stored(rows, None, part.seq, ends))
-        return pa.concat_tables(found)
+    def _versions(self, part: Part) -> Iterator[tuple[int, pa.Table]]:
+        return read_versions(part, self.ends, self.table.schema)
 
-    def _ends_within(self, part: Part, start: int, count: int) -> npt.NDArray[np.int32]:
-        ends = self.ends.get(part.seq)
-        return np.zeros(count, dtype=np.int32) if ends is None else ends.within(start, count)
-
-    def _stored(
-        self,
-        rows: pa.Table,
-        since: pa.ChunkedArray | None,
-        seq: int,
-        ends: npt.NDArray[np.int32],
-    ) -> pa.Table:
-        if since is None:
-            since = pa.array(np.full(rows.num_rows, seq, dtype=np.int32))
-        until = pa.array(ends, pa.int32(), mask=ends == 0)
-        rows = rows.append_column(FROM, since).append_column(TO, until)
-        return rows.cast(self.schema)
+    def _stored(self, versions: pa.Table) -> pa.Table:
+        return versions.cast(self.schema)
 
 
-def _ends_of(snapshot: Snapshot) -> Mapping[int, _Ends]:
-    found: dict[int, list[_Ends]] = {}
-    schema = pa.schema(BOOKKEEPING["part"])
-    for part in snapshot.files:
-        if part.kind != "part":
-            continue
-        with part.open() as reader:
-            for number in part.groups():
-                pointers = reader.read(number, schema).drop_null()
-                targets = pointers.column(REPLACED_PART).to_numpy()
-                rows = pointers.column(REPLACED_ROW).to_numpy()
-                for target in np.unique(targets):
-                    mine = rows[targets == target]
-                    by = np.full(len(mine), part.seq, dtype=np.int32)
-                    found.setdefault(int(target), []).append(_Ends(mine, by))
-    return {target: _merged(ends) for target, ends in found.items()}
-
-
-def _merged(ends: list[_Ends]) -> _Ends:
-    rows = np.concatenate([entry.rows for entry in ends])
-    order = np.argsort(rows, kind="stable")
-    return _Ends(rows[order], np.concatenate([entry.by for entry in ends])[order])
+def _split(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    current = pc.is_null(rows.column(TO))
+    return rows.filter(current), rows.filter(pc.invert(current))
 
 
 def _in_size(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

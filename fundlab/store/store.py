@@ -34,7 +34,10 @@ from fundlab.store.parts import (
     sync_folder,
     write_part,
 )
+from fundlab.store.problems import Verification
+from fundlab.store.proof import verify_store
 from fundlab.store.snapshot import Snapshot, read_standing, take_snapshot
+from fundlab.store.versions import read_versions
 from fundlab.tables.frames import to_frame
 from fundlab.tables.order import in_order
 from fundlab.tables.schema import INSTANT_TYPE, SCHEMA_VERSION, TABLES, Table, find_table
@@ -259,6 +262,14 @@ class Store:
                     done[name] = path
         return done
 
+    def verify(self) -> Verification:
+        """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
+        and the change between any two balances observed against the transfers in between.
+
+        Finds and names problems rather than raising; ``.ok`` is true when there are none.
+        """
+        return verify_store(self.path)
+
     def draft(
         self,
         snapshot: Snapshot,
@@ -319,16 +330,10 @@ def _history(snapshot: Snapshot) -> pa.Table:
     field = pa.field(PUBLISHED_AT, INSTANT_TYPE)
     found = [pa.schema([*table.schema, field]).empty_table()]
     for part in snapshot.files:
-        with part.open() as reader:
-            for number in part.groups():
-                rows = reader.read(number, table.schema)
-                seqs = [part.seq] * rows.num_rows
-                if part.kind == "base":
-                    seqs = reader.read(number, pa.schema([pa.field(FROM, pa.int32())]))[
-                        0
-                    ].to_pylist()
-                moments = pa.array([published[seq] for seq in seqs], INSTANT_TYPE)
-                found.append(rows.append_column(field, moments))
+        for _, rows in read_versions(part, {}, table.schema):
+            moments = [published[seq] for seq in rows.column(FROM).to_pylist()]
+            column = pa.array(moments, pa.int64()).cast(INSTANT_TYPE)
+            found.append(rows.select(table.schema.names).append_column(field, column))
     rows = pa.concat_tables(found)
     order = [PUBLISHED_AT, *_order_columns(table)]
     return rows.sort_by([(name, "ascending") for name in order])

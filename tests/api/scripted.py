@@ -100,7 +100,7 @@ def cut(content: bytes) -> Answer:
     return send
 
 
-@dataclass
+@dataclass(repr=False)
 class Scripted:
     """The running server."""
 

@@ -473,7 +473,7 @@ def test_a_conflict_that_shows_nothing_stays_an_error(
     existing: Any, server: scripted.Scripted, client: Client
 ) -> None:
     server.script(conflict(existing))
-    with pytest.raises(errors.Conflict, match="409 Conflict: ref_id used$"):
+    with pytest.raises(errors.Conflict, match=r"409 Conflict: ref_id used$"):
         client.create_fiat_withdrawal(**WITHDRAWAL)
 
 
