@@ -48,6 +48,9 @@ class Amount(Decimal):
     def __str__(self) -> str:
         return self.text
 
+    def __format__(self, spec: str) -> str:
+        return format(Decimal(self), spec) if spec else self.text  # Decimal's own may say 0E-7
+
     def __repr__(self) -> str:
         return f"Amount('{self.text}')"
 

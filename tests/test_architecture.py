@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "store": {"tables", "values", "errors"},
     "sync": {"store", "load", "api", "tables", "decode", "models", "values", "errors", "progress"},
     "analysis": {"tables", "decimals", "errors"},
-    "charts": {"analysis", "errors"},
+    "charts": {"analysis", "decimals", "errors"},
     "reporting": {"analysis", "charts", "tables", "errors"},
     "actions": {"api", "models", "values", "errors"},
     "sandbox": {"models", "values", "errors"},

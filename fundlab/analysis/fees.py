@@ -14,6 +14,7 @@ from fundlab.analysis.engines import MONEY, MONEY_TYPE, TEXT, TIME_TYPE, FrameT,
 from fundlab.analysis.periods import with_period
 from fundlab.analysis.rows import Rows
 from fundlab.errors import AnalysisError
+from fundlab.values import MAX_INTEGER_DIGITS
 
 BPS_PLACES: Final = Decimal("0.0001")
 _DEFAULT_BY: Final = ("type", "asset")
@@ -51,7 +52,8 @@ def effective(
     tz: str = "UTC",
 ) -> FrameT:
     """:func:`summary` with ``bps``: fee by amount in basis points, a decimal rounded half-even at
-    4 places; missing where the amount is zero."""
+    4 places; missing where the amount is zero, or so small that no number of 20 integer digits
+    would do."""
     with Workbench(transfers) as bench:
         rows, schema = _summed(bench, transfers, by, freq, tz)
         table = bench.collect(rows.select(*schema.names)).cast(schema)
@@ -94,4 +96,7 @@ def _by_columns(by: str | Sequence[str], freq: str | None) -> list[str]:
 def _basis_points(fee: Any, amount: Any) -> Decimal | None:
     if amount == 0:
         return None
-    return _EXACT.divide(fee * 10_000, amount).quantize(BPS_PLACES, context=_EXACT)
+    points = _EXACT.divide(_EXACT.multiply(fee, Decimal(10_000)), amount)
+    if points.adjusted() >= MAX_INTEGER_DIGITS:
+        return None
+    return points.quantize(BPS_PLACES, context=_EXACT)

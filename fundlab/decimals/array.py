@@ -124,7 +124,10 @@ class DecimalArray(Operated):
         return self.to_numpy(dtype)
 
     def to_numpy(
-        self, dtype: Any = None, copy: bool = False, na_value: Any = pd.api.extensions.no_default
+        self,
+        dtype: Any = None,
+        copy: bool = False,  # noqa: ARG002 - always one
+        na_value: Any = pd.api.extensions.no_default,
     ) -> npt.NDArray[Any]:
         """An object array of Decimals by default; floats (NaN where missing) or integers if asked.
 
@@ -193,7 +196,12 @@ class DecimalArray(Operated):
     # ---- order and identity
 
     def argsort(
-        self, *, ascending: bool = True, kind: Any = None, na_position: str = "last", **_: Any
+        self,
+        *,
+        ascending: bool = True,
+        kind: Any = None,  # noqa: ARG002 - always stable
+        na_position: str = "last",
+        **_: Any,
     ) -> Positions:
         rows = np.flatnonzero(~self._missing)
         if not ascending:

@@ -15,7 +15,7 @@ from pandas.api.types import infer_dtype
 
 from fundlab.decimals import int128, text, wide
 from fundlab.decimals.dtype import DecimalDtype
-from fundlab.decimals.int128 import ONE, SCALE, Bools, Units
+from fundlab.decimals.int128 import ONE, PRECISION, SCALE, Bools, Units
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number
 from fundlab.decimals.text import ARROW_TYPE
 
@@ -78,14 +78,11 @@ def from_arrow(array: Any, *, strings: bool = True) -> tuple[Units, Bools]:
     if not pa.types.is_decimal(kind):
         raise TypeError(f"an Arrow array of {kind} cannot become a decimal column")
     if kind != ARROW_TYPE:
+        _check_range(array)
         try:
             array = pc.cast(array, ARROW_TYPE)
         except pa.ArrowInvalid as error:
-            if "data loss" in str(error):
-                raise ValueError(
-                    f"{kind} values with more than {SCALE} decimals: {error}"
-                ) from None
-            raise int128.overflow() from error
+            raise ValueError(f"{kind} values with more than {SCALE} decimals: {error}") from None
     units, missing = _cleared(*text.from_arrow_buffers(array))
     return int128.checked(units), missing
 
@@ -117,6 +114,13 @@ def from_float(values: Any, decimals: int) -> tuple[Units, Bools]:
 
 def from_scalar_units(value: Any) -> Units:
     return int128.from_ints([from_scalar(value)])
+
+
+def _check_range(array: pa.Array) -> None:
+    """Arrow's cast to more decimals wraps around silently, as 10**30 from decimal128(38, 0)."""
+    ends = pc.min_max(array).as_py().values()
+    if any(end is not None and end.copy_abs() >= 10 ** (PRECISION - SCALE) for end in ends):
+        raise int128.overflow()
 
 
 def _from_extension(values: Any, strings: bool) -> tuple[Units, Bools]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from fundlab.decimals import types_mapper
 from fundlab.errors import InvalidRequest
-from fundlab.tables.schema import TABLES, Column, Table, find_table
+from fundlab.tables.schema import INSTANT_TYPE, TABLES, Column, Table, find_table
 
 _TABLE_NAME: Final = b"fundlab.table"
 
@@ -26,6 +26,7 @@ def to_frame(rows: pa.Table, table: Table | str | None = None) -> pd.DataFrame:
     table does not have are typed by what they hold.
     """
     enums = _enums_of(rows, table)
+    rows = _in_utc(rows)
     frame: pd.DataFrame = rows.to_pandas(types_mapper=_pandas_type)
     for name, members in enums.items():
         if name in frame.columns:
@@ -49,6 +50,15 @@ def to_arrow(frame: pd.DataFrame, table: Table | str) -> pa.Table:
         else:
             arrays.append(pa.nulls(len(frame), column.type))
     return pa.Table.from_arrays(arrays, schema=table.schema)
+
+
+def _in_utc(rows: pa.Table) -> pa.Table:
+    """Engines give UTC other names (``Etc/UTC``), which pandas takes for another type."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz not in (None, "UTC"):
+            moments = rows.column(place).cast(INSTANT_TYPE)
+            rows = rows.set_column(place, field.with_type(INSTANT_TYPE), moments)
+    return rows
 
 
 def _enums_of(rows: pa.Table, table: Table | str | None) -> dict[str, tuple[str, ...]]:

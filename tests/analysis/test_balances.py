@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transfer_examples import (
     DAY,
@@ -22,6 +22,7 @@ from transfer_examples import (
     decimal_typed,
     exact_sum,
     key,
+    laws,
     pandas,
     records,
     relation,
@@ -101,7 +102,7 @@ def test_running_over_a_relation_is_a_relation_with_nanoseconds() -> None:
 
 
 @given(rows=transfers(), view=st.sampled_from(["ledger", "available"]))
-@settings(max_examples=60, deadline=None)
+@laws
 def test_running_equals_the_loop(rows: list[Row], view: str) -> None:
     result = records(balances.running(pandas(rows), view=view))
     found = [(row["id"], row["asset"], row["balance"]) for row in result]
@@ -109,7 +110,7 @@ def test_running_equals_the_loop(rows: list[Row], view: str) -> None:
 
 
 @given(rows=transfers(), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@laws
 def test_the_order_of_rows_does_not_matter(rows: list[Row], seed: int) -> None:
     frame = pandas(rows)
     shuffled = frame.sample(frac=1, random_state=seed)
@@ -118,7 +119,7 @@ def test_the_order_of_rows_does_not_matter(rows: list[Row], seed: int) -> None:
 
 
 @given(rows=transfers(), view=st.sampled_from(["ledger", "available"]), days=st.integers(-1, 250))
-@settings(max_examples=60, deadline=None)
+@laws
 def test_at_equals_the_loop(rows: list[Row], view: str, days: int) -> None:
     when = START + days * DAY + 1
     stamp = pd.Timestamp(when, unit="ns", tz="UTC")
@@ -129,7 +130,7 @@ def test_at_equals_the_loop(rows: list[Row], view: str, days: int) -> None:
 
 
 @given(rows=transfers(), opened=st.decimals("0", "1000000", places=18))
-@settings(max_examples=40, deadline=None)
+@laws
 def test_opening_and_changes_make_the_closing(rows: list[Row], opened: Decimal) -> None:
     opening = pa.table(
         {
@@ -164,7 +165,7 @@ def test_at_includes_its_own_nanosecond_and_not_the_next() -> None:
     rows=transfers(),
     tz=st.sampled_from(["UTC", "America/New_York", "Asia/Kathmandu", "Pacific/Auckland"]),
 )
-@settings(max_examples=40, deadline=None)
+@laws
 def test_daily_equals_the_loop(rows: list[Row], tz: str) -> None:
     zone = ZoneInfo(tz)
     result = records(balances.daily(pandas(rows), tz=tz))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from transfer_examples import (
     DAY,
     KINDS,
@@ -16,6 +16,7 @@ from transfer_examples import (
     arrow,
     at_by_hand,
     exact_sum,
+    laws,
     records,
     transfer,
     transfers,
@@ -82,7 +83,7 @@ def test_reported_may_be_of_another_kind() -> None:
 
 
 @given(rows=transfers())
-@settings(max_examples=40, deadline=None)
+@laws
 def test_what_was_rebuilt_by_hand_matches_and_a_shift_of_the_last_digit_does_not(
     rows: list[Row],
 ) -> None:

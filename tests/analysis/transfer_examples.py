@@ -12,6 +12,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
 
 MONEY = pa.decimal128(38, 18)
@@ -36,6 +37,7 @@ SCHEMA = pa.schema(
     ]
 )
 Row = dict[str, Any]
+laws = settings(max_examples=15, deadline=None)
 
 
 def transfer(id_: str, **given: Any) -> Row:

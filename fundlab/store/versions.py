@@ -1,0 +1,76 @@
+"""Every version of every row, and the publications between which it stood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fundlab.store.parts import BOOKKEEPING, FROM, REPLACED_PART, REPLACED_ROW, TO, Part
+from fundlab.store.snapshot import Snapshot
+
+LIFE = pa.schema(BOOKKEEPING["base"])
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Of one file: the sorted positions of the rows replaced, and by which publication."""
+
+    rows: npt.NDArray[np.int64]
+    by: npt.NDArray[np.int32]
+
+    def within(self, start: int, count: int) -> pa.Array:
+        """For each of ``count`` rows from ``start``: replaced by; null where it stands."""
+        ends = np.zeros(count, dtype=np.int32)
+        low, high = np.searchsorted(self.rows, [start, start + count])
+        ends[self.rows[low:high] - start] = self.by[low:high]
+        return pa.array(ends, pa.int32(), mask=ends == 0)
+
+
+def find_ends(snapshot: Snapshot) -> Mapping[int, Ends]:
+    """By the number of the file: which of its rows later parts replaced."""
+    found: dict[int, list[Ends]] = {}
+    schema = pa.schema(BOOKKEEPING["part"])
+    for part in snapshot.files:
+        if part.kind != "part":
+            continue
+        with part.open() as reader:
+            for number in part.groups():
+                pointers = reader.read(number, schema).drop_null()
+                targets = pointers.column(REPLACED_PART).to_numpy()
+                rows = pointers.column(REPLACED_ROW).to_numpy()
+                for target in np.unique(targets):
+                    mine = rows[targets == target]
+                    by = np.full(len(mine), part.seq, dtype=np.int32)
+                    found.setdefault(int(target), []).append(Ends(mine, by))
+    return {target: _merged(ends) for target, ends in found.items()}
+
+
+def read_versions(
+    part: Part, ends: Mapping[int, Ends], columns: pa.Schema
+) -> Iterator[tuple[int, pa.Table]]:
+    """Each row group of ``part``: its number, and its rows with ``_from`` and ``_to``."""
+    starts = part.starts()
+    with part.open() as reader:
+        for number in part.groups():
+            rows = reader.read(number, columns)
+            count = starts[number + 1] - starts[number]
+            until = pa.nulls(count, pa.int32())
+            if part.seq in ends:
+                until = ends[part.seq].within(starts[number], count)
+            since = pa.array(np.full(count, part.seq, dtype=np.int32))
+            if part.kind == "base":
+                life = reader.read(number, LIFE)
+                since = life.column(FROM)
+                old = number >= (part.header.live_groups or 0)
+                until = life.column(TO) if old else until
+            yield number, rows.append_column(FROM, since).append_column(TO, until)
+
+
+def _merged(ends: list[Ends]) -> Ends:
+    rows = np.concatenate([entry.rows for entry in ends])
+    order = np.argsort(rows, kind="stable")
+    return Ends(rows[order], np.concatenate([entry.by for entry in ends])[order])

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import scripted
+from scripted import answer, problem, token
+
+from fundlab.api.client import Client
+from fundlab.api.doctor import Check, doctor
+from fundlab.api.keys import new_key
+from fundlab.api.transport import Environment
+from fundlab.models import SCOPES
+from fundlab.settings import Settings
+
+
+def failing(checks: list[Check]) -> list[Check]:
+    return [check for check in checks if not check.ok]
+
+
+def test_all_is_well(server: scripted.Scripted, client: Client) -> None:
+    server.script(answer({"items": []}))
+    checks = doctor(client.settings)
+    assert failing(checks) == []
+    assert [check.name for check in checks] == [
+        "settings", "connection", "clock", "token", *(f"scope {name}" for name in SCOPES),
+        "signing", "read",
+    ]  # fmt: skip
+    assert [request.method for request in server.received] == ["GET", "GET"]
+    assert "authorization" not in server.received[0].headers
+
+
+def test_missing_settings_are_the_only_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "PROFILE"):
+        monkeypatch.delenv(f"FUNDLAB_{name}", raising=False)
+    (check,) = doctor()
+    assert (check.name, check.ok) == ("settings", False)
+    assert "FUNDLAB_CLIENT_SECRET" in check.detail
+
+
+def test_a_key_that_cannot_be_read(make_client: Callable[..., Client], tmp_path: Path) -> None:
+    settings = make_client().settings
+    keyed = Settings.load(
+        environ={}, base_url=settings.base_url, auth_url=settings.auth_url, client_id="c",
+        client_secret="s", signing_key=tmp_path / "none.pem", signing_key_id="k",
+    )  # fmt: skip
+    checks = doctor(keyed)
+    assert [(check.name, check.ok) for check in checks] == [
+        ("settings", True), ("signing key", False),
+    ]  # fmt: skip
+    assert "fundlab keys new" in checks[1].advice
+
+
+def test_no_connection(make_client: Callable[..., Client]) -> None:
+    settings = make_client(base_url="http://127.0.0.1:1").settings
+    (check,) = failing(doctor(settings, environment=Environment(sleep=lambda seconds: None)))
+    assert check.name == "connection"
+    assert "127.0.0.1:1" in check.detail
+
+
+def test_a_clock_that_is_off(server: scripted.Scripted, client: Client) -> None:
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 1000))
+    server.script(answer({"items": []}, Date=date))
+    (check,) = failing(doctor(client.settings))
+    assert check.name == "clock"
+    assert "behind the service's" in check.detail
+
+
+def test_an_unknown_credential_ends_the_examination(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.token_answers[:] = [answer({"error": "invalid_client"}, 401)]
+    checks = doctor(client.settings)
+    assert checks[-1].name == "token"
+    assert "client_secret" in checks[-1].advice
+    assert len(server.token_requests) == 1
+
+
+def test_each_scope_that_is_lacking_is_named(server: scripted.Scripted, client: Client) -> None:
+    refused = answer({"error": "invalid_scope"}, 400)
+    server.token_answers[:] = [refused, token(), refused, token()]
+    server.script(answer({"items": []}))
+    found = failing(doctor(client.settings))
+    assert [check.name for check in found] == [f"scope {SCOPES[0]}", f"scope {SCOPES[2]}"]
+    assert f"grant the scope {SCOPES[0]}" in found[0].advice
+
+
+@pytest.mark.parametrize(("signed", "advice"), [(False, "set signing_key"), (True, "registered")])
+def test_a_signature_that_is_missing_or_refused(
+    signed: bool, advice: str, server: scripted.Scripted, make_client: Callable[..., Client],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    new_key("EdDSA", tmp_path / "k")
+    key = {"signing_key": tmp_path / "k", "signing_key_id": "k"} if signed else {}
+    server.script(problem(401))
+    (check,) = failing(doctor(make_client(**key).settings))
+    assert check.name == "signing"
+    assert advice in check.advice
+
+
+def test_a_read_that_fails(server: scripted.Scripted, client: Client) -> None:
+    server.script(problem(401), problem(500, "Bug"))
+    (check,) = failing(doctor(client.settings))
+    assert (check.name, "500 Bug" in check.detail) == ("read", True)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sandbox_caller import Caller, caller_of
+
+from fundlab.sandbox import Sandbox, serve
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    """An empty sandbox whose business time stands still."""
+    with serve(empty=True, clock="manual", profiles=2) as running:
+        yield running
+
+
+@pytest.fixture
+def caller(sandbox: Sandbox) -> Iterator[Caller]:
+    made = caller_of(sandbox)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def signed() -> Iterator[Sandbox]:
+    """An empty sandbox that requires signatures."""
+    with serve(empty=True, clock="manual", signing=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def seeded() -> Iterator[Sandbox]:
+    """A sandbox with a history, for tests that only read."""
+    with serve(transfers=3_000, clock="manual", seed=11) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def reader(seeded: Sandbox) -> Iterator[Caller]:
+    made = caller_of(seeded)
+    yield made
+    made.close()

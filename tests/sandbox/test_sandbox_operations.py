@@ -1,0 +1,659 @@
+"""§§2 to 4: each operation's fields, states and refusals, over real HTTP."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from sandbox_caller import (
+    OWNER, WIRE, Caller, approved_account, caller_of, deposit, fund, instructions,
+)  # fmt: skip
+
+from fundlab.sandbox import Sandbox
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+INSTRUCTIONS = "/v2/transfer/fiat-deposit-instructions"
+ACCOUNTS = "/v2/transfer/fiat-accounts"
+WITHDRAWALS = "/v2/transfer/fiat-withdrawals"
+ADDRESSES = "/v2/transfer/deposit-addresses"
+RULES = "/v2/orchestration/rules"
+QUOTES = "/v2/transfer/fees/crypto-withdrawal"
+SWIFT = {
+    "wire": {
+        "account_number": "DE89370400440532013000",
+        "routing_details": {
+            "routing_number_type": "SWIFT", "routing_number": "DEUTDEFF", "bank_name": "Bank",
+        },
+        "intermediary_routing_details": {
+            "routing_number_type": "ABA", "routing_number": "021000021", "bank_name": "Between",
+        },
+    }
+}  # fmt: skip
+MISSING = "00000000-0000-4000-8000-000000000000"
+
+
+def with_routing(number: str) -> dict[str, Any]:
+    details = {**WIRE["wire"]["routing_details"], "routing_number": number}
+    return {"wire": {**WIRE["wire"], "routing_details": details}}
+
+
+def withdrawal(sandbox: Sandbox, account_id: str, amount: str, **extra: Any) -> dict[str, Any]:
+    return {
+        "amount": amount, "asset": "USD", "fiat_account_id": account_id,
+        "profile_id": sandbox.profile_ids[0], **extra,
+    }  # fmt: skip
+
+
+def assert_problem(answer: Any, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem: dict[str, Any] = answer.json()
+    assert problem["status"] == status
+    assert problem["title"]
+    return problem
+
+
+# ---------------------------------------------------------------------------- §2.2, §4.1, §4.2
+
+
+def test_wire_instructions_are_valid_with_a_memo_of_their_own(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    profile_id = sandbox.profile_ids[0]
+    made = instructions(caller, profile_id, ref_id="a", metadata={"desk": "7"})
+    assert UUID.fullmatch(made["id"])
+    assert (made["status"], made["profile_id"], made["ref_id"]) == ("VALID", profile_id, "a")
+    assert made["metadata"] == {"desk": "7"}
+    routing = made["fiat_network_instructions"]["wire"]["routing_details"]
+    assert routing["routing_number_type"] == "ABA"
+    assert made["created_at"] == "2026-11-01T00:00:00.000000Z"
+    assert instructions(caller, profile_id)["memo_id"] != made["memo_id"]
+    assert caller.get(f"{INSTRUCTIONS}/{made['id']}").json() == made
+
+
+def test_cubix_instructions_carry_an_account_id(sandbox: Sandbox, caller: Caller) -> None:
+    body = {"profile_id": sandbox.profile_ids[0], "fiat_network": "CUBIX"}
+    made = caller.post(INSTRUCTIONS, body).json()
+    assert made["fiat_network_instructions"].keys() == {"cubix"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"fiat_network": "ACH"}, "fiat_network"),
+        ({"routing_number_type": None}, "body"),
+        ({"fiat_network": "CUBIX"}, "body"),
+        ({"routing_number_type": "IBAN"}, "routing_number_type"),
+        ({"profile_id": 7}, "profile_id"),
+        ({"profile_id": ""}, "profile_id"),
+        ({"metadata": {str(n): "x" for n in range(7)}}, "metadata"),
+        ({"metadata": {"k" * 101: "x"}}, "metadata"),
+        ({"metadata": {"k": "x" * 101}}, "metadata"),
+        ({"metadata": {"k": 1}}, "metadata.k"),
+        ({"metadata": []}, "metadata"),
+    ],
+)
+def test_instructions_are_validated(
+    sandbox: Sandbox, caller: Caller, change: dict[str, Any], field: str
+) -> None:
+    body = {
+        "profile_id": sandbox.profile_ids[0], "fiat_network": "WIRE", "routing_number_type": "ABA",
+    }  # fmt: skip
+    answer = caller.post(INSTRUCTIONS, body | change)
+    assert assert_problem(answer, 400)["meta"]["field"] == field
+
+
+def test_six_metadata_pairs_of_a_hundred_characters_are_allowed(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    metadata = {str(n) + "k" * 99: "v" * 100 for n in range(6)}
+    assert instructions(caller, sandbox.profile_ids[0], metadata=metadata)["metadata"] == metadata
+
+
+# ---------------------------------------------------------------------------- §4.4, §3.3
+
+
+def test_a_simulated_wire_completes_after_a_minute_and_copies_the_metadata(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    profile_id = sandbox.profile_ids[0]
+    made = instructions(caller, profile_id, metadata={"desk": "7"})
+    answer = deposit(caller, made["memo_id"], "1000.10")
+    assert (answer.status_code, answer.content) == (200, b"")
+    (pending,) = caller.rows("/v2/transfer/transfers")
+    assert (pending["status"], pending["direction"]) == ("PENDING", "CREDIT")
+    assert (pending["type"], pending["metadata"]) == ("WIRE_DEPOSIT", {"desk": "7"})
+    sandbox.clock.advance(59)
+    assert caller.balance(profile_id)["available"] == "0.00"
+    sandbox.clock.advance(1)
+    (done,) = caller.rows("/v2/transfer/transfers?type=WIRE_DEPOSIT")
+    assert (done["status"], done["amount"], done["fee"], done["total"]) == (
+        "COMPLETED", "1000.10", "0.00", "1000.10",
+    )  # fmt: skip
+    assert done["updated_at"] == "2026-11-01T00:01:00.000000Z"
+    assert done["created_at"] == pending["created_at"]
+    assert caller.balance(profile_id) == {
+        "asset": "USD", "available": "1000.10", "trading": "0.00",
+    }  # fmt: skip
+    assert caller.get(f"/v2/transfer/transfers/{done['id']}").json() == done
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"memo_id": "UNKNOWN"}, {"amount": "0"}, {"amount": "0.00"}, {"amount": "-1"},
+        {"amount": "1e3"}, {"amount": "1.234"}, {"amount": 100}, {"amount": 1.5},
+        {"amount": "1\n"}, {"amount": "١٢"}, {"amount": "1" * 21}, {"amount": "1" * 16_000},
+        {"amount": ""}, {"amount": "."}, {"amount": "1."}, {"amount": None},
+        {"asset": "USDC"}, {"asset": None}, {"fiat_account_owner": {}},
+        {"fiat_network_instructions": {}}, {"fiat_network_instructions": {"wire": {}}},
+    ],
+)  # fmt: skip
+def test_simulated_deposits_are_validated(
+    sandbox: Sandbox, caller: Caller, change: dict[str, Any]
+) -> None:
+    memo_id = instructions(caller, sandbox.profile_ids[0])["memo_id"]
+    body = {
+        "amount": "10.00", "asset": "USD", "memo_id": memo_id,
+        "fiat_network_instructions": WIRE, "fiat_account_owner": OWNER,
+    }  # fmt: skip
+    assert_problem(caller.post("/v2/sandbox/fiat-deposits", body | change), 400)
+    assert list(caller.rows("/v2/transfer/transfers")) == []
+
+
+def test_deprecated_instructions_take_no_deposits(sandbox: Sandbox, caller: Caller) -> None:
+    made = instructions(caller, sandbox.profile_ids[0])
+    sandbox.control.deprecate_instructions(made["id"])
+    assert caller.get(f"{INSTRUCTIONS}/{made['id']}").json()["status"] == "DEPRECATED"
+    assert_problem(deposit(caller, made["memo_id"], "1"), 400)
+
+
+# ---------------------------------------------------------------------------- §2.3, §3.1, §4.8-10
+
+
+def test_a_fiat_account_is_approved_after_ten_seconds(sandbox: Sandbox, caller: Caller) -> None:
+    body = {
+        "ref_id": "acc", "fiat_account_owner": OWNER, "fiat_network_instructions": WIRE,
+        "metadata": {"a": "b"},
+    }  # fmt: skip
+    made = caller.post(ACCOUNTS, body).json()
+    assert made["status"] == "PENDING"
+    assert {name: made[name] for name in body} == body
+    sandbox.clock.advance(9)
+    assert caller.get(f"{ACCOUNTS}/{made['id']}").json()["status"] == "PENDING"
+    sandbox.clock.advance(1)
+    assert caller.get(f"{ACCOUNTS}/{made['id']}").json()["status"] == "APPROVED"
+
+
+@pytest.mark.parametrize("number", ["000000000", "XXXXXXXX"])
+def test_some_routing_numbers_are_rejected(sandbox: Sandbox, caller: Caller, number: str) -> None:
+    made = approved_account(caller, sandbox, fiat_network_instructions=with_routing(number))
+    assert caller.get(f"{ACCOUNTS}/{made['id']}").json()["status"] == "REJECTED"
+    refused = caller.post(WITHDRAWALS, withdrawal(sandbox, made["id"], "1"))
+    assert assert_problem(refused, 400)["meta"]["field"] == "fiat_account_id"
+
+
+def test_both_layouts_of_a_cubix_account_come_back_as_the_first(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    for given in ({"cubix": {"account_id": "C1"}}, {"wallet_address": "C1"}):
+        made = approved_account(caller, sandbox, fiat_network_instructions=given)
+        assert made["fiat_network_instructions"] == {"cubix": {"account_id": "C1"}}
+
+
+def test_an_update_is_reviewed_again_and_a_stale_review_does_not_count(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    body = {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE}
+    made = caller.post(ACCOUNTS, body).json()
+    sandbox.clock.advance(6)
+    changed = caller.put(
+        f"{ACCOUNTS}/{made['id']}", {"fiat_network_instructions": with_routing("000000000")}
+    ).json()
+    assert changed["status"] == "PENDING"
+    assert changed["fiat_account_owner"] == OWNER
+    sandbox.clock.advance(5)
+    assert caller.get(f"{ACCOUNTS}/{made['id']}").json()["status"] == "PENDING"
+    sandbox.clock.advance(5)
+    assert caller.get(f"{ACCOUNTS}/{made['id']}").json()["status"] == "REJECTED"
+    caller.put(f"{ACCOUNTS}/{made['id']}", {"fiat_network_instructions": WIRE})
+    sandbox.clock.advance(10)
+    assert caller.get(f"{ACCOUNTS}/{made['id']}").json()["status"] == "APPROVED"
+
+
+def test_the_owners_kind_cannot_change(sandbox: Sandbox, caller: Caller) -> None:
+    made = approved_account(caller, sandbox)
+    person = {"person_details": {"first_name": "Ada", "last_name": "Okafor"}}
+    refused = caller.put(f"{ACCOUNTS}/{made['id']}", {"fiat_account_owner": person})
+    assert assert_problem(refused, 400)["meta"]["field"] == "fiat_account_owner"
+    renamed = {"institution_details": {"name": "Acme & Co"}}
+    changed = caller.put(f"{ACCOUNTS}/{made['id']}", {"fiat_account_owner": renamed}).json()
+    assert changed["fiat_account_owner"] == renamed
+    assert_problem(caller.put(f"{ACCOUNTS}/{MISSING}", {}), 404)
+
+
+def test_the_list_masks_the_number_and_leaves_the_owner_out(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    approved_account(caller, sandbox, ref_id="r")
+    (listed,) = caller.rows(f"{ACCOUNTS}?ref_ids=r")
+    wire = listed["fiat_network_instructions"]["wire"]
+    assert wire["account_number"] == "XXXXXXXX9012"
+    assert "fiat_account_owner" not in listed
+    assert "fiat_account_owner_address" not in wire
+    assert listed["status"] == "APPROVED"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fiat_account_owner": {**OWNER, "person_details": {"name": "Ada"}}},
+        {"fiat_account_owner": {"institution_details": {"name": ""}}},
+        {"fiat_account_owner": None},
+        {"fiat_network_instructions": {**WIRE, "cubix": {"account_id": "C"}}},
+        {"fiat_network_instructions": {"cubix": {}}},
+        {"fiat_network_instructions": {"wire": {"account_number": "1"}}},
+    ],
+)
+def test_fiat_accounts_are_validated(caller: Caller, change: dict[str, Any]) -> None:
+    body = {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE}
+    assert_problem(caller.post(ACCOUNTS, body | change), 400)
+
+
+# ---------------------------------------------------------------------------- §4.12
+
+
+@pytest.mark.parametrize(
+    ("network", "kind", "fee", "total"),
+    [
+        (WIRE, "WIRE_WITHDRAWAL", "25.00", "125.50"),
+        (SWIFT, "WIRE_WITHDRAWAL", "40.00", "140.50"),
+        ({"cubix": {"account_id": "C"}}, "CUBIX_WITHDRAWAL", "0.00", "100.50"),
+    ],
+)
+def test_a_withdrawal_holds_at_once_and_completes_after_five_seconds(
+    sandbox: Sandbox, caller: Caller, network: dict[str, Any], kind: str, fee: str, total: str
+) -> None:
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "1000.00")
+    account = approved_account(caller, sandbox, fiat_network_instructions=network)
+    body = withdrawal(sandbox, account["id"], "100.50", ref_id="w", metadata={"k": "v"})
+    made = caller.post(WITHDRAWALS, body).json()
+    assert {name: made[name] for name in ("status", "direction", "type", "fee", "total")} == {
+        "status": "PENDING", "direction": "DEBIT", "type": kind, "fee": fee, "total": total,
+    }  # fmt: skip
+    assert (made["ref_id"], made["metadata"]) == ("w", {"k": "v"})
+    assert made["fiat_account_id"] == account["id"]
+    left = str(Decimal("1000.00") - Decimal(total))
+    assert caller.balance(profile_id)["available"] == left
+    sandbox.clock.advance(4)
+    assert caller.get(f"/v2/transfer/transfers/{made['id']}").json()["status"] == "PENDING"
+    sandbox.clock.advance(1)
+    done = caller.get(f"/v2/transfer/transfers/{made['id']}").json()
+    assert done["status"] == "COMPLETED"
+    assert done["updated_at"] > made["updated_at"]
+    assert caller.balance(profile_id)["available"] == left
+
+
+def test_an_amount_ending_in_13_cents_fails_and_the_hold_is_given_back(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "500")
+    account = approved_account(caller, sandbox)
+    made = caller.post(WITHDRAWALS, withdrawal(sandbox, account["id"], "10.13")).json()
+    assert caller.balance(profile_id)["available"] == "464.87"
+    sandbox.clock.advance(5)
+    failed = caller.get(f"/v2/transfer/transfers/{made['id']}").json()
+    assert failed["status"] == "FAILED"
+    assert failed["secondary_status"]["name"] == "REJECTED_BY_BANK"
+    assert caller.balance(profile_id)["available"] == "500.00"
+    (found,) = caller.rows("/v2/transfer/transfers?secondary_statuses=REJECTED_BY_BANK")
+    assert found["id"] == made["id"]
+
+
+def test_without_funds_it_is_403_and_says_what_there_is(sandbox: Sandbox, caller: Caller) -> None:
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "124.99")
+    account = approved_account(caller, sandbox)
+    problem = assert_problem(
+        caller.post(WITHDRAWALS, withdrawal(sandbox, account["id"], "100.00")), 403
+    )
+    assert problem["type"].endswith("insufficient-funds")
+    assert problem["meta"] == {
+        "profile_id": profile_id, "asset": "USD", "available": "124.99", "needed": "125.00",
+    }  # fmt: skip
+    assert caller.balance(profile_id)["available"] == "124.99"
+    assert caller.post(WITHDRAWALS, withdrawal(sandbox, account["id"], "99.99")).ok
+
+
+def test_a_pending_account_cannot_be_withdrawn_to(sandbox: Sandbox, caller: Caller) -> None:
+    body = {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE}
+    account = caller.post(ACCOUNTS, body).json()
+    answer = caller.post(WITHDRAWALS, withdrawal(sandbox, account["id"], "1"))
+    assert assert_problem(answer, 400)["meta"]["field"] == "fiat_account_id"
+
+
+def test_what_a_body_names_must_exist(sandbox: Sandbox, caller: Caller) -> None:
+    account = approved_account(caller, sandbox)
+    for name in ("fiat_account_id", "profile_id", "identity_id"):
+        body = withdrawal(sandbox, account["id"], "1") | {name: MISSING}
+        assert assert_problem(caller.post(WITHDRAWALS, body), 404)["meta"]["field"] == name
+
+
+# ---------------------------------------------------------------------------- idempotence
+
+
+def test_a_repeated_ref_id_is_409_with_what_it_made(sandbox: Sandbox, caller: Caller) -> None:
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "1000")
+    account = approved_account(caller, sandbox)
+    bodies = {
+        INSTRUCTIONS: {"profile_id": profile_id, "fiat_network": "CUBIX"},
+        ACCOUNTS: {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE},
+        WITHDRAWALS: withdrawal(sandbox, account["id"], "1"),
+        ADDRESSES: {"profile_id": profile_id, "crypto_network": "SOLANA"},
+        RULES: {
+            "profile_id": profile_id, "source_asset": "USD", "destination_asset": "USDG",
+            "source": {"profile": {"profile_id": profile_id}},
+        },
+    }  # fmt: skip
+    for path, body in bodies.items():
+        made = caller.post(path, {**body, "ref_id": "same"}).json()
+        again = assert_problem(caller.post(path, {**body, "ref_id": "same"}), 409)
+        assert again["meta"]["existing"] == made.get("rule", made)
+
+
+def test_existing_shows_the_resource_as_it_is_now(sandbox: Sandbox, caller: Caller) -> None:
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "30")
+    account = approved_account(caller, sandbox)
+    body = withdrawal(sandbox, account["id"], "5.00", ref_id="w")
+    assert caller.post(WITHDRAWALS, body).ok
+    sandbox.clock.advance(5)
+    problem = assert_problem(caller.post(WITHDRAWALS, body), 409)
+    assert problem["meta"]["existing"]["status"] == "COMPLETED"
+
+
+# ---------------------------------------------------------------------------- end users
+
+
+def test_third_parties_act_for_end_users(sandbox: Sandbox, caller: Caller) -> None:
+    profile_id = sandbox.profile_ids[0]
+    user = sandbox.control.add_identity()
+    who = {"identity_id": user["identity_id"], "account_id": user["account_id"]}
+    fund(caller, sandbox, profile_id, "100", **who)
+    account = approved_account(caller, sandbox, **who)
+    assert account["identity_id"] == who["identity_id"]
+    made = caller.post(WITHDRAWALS, withdrawal(sandbox, account["id"], "5", **who)).json()
+    assert {name: made[name] for name in who} == who
+    listed = list(caller.rows(f"/v2/transfer/transfers?identity_ids={who['identity_id']}"))
+    assert [row["type"] for row in listed] == ["WIRE_WITHDRAWAL", "WIRE_DEPOSIT"]
+    assert {row["account_id"] for row in listed} == {who["account_id"]}
+
+
+def test_an_account_belongs_to_its_identity(sandbox: Sandbox, caller: Caller) -> None:
+    users = [sandbox.control.add_identity() for _ in range(2)]
+    body = {"profile_id": sandbox.profile_ids[0], "fiat_network": "CUBIX"}
+    mixed = {"identity_id": users[0]["identity_id"], "account_id": users[1]["account_id"]}
+    assert_problem(caller.post(INSTRUCTIONS, body | mixed), 404)
+    alone = {"account_id": users[0]["account_id"]}
+    assert_problem(caller.post(INSTRUCTIONS, body | alone), 400)
+
+
+def test_another_customers_resources_are_404(sandbox: Sandbox, caller: Caller) -> None:
+    made = sandbox.control.add_credential("other", new_customer=True)
+    other = caller_of(sandbox, client_id="other", client_secret=made["client_secret"])
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "10")
+    account = approved_account(caller, sandbox, ref_id="shared")
+    memo = instructions(caller, profile_id)
+    (transfer,) = caller.rows("/v2/transfer/transfers")
+    for path in (
+        f"{ACCOUNTS}/{account['id']}", f"{INSTRUCTIONS}/{memo['id']}",
+        f"/v2/transfer/transfers/{transfer['id']}", f"/v2/profiles/{profile_id}/balances/USD",
+    ):  # fmt: skip
+        assert_problem(other.get(path), 404)
+    assert list(other.rows("/v2/transfer/transfers")) == []
+    assert list(other.rows(ACCOUNTS)) == []
+    assert list(other.rows("/v2/events", "events")) == []
+    assert_problem(deposit(other, memo["memo_id"], "1"), 400)
+    own = {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE, "ref_id": "shared"}
+    assert other.post(ACCOUNTS, own).ok
+    other.close()
+
+
+# ---------------------------------------------------------------------------- §4.7, §4.13, §4.16
+
+
+def test_balances_of_every_asset_and_of_nothing_else(sandbox: Sandbox, caller: Caller) -> None:
+    for asset in ("USD", "USDG", "PYUSD", "USDP", "USDC", "BTC", "ETH", "SOL"):
+        assert caller.balance(sandbox.profile_ids[0], asset) == {
+            "asset": asset, "available": "0.00", "trading": "0.00",
+        }  # fmt: skip
+    assert_problem(caller.get(f"/v2/profiles/{sandbox.profile_ids[0]}/balances/XYZ"), 404)
+    assert_problem(caller.get(f"/v2/profiles/{MISSING}/balances/USD"), 404)
+
+
+def test_trading_is_part_of_the_ledger_balance(sandbox: Sandbox, caller: Caller) -> None:
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "100")
+    sandbox.control.set_trading(profile_id, "USD", "30.25")
+    assert caller.balance(profile_id) == {
+        "asset": "USD", "available": "69.75", "trading": "30.25",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        "BITCOIN", "ETHEREUM", "BITCOIN_CASH", "LITECOIN", "SOLANA", "POLYGON_POS", "BASE",
+        "ARBITRUM_ONE", "STELLAR", "INK", "XLAYER",
+    ],
+)  # fmt: skip
+def test_deposit_addresses_on_every_network(sandbox: Sandbox, caller: Caller, network: str) -> None:
+    body = {"profile_id": sandbox.profile_ids[0], "crypto_network": network, "metadata": {"a": "b"}}
+    made = caller.post(ADDRESSES, body).json()
+    assert made.keys() == {
+        "id", "profile_id", "customer_id", "crypto_network", "address", "conversion_target_asset",
+        "compatible_crypto_networks", "created_at", "metadata",
+    }  # fmt: skip
+    assert made["conversion_target_asset"] == "NO_CONVERSION"
+    assert network in made["compatible_crypto_networks"]
+    assert_problem(caller.post(ADDRESSES, body | {"crypto_network": "DOGE"}), 400)
+
+
+def test_what_arrives_at_a_deposit_address_carries_its_metadata(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    profile_id = sandbox.profile_ids[0]
+    body = {"profile_id": profile_id, "crypto_network": "ETHEREUM", "metadata": {"a": "b"}}
+    address = caller.post(ADDRESSES, body).json()["address"]
+    sandbox.control.crypto_deposit(address, "ETH", "1.000000000000000001")
+    sandbox.clock.advance(60)
+    (done,) = caller.rows("/v2/transfer/transfers?type=CRYPTO_DEPOSIT")
+    assert (done["metadata"], done["crypto_network"]) == ({"a": "b"}, "ETHEREUM")
+    assert caller.balance(profile_id, "ETH")["available"] == "1.000000000000000001"
+    (same,) = caller.rows(f"/v2/transfer/transfers?crypto_tx_hashes={done['crypto_tx_hash']}")
+    assert same == done
+
+
+@pytest.mark.parametrize("given", ["amount", "total"])
+def test_a_fee_quote_is_guaranteed_for_five_minutes(
+    sandbox: Sandbox, caller: Caller, given: str
+) -> None:
+    body = {
+        "asset": "USDC", "destination_address": "0xabc", "crypto_network": "ETHEREUM",
+        given: "100.00",
+    }  # fmt: skip
+    quote = caller.post(QUOTES, body).json()
+    assert Decimal(quote["amount"]) + Decimal(quote["fee"]) == Decimal(quote["total"])
+    assert quote[given] == "100.00"
+    assert quote["fee"] == "3.00"
+    assert quote["expires_at"] == "2026-11-01T00:05:00.000000Z"
+    assert (quote["asset"], quote["destination_address"]) == ("USDC", "0xabc")
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"total": "1"}, 400), ({"amount": None}, 400), ({"amount": "0"}, 400),
+        ({"amount": "1.001"}, 400), ({"asset": "USD"}, 400), ({"asset": "XYZ"}, 400),
+        ({"amount": None, "total": "3.00"}, 400), ({"crypto_network": None}, 400),
+        ({"destination_address": ""}, 400), ({"amount": "99999999999999999999"}, 400),
+        ({"identity_id": MISSING}, 404),
+    ],
+)  # fmt: skip
+def test_fee_quotes_are_validated(caller: Caller, change: dict[str, Any], status: int) -> None:
+    body = {
+        "asset": "USDC", "destination_address": "0xabc", "crypto_network": "ETHEREUM",
+        "amount": "10",
+    }  # fmt: skip
+    assert_problem(caller.post(QUOTES, body | change), status)
+
+
+def test_an_end_users_quote_needs_a_saved_address(sandbox: Sandbox, caller: Caller) -> None:
+    user = sandbox.control.add_identity()["identity_id"]
+    body = {
+        "asset": "BTC", "destination_address": "bc1qsaved", "crypto_network": "BITCOIN",
+        "amount": "0.5", "identity_id": user,
+    }  # fmt: skip
+    assert_problem(caller.post(QUOTES, body), 404)
+    sandbox.control.add_destination_address("BITCOIN", "bc1qsaved", identity_id=user)
+    assert caller.post(QUOTES, body).json()["fee"] == "0.000025"
+
+
+# ---------------------------------------------------------------------------- §2.6, §4.14
+
+
+def rule(sandbox: Sandbox, **extra: Any) -> dict[str, Any]:
+    profile_id = sandbox.profile_ids[0]
+    return {
+        "ref_id": "rule", "profile_id": profile_id, "source_asset": "USD",
+        "destination_asset": "USDG", "source": {"profile": {"profile_id": profile_id}}, **extra,
+    }  # fmt: skip
+
+
+def test_a_rule_converts_what_arrives_one_to_one(sandbox: Sandbox, caller: Caller) -> None:
+    profile_id = sandbox.profile_ids[0]
+    made = caller.post(RULES, rule(sandbox, nickname="to USDG")).json()["rule"]
+    assert (made["status"], made["nickname"]) == ("ACTIVE", "to USDG")
+    fund(caller, sandbox, profile_id, "250.75")
+    (done,) = caller.rows("/v2/transfer/transfers")
+    assert (done["asset"], done["balance_asset"]) == ("USD", "USDG")
+    assert done["auto_conversion"] == {
+        "from_transfer_id": done["id"], "to_transfer_id": done["id"],
+    }  # fmt: skip
+    assert caller.balance(profile_id, "USD")["available"] == "0.00"
+    assert caller.balance(profile_id, "USDG")["available"] == "250.75"
+
+
+def test_a_rule_for_deposit_instructions_leaves_others_alone(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    profile_id = sandbox.profile_ids[0]
+    chosen = instructions(caller, profile_id)
+    source = {"fiat": {"deposit_instructions_id": chosen["id"]}}
+    made = caller.post(RULES, rule(sandbox, source=source)).json()["rule"]
+    assert made["source"]["fiat"] == {
+        "deposit_instructions_id": chosen["id"], "network": "WIRE", "account_type": "ABA",
+        "memo_id": chosen["memo_id"],
+    }  # fmt: skip
+    deposit(caller, chosen["memo_id"], "10")
+    fund(caller, sandbox, profile_id, "7")
+    assert caller.balance(profile_id, "USDG")["available"] == "10.00"
+    assert caller.balance(profile_id, "USD")["available"] == "7.00"
+
+
+def test_a_rule_sends_what_was_converted_to_another_profile(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    first, second = sandbox.profile_ids
+    destination = {"profile": {"profile_id": second}}
+    assert caller.post(RULES, rule(sandbox, destination=destination)).ok
+    fund(caller, sandbox, first, "40")
+    rows = {row["type"]: row for row in caller.rows("/v2/transfer/transfers")}
+    credit = rows["INTERNAL_TRANSFER_CREDIT"]
+    assert credit["group_id"] == rows["INTERNAL_TRANSFER_DEBIT"]["group_id"]
+    assert rows["WIRE_DEPOSIT"]["auto_conversion"]["to_transfer_id"] == credit["id"]
+    assert (credit["profile_id"], credit["asset"], credit["total"]) == (second, "USDG", "40.00")
+    assert caller.balance(first, "USDG")["available"] == "0.00"
+    assert caller.balance(second, "USDG")["available"] == "40.00"
+
+
+def test_a_rule_on_chain_makes_an_address_and_pays_out_to_a_bank(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    account = approved_account(caller, sandbox)
+    wanted = rule(
+        sandbox, source_asset="USDC", destination_asset="USD",
+        source={"crypto": {"network": "SOLANA"}},
+        destination={"fiat": {"fiat_account_id": account["id"], "memo": "m"}},
+    )  # fmt: skip
+    made = caller.post(RULES, wanted).json()["rule"]
+    sandbox.control.crypto_deposit(made["source"]["crypto"]["address"], "USDC", "100.00")
+    sandbox.clock.advance(60)
+    sandbox.clock.advance(5)
+    rows = {row["type"]: row for row in caller.rows("/v2/transfer/transfers")}
+    paid = rows["WIRE_WITHDRAWAL"]
+    assert (paid["amount"], paid["fee"], paid["status"]) == ("75.00", "25.00", "COMPLETED")
+    assert rows["CRYPTO_DEPOSIT"]["balance_asset"] == "USD"
+    assert caller.balance(sandbox.profile_ids[0], "USD")["available"] == "0.00"
+
+
+def test_a_second_rule_for_the_same_source_is_409(sandbox: Sandbox, caller: Caller) -> None:
+    made = caller.post(RULES, rule(sandbox)).json()["rule"]
+    again = caller.post(RULES, rule(sandbox, ref_id="other", destination_asset="USDP"))
+    assert assert_problem(again, 409)["meta"]["existing"] == made
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"destination_asset": "USD"}, 400), ({"source_asset": "BTC"}, 400),
+        ({"source": {}}, 400), ({"source": {"profile": {}}}, 400),
+        ({"source": {"profile": {"profile_id": MISSING}}}, 404), ({"ref_id": None}, 400),
+        ({"source": {"crypto": {"network": "SOLANA"}}}, 400),
+        ({"source": {"crypto": {"network": "DOGE"}}, "source_asset": "USDC"}, 400),
+        ({"source": {"fiat": {"deposit_instructions_id": MISSING}}}, 404),
+        ({"source": {"fiat": {}}}, 400),
+        ({"destination": {"fiat": {"fiat_account_id": MISSING}}}, 400),
+        ({"destination": {"crypto": {"network": "SOLANA"}}}, 400),
+        ({"destination": {"profile": {"profile_id": MISSING}}}, 404),
+        ({"profile_id": MISSING}, 404),
+    ],
+)  # fmt: skip
+def test_rules_are_validated(
+    sandbox: Sandbox, caller: Caller, change: dict[str, Any], status: int
+) -> None:
+    assert_problem(caller.post(RULES, rule(sandbox) | change), status)
+    assert caller.post(RULES, rule(sandbox)).ok
+
+
+# ---------------------------------------------------------------------------- §6
+
+
+def test_every_change_of_a_transfer_is_an_event(sandbox: Sandbox, caller: Caller) -> None:
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "100")
+    account = approved_account(caller, sandbox)
+    made = caller.post(WITHDRAWALS, withdrawal(sandbox, account["id"], "1", ref_id="w")).json()
+    sandbox.clock.advance(5)
+    events = list(caller.rows("/v2/events", "events"))
+    assert [event["type"] for event in events] == [
+        "transfer.wire_deposit.pending", "transfer.wire_deposit.completed",
+        "fiat_account.pending", "fiat_account.approved",
+        "transfer.wire_withdrawal.pending", "transfer.wire_withdrawal.completed",
+    ]  # fmt: skip
+    last = events[-1]
+    assert last["object_type"] == "transfer_status_change"
+    assert last["object"] == {
+        "id": made["id"], "type": "WIRE_WITHDRAWAL", "status": "COMPLETED",
+        "profile_id": profile_id, "ref_id": "w",
+    }  # fmt: skip
+    assert re.fullmatch(r"2026-11-01T00:01:15\.\d{9}Z", last["created_at"])
+    assert last["undelivered_webhooks"] == 0
+    times = [event["created_at"] for event in events]
+    assert times == sorted(set(times))

@@ -1,0 +1,118 @@
+"""The main job, over real HTTP: what the command prints, leaves behind and proves."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fundlab as fl
+from fundlab import cli, demo
+from fundlab.errors import ActionError
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> demo.Demo:
+    return demo.run(tmp_path_factory.mktemp("demo"), seed=11, transfers=600)
+
+
+def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
+    paid = ran.withdrawal
+    assert (ran.breaks, paid.status, paid.amount) == (0, "COMPLETED", "1000.00")
+    assert Decimal(paid.total) == Decimal("1025.00")
+    assert Decimal(paid.balance_before) - Decimal(paid.balance_after) == Decimal("1025.00")
+    assert ran.rows["transfers"] == 601
+    page = Path(ran.report).read_text(encoding="utf-8")
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    assert json.loads((Path(ran.report).parent / "demo.json").read_text())["breaks"] == 0
+
+
+def test_the_same_seed_gives_the_same_transfers_and_report(ran: demo.Demo, tmp_path: Path) -> None:
+    again = demo.run(tmp_path, seed=11, transfers=600)
+    columns = ["id", "amount", "fee", "total", "created_at", "updated_at", "status"]
+    first, second = (fl.Store(run.store).read("transfers") for run in (ran, again))
+    assert first[columns].equals(second[columns])
+    pages = [Path(run.report).read_text(encoding="utf-8") for run in (ran, again)]
+    folders = [str(Path(run.store).parent) for run in (ran, again)]
+    neutral = [page.replace(folder, "OUT") for page, folder in zip(pages, folders, strict=True)]
+    assert neutral[0] == neutral[1]
+
+
+def test_another_store_in_the_folder_is_not_replaced(tmp_path: Path) -> None:
+    kept = tmp_path / "store" / "kept.txt"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    with pytest.raises(ActionError, match="not an earlier demo's; choose another folder"):
+        demo.run(tmp_path, transfers=10)
+    assert kept.read_text() == "mine"
+
+
+def test_rebuilt_balances_equal_the_ledger_to_the_last_decimal() -> None:
+    """By hand from JSON, against the balances asked for one by one over HTTP."""
+    with fl.sandbox.serve(seed=3, transfers=1_500) as sandbox, sandbox.connect() as client:
+        sums: dict[tuple[Any, Any], Decimal] = defaultdict(Decimal)
+        for transfer in client.list_transfers(page_size=1000):
+            row = transfer.to_json()
+            counts = row["status"] == "COMPLETED" or (
+                row["status"] == "PENDING" and row["direction"] == "DEBIT"
+            )
+            if counts:
+                sign = 1 if row["direction"] == "CREDIT" else -1
+                asset = row.get("balance_asset") or row["asset"]
+                sums[row["profile_id"], asset] += sign * Decimal(row["total"])
+        assets = {asset for _, asset in sums}
+        assert assets >= {"USD", "USDC", "USDP", "PYUSD", "USDG", "BTC", "ETH", "SOL"}
+        for profile_id in sandbox.profile_ids:
+            for asset in assets:
+                answer = client.get_profile_balance(profile_id=profile_id, asset=asset)
+                assert answer.available + answer.trading == sums[profile_id, asset]
+
+
+def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["fundlab", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    return int(stop.value.code or 0)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, sandbox: Any) -> None:
+    monkeypatch.setenv("FUNDLAB_BASE_URL", sandbox.base_url)
+    monkeypatch.setenv("FUNDLAB_AUTH_URL", sandbox.auth_url)
+    monkeypatch.setenv("FUNDLAB_CLIENT_ID", sandbox.client_id)
+    monkeypatch.setenv("FUNDLAB_CLIENT_SECRET", sandbox.client_secret)
+
+
+def test_a_sandbox_gone_in_mid_sync_leaves_the_store_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "store"
+    with fl.sandbox.serve(seed=5, transfers=300, clock="manual") as sandbox:
+        use(monkeypatch, sandbox)
+        assert run_cli(monkeypatch, "sync", "--store", str(store)) == 0
+        before = fl.Store(store).read("transfers")
+        sandbox.faults.add(operation="list_events", kind="reset")
+        capsys.readouterr()
+        assert run_cli(monkeypatch, "sync", "--full", "--store", str(store)) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.strip().splitlines()) == 1
+    assert captured.err.startswith("fundlab: list_events: ")
+    assert fl.Store(store).read("transfers").equals(before)
+
+
+def test_errors_are_json_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "store").mkdir()
+    assert run_cli(monkeypatch, "demo", "--out", str(tmp_path), "--json") == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["type"] == "ActionError"
+    assert "choose another folder" in error["message"]
+
+
+def test_wrong_usage_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_cli(monkeypatch, "demo", "--transfers", "many") == 2

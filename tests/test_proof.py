@@ -1,0 +1,135 @@
+"""``Store.verify``: the tables of a store agree with each other, or the break is named."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from fake_service import FakeService, moment, transfer, withdrawal
+
+from fundlab.models import ProfileBalance
+from fundlab.store import Store
+
+
+class Lying(FakeService):
+    """Reports balances that are off by ``lie``."""
+
+    lie = Decimal(0)
+
+    def get_profile_balance(self, profile_id: str, asset: str) -> ProfileBalance:
+        found = super().get_profile_balance(profile_id, asset)
+        return found.model_validate(
+            {"asset": asset, "available": f"{found.available + self.lie:f}", "trading": "0"}
+        )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+class TestBalances:
+    def test_a_moving_service_is_proved_interval_by_interval(self, store: Store) -> None:
+        service = FakeService([transfer(1), withdrawal(2, amount="3", total="3")])
+        store.sync(service)
+        service.transfers[1].update(status="FAILED", updated_at=moment(50))
+        service.transfers.append(transfer(60))
+        store.sync(service)
+        store.compact()
+        service.transfers.append(transfer(70, status="PENDING"))
+        store.sync(service)
+        found = store.verify()
+        assert (found.ok, found.intervals) == (True, 3)
+        assert str(found).endswith("no problems")
+
+    def test_a_break_is_named_once_with_its_interval(self, store: Store) -> None:
+        service = Lying([transfer(1)])
+        store.sync(service)
+        service.lie = Decimal("0.01")
+        store.sync(service)
+        store.sync(service)
+        (problem,) = store.verify().problems
+        assert problem.rule == "balance"
+        assert problem.where.startswith("profile p-1, USD, from 2026-")
+        assert problem.found == "a change of 0.01"
+        assert problem.expected == "a change of 0, as the transfers say"
+        assert problem.cause == "a transfer of 0.01 USD is missing here"
+
+    def test_from_the_beginning_only_where_all_transfers_are_known(self, tmp_path: Path) -> None:
+        service = FakeService([transfer(1), transfer(5000)])
+        whole, partial = Store(tmp_path / "whole"), Store(tmp_path / "partial")
+        whole.sync(service)
+        partial.sync(service, since=moment(2000))
+        partial.sync(service)
+        assert whole.verify().intervals == 1
+        assert (partial.verify().ok, partial.verify().intervals) == (True, 1)
+
+    def test_a_pending_hold_the_service_does_not_count(self, store: Store) -> None:
+        service = Lying([transfer(1), withdrawal(2, amount="3", total="3")])
+        service.lie = Decimal(3)
+        store.sync(service)
+        (problem,) = store.verify().problems
+        assert problem.cause == "the service does not hold the pending transfer t-000002"
+
+    def test_a_transfer_learned_of_too_late(self, store: Store) -> None:
+        service = Lying([transfer(1)])
+        service.lie = Decimal("10.5")
+        store.sync(service)
+        service.transfers.append(transfer(2))
+        service.lie = Decimal(0)
+        store.sync(service)
+        causes = [problem.cause for problem in store.verify().problems]
+        assert causes[0] == "transfer t-000002 belongs here, but was learned of only later"
+
+    def test_a_transfer_the_service_does_not_count(self, store: Store) -> None:
+        service = Lying([transfer(1)])
+        store.sync(service)
+        service.transfers.append(transfer(2, total="7", amount="7"))
+        service.lie = Decimal(-7)
+        store.sync(service)
+        (problem,) = store.verify().problems
+        assert problem.cause == "transfer t-000002 is not in the service's balance"
+
+
+class TestRows:
+    @pytest.mark.parametrize(
+        ("members", "rule", "expected", "found"),
+        [
+            ({"fee": "0.1"}, "total", "10.4", "10.5"),
+            ({"direction": "DEBIT", "fee": "1"}, "total", "11.5", "10.5"),
+            (
+                {"type": "WIRE_WITHDRAWAL"},
+                "direction",
+                "the direction of WIRE_WITHDRAWAL",
+                "CREDIT",
+            ),
+        ],
+    )
+    def test_invariants(
+        self, store: Store, members: dict[str, str], rule: str, expected: str, found: str
+    ) -> None:
+        store.sync(FakeService([transfer(1), transfer(2, **members)]), tables=["transfers"])
+        problem = store.verify().problems[0]
+        assert (problem.where, problem.rule) == ("t-000002", rule)
+        assert (problem.expected, problem.found) == (expected, found)
+
+    def test_halves_of_an_internal_transfer(self, store: Store) -> None:
+        halves = [
+            transfer(1, type="INTERNAL_TRANSFER_CREDIT", group_id="g"),
+            transfer(2, type="INTERNAL_TRANSFER_DEBIT", direction="DEBIT", group_id="g"),
+            transfer(3, type="INTERNAL_TRANSFER_CREDIT", group_id="elsewhere"),
+        ]
+        store.sync(FakeService(halves), tables=["transfers"])
+        assert store.verify().ok
+        halves[1].update(amount="9", total="9", updated_at=moment(30))
+        store.sync(FakeService(halves), tables=["transfers"])
+        (problem,) = store.verify().problems
+        assert (problem.rule, problem.where) == ("halves", "group g")
+
+
+def test_the_result_shows_itself(store: Store) -> None:
+    store.sync(FakeService([transfer(1, fee="1")]))
+    found = store.verify()
+    assert found.to_frame()["rule"].tolist() == ["total"]
+    assert found.to_json()["ok"] is False
+    assert "transfers: total: t-000001: 10.5, not 9.5" in str(found)
+    assert Store(store.path / "none").verify().ok

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fundlab.errors import SettingsError
+from fundlab.settings import Secret, Settings, checked_url
+
+CANARY = "canary-5f0c2d"
+ENVIRON = {
+    "FUNDLAB_BASE_URL": "https://api.example.com",
+    "FUNDLAB_AUTH_URL": "https://auth.example.com/",
+    "FUNDLAB_CLIENT_ID": "from-environment",
+    "FUNDLAB_CLIENT_SECRET": CANARY,
+}
+
+
+def config(folder: Path, text: str, mode: int = 0o600) -> Path:
+    path = folder / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
+    return path
+
+
+def test_the_environment_is_read() -> None:
+    settings = Settings.load(environ=ENVIRON | {"FUNDLAB_LOG": "DEBUG", "FUNDLAB_OTHER": "x"})
+    assert settings.base_url == "https://api.example.com"
+    assert settings.auth_url == "https://auth.example.com"
+    assert settings.client_secret.reveal() == CANARY
+    assert settings.store == Path("data/store")
+    assert (settings.signature_header, settings.signature_prefix) == (
+        "Service-Signature", "service/",
+    )  # fmt: skip
+    assert settings.is_production
+
+
+def test_keywords_beat_the_environment_which_beats_the_file(tmp_path: Path) -> None:
+    path = config(
+        tmp_path,
+        """
+        [production]
+        base_url = "https://file.example.com"
+        auth_url = "https://file.example.com"
+        client_id = "from-file"
+        client_secret = "in-file"
+        store = "~/store"
+        sandbox = true
+        rate_limit = 5
+        """,
+    )
+    alone = Settings.load("production", environ={}, config_file=path)
+    assert (alone.client_id, alone.client_secret.reveal()) == ("from-file", "in-file")
+    assert alone.store == Path("~/store").expanduser()
+    assert (alone.is_production, alone.rate_limit) == (False, 5.0)
+    both = Settings.load(
+        environ={"FUNDLAB_PROFILE": "production", "FUNDLAB_CLIENT_ID": "env"}, config_file=path
+    )
+    assert (both.client_id, both.base_url) == ("env", "https://file.example.com")
+    all_three = Settings.load(
+        "production", environ={"FUNDLAB_CLIENT_ID": "env"}, config_file=path, client_id="keyword"
+    )
+    assert all_three.client_id == "keyword"
+
+
+def test_what_is_missing_is_named_with_its_variable() -> None:
+    environ = {"FUNDLAB_BASE_URL": "https://a.example", "FUNDLAB_CLIENT_ID": ""}
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(environ=environ)
+    message = str(caught.value)
+    assert (
+        "missing: auth_url (FUNDLAB_AUTH_URL), client_id (FUNDLAB_CLIENT_ID), client_s" in message
+    )
+    assert "base_url" not in message.partition(";")[0]
+    assert "keywords of connect()" in message
+
+
+def test_unknown_keys_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="unknown setting base_urll; known are auth_url"):
+        Settings.load(environ=ENVIRON, base_urll="x")
+    path = config(tmp_path, f'[p]\nclient_sekret = "{CANARY}"\ntimeout = 1\n')
+    with pytest.raises(SettingsError, match="unknown settings client_sekret, timeout") as caught:
+        Settings.load("p", environ=ENVIRON, config_file=path)
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o666, 0o644])
+def test_a_file_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None:
+    path = config(tmp_path, "[p]\n", mode)
+    with pytest.raises(SettingsError, match=f"mode {mode:o}.*run: chmod 600"):
+        Settings.load("p", environ=ENVIRON, config_file=path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[p]\n", r"has no table \[q\]; it has \[p\]"),
+        ("", r"has no table \[q\]; it has none"),
+        (f"[q]\nclient_secret = '{CANARY}\n", "is not TOML in UTF-8"),
+    ],
+)
+def test_a_file_without_the_profile_is_an_error(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
+        Settings.load("q", environ=ENVIRON, config_file=config(tmp_path, text))
+    assert CANARY not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_profile_without_a_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"settings file .* cannot be read: No such file"):
+        Settings.load("q", environ=ENVIRON, config_file=tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("url", "accepted"),
+    [
+        ("https://api.example.com/", "https://api.example.com"),
+        ("https://API.example.com:8443/a/b/", "https://api.example.com:8443/a/b"),
+        ("http://127.0.0.1:5000", "http://127.0.0.1:5000"),
+        ("http://127.9.9.9", "http://127.9.9.9"),
+        ("http://localhost:1", "http://localhost:1"),
+        ("http://[::1]:5000", "http://[::1]:5000"),
+    ],
+)
+def test_urls_that_are_accepted(url: str, accepted: str) -> None:
+    assert checked_url("base_url", url) == accepted
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://api.example.com", "http://127.0.0.1.example.com", "http://localhost.example.com",
+        "http://10.0.0.1", "http://0.0.0.0", "http://[::2]", "http://2130706433",
+        "ftp://127.0.0.1", "api.example.com", "", "https://", "https:///x", "file:///etc/passwd",
+        "https://user:pw@api.example.com", "https://user@api.example.com",
+        "https://api.example.com?a=b", "https://api.example.com#x", "https://api.example.com/?",
+        "https://api.example.com/a b", "https://api.example.com/%2f", "https://api.example.com/..",
+        "https://api.example.com:99999", "https://api.example.com:0", "https://exa mple.com",
+        "https://api.example.com\r\nX: y", " https://api.example.com", "https://[::1", None, 5,
+    ],
+)  # fmt: skip
+def test_urls_that_are_not(url: Any) -> None:
+    with pytest.raises(SettingsError, match="base_url"):
+        checked_url("base_url", url)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"client_id": "a b"}, "client_id='a b' is not accepted"),
+        ({"client_id": "a\r\nb"}, "client_id="),
+        ({"client_secret": 5}, "client_secret is a int; give text"),
+        ({"client_secret": ""}, "client_secret is empty"),
+        ({"signature_header": "A: b"}, "signature_header='A: b' is not accepted; give an HTTP"),
+        ({"signature_prefix": "a b"}, "signature_prefix='a b'"),
+        ({"signing_key": "k.pem"}, "signing_key and signing_key_id go together"),
+        ({"signing_key_id": "k"}, "signing_key and signing_key_id go together"),
+        ({"call_timeout": 0}, "call_timeout=0.0 is not accepted; give a number above 0"),
+        ({"call_timeout": "nan"}, "call_timeout=nan"),
+        ({"rate_limit": "fast"}, "rate_limit='fast' is not accepted; give a number"),
+        ({"sandbox": "maybe"}, "sandbox='maybe' is not accepted; give true or false"),
+        ({"store": 5}, "store=5 is not accepted; give a path"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        Settings.load(environ=ENVIRON, **change)
+
+
+def test_one_of_several_keys_is_picked_by_its_id(tmp_path: Path) -> None:
+    path = config(
+        tmp_path,
+        '[p]\nsigning_key_id = "b"\n[p.signing_keys]\na = "/keys/a.pem"\nb = "/keys/b.pem"\n',
+    )
+    settings = Settings.load("p", environ=ENVIRON, config_file=path)
+    assert (settings.signing_key, settings.signing_key_id) == (Path("/keys/b.pem"), "b")
+    with pytest.raises(SettingsError, match="signing_key_id='c' is none of signing_keys: a, b"):
+        Settings.load("p", environ=ENVIRON, config_file=path, signing_key_id="c")
+
+
+def test_a_secret_from_a_private_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(f"{CANARY}\n")
+    environ = {name: value for name, value in ENVIRON.items() if "SECRET" not in name}
+    secret.chmod(0o644)
+    with pytest.raises(SettingsError, match=r"client_secret_file .*mode 644.*chmod 600"):
+        Settings.load(environ=environ, client_secret_file=secret)
+    secret.chmod(0o600)
+    loaded = Settings.load(environ=environ, client_secret_file=str(secret))
+    assert loaded.client_secret == Secret(CANARY)
+
+
+def test_a_secret_from_the_keyring() -> None:
+    environ = {name: value for name, value in ENVIRON.items() if "SECRET" not in name}
+    held = {("fundlab", "from-environment"): CANARY}
+    loaded = Settings.load(
+        environ=environ,
+        client_secret_keyring="fundlab",
+        keyring_password=lambda service, user: held.get((service, user)),
+    )
+    assert loaded.client_secret == Secret(CANARY)
+    with pytest.raises(SettingsError, match="no password for service 'other' and user 'from-env"):
+        Settings.load(
+            environ=environ,
+            client_secret_keyring="other",
+            keyring_password=lambda service, user: held.get((service, user)),
+        )
+
+
+def test_settings_show_no_secret_and_are_not_pickled() -> None:
+    settings = Settings.load(environ=ENVIRON, signing_key_password=CANARY, signing_key="k",
+                             signing_key_id="k")  # fmt: skip
+    for shown in (repr(settings), str(settings), str(vars(settings)), f"{settings}"):
+        assert CANARY not in shown
+        assert "Secret('***')" in shown
+    for leak in (pickle.dumps, copy.deepcopy, copy.copy):
+        with pytest.raises(TypeError, match="not copied, pickled"):
+            leak(settings.client_secret)
+    for leak in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="not copied, pickled"):
+            leak(settings)
+    with pytest.raises(TypeError):
+        json.dumps(settings.client_secret)
+    with pytest.raises(TypeError):
+        vars(settings.client_secret)
+    with pytest.raises(AttributeError):
+        settings.client_secret.reveal = lambda: ""
+    assert settings.client_secret == Secret(CANARY)
+    assert settings.client_secret != Secret("other")
+    assert settings.client_secret != CANARY
+    assert len({settings.client_secret, Secret(CANARY)}) == 1

@@ -1,0 +1,354 @@
+"""The store: newest wins, nothing is forgotten, damage is noticed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from fake_service import FakeService, moment, transfer, withdrawal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
+from fundlab.store import Store, parts, snapshot
+from fundlab.tables import to_arrow, to_frame
+
+
+def sync(store: Store, *records: dict[str, Any]) -> None:
+    store.sync(FakeService([dict(record) for record in records]), tables=["transfers"], full=True)
+
+
+def files(store: Store, table: str = "transfers") -> list[Path]:
+    return sorted((store.path / table).glob("*.parquet"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Three versions of one transfer, one of another, in three publications."""
+    found = Store(tmp_path / "store")
+    first, second = withdrawal(1, profile_id="p-2"), transfer(2)
+    sync(found, first)
+    sync(found, {**first, "status": "COMPLETED", "updated_at": moment(10)}, second)
+    sync(found, {**first, "status": "FAILED", "updated_at": moment(20)}, second)
+    return found
+
+
+@pytest.fixture(params=["parts", "compacted"])
+def either(store: Store, request: pytest.FixtureRequest) -> Store:
+    """The same store, as parts and as one file."""
+    if request.param == "compacted":
+        store.compact()
+    return store
+
+
+class TestReading:
+    def test_the_newest_version_wins(self, either: Store) -> None:
+        frame = either.read("transfers")
+        assert frame[["id", "status"]].values.tolist() == [
+            ["t-000001", "FAILED"],
+            ["t-000002", "COMPLETED"],
+        ]
+
+    def test_history_has_every_version(self, either: Store) -> None:
+        frame = either.history("transfers")
+        assert frame[["id", "status"]].values.tolist() == [
+            ["t-000001", "PENDING"],
+            ["t-000001", "COMPLETED"],
+            ["t-000002", "COMPLETED"],
+            ["t-000001", "FAILED"],
+        ]
+        assert frame["published_at"].is_monotonic_increasing
+        assert str(frame["published_at"].dtype) == "datetime64[ns, UTC]"
+
+    def test_as_of(self, either: Store) -> None:
+        published = either.history("transfers")["published_at"].unique()
+        found = [either.read("transfers", as_of=at)["status"].tolist() for at in published]
+        assert found == [["PENDING"], ["COMPLETED", "COMPLETED"], ["FAILED", "COMPLETED"]]
+        just_before = published[0] - pd.Timedelta(1, "ns")
+        assert len(either.read("transfers", as_of=just_before)) == 0
+        assert len(either.read("transfers", as_of="2000-01-01")) == 0
+
+    def test_columns_in_the_order_asked_for(self, either: Store) -> None:
+        assert list(either.read("transfers", columns=["total", "id"])) == ["total", "id"]
+        assert either.read("transfers", columns=["status"])["status"].tolist() == [
+            "FAILED", "COMPLETED",
+        ]  # fmt: skip
+
+    def test_since_includes_until_excludes(self, either: Store) -> None:
+        assert either.read("transfers", since=moment(2))["id"].tolist() == ["t-000002"]
+        assert either.read("transfers", until=moment(2))["id"].tolist() == ["t-000001"]
+
+    def test_profiles(self, either: Store) -> None:
+        assert either.read("transfers", profile_id="p-2")["id"].tolist() == ["t-000001"]
+        assert len(either.read("transfers", profile_id=["p-1", "p-2"])) == 2
+
+    def test_a_table_never_synced_is_empty_and_typed(self, either: Store) -> None:
+        frame = either.read("events")
+        assert len(frame) == 0
+        assert str(frame["created_at"].dtype) == "datetime64[ns, UTC]"
+        assert len(either.history("balances")) == 0
+        assert len(Store(either.path / "elsewhere").read("transfers")) == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "says"),
+        [
+            ({"table": "transfer"}, "table 'transfer' is unknown"),
+            ({"table": "transfers", "columns": ["colour"]}, "colour"),
+            ({"table": "transfers", "since": "soon"}, "since='soon'"),
+            ({"table": "transfers", "as_of": "2026-13-01"}, "as_of='2026-13-01'"),
+            ({"table": "transfers", "pin": "none"}, "pin 'none' does not exist"),
+            ({"table": "events", "profile_id": "p"}, "events has no profile_id"),
+            ({"table": "transfers", "pin": "a", "as_of": "2026-01-01"}, "not both"),
+        ],
+    )
+    def test_what_is_not_there_is_named(
+        self, either: Store, arguments: dict[str, Any], says: str
+    ) -> None:
+        with pytest.raises(InvalidRequest, match=says):
+            either.read(**arguments)
+
+    def test_any_parquet_tool_reads_the_files(self, store: Store) -> None:
+        names = [str(path) for path in files(store)]
+        found = duckdb.read_parquet(names).aggregate("count(*), sum(total)").fetchone()
+        assert found is not None
+        assert str(found[1]) == "42.000000000000000000"
+
+    def test_scan_gives_the_same_rows(self, either: Store) -> None:
+        published = either.history("transfers")["published_at"].unique()
+        for at in [None, *published]:
+            relation = either.scan("transfers", as_of=at).order("created_at, id")
+            assert to_frame(relation.to_arrow_table(), "transfers").equals(
+                either.read("transfers", as_of=at)
+            )
+        assert either.scan("events").fetchall() == []
+        with pytest.raises(InvalidRequest, match="engine 'abacus'"):
+            either.scan("transfers", engine="abacus")  # type: ignore[arg-type]
+
+
+class TestPins:
+    def test_a_pin_stays_what_it_was(self, store: Store) -> None:
+        store.pin("2026-02")
+        before = store.read("transfers")
+        sync(store, transfer(3), *({**transfer(n), "memo": "x"} for n in (1, 2)))
+        assert store.read("transfers", pin="2026-02").equals(before)
+        store.compact()
+        assert store.read("transfers", pin="2026-02").equals(before)
+        assert list(store.pins()) == ["2026-02"]
+
+    def test_names(self, store: Store) -> None:
+        store.pin("a")
+        with pytest.raises(StoreError, match="'a' exists"):
+            store.pin("a")
+        for bad in ("", "../a", "a/b", ".a", "a\n"):
+            with pytest.raises(InvalidRequest, match="pin"):
+                store.pin(bad)
+            with pytest.raises(InvalidRequest, match="pin"):
+                store.read("transfers", pin=bad)
+
+
+class TestCompaction:
+    def test_one_file_and_nothing_to_do_the_second_time(self, store: Store) -> None:
+        assert list(store.compact()) == ["transfers"]
+        assert [path.name[:13] for path in files(store)] == ["base-00000003"]
+        assert store.compact() == {}
+
+    def test_a_reader_in_the_middle_of_it_is_not_disturbed(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The files go away between the listing and the reading."""
+        before = store.read("transfers")
+        opened = iter([True])
+        original = parts.Part.open
+
+        def open_later(part: parts.Part) -> parts.PartReader:
+            if next(opened, False):
+                store.compact()
+            return original(part)
+
+        monkeypatch.setattr(parts.Part, "open", open_later)
+        assert store.read("transfers").equals(before)
+
+    def test_what_a_killed_compaction_left_is_removed(self, store: Store) -> None:
+        kept = {path.name: path.read_bytes() for path in files(store)}
+        store.compact()
+        folder = store.path / "transfers"
+        for name, content in kept.items():
+            (folder / name).write_bytes(content)
+        (folder / ".part-half.tmp").write_bytes(b"PAR1")
+        assert len(store.read("transfers")) == 2
+        with store.lock():
+            assert len(files(store)) == 1
+            assert list(folder.glob(".*.tmp")) == []
+
+
+steps = st.lists(
+    st.tuples(
+        st.dictionaries(st.integers(0, 9), st.sampled_from(["PENDING", "COMPLETED", "FAILED"])),
+        st.booleans(),
+    ),
+    max_size=7,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=steps, group_rows=st.integers(1, 5))
+def test_every_state_stays_readable_through_any_history(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[dict[int, str], bool]],
+    group_rows: int,
+) -> None:
+    """Against a dictionary: what was known after each publication, with compactions between."""
+    store = Store(tmp_path_factory.mktemp("law") / "store")
+    state: dict[str, str] = {}
+    known: list[tuple[int, dict[str, str]]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "ROW_GROUP_ROWS", group_rows)
+        patch.setattr("fundlab.store.compaction.ROW_GROUP_ROWS", group_rows)
+        for number, (changes, compacts) in enumerate(steps):
+            records = [
+                transfer(n, status=s, memo=str(number), created_at=moment(n * 7 % 10))
+                for n, s in changes.items()
+            ]
+            before = len(store.snapshot("transfers").publications)
+            if records:
+                sync(store, *records)
+            state = {**state, **{f"t-{n:06d}": s for n, s in changes.items()}}
+            last = store.snapshot("transfers").last
+            if last is not None and len(store.snapshot("transfers").publications) > before:
+                known.append((last.published_at, state))
+            if compacts:
+                store.compact()
+        for at, expected in known:
+            frame = store.read("transfers", as_of=pd.Timestamp(at, tz="UTC"))
+            assert dict(zip(frame["id"], frame["status"], strict=True)) == expected
+            assert frame["created_at"].is_monotonic_increasing
+            assert store.scan("transfers", as_of=pd.Timestamp(at, tz="UTC")).shape[0] == len(
+                expected
+            )
+        assert store.verify().ok
+        assert len(store.history("transfers")) == sum(len(changes) for changes, _ in steps)
+
+
+class TestDamage:
+    def test_any_flipped_bit_is_an_error_or_harmless(self, store: Store) -> None:
+        expected = store.read("transfers")
+        chance = random.Random(7)
+        for path in files(store):
+            whole = path.read_bytes()
+            noticed = 0
+            for _ in range(100):
+                broken = bytearray(whole)
+                broken[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+                path.write_bytes(broken)
+                assert not store.verify().ok
+                try:
+                    assert store.read("transfers").equals(expected)
+                except StoreDamaged:
+                    noticed += 1
+            path.write_bytes(whole)
+            assert noticed > 60
+        assert store.verify().ok
+
+    def test_a_file_cut_short(self, store: Store) -> None:
+        path = files(store)[1]
+        path.write_bytes(path.read_bytes()[:-3])
+        with pytest.raises(StoreDamaged, match="cut short"):
+            store.read("transfers")
+
+    def test_a_missing_part(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(snapshot, "_PAUSE_S", 0)
+        files(store)[1].unlink()
+        with pytest.raises(StoreDamaged, match="publication 2 of transfers is missing"):
+            store.read("transfers")
+        assert "publication 2" in str(store.verify())
+
+    def test_a_file_of_another_table(self, store: Store) -> None:
+        (store.path / "events").mkdir(exist_ok=True)
+        path = files(store)[0]
+        path.rename(store.path / "events" / path.name)
+        with pytest.raises(StoreDamaged, match="holds transfers, not events"):
+            store.read("events")
+
+
+class TestWriting:
+    def test_a_column_added_later_reads_as_missing_in_old_files(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As a field of the interface does that is not there yet."""
+        table = snapshot.TABLES["transfers"] if hasattr(snapshot, "TABLES") else None
+        assert table is None
+        path = files(store)[-1]
+        part = parts.open_part(path, store.snapshot("transfers").table)
+        wider = store.snapshot("transfers").table.schema.append(parts.pa.field("new", "int64"))
+        with part.open() as reader:
+            assert reader.read(0, wider).column("new").to_pylist() == [None]
+
+    def test_parts_say_what_they_are(self, store: Store) -> None:
+        part = parts.open_part(files(store)[1], store.snapshot("transfers").table)
+        (publication,) = part.header.publications
+        assert (part.header.table, publication.seq, publication.rows) == ("transfers", 2, 2)
+        assert part.header.service == {"base_url": "http://127.0.0.1:1", "client_id": "client-1"}
+        assert publication.watermark["updated"]["id"] == "t-000001"
+        assert publication.query == {"since": None}
+        compression = pq.ParquetFile(files(store)[1]).metadata.row_group(0).column(0).compression
+        assert compression == "ZSTD"
+
+    def test_time_running_backwards_does_not_reorder_publications(self, tmp_path: Path) -> None:
+        times = iter([1_000_000, 500, 400, 300, 200, 100])
+        store = Store(tmp_path, clock=lambda: next(times))
+        sync(store, transfer(1))
+        sync(store, transfer(2), transfer(1))
+        moments = [entry.published_at for entry in store.snapshot("transfers").publications]
+        assert moments == [1_000_000, 1_000_001]
+
+    def test_frames_go_back_to_what_was_stored(self, store: Store) -> None:
+        rows = store.read_arrow("transfers")
+        assert to_arrow(to_frame(rows), "transfers").equals(rows)
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds the lock of ``tmp_path``."""
+    code = (
+        "import sys, time; from fundlab.store import Store\n"
+        "with Store(sys.argv[1]).lock(): print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield process
+        process.kill()
+
+
+class TestLock:
+    def test_another_process_is_named_and_a_killed_one_leaves_nothing(
+        self, tmp_path: Path, holder: subprocess.Popen[bytes]
+    ) -> None:
+        store = Store(tmp_path)
+        with pytest.raises(StoreLocked, match=f"process {holder.pid}"), store.lock():
+            pass
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            try:
+                with store.lock():
+                    return
+            except StoreLocked:
+                time.sleep(0.01)
+        pytest.fail("the lock of a killed process was not released")
+
+    def test_reading_needs_no_lock(self, store: Store) -> None:
+        with store.lock():
+            assert len(store.read("transfers")) == 2

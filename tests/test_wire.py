@@ -1,0 +1,94 @@
+"""JSON written by hand from the interface, not from the models: read whole, given back the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fundlab import models
+from fundlab.models import FiatAccount, FiatDepositInstructions, Resource, Transfer
+
+FILES = sorted((Path(__file__).parent / "wire").glob("*.json"))
+
+
+def wire(name: str) -> Any:
+    path = Path(__file__).parent / "wire" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["body"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_it_is_read_whole_and_goes_back_unchanged(path: Path) -> None:
+    recorded = json.loads(path.read_text(encoding="utf-8"))
+    model = getattr(models, recorded["model"])
+    body = recorded["body"]
+    for read in (model.model_validate_json(json.dumps(body)), model.model_validate(body)):
+        again = read.to_json()
+        assert json.dumps(again, sort_keys=True) == json.dumps(body, sort_keys=True)
+
+
+def test_every_resource_has_a_recording() -> None:
+    recorded = {json.loads(path.read_text(encoding="utf-8"))["model"] for path in FILES}
+    answers = {operation.answer for operation in models.OPERATIONS.values()} - {None}
+    contained = {
+        models.FiatAccountPage: models.FiatAccount,
+        models.FiatDepositInstructionsPage: models.FiatDepositInstructions,
+    }
+    for answer in answers:
+        assert answer is not None
+        names = {answer.__name__}
+        if answer in contained:
+            names.add(contained[answer].__name__)
+        assert names & recorded, answer
+    assert {"Token", "Problem"} <= recorded
+
+
+def test_what_is_nested_in_unexpected_places_is_found() -> None:
+    nested = FiatDepositInstructions.model_validate(wire("fiat_deposit_instructions_nested"))
+    assert nested.status == "VALID"
+    assert nested.metadata == {"batch": 7, "purpose": "funding"}
+    assert nested.fiat_account_owner is not None
+    assert nested.fiat_account_owner.name == "Omnibus LLC"
+    inside = FiatAccount.model_validate(wire("fiat_account_in_owner"))
+    assert inside.fiat_network_instructions is not None
+    assert inside.fiat_network_instructions.wire is not None
+    assert inside.fiat_network_instructions.wire.account_number == "XXXX4321"
+    assert inside.fiat_account_owner is not None
+    assert inside.fiat_account_owner.name == "Company GmbH"
+
+
+def test_values_are_exact() -> None:
+    transfer = Transfer.model_validate(wire("transfer_crypto_deposit"))
+    assert str(transfer.amount) == ".25"
+    assert str(transfer.total) == "0.250000000000000000"
+    assert transfer.total == transfer.amount
+    assert transfer.created_at is not None
+    assert transfer.created_at.ns == 1_790_866_800_123_456_789
+    assert str(transfer.created_at) == "2026-10-01T09:30:00.123456789-05:30"
+    assert transfer.crypto_network == "OPTIMISM"
+    assert transfer.ref_id is None
+
+
+@pytest.mark.parametrize("model", ["Transfer", "FiatAccount", "DepositAddress", "Event"])
+@pytest.mark.parametrize("broken", [{}, {"id": None}, {"id": 5}, [], "x"])
+def test_what_has_no_id_is_malformed(model: str, broken: Any) -> None:
+    kind: type[Resource] = getattr(models, model)
+    with pytest.raises(ValueError, match="validation error"):
+        kind.model_validate(broken)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("amount", "1.0\n"), ("amount", "-1"), ("amount", "1e3"), ("amount", ""), ("amount", "."),
+        ("amount", 1), ("amount", 1.5), ("fee", "NaN"), ("total", "٣"), ("total", "1_000"),
+        ("created_at", "2026-10-01"), ("created_at", "2026-10-01T09:30:00"), ("created_at", 5),
+        ("created_at", "2026-02-30T00:00:00Z"), ("updated_at", "2026-10-01T09:30:00.1234567890Z"),
+    ],
+)  # fmt: skip
+def test_what_is_really_malformed_is_refused(field: str, value: Any) -> None:
+    body = json.dumps({"id": "t", field: value})
+    with pytest.raises(ValueError, match=field):
+        Transfer.model_validate_json(body)
