@@ -10,25 +10,26 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fundlab"
 
+BASE = {"errors", "values", "moments", "models"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "values": set(),
     "progress": set(),
+    "moments": {"errors", "values"},
     "decimals": {"errors"},
-    "models": {"values", "errors"},
+    "models": {"errors", "values"},
     "settings": {"errors"},
-    "tables": {"models", "values", "errors", "decimals"},
-    "decode": {"tables", "models", "values", "errors"},
-    "api": {"settings", "models", "values", "errors"},
-    "load": {"api", "tables", "decode", "models", "values", "errors", "progress"},
-    "store": {"tables", "values", "errors"},
-    "sync": {"store", "load", "api", "tables", "decode", "models", "values", "errors", "progress"},
-    "analysis": {"tables", "decimals", "errors"},
+    "tables": BASE | {"decimals"},
+    "api": BASE | {"settings"},
+    "load": BASE | {"api", "tables", "progress"},
+    "store": BASE | {"tables"},
+    "sync": BASE | {"api", "load", "store", "tables", "progress"},
+    "analysis": BASE | {"decimals", "tables"},
     "charts": {"analysis", "decimals", "errors"},
-    "reporting": {"analysis", "charts", "tables", "errors"},
-    "actions": {"api", "models", "values", "errors"},
-    "sandbox": {"models", "values", "errors"},
-    "notebook": {"tables", "errors", "progress"},
+    "report": {"analysis", "charts", "decimals", "errors", "tables"},
+    "actions": BASE | {"api"},
+    "sandbox": {"errors", "models", "values"},
+    "notebook": {"errors", "progress", "tables"},
 }
 ANYTHING_GOES = {"__init__", "__main__", "cli", "demo"}
 DOORS = {("store", "sync"), ("sandbox", "api")}

@@ -208,17 +208,16 @@ def column_names(frame: object) -> list[str]:
 
 def _to_arrow(frame: object, want: Wanted, *, numbered: bool) -> pa.Table:
     want.check(column_names(frame))
-    if not isinstance(frame, pd.DataFrame | pa.Table):
-        frame = _whole_arrow(frame)
-    names = column_names(frame)
+    rows = frame if isinstance(frame, pd.DataFrame | pa.Table) else _whole_arrow(frame)
+    names, height = column_names(rows), len(rows)
     columns: dict[str, Any] = {}
     for name, kind in {**want.columns, **want.optional}.items():
         if name in names:
-            columns[name] = _typed(_arrow_column(frame, want.frame, name, kind), want, name, kind)
+            columns[name] = _typed(_arrow_column(rows, want.frame, name, kind), want, name, kind)
         else:
-            columns[name] = pa.array([None] * len(frame), _engine_type(kind))
+            columns[name] = pa.array([None] * height, _engine_type(kind))
     if numbered:
-        columns[ROW] = pa.array(np.arange(len(frame), dtype="int64"))
+        columns[ROW] = pa.array(np.arange(height, dtype="int64"))
     return pa.table(columns)
 
 

@@ -47,6 +47,7 @@ ROWS = [
     transfer("e", status="FAILED", amount=D("9"), created_at=START),
     transfer("f", asset="USDG", balance_asset="USD", status="COMPLETE", created_at=START + DAY),
 ]
+FRAME = pandas(ROWS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -319,29 +320,17 @@ def test_a_gap_in_a_row_that_does_not_count_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: pandas(ROWS).drop(columns=["total", "id"]),
-            r"no column 'id', 'total'; needed are",
-        ),
+        (lambda: FRAME.drop(columns=["total", "id"]), r"no column 'id', 'total'; needed are"),
         (lambda: arrow(ROWS).drop_columns(["status"]), r"no column 'status'"),
         (lambda: relation(ROWS).project("* EXCLUDE (asset)"), r"no column 'asset'"),
-        (
-            lambda: pandas(ROWS).astype({"total": "float64"}),
-            r"'total' holds double; exact decimals",
-        ),
-        (lambda: pandas(ROWS).assign(total=1.5), r"'total' holds double"),
-        (lambda: pandas(ROWS).assign(total="1.5"), r"'total' holds .*string; exact decimals"),
-        (lambda: pandas(ROWS).assign(total=[D("NaN")] * 6), r"total is missing"),
-        (
-            lambda: pandas(ROWS).assign(total=[D("1E-19")] * 6),
-            r"'total' does not hold exact decimals",
-        ),
-        (lambda: pandas(ROWS).assign(created_at=pd.Timestamp("2026-01-01")), r"with a time zone"),
-        (lambda: pandas(ROWS).assign(balance=1), r"already has a column 'balance'"),
-        (
-            lambda: relation(ROWS).project("* REPLACE (total::DOUBLE AS total)"),
-            r"'total' holds DOUBLE",
-        ),
+        (lambda: FRAME.astype({"total": "float64"}), r"'total' holds double; exact decimals"),
+        (lambda: FRAME.assign(total=1.5), r"'total' holds double"),
+        (lambda: FRAME.assign(total="1.5"), r"'total' holds .*string; exact decimals"),
+        (lambda: FRAME.assign(total=[D("NaN")] * 6), r"total is missing"),
+        (lambda: FRAME.assign(total=[D("1E-19")] * 6), r"'total' does not hold exact decimals"),
+        (lambda: FRAME.assign(created_at=pd.Timestamp("2026-01-01")), r"with a time zone"),
+        (lambda: FRAME.assign(balance=1), r"already has a column 'balance'"),
+        (lambda: relation(ROWS).project("* REPLACE (1.5::DOUBLE AS total)"), r"holds DOUBLE"),
     ],
 )
 def test_frames_that_cannot_be_used_are_refused(make: Callable[[], object], message: str) -> None:

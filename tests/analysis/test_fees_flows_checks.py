@@ -102,7 +102,7 @@ def test_summary_equals_the_loop(rows: list[Row], freq: str | None) -> None:
         period = () if freq is None else (label(row["created_at"], freq),)
         groups[row["type"], key(row)[1], *period].append(row)
     expected = [
-        (*name, len(group), *(exact_sum(row[money] for row in group) for money in ("amount", "fee")))
+        (*name, len(group), *(exact_sum(row[sum_] for row in group) for sum_ in ("amount", "fee")))
         for name, group in sorted(groups.items())
     ]  # fmt: skip
     found = records(fees.summary(pandas(rows), freq=freq))

@@ -18,10 +18,10 @@ import pytest
 import requests
 from hypothesis import given
 from hypothesis import strategies as st
-from sandbox_caller import Caller, approved_account, caller_of, fund
+from sandbox_caller import Caller, approved_account, fund
 
 from fundlab.errors import SandboxError
-from fundlab.sandbox import Sandbox, serve
+from fundlab.sandbox import Sandbox
 from fundlab.sandbox.database import SCHEMA, Database
 from fundlab.sandbox.ledger import OUTSIDE, Ledger, Overdrawn, available, units, units_text
 from fundlab.values import Amount

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from sandbox_caller import (
-    OWNER, WIRE, Caller, approved_account, caller_of, deposit, fund, instructions,
+    OWNER,
+    WIRE,
+    Caller,
+    approved_account,
+    caller_of,
+    deposit,
+    fund,
+    instructions,
 )  # fmt: skip
 
 from fundlab.sandbox import Sandbox
@@ -39,9 +46,9 @@ def with_routing(number: str) -> dict[str, Any]:
     return {"wire": {**WIRE["wire"], "routing_details": details}}
 
 
-def withdrawal(sandbox: Sandbox, account_id: str, amount: str, **extra: Any) -> dict[str, Any]:
+def withdrawal(sandbox: Sandbox, target_id: str, amount: str, **extra: Any) -> dict[str, Any]:
     return {
-        "amount": amount, "asset": "USD", "fiat_account_id": account_id,
+        "amount": amount, "asset": "USD", "fiat_account_id": target_id,
         "profile_id": sandbox.profile_ids[0], **extra,
     }  # fmt: skip
 
