@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fundlab.errors import ActionError
 from fundlab.models import FiatAccount, Transfer
@@ -35,9 +35,6 @@ def wait_for(
 
     Raises ``ActionError`` when the time is up.
     """
-    fetch: Callable[[str], Settling] = (
-        client.get_transfer if isinstance(resource, Transfer) else client.get_fiat_account
-    )
     started, pause = clock(), FIRST_PAUSE_S
     while resource.status == "PENDING":
         left = timeout - (clock() - started)
@@ -48,5 +45,13 @@ def wait_for(
             )
         sleep(min(pause, left))
         pause = min(pause * 1.5, LONGEST_PAUSE_S)
-        resource = fetch(resource.id)
+        resource = _asked_again(client, resource)
     return resource
+
+
+def _asked_again(client: Client, resource: Settling) -> Settling:
+    fetch: Callable[[str], Any] = (
+        client.get_transfer if isinstance(resource, Transfer) else client.get_fiat_account
+    )
+    again: Settling = fetch(resource.id)
+    return again

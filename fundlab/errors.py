@@ -101,7 +101,7 @@ class ServiceError(FundlabError):
         detail: str | None = None,
         meta: Mapping[str, Any] | None = None,
         *,
-        type: str = "about:blank",  # noqa: A002 - the member's name in RFC 9457
+        type: str = "about:blank",
         operation: str | None = None,
         request_id: str | None = None,
         hint: str | None = None,

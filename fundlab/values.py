@@ -48,7 +48,7 @@ class Amount(Decimal):
     def __str__(self) -> str:
         return self.text
 
-    def __format__(self, spec: str) -> str:
+    def __format__(self, spec: str, /) -> str:  # type: ignore[override]
         return format(Decimal(self), spec) if spec else self.text  # Decimal's own may say 0E-7
 
     def __repr__(self) -> str:

@@ -111,8 +111,10 @@ def test_a_decimal_is_never_rounded_on_entry() -> None:
     assert DecimalArray([D("0.5" + "0" * 40)])[0] == D("0.5")
 
 
-@pytest.mark.parametrize("source", [[1.5], pd.Series([1.5]), pd.Series([1.5, None], dtype="Float64"),
-                                    pa.array([1.5]), [D(1), 1.5]])  # fmt: skip
+@pytest.mark.parametrize(
+    "source",
+    [[1.5], pd.Series([1.5]), pd.array([1.5, None], dtype="Float64"), pa.array([1.5]), [D(1), 1.5]],
+)
 def test_floats_enter_by_name_only(source: Any) -> None:
     with pytest.raises(TypeError, match=r"DecimalArray\.from_float"):
         DecimalArray(source)
@@ -474,6 +476,6 @@ def test_rolling_names_what_it_takes() -> None:
 
 
 def test_the_public_door() -> None:
-    assert decimals.__all__ == [
-        "DecimalArray", "DecimalDtype", "Rolling", "read_parquet", "rolling", "types_mapper"]  # fmt: skip
+    names = "DecimalArray DecimalDtype Rolling read_parquet rolling types_mapper"
+    assert decimals.__all__ == names.split()
     assert pd.api.types.pandas_dtype("decimal") == DecimalDtype()

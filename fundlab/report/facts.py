@@ -12,8 +12,7 @@ from typing import Any, Final, Literal
 import pandas as pd
 
 from fundlab.analysis import balances, checks, fees, flows, reconcile
-from fundlab.errors import AnalysisError
-from fundlab.moments import moment_ns
+from fundlab.errors import AnalysisError, shorten
 
 Tone = Literal["good", "bad", "warn", "plain"]
 
@@ -148,7 +147,17 @@ def versions(components: Iterable[str] = _COMPONENTS) -> dict[str, str]:
 
 
 def _utc(parameter: str, moment: str | datetime) -> pd.Timestamp:
-    return pd.Timestamp(moment_ns(moment, parameter), unit="ns", tz="UTC")
+    try:
+        stamp = pd.Timestamp(moment)
+    except (ValueError, TypeError) as error:
+        raise AnalysisError(
+            f"{parameter}={shorten(moment)} is not a time; give ISO text or a datetime"
+        ) from error
+    if pd.isna(stamp):
+        raise AnalysisError(f"{parameter} is missing (NaT); give a time")
+    if stamp.tzinfo is None:  # like every time of the interface
+        stamp = stamp.tz_localize("UTC")
+    return stamp.tz_convert("UTC").as_unit("ns")
 
 
 def _span(transfers: pd.DataFrame) -> tuple[pd.Timestamp | None, pd.Timestamp | None]:

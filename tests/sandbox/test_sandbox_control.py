@@ -1,0 +1,173 @@
+"""The control interface: from Python and over HTTP, loopback only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from sandbox_caller import Caller, caller_of, deposit, fund, instructions
+
+from fundlab.errors import SandboxError
+from fundlab.sandbox import Sandbox, serve
+
+TRANSFERS = "/v2/transfer/transfers"
+
+
+def act(sandbox: Sandbox, action: str, **arguments: Any) -> requests.Response:
+    return requests.post(f"{sandbox.control_url}/{action}", json=arguments, timeout=5)
+
+
+def view(sandbox: Sandbox, name: str) -> Any:
+    answer = requests.get(f"{sandbox.control_url}/{name}", timeout=5)
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def test_it_lists_itself(sandbox: Sandbox) -> None:
+    listed = requests.get(sandbox.control_url, timeout=5).json()
+    assert {"advance", "add_fault", "reset", "add_identity"} <= set(listed["actions"])
+    for name in listed["views"]:
+        view(sandbox, name)
+
+
+def test_the_clock_over_http(sandbox: Sandbox) -> None:
+    assert view(sandbox, "clock") == {
+        "mode": "manual", "now": "2026-11-01T00:00:00.000000000Z", "access_shift": 0.0,
+    }  # fmt: skip
+    moved = act(sandbox, "advance", seconds=90.5).json()
+    assert moved["now"] == "2026-11-01T00:01:30.500000000Z"
+    assert act(sandbox, "shift_access", seconds=-30).json()["access_shift"] == -30
+    for bad in (-1, "x", None, 1e300):
+        assert act(sandbox, "advance", seconds=bad).status_code == 400
+    assert sandbox.clock.now().ns == 1_793_491_290_500_000_000
+
+
+def test_faults_over_http(sandbox: Sandbox, caller: Caller) -> None:
+    number = act(sandbox, "add_fault", kind="status", operation="list_events", status=503).json()
+    assert view(sandbox, "faults")[0]["status"] == 503
+    assert caller.get("/v2/events").status_code == 503
+    assert act(sandbox, "remove_fault", number=number["number"]).status_code == 200
+    assert caller.get("/v2/events").status_code == 200
+    assert act(sandbox, "add_fault", kind="explode").status_code == 400
+    assert act(sandbox, "remove_fault", number=99).status_code == 400
+
+
+def test_credentials_over_http(sandbox: Sandbox) -> None:
+    made = act(sandbox, "add_credential", client_id="two", scopes=["events:read_event"]).json()
+    second = caller_of(sandbox, client_id="two", client_secret=made["client_secret"])
+    assert second.get("/v2/events").status_code == 200
+    assert second.get(TRANSFERS).status_code == 403
+    rotated = act(sandbox, "rotate_secret", client_id="two").json()["client_secret"]
+    assert second.ask_token().status_code == 401
+    assert second.ask_token(client_secret=rotated).status_code == 200
+    act(sandbox, "require_signing", client_id="two", signing=True)
+    assert second.get("/v2/events").status_code == 401
+    shown = view(sandbox, "credentials")
+    assert [entry["client_id"] for entry in shown] == [sandbox.client_id, "two"]
+    assert rotated not in str(shown)
+    for action, arguments in (
+        ("add_credential", {"client_id": "two"}), ("rotate_secret", {"client_id": "three"}),
+        ("add_credential", {"client_id": "x", "scopes": ["all"]}),
+        ("add_signing_key", {"client_id": "two", "signing_key_id": "k", "public_key": "no"}),
+    ):  # fmt: skip
+        assert act(sandbox, action, **arguments).status_code == 400
+    second.close()
+
+
+def test_a_new_customer_has_a_profile_of_its_own(sandbox: Sandbox) -> None:
+    made = act(sandbox, "add_credential", client_id="new", new_customer=True).json()
+    other = caller_of(sandbox, client_id="new", client_secret=made["client_secret"])
+    (profile_id,) = made["profile_ids"]
+    fund(other, sandbox, profile_id, "12.50")
+    assert other.balance(profile_id)["available"] == "12.50"
+    other.close()
+
+
+def test_identities_emit_the_interfaces_events(sandbox: Sandbox, caller: Caller) -> None:
+    act(sandbox, "add_identity")
+    act(sandbox, "add_identity", status="PENDING")
+    assert act(sandbox, "add_identity", status="MAYBE").status_code == 400
+    events = list(caller.rows("/v2/events", "events"))
+    assert [event["type"] for event in events] == [
+        "identity.approved", "identity.documents_required",
+    ]  # fmt: skip
+    assert events[0]["object"]["new_summary_status"] == "APPROVED"
+    assert events[1]["object"]["required_documents"] == ["TAX_IDENTIFICATION"]
+
+
+def test_reset_starts_over_and_keeps_the_credential() -> None:
+    with serve(transfers=300, clock="manual") as sandbox:
+        caller = caller_of(sandbox)
+        before = list(caller.rows(TRANSFERS))
+        fund(caller, sandbox, sandbox.profile_ids[0], "1")
+        assert len(list(caller.rows(TRANSFERS))) == 301
+        act(sandbox, "reset")
+        assert list(caller.rows(TRANSFERS)) == before
+        assert str(sandbox.clock.now()) == "2026-11-01T00:00:00.000000000Z"
+        caller.close()
+
+
+def test_a_scenario_saved_in_one_sandbox_loads_in_another(
+    sandbox: Sandbox, caller: Caller, tmp_path: Path
+) -> None:
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "77.70")
+    memo_id = instructions(caller, profile_id)["memo_id"]
+    assert deposit(caller, memo_id, "2.30").ok
+    state = requests.get(f"{sandbox.control_url}/state", timeout=5).content
+    assert caller.client_secret.encode() not in state
+    with serve(seed=99, transfers=50, clock="manual", db=tmp_path / "other.db") as other:
+        reader = caller_of(other)
+        loaded = requests.put(f"{other.control_url}/state", data=state, timeout=5)
+        assert loaded.status_code == 200
+        assert reader.balance(profile_id)["available"] == "77.70"
+        assert other.clock.now() == sandbox.clock.now()
+        other.clock.advance(60)
+        assert reader.balance(profile_id)["available"] == "80.00"
+        for bad in (b"", b"no database", state[:5000]):
+            answer = requests.put(f"{other.control_url}/state", data=bad, timeout=5)
+            assert answer.status_code == 400
+        assert reader.balance(profile_id)["available"] == "80.00"
+        reader.close()
+
+
+def test_the_log_of_requests_is_a_frame(sandbox: Sandbox, caller: Caller) -> None:
+    caller.get(f"{TRANSFERS}?limit=0")
+    caller.get("/v2/nothing")
+    frame = sandbox.requests()
+    assert list(frame.columns) == [
+        "at", "method", "path", "operation", "status", "problem", "faults", "milliseconds",
+    ]  # fmt: skip
+    assert list(frame["path"]) == ["/oauth2/token", f"{TRANSFERS}?limit=0", "/v2/nothing"]
+    assert list(frame["status"]) == [200, 400, 404]
+    assert "limit" in frame["problem"].iloc[1]
+    assert str(frame["at"].dtype.tz) == "UTC"
+    assert caller.client_secret not in frame.to_csv()
+    assert caller.token() not in frame.to_csv()
+    act(sandbox, "clear_requests")
+    assert len(sandbox.requests()) == 0
+
+
+@pytest.mark.parametrize("host", ["evil.example", "192.0.2.1", "127.0.0.1.evil.example"])
+def test_other_names_for_this_machine_are_refused(sandbox: Sandbox, host: str) -> None:
+    """A page in a browser may point its own name at the loopback address."""
+    answer = requests.get(sandbox.control_url + "/clock", headers={"Host": host}, timeout=5)
+    assert answer.status_code == 403
+
+
+def test_actions_need_json_that_a_web_page_cannot_send_unasked(sandbox: Sandbox) -> None:
+    url = f"{sandbox.control_url}/advance"
+    assert requests.post(url, data='{"seconds": 5}', timeout=5).status_code == 415
+    assert requests.post(url, json=[], timeout=5).status_code == 400
+    assert requests.post(url, json={"hours": 1}, timeout=5).status_code == 400
+    assert requests.get(url, timeout=5).status_code == 405
+
+
+def test_the_same_from_python(sandbox: Sandbox) -> None:
+    assert sandbox.control.ledger() == {"totals": {}, "accounts": []}
+    with pytest.raises(SandboxError, match="seconds"):
+        sandbox.clock.advance(-1)
+    with pytest.raises(SandboxError, match="exceeds"):
+        sandbox.control.set_trading(sandbox.profile_ids[0], "USD", "1")

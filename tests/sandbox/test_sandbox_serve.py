@@ -1,0 +1,223 @@
+"""Starting and stopping: fast, clean, restartable, in the background and in the foreground."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandbox_caller import caller_of, deposit, fund, instructions
+
+from fundlab.errors import SandboxError
+from fundlab.sandbox import Sandbox, serve
+
+TRANSFERS = "/v2/transfer/transfers"
+
+
+def port_of(sandbox: Sandbox) -> int:
+    return int(sandbox.base_url.rpartition(":")[2])
+
+
+def test_an_empty_sandbox_starts_within_a_second_and_a_half() -> None:
+    started = time.perf_counter()
+    with serve(empty=True) as sandbox:
+        took = time.perf_counter() - started
+        assert caller_of(sandbox).ask_token().status_code == 200
+    assert took < 1.5
+
+
+def test_stopping_leaves_no_thread_port_or_file() -> None:
+    threads = set(threading.enumerate())
+    folders = set(Path(tempfile.gettempdir()).glob("fundlab-*"))
+    with serve(empty=True, signing=True) as sandbox:
+        caller = caller_of(sandbox)
+        assert caller.get(TRANSFERS).status_code == 200
+        key = sandbox.signing_key
+        assert key is not None
+        assert key.stat().st_mode & 0o777 == 0o600
+    caller.close()
+    assert set(threading.enumerate()) == threads
+    assert set(Path(tempfile.gettempdir()).glob("fundlab-*")) == folders
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port_of(sandbox)), timeout=1)
+    sandbox.stop()
+    assert "stopped" in repr(sandbox)
+
+
+def test_an_interrupt_inside_the_block_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt), serve(empty=True):
+        raise KeyboardInterrupt
+    assert set(threading.enumerate()) == threads
+
+
+def test_an_interrupt_while_starting_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set(threading.enumerate())
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sandbox, "_write_signing_key", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        serve(empty=True)
+    assert set(threading.enumerate()) == threads
+
+
+def test_the_secret_shows_nowhere() -> None:
+    with serve(empty=True) as sandbox:
+        secret = sandbox.client_secret
+        assert len(secret) > 30
+        assert secret not in repr(sandbox)
+        assert secret not in str(vars(sandbox))
+        assert sandbox.announcement()["client_secret"] == secret
+
+
+def test_a_given_port_is_used_and_a_taken_one_named() -> None:
+    with serve(empty=True) as sandbox:
+        port = port_of(sandbox)
+        with pytest.raises(SandboxError, match=str(port)):
+            serve(empty=True, port=port)
+    with serve(empty=True, port=port) as again:
+        assert port_of(again) == port
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"transfers": -1}, {"transfers": 10_000_001}, {"profiles": 0}, {"profiles": 1_001},
+        {"clock": "slow"}, {"signing_alg": "RS256"}, {"port": 70_000}, {"scopes": ["all"]},
+        {"host": "no.such.host.invalid"},
+    ],
+)  # fmt: skip
+def test_bad_options_are_named(options: dict[str, Any]) -> None:
+    threads = set(threading.enumerate())
+    with pytest.raises(SandboxError, match=next(iter(options)).removesuffix("s")):
+        serve(**{"empty": "transfers" not in options, **options})
+    assert set(threading.enumerate()) == threads
+
+
+# ---------------------------------------------------------------------------- database files
+
+
+def test_a_later_start_picks_the_file_up(tmp_path: Path) -> None:
+    db = tmp_path / "folder" / "sandbox.db"
+    with serve(db=db, transfers=200, clock="manual", signing=True) as first:
+        caller = caller_of(first)
+        fund(caller, first, first.profile_ids[0], "10")
+        memo_id = instructions(caller, first.profile_ids[0])["memo_id"]
+        assert deposit(caller, memo_id, "1").ok
+        announced = first.announcement()
+        rows = list(caller.rows(TRANSFERS))
+        now = first.clock.advance(30)
+        caller.close()
+    assert db.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in db.parent.iterdir()] == ["sandbox.db"]
+    with serve(db=db, clock="fast", signing=True) as second:
+        again = second.announcement()
+        for name in ("client_id", "client_secret", "profile_ids", "signing_key_id"):
+            assert again[name] == announced[name]
+        assert second.clock.now() >= now
+        caller = caller_of(second)
+        assert {row["id"] for row in caller.rows(TRANSFERS)} == {row["id"] for row in rows}
+        last = second.clock.now()
+        caller.close()
+    with serve(db=db, clock="manual") as third:
+        assert third.clock.now() >= last
+
+
+def test_two_sandboxes_cannot_share_a_file(tmp_path: Path) -> None:
+    with serve(db=tmp_path / "a.db", empty=True), pytest.raises(SandboxError, match="another"):
+        serve(db=tmp_path / "a.db", empty=True)
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b""])
+def test_a_file_that_is_no_sandbox(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file.db"
+    path.write_bytes(content)
+    if content:
+        with pytest.raises(SandboxError, match=r"file\.db"):
+            serve(db=path, empty=True)
+        assert path.read_bytes() == content
+    else:
+        with serve(db=path, empty=True):
+            assert path.stat().st_size > 0
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "other.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE things (x)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(SandboxError, match=r"other\.db"):
+        serve(db=path, empty=True)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SandboxError, match="cannot be opened"):
+        serve(db=tmp_path / "file" / "x.db", empty=True)
+
+
+# ---------------------------------------------------------------------------- foreground
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_foreground_announces_itself_and_stops_cleanly(number: signal.Signals) -> None:
+    code = "from fundlab.sandbox import run; run(empty=True, signing=True, profiles=2)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    info = json.loads(process.stdout.readline())
+    assert info.keys() == {
+        "base_url", "auth_url", "control_url", "client_id", "client_secret", "profile_ids",
+        "signing_key", "signing_key_id",
+    }  # fmt: skip
+    assert len(info["profile_ids"]) == 2
+    assert os.path.exists(info["signing_key"])  # noqa: PTH110
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=10)
+    assert (process.returncode, errors) == (0, "")
+    assert not os.path.exists(info["signing_key"])  # noqa: PTH110
+
+
+# ---------------------------------------------------------------------------- clocks
+
+
+def test_the_fast_clock_runs_sixty_times_as_fast() -> None:
+    with serve(empty=True, clock="fast") as sandbox:
+        caller = caller_of(sandbox)
+        memo_id = instructions(caller, sandbox.profile_ids[0])["memo_id"]
+        assert deposit(caller, memo_id, "5").ok
+        started = time.monotonic()
+        while caller.balance(sandbox.profile_ids[0])["available"] != "5.00":
+            assert time.monotonic() - started < 5
+            time.sleep(0.05)
+        assert time.monotonic() - started > 0.8
+        caller.close()
+
+
+def test_the_real_clock_is_not_before_the_history() -> None:
+    with serve(empty=True, clock="real") as sandbox:
+        now = sandbox.clock.now().ns
+        assert now >= 1_793_491_200_000_000_000
+        assert abs(now - max(time.time_ns(), 1_793_491_200_000_000_000)) < 5 * 10**9
+
+
+def test_the_client_of_the_package_connects() -> None:
+    with serve(transfers=50, signing=True, signing_alg="EdDSA") as sandbox:
+        with sandbox.connect() as client:
+            assert len(list(client.list_transfers(page_size=20))) == 50
+        assert set(sandbox.requests()["status"]) == {200}
