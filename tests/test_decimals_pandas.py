@@ -217,6 +217,14 @@ def test_arrow_is_never_written_to() -> None:
     assert after.to_pylist() == [7, 2]
 
 
+def test_views_of_views() -> None:
+    array = column("1", "2", "3", "4").array
+    assert values(array[::-1][1:3]) == [3, 2]
+    assert values(array[1:][::-2]) == [4, 2]
+    assert values(array[0:0][::-1]) == []
+    assert pa.array(array[::2]).to_pylist() == [1, 3]
+
+
 def test_what_is_below_a_null_does_not_count() -> None:
     words = np.array([[5, 0], [2**64 - 1, 2**63 - 1]], np.uint64)
     buffers = [pa.py_buffer(b"\x01"), pa.py_buffer(words)]
@@ -363,6 +371,12 @@ def test_other_types(frame: pd.DataFrame) -> None:
         frame["x"].dropna().astype("int64")
     with pytest.raises(ValueError, match="missing"):
         whole.astype("int64")
+    for kind in (pa.decimal128(38, 25), pa.decimal128(5, 2), pa.decimal256(76, 70)):
+        with pytest.raises(OverflowError, match="digits before the point"):
+            column("100000000000001").astype(pd.ArrowDtype(kind))
+    for kind in (pa.decimal128(20, 1), pa.int64()):
+        with pytest.raises(pa.ArrowInvalid):
+            column("0.25").astype(pd.ArrowDtype(kind))
     with pytest.raises(OverflowError, match="int8"):
         column("128").astype("int8")
     assert column("-128", "127").astype("int8").tolist() == [-128, 127]

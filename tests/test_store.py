@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
@@ -118,9 +120,8 @@ class TestReading:
 
     def test_any_parquet_tool_reads_the_files(self, store: Store) -> None:
         names = [str(path) for path in files(store)]
-        found = duckdb.read_parquet(names).aggregate("count(*), sum(total)").fetchone()
-        assert found is not None
-        assert str(found[1]) == "42.000000000000000000"
+        found = duckdb.read_parquet(names).aggregate("count(*), sum(total)").fetchall()
+        assert found == [(4, Decimal("42"))]
 
     def test_scan_gives_the_same_rows(self, either: Store) -> None:
         published = either.history("transfers")["published_at"].unique()
@@ -199,7 +200,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(steps=steps, group_rows=st.integers(1, 5))
 def test_every_state_stays_readable_through_any_history(
     tmp_path_factory: pytest.TempPathFactory,
@@ -280,17 +281,13 @@ class TestDamage:
 
 
 class TestWriting:
-    def test_a_column_added_later_reads_as_missing_in_old_files(
-        self, store: Store, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """As a field of the interface does that is not there yet."""
-        table = snapshot.TABLES["transfers"] if hasattr(snapshot, "TABLES") else None
-        assert table is None
-        path = files(store)[-1]
-        part = parts.open_part(path, store.snapshot("transfers").table)
-        wider = store.snapshot("transfers").table.schema.append(parts.pa.field("new", "int64"))
-        with part.open() as reader:
-            assert reader.read(0, wider).column("new").to_pylist() == [None]
+    def test_a_column_added_later_reads_as_missing_in_old_files(self, store: Store) -> None:
+        found = store.snapshot("transfers")
+        wider = found.table.schema.append(pa.field("new", "int64"))
+        with found.files[-1].open() as reader:
+            rows = reader.read(0, wider)
+        assert rows.column("new").to_pylist() == [None]
+        assert rows.column("id").to_pylist() == ["t-000001"]
 
     def test_parts_say_what_they_are(self, store: Store) -> None:
         part = parts.open_part(files(store)[1], store.snapshot("transfers").table)

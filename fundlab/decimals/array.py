@@ -116,7 +116,11 @@ class DecimalArray(Operated):
             self._store.shared = True
         buffers = [text.validity(self._missing), pa.py_buffer(units)]
         array = pa.Array.from_buffers(text.ARROW_TYPE, len(self), buffers)
-        return array if type is None or type == text.ARROW_TYPE else array.cast(type)
+        if type is None or type == text.ARROW_TYPE:
+            return array
+        if pa.types.is_decimal(type):
+            convert.check_range(array, type.precision - type.scale)
+        return array.cast(type)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:

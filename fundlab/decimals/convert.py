@@ -15,7 +15,7 @@ from pandas.api.types import infer_dtype
 
 from fundlab.decimals import int128, text, wide
 from fundlab.decimals.dtype import DecimalDtype
-from fundlab.decimals.int128 import ONE, PRECISION, SCALE, Bools, Units
+from fundlab.decimals.int128 import ONE, PRECISION, SCALE, Bools, Floats, Units
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number
 from fundlab.decimals.text import ARROW_TYPE
 
@@ -78,7 +78,7 @@ def from_arrow(array: Any, *, strings: bool = True) -> tuple[Units, Bools]:
     if not pa.types.is_decimal(kind):
         raise TypeError(f"an Arrow array of {kind} cannot become a decimal column")
     if kind != ARROW_TYPE:
-        _check_range(array)
+        check_range(array)
         try:
             array = pc.cast(array, ARROW_TYPE)
         except pa.ArrowInvalid as error:
@@ -100,27 +100,44 @@ def from_float(values: Any, decimals: int) -> tuple[Units, Bools]:
     floats = np.where(missing, 0.0, floats)
     if (np.abs(floats) >= 1e20).any():
         raise int128.overflow()
-    # value = mantissa * 2**exponent with a whole mantissa; the mantissa times 10**decimals is exact
-    fractions, exponents = np.frexp(np.abs(floats))
-    mantissas = (fractions * 2.0**53).astype(np.int64)
-    digits = np.stack([mantissas & ((1 << 30) - 1), mantissas >> 30])
-    scaled = wide.times(list(digits), wide.constant(10**decimals))
-    exponents = exponents.astype(np.int64) - 53
-    raised = wide.times(scaled, wide.powers_of_two(np.maximum(exponents, 0)))
-    lowered = wide.divide_half_even(raised, wide.powers_of_two(np.clip(-exponents, 0, 120)))
+    lowered = wide.divide_half_even(*_scaled(floats, decimals))
     units = wide.times(lowered, wide.constant(10 ** (SCALE - decimals)))
     return wide.join(units, floats < 0), missing
+
+
+def truncated(floats: Floats) -> tuple[Units, Bools]:
+    """(units, whether more follows) of floats below 10**20, cut off after 18 decimals."""
+    units, rest = wide.divide_floor(*_scaled(floats, SCALE))
+    more = np.zeros(len(floats), bool)
+    for limb in rest:
+        more |= limb != 0
+    return wide.join(units, floats < 0), more
+
+
+def _scaled(floats: Floats, decimals: int) -> tuple[wide.Wide, wide.Wide]:
+    """The exact magnitude x 10**decimals of floats below 10**20, as a fraction."""
+    # value = mantissa * 2**exponent with a whole mantissa
+    fractions, exponents = np.frexp(np.abs(floats))
+    mantissas = (fractions * 2.0**53).astype(np.int64)
+    digits = [mantissas & ((1 << 30) - 1), mantissas >> 30]
+    whole = wide.times(digits, wide.constant(10**decimals))
+    shifts = exponents.astype(np.int64) - 53
+    raised = wide.times(whole, wide.powers_of_two(np.maximum(shifts, 0)))
+    return raised, wide.powers_of_two(np.clip(-shifts, 0, 120))  # all is gone after 113 bits
 
 
 def from_scalar_units(value: Any) -> Units:
     return int128.from_ints([from_scalar(value)])
 
 
-def _check_range(array: pa.Array) -> None:
-    """Arrow's cast to more decimals wraps around silently, as 10**30 from decimal128(38, 0)."""
+def check_range(array: pa.Array, digits: int = PRECISION - SCALE) -> None:
+    """OverflowError where an Arrow decimal has more than `digits` digits before the point.
+
+    Arrow's own cast to more decimals then wraps around silently, as 10**30 from decimal128(38, 0).
+    """
     ends = pc.min_max(array).as_py().values()
-    if any(end is not None and end.copy_abs() >= 10 ** (PRECISION - SCALE) for end in ends):
-        raise int128.overflow()
+    if any(end is not None and end.copy_abs() >= Decimal(10) ** digits for end in ends):
+        raise OverflowError(f"a value has more than {digits} digits before the point")
 
 
 def _from_extension(values: Any, strings: bool) -> tuple[Units, Bools]:

@@ -283,11 +283,11 @@ def _signs_against(units: Units, number: Any) -> npt.NDArray[np.int8]:
 
 
 def _signs_against_floats(units: Units, floats: Floats) -> npt.NDArray[np.int8]:
-    """Rounding to float keeps the order, so only values whose float is the other need a closer
-    look, in Python integers where they are not whole multiples of 2**-18."""
-    nearest = int128.to_floats(units)
-    signs = np.sign(nearest - floats)
-    signs[np.isnan(signs)] = 0
-    for i in np.flatnonzero(nearest == floats):
-        signs[i] = _signs_against(units[[i]], floats[i])[0]
-    return signs.astype(np.int8)
+    """-1, 0 or 1 by the exact value of each float; NaN counts as 0."""
+    beyond = np.abs(floats) >= LIMIT / ONE
+    cut, more = convert.truncated(np.where(beyond | np.isnan(floats), 0.0, floats))
+    signs = _signs(units, cut)
+    level = more & (signs == 0)  # there the float lies further from zero than what was kept of it
+    signs[level] = np.where(floats[level] < 0, 1, -1)
+    signs[beyond] = -np.sign(floats[beyond])
+    return signs

@@ -101,7 +101,8 @@ class Stored(ExtensionArray):
         rows = rows[item]
         out = type(self).__new__(type(self))
         out._store = self._store
-        out._rows = slice(rows.start, rows.stop if rows.stop >= 0 else None, rows.step)
+        stop = rows.stop if rows.stop >= 0 else None
+        out._rows = slice(rows.start, stop, rows.step) if rows else slice(0)
         out._readonly = self._readonly
         return out
 

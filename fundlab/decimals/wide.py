@@ -222,19 +222,20 @@ def divide_floor(numerator: Wide, divisor: Wide) -> tuple[Wide, Wide]:
     A guess is at most one too small: float64 knows the ratio to 2**-49, and 2**-48 of it is
     given away. What it leaves goes to the next limb, which may so exceed 30 bits for a moment.
     """
-    rest = [limb.copy() for limb in numerator]
+    rest = numerator
     if not rest:
         return [], []
-    below = _floats(divisor)
-    shade = 1.0 - 2.0**-48
-    largest = float(np.max(_floats(rest) / below))
+    inverse = (1.0 - 2.0**-48) / _floats(divisor)
+    ratio = _floats(rest) * inverse
+    largest = float(ratio.max())
     count = 0 if largest < 0.5 else int(np.log2(largest)) // _BITS + 1
     quotient: Wide = [np.zeros(1, np.int64)] * count
     for place in reversed(range(count)):
-        guess = np.floor(_floats(rest) / below * (shade / 2.0 ** (_BITS * place)))
-        digit = guess.astype(np.int64)
+        digit = (ratio * 2.0 ** (-_BITS * place)).astype(np.int64)
         rest = trimmed(carried(_minus(rest, [limb * digit for limb in divisor], place)))
         quotient[place] = digit
+        if place:
+            ratio = _floats(rest) * inverse
     over = carried(_minus(rest, divisor))
     fits = over[-1] >= 0
     rest = [np.where(fits, o, r) for o, r in zip(over, _padded(rest, len(over)), strict=True)]
@@ -263,7 +264,7 @@ def carried(limbs: Wide) -> Wide:
     out: Wide = []
     carry: Ints | int = 0
     for limb in limbs:
-        value = limb + carry
+        value = limb + carry if isinstance(carry, np.ndarray) else limb
         out.append(value & _MASK)
         carry = value >> _BITS
     while isinstance(carry, np.ndarray) and carry.size:
@@ -354,7 +355,9 @@ def _odd(limbs: Wide) -> Bools | bool:
 
 
 def _floats(limbs: Wide) -> Floats:
-    total = np.zeros(1)
-    for place, limb in enumerate(limbs):
+    if not limbs:
+        return np.zeros(1)
+    total = limbs[0].astype(np.float64)
+    for place, limb in enumerate(limbs[1:], start=1):
         total = total + limb * 2.0 ** (_BITS * place)
     return total

@@ -7,20 +7,18 @@ that the interface does not list: rows that do not belong are left out here, wit
 from __future__ import annotations
 
 import json
-import queue
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
-from fundlab.api.paging import follow
-from fundlab.errors import InvalidRequest, ProtocolError, UnheededFilterWarning
+from fundlab.errors import InvalidRequest, ProtocolError, UnheededFilterWarning, shorten
+from fundlab.load.background import Offer, produced
 from fundlab.models import OPERATIONS
 from fundlab.tables.decode import decode_page
 from fundlab.tables.schema import INSTANT_TYPE, Table
@@ -28,7 +26,6 @@ from fundlab.values import Instant
 
 MAX_EMPTY_PAGES: Final = 1_000
 _AHEAD: Final = 2
-_POLL_S: Final = 0.1
 _COMPARISONS: Final[Mapping[str, Callable[..., Any]]] = {
     "lt": pc.less,
     "lte": pc.less_equal,
@@ -53,8 +50,6 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "secondary_statuses": "secondary_status",
 }
 _SAME_STATUS: Final[Mapping[str, str]] = {"COMPLETED": "COMPLETE"}  # §2.4, the note
-
-T = TypeVar("T")
 
 
 class PageSource(Protocol):
@@ -107,25 +102,64 @@ class Fetched:
     unheeded: tuple[str, ...] = ()
 
 
+class Walk:
+    """The pages of what was asked, one after another.
+
+    Raises ``ProtocolError`` where a cursor comes back or pages without rows never end.
+    """
+
+    def __init__(self, source: PageSource, asked: Asked, *, unchecked: bool = False) -> None:
+        self._source, self._asked, self._unchecked = source, asked, unchecked
+        self._params = asked.params()
+        self._cursors: set[str] = set()
+        self._cursor: str | None = None
+        self._empty = 0
+        self.ended = False
+
+    def next_page(self, number: int) -> Fetched:
+        """Fetch and decode the next page, the ``number``-th of the load."""
+        return self.decode(self.next_body(), number)
+
+    def next_body(self) -> bytes:
+        """Fetch the next page and find out whether another follows."""
+        table = self._asked.table
+        sent = self._params
+        if self._cursor is not None:
+            sent = [*sent, ("page_cursor", self._cursor)]
+        body = self._source.fetch_page(str(table.operation), sent)
+        self._cursor = _cursor_of(table, body)
+        self.ended = not self._cursor
+        if self._cursor:
+            if self._cursor in self._cursors:
+                raise ProtocolError(
+                    f"{table.name}: a page repeats the cursor {shorten(self._cursor)} of an "
+                    "earlier one; stopped rather than going in circles"
+                )
+            self._cursors.add(self._cursor)
+        return body
+
+    def decode(self, body: bytes, number: int) -> Fetched:
+        table = self._asked.table
+        rows = decode_page(table, body, page=number).rows
+        self._empty = 0 if rows.num_rows else self._empty + 1
+        if self._empty > MAX_EMPTY_PAGES:
+            raise ProtocolError(f"{table.name}: {self._empty} pages without rows, and no end")
+        return Fetched(number, rows) if self._unchecked else _checked(self._asked, rows, number)
+
+
 def fetch_pages(source: PageSource, asked: Asked) -> Iterator[Fetched]:
-    """Every page of what was asked, rows that were not asked for left out.
+    """Every page of what was asked, in order, rows that were not asked for left out.
 
     Raises ``ProtocolError`` and ``DataError`` for malformed pages, and whatever the client raises.
     """
-    table, params = asked.table, asked.params()
+    walk = Walk(source, asked)
 
-    def fetch(cursor: str | None) -> bytes:
-        sent = params if cursor is None else [*params, ("page_cursor", cursor)]
-        return source.fetch_page(str(table.operation), sent)
+    def fetch(offer: Offer[bytes]) -> None:
+        while not walk.ended:
+            offer(walk.next_body())
 
-    empty = 0
-    bodies = _ahead(follow(fetch, lambda body: _cursor_of(table, body)))
-    for number, body in enumerate(bodies, start=1):
-        rows = decode_page(table, body, page=number).rows
-        empty = 0 if rows.num_rows else empty + 1
-        if empty > MAX_EMPTY_PAGES:
-            raise ProtocolError(f"{table.name}: {empty} pages without rows, and no end")
-        yield _checked(asked, rows, number)
+    for number, body in enumerate(produced([fetch], _AHEAD), start=1):
+        yield walk.decode(body, number)
 
 
 def warn_unheeded(table: Table, names: Iterable[str]) -> None:
@@ -202,48 +236,3 @@ def _cursor_of(table: Table, body: bytes) -> str | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"{table.name}: a page that is not JSON, or no page: {error}") from None
     return found.next_page_cursor or found.next_page
-
-
-# ---------------------------------------------------------------------------- fetching ahead
-
-
-@dataclass(frozen=True)
-class _Failed:
-    error: BaseException
-
-
-_END: Final = object()
-
-
-def _ahead(items: Iterator[T]) -> Iterator[T]:
-    """``items``, produced in a background thread a little ahead of where they are used."""
-    ready: queue.Queue[Any] = queue.Queue(_AHEAD)
-    stopped = threading.Event()
-
-    def offer(item: object) -> None:
-        while not stopped.is_set():
-            try:
-                return ready.put(item, timeout=_POLL_S)
-            except queue.Full:
-                continue
-        return None
-
-    def produce() -> None:
-        try:
-            for item in items:
-                offer(item)
-                if stopped.is_set():
-                    return
-            offer(_END)
-        except BaseException as error:  # noqa: BLE001 - raised again where the items are used
-            offer(_Failed(error))
-
-    thread = threading.Thread(target=produce, name="fundlab-pages", daemon=True)
-    thread.start()
-    try:
-        while (item := ready.get()) is not _END:
-            if isinstance(item, _Failed):
-                raise item.error
-            yield item
-    finally:
-        stopped.set()

@@ -25,6 +25,7 @@ from fundlab.sandbox.access import SignedParts
 from fundlab.sandbox.faults import LIST_FAULTS, TOKEN, Fault
 from fundlab.sandbox.log import Logged
 from fundlab.sandbox.openapi import document
+from fundlab.sandbox.pages import SAME_POSITION
 from fundlab.sandbox.problems import PROBLEM_MEDIA_TYPE, Refusal, TokenRefusal, phrase
 from fundlab.sandbox.reading import MAX_BODY_BYTES
 from fundlab.sandbox.service import Arrived, Connections, Service
@@ -80,7 +81,7 @@ class _Gate:
 
     async def _guard(self, name: str, request: Request, answer: Answer) -> Response:
         started = time.perf_counter()
-        has_cursor = b"page_cursor=" in request.scope["query_string"]
+        has_cursor = bool(request.query_params.get("page_cursor"))
         faults = self._service.faults.strike(name, has_cursor=has_cursor)
         problem: str | None = None
         try:
@@ -148,7 +149,7 @@ class _Gate:
             cursor = request.query_params["page_cursor"]
             if "duplicate_page" in struck:
                 rows = self._last_page.get(operation.name, rows)
-                cursor += "."  # reads as the same position, and is not the same text
+                cursor += SAME_POSITION
             content = b'%b%b"%b"}' % (rows, PAGE_END, cursor.encode())
         self._last_page[operation.name] = rows
         return content

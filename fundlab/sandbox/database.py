@@ -18,6 +18,7 @@ from typing import Any, Final
 from fundlab.errors import SandboxError
 
 SCHEMA_VERSION: Final = 1
+SQLITE_MAGIC: Final = b"SQLite format 3\0"
 ACCESS_TABLES: Final = ("credentials", "signing_keys", "tokens")
 """Where the secrets are."""
 
@@ -201,7 +202,11 @@ class Database:
         """Replace everything by what ``dump`` gave. Raises ``sqlite3.DatabaseError``."""
         source = sqlite3.connect(":memory:")
         try:
+            if not state.startswith(SQLITE_MAGIC):
+                raise sqlite3.DatabaseError("it is no SQLite file")
             source.deserialize(state)
+            if source.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
+                raise sqlite3.DatabaseError("it is damaged")
             version = source.execute("SELECT value FROM meta WHERE name = 'schema_version'")
             if version.fetchone() != (str(SCHEMA_VERSION),):
                 raise sqlite3.DatabaseError(f"its schema is not version {SCHEMA_VERSION}")

@@ -29,6 +29,8 @@ from fundlab.sandbox.problems import invalid
 
 COMPARISONS: Final = {"lt": "<", "lte": "<=", "eq": "=", "gte": ">=", "gt": ">"}
 CHECKSUM_BYTES: Final = 8
+SAME_POSITION: Final = "."
+"""At the end of a cursor: the same position in another text, for the duplicated-page fault."""
 
 Condition = tuple[str, Sequence[Any]]
 """SQL and the values for its question marks."""
@@ -83,20 +85,26 @@ def page(database: Database, key: bytes, customer_id: str, query: Query) -> byte
 
 def write_cursor(key: bytes, mark: str, ns: int, seq: int) -> str:
     position = f"{ns}.{seq}".encode()
-    return base64.urlsafe_b64encode(_checksum(key, mark, position) + position).decode().rstrip("=")
+    return _cursor_text(_checksum(key, mark, position) + position)
 
 
 def read_cursor(key: bytes, mark: str, cursor: str) -> tuple[int, int]:
     """Time and ``seq`` of a cursor of the list that ``mark`` names. Raises the 400 ``Refusal``."""
+    text = cursor.removesuffix(SAME_POSITION)
     try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise invalid("page_cursor", "cannot be read") from None
     checksum, position = raw[:CHECKSUM_BYTES], raw[CHECKSUM_BYTES:]
-    if not hmac.compare_digest(checksum, _checksum(key, mark, position)):
+    genuine = hmac.compare_digest(checksum, _checksum(key, mark, position))
+    if not genuine or _cursor_text(raw) != text:
         raise invalid("page_cursor", "cannot be read, or belongs to another list or order")
     ns, seq = position.split(b".")
     return int(ns), int(seq)
+
+
+def _cursor_text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def _checksum(key: bytes, mark: str, position: bytes) -> bytes:

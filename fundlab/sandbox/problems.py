@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from fundlab.errors import FundlabError
+from fundlab.errors import SandboxError
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 PROBLEM_TYPES: Final = "https://problems.fundlab.invalid/"
 
 
-class Refusal(FundlabError):
+class Refusal(SandboxError):
     """A request the sandbox refuses; ``body()`` is what it answers."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Refusal(FundlabError):
         return json.dumps({name: value for name, value in problem.items() if value != {}}).encode()
 
 
-class TokenRefusal(FundlabError):
+class TokenRefusal(SandboxError):
     """The token endpoint's own kind of error (RFC 6749 §5.2)."""
 
     def __init__(self, status: int, error: str, description: str) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TRANSFERS: Final = 2_000
 DEFAULT_PROFILES: Final = 5
+MAX_PORT: Final = 65_535
 START_TIMEOUT_S: Final = 10.0
 MAX_HEAD_BYTES: Final = 2 * 1024 * 1024
 
@@ -268,6 +269,8 @@ class Clock:
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= MAX_PORT:
+        raise SandboxError(f"port {port} must be from 0 to {MAX_PORT}")
     with ExitStack() as unless_bound:
         try:
             found = socket.getaddrinfo(

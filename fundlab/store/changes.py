@@ -27,7 +27,7 @@ class Changes:
 
 def find_changes(snapshot: Snapshot, fetched: pa.Table) -> Changes:
     """Compare ``fetched``, of which no two rows have the same key, with the standing rows."""
-    if snapshot.table.key != ("id",):
+    if snapshot.table.key != ("id",) or not snapshot.files:
         return _all_new(snapshot.table, fetched)
     fetched = fetched.combine_chunks()
     search = _Search(fetched)

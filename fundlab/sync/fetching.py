@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.errors import ValidationFailed
-from fundlab.load.stream import Asked, PageSource, fetch_pages, warn_unheeded
+from fundlab.load.loaders import fetch
+from fundlab.load.stream import Asked, PageSource, warn_unheeded
 from fundlab.models import MAX_FILTER_ENTRIES
 from fundlab.store.parts import Publication
 from fundlab.tables.decode import decode_page
@@ -102,6 +103,7 @@ class Fetcher:
     source: PageSource
     table: Table
     step: Step = lambda _: None
+    workers: int = 1
     found: list[pa.Table] = field(default_factory=list)
     pages: int = 0
     unheeded: set[str] = field(default_factory=set)
@@ -110,7 +112,7 @@ class Fetcher:
         """All rows created from ``since`` on; everything ever where it is ``None``."""
         updated = self._newest_update()
         filters = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
-        rows = self._ask(filters)
+        rows = self._ask(filters, workers=self.workers)
         created = newest(rows, "created_at", known.created)
         return self._done(Known(True, since, created, updated))
 
@@ -160,10 +162,11 @@ class Fetcher:
         rely_on: Sequence[str] = (),
         expect: Watermark | None = None,
         complete: Sequence[str] = (),
+        workers: int = 1,
     ) -> pa.Table:
         """All pages of one question; what was found only counts if it can be relied on."""
         found = [self.table.empty()]
-        for page in fetch_pages(self.source, Asked(self.table, filters)):
+        for page in fetch(self.source, Asked(self.table, filters), workers):
             self.pages += 1
             ignored = set(page.unheeded) & set(rely_on)
             if ignored:

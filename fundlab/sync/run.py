@@ -119,6 +119,8 @@ def sync(
     store is then as before.
     """
     started = time.monotonic()
+    if workers < 1:
+        raise InvalidRequest(f"workers={workers}: at least 1")
     chosen = _chosen(tables)
     first = None if since is None else moment_ns(since, "since")
     with store.lock():
@@ -195,10 +197,9 @@ class _Run:
             return open_transfers(read_standing(snapshot, ["id", "status"]))
 
         with progress_bar(desc=name, enabled=self.progress) as bar:
-            fetched = fetch_table(
-                Fetcher(self.client, table, bar.update), Known.of(snapshot.last), open_ids,
-                since=self.since, full=self.full,
-            )  # fmt: skip
+            fetcher = Fetcher(self.client, table, bar.update, self.workers)
+            known = Known.of(snapshot.last)
+            fetched = fetch_table(fetcher, known, open_ids, since=self.since, full=self.full)
         rows = distinct(fetched.rows, table)
         changes = find_changes(snapshot, rows)
         self.work[name] = _Work(snapshot, fetched.known, rows, changes, fetched.pages)

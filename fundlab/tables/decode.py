@@ -248,8 +248,11 @@ class _Refusal:
 
 
 def _array(column: Column, values: list[Any], refusal: _Refusal) -> pa.Array:
+    if values.count(None) == len(values):
+        return pa.nulls(len(values), column.type)
     if column.kind == "json":
-        return pa.array([_json_text(value) for value in values], pa.string())
+        texts = [None if value is None else bytes(value) for value in values]
+        return pa.array([None if text == b"null" else text for text in texts], pa.string())
     if column.kind in ("flag", "count"):
         return pa.array(values, column.type)
     texts = pa.array(values, pa.string())

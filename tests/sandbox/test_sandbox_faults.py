@@ -104,6 +104,7 @@ def test_late_rows_appear_behind_the_watermark(sandbox: Sandbox, caller: Caller)
     memo_id = instructions(caller, sandbox.profile_ids[0])["memo_id"]
     sandbox.faults.add("late", "initiate_sandbox_fiat_deposit", count=1, seconds=100)
     assert deposit(caller, memo_id, "5").ok
+    sandbox.clock.advance(1)
     assert deposit(caller, memo_id, "7").ok
     sandbox.clock.advance(150)
     (seen,) = caller.rows(TRANSFERS)

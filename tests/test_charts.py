@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import threading
+import xml.etree.ElementTree as ET
+from decimal import Decimal
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from fundlab import charts
+from fundlab.errors import AnalysisError
+
+D = Decimal
+HOSTILE = "$\\frac{<b>&x _日本"
+
+
+def daily(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["profile_id", "asset", "date", "balance"])
+    frame["date"] = pd.to_datetime(frame["date"])
+    return frame.assign(balance=pd.array(frame["balance"].tolist(), dtype="decimal"))
+
+
+def net(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["period", "asset", "inflow", "outflow"])
+    frame["period"] = pd.to_datetime(frame["period"], utc=True)
+    for name in ("inflow", "outflow"):
+        frame[name] = pd.array(frame[name].tolist(), dtype="decimal")
+    return frame.assign(net=frame["inflow"] - frame["outflow"], profile_id="p")
+
+
+def fees(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["period", "type", "asset", "fee"])
+    frame["period"] = pd.to_datetime(frame["period"], utc=True)
+    return frame.assign(fee=pd.array(frame["fee"].tolist(), dtype="decimal"))
+
+
+DAILY = daily(
+    ("p1", "USD", "2026-01-01", "10"),
+    ("p1", "USD", "2026-01-02", "12.5"),
+    ("p2", "USD", "2026-01-01", "3"),
+    ("p1", "BTC", "2026-01-03", "0.5"),
+)
+NET = net(("2026-01-01", "USD", "10", "4"), ("2026-02-01", "USD", "0", "1.5"))
+FEES = fees(
+    ("2026-01-01", "WIRE_WITHDRAWAL", "USD", "25"),
+    ("2026-01-01", "CRYPTO_WITHDRAWAL", "USD", "5"),
+    ("2026-02-01", "WIRE_WITHDRAWAL", "USD", "40"),
+    ("2026-02-01", "WIRE_DEPOSIT", "USD", "0"),
+)
+ALL: list[tuple[Any, pd.DataFrame]] = [
+    (charts.balance_course, DAILY),
+    (charts.flow_bars, NET),
+    (charts.fees_by_type, FEES),
+]
+
+
+def words(figure: Figure) -> list[str]:
+    return [text.get_text() for axes in figure.axes for text in axes.texts]
+
+
+def test_the_course_ends_at_the_last_closings_of_every_profile() -> None:
+    figure = charts.balance_course(DAILY)
+    bitcoin, dollars = figure.axes
+    assert words(figure) == ["BTC", "0.5 in all", "USD", "15.5 in all"]
+    assert [list(line.get_ydata())[-1] for line in dollars.lines] == [12.5, 3.0]
+    assert list(bitcoin.lines[0].get_ydata())[-2:] == [0.5, 0.5]
+    assert bitcoin.get_xlim() == dollars.get_xlim()
+    assert figure.get_label() == (
+        "Closing balances of 2 profiles from 2026-01-01 to 2026-01-03, at the end in all "
+        "0.5 BTC, 15.5 USD."
+    )
+
+
+def test_bars_show_inflow_above_and_outflow_below() -> None:
+    (axes,) = charts.flow_bars(NET).axes
+    assert [bar.get_height() for bar in axes.patches] == [10, 0, -4, -1.5]
+    assert list(axes.lines[0].get_ydata()) == [6, -1.5]
+    assert [text.get_text() for text in axes.texts] == ["USD", "net +4.5"]
+
+
+def test_fees_are_stacked_by_type() -> None:
+    figure = charts.fees_by_type(FEES)
+    (axes,) = figure.axes
+    bars = [(bar.get_y(), bar.get_height()) for bar in axes.patches]
+    assert bars == [(0, 5), (0, 0), (5, 25), (0, 40)]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["Crypto withdrawal", "Wire withdrawal"]
+    assert "Wire withdrawal 65 USD" in figure.get_label()
+
+
+@pytest.mark.parametrize(("draw", "frame"), ALL)
+def test_nothing_to_draw_says_so(draw: Any, frame: pd.DataFrame) -> None:
+    figure = draw(frame.head(0))
+    assert words(figure)[0].startswith("No ")
+    assert "<svg" in charts.to_svg(figure)
+
+
+@pytest.mark.parametrize(("draw", "frame"), ALL)
+def test_one_asset_keeps_the_colours_of_the_whole(draw: Any, frame: pd.DataFrame) -> None:
+    whole, one = draw(frame), draw(frame, asset="USD", legend=False)
+    assert len(one.axes) == 1
+    assert not one.legends
+
+    def colours(axes: Any) -> list[Any]:
+        drawn = [*axes.lines, *axes.patches]
+        return [
+            line.get_color() if hasattr(line, "get_color") else line.get_facecolor()
+            for line in drawn
+        ]
+
+    assert colours(one.axes[0]) == colours(whole.axes[-1])
+
+
+@pytest.mark.parametrize(("draw", "frame"), ALL)
+def test_the_same_frame_gives_the_same_bytes_and_no_setting_changes(
+    draw: Any, frame: pd.DataFrame
+) -> None:
+    before = dict(mpl.rcParams)
+    first = charts.to_svg(draw(frame))
+    assert charts.to_svg(draw(frame)) == first
+    assert dict(mpl.rcParams) == before
+    assert "<dc:date>" not in first
+
+
+def test_drawing_from_several_threads_at_once() -> None:
+    expected = charts.to_svg(charts.balance_course(DAILY))
+    found: list[str] = []
+    draw = lambda: found.append(charts.to_svg(charts.balance_course(DAILY)))  # noqa: E731
+    threads = [threading.Thread(target=draw) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
+def test_names_from_outside_are_drawn_as_they_are() -> None:
+    frames = [
+        daily((HOSTILE, HOSTILE, "2026-01-01", "1")),
+        net(("2026-01-01", HOSTILE, "1", "0")),
+        fees(("2026-01-01", HOSTILE, HOSTILE, "1")),
+    ]
+    for (draw, _), frame in zip(ALL, frames, strict=True):
+        svg = charts.to_svg(draw(frame))
+        tree = ET.fromstring(svg)
+        texts = ["".join(node.itertext()) for node in tree.iter("{http://www.w3.org/2000/svg}text")]
+        assert any(text.startswith("$\\frac{<b>&x _▯▯") for text in texts), texts
+        assert not list(tree.iter("{http://www.w3.org/2000/svg}b"))
+
+
+def test_many_profiles_are_gathered_in_one_line() -> None:
+    rows = [(f"p{n:02d}", "USD", "2026-01-01", str(n)) for n in range(12)]
+    figure = charts.balance_course(daily(*rows))
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["p00", "p01", "p02", "p03", "p04", "7 others"]
+    ends = sorted(list(line.get_ydata())[-1] for line in figure.axes[0].lines)
+    assert ends == [0, 1, 2, 3, 4, 5 + 6 + 7 + 8 + 9 + 10 + 11]
+
+
+def test_many_days_are_thinned_and_keep_the_last() -> None:
+    days = pd.date_range("2016-01-01", periods=4000)
+    frame = daily(*[("p", "USD", str(day), str(n)) for n, day in enumerate(days)])
+    (line,) = charts.balance_course(frame).axes[0].lines
+    assert len(line.get_xdata()) <= charts.MAX_POINTS + 1
+    assert list(line.get_ydata())[-2:] == [3999.0, 3999.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (950, "950"),
+        (999.6, "1 k"),
+        (1_234_567, "1.23 M"),
+        (-2_500, "−2.5 k"),
+        (7.5e12, "7.5 T"),
+        (0.005, "0.005"),
+        (1e-18, "1.0e−18"),
+    ],
+)
+def test_compact(value: float, text: str) -> None:
+    assert charts.compact(value) == text
+
+
+def test_a_frame_of_another_kind_is_refused() -> None:
+    with pytest.raises(AnalysisError, match="no column 'date'; needed are profile_id, asset"):
+        charts.balance_course(DAILY.drop(columns="date"))
