@@ -38,6 +38,7 @@ _LEGEND_ROW: Final = 22.0
 _TEXT: Final = 10.0
 _FONT: Final = FontProperties(family="DejaVu Sans")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_ACRONYMS: Final = frozenset({"CBIT", "CUBIX", "RTP", "SEN"})
 _SVG_LOCK: Final = threading.Lock()
 
 
@@ -186,8 +187,12 @@ def shorten_id(identifier: str) -> str:
 
 
 def humanise(name: str) -> str:
-    """``WIRE_DEPOSIT`` as ``Wire deposit``."""
-    return name.replace("_", " ").capitalize() if name.isupper() else name
+    """``WIRE_DEPOSIT`` as ``Wire deposit``, ``RTP_DEPOSIT`` as ``RTP deposit``."""
+    if not name.isupper():
+        return name
+    words = [word if word in _ACRONYMS else word.lower() for word in name.split("_")]
+    phrase = " ".join(words)
+    return phrase[:1].upper() + phrase[1:]
 
 
 def rank_profiles(daily: pd.DataFrame) -> list[str]:

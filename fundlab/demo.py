@@ -16,7 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fundlab import report, sandbox
+from fundlab import reporting, sandbox
 from fundlab.actions import wait_for
 from fundlab.analysis import reconcile
 from fundlab.errors import ActionError
@@ -117,7 +117,7 @@ def run(
     frames = {table: store.read(table) for table in ("transfers", "events", "balances")}
     compared = reconcile.compare(frames["transfers"], frames["balances"])
     say("writing the report")
-    built = report.build(
+    built = reporting.build(
         frames["transfers"],
         frames["balances"],
         title="Funding report: demo on the sandbox",
@@ -128,10 +128,10 @@ def run(
         sources={
             "Store": str(store_path),
             "Command": f"fundlab demo --out {out} --seed {seed} --transfers {transfers}",
-            **report.versions(),
+            **reporting.versions(),
         },
     )
-    report.write(built, report_path)
+    reporting.write(built, report_path)
     result = Demo(
         seed=seed,
         transfers=transfers,

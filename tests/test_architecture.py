@@ -26,7 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "sync": BASE | {"api", "load", "store", "tables", "progress"},
     "analysis": BASE | {"decimals", "tables"},
     "charts": {"analysis", "decimals", "errors"},
-    "report": BASE | {"analysis", "charts", "decimals", "tables"},
+    "reporting": BASE | {"analysis", "charts", "decimals", "tables"},
     "actions": BASE | {"api"},
     "sandbox": {"errors", "models", "values"},
     "notebook": {"errors", "progress", "tables"},

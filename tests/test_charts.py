@@ -185,6 +185,16 @@ def test_compact(value: float, text: str) -> None:
     assert charts.compact(value) == text
 
 
+def test_humanise() -> None:
+    names = ["WIRE_DEPOSIT", "RTP_DEPOSIT", "CBIT_WITHDRAWAL", "Fresh_type"]
+    assert [charts.humanise(name) for name in names] == [
+        "Wire deposit",
+        "RTP deposit",
+        "CBIT withdrawal",
+        "Fresh_type",
+    ]
+
+
 def test_a_frame_of_another_kind_is_refused() -> None:
     with pytest.raises(AnalysisError, match="no column 'date'; needed are profile_id, asset"):
         charts.balance_course(DAILY.drop(columns="date"))

@@ -6,14 +6,13 @@ their points line up and no digit is lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import pandas as pd
 
 from fundlab.charts import humanise, shorten_id
-from fundlab.report.facts import Report, age_text, decimals
+from fundlab.reporting.facts import Report, age_text, decimals
 
 Style = Literal["text", "number", "zero", "short", "id", "time", "good", "bad", "warn"]
 
@@ -242,9 +241,3 @@ def _period(moment: pd.Timestamp, freq: str, tz: str) -> Cell:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
-
-
-def profiles(report: Report) -> Sequence[str]:
-    """Every profile of the report, sorted."""
-    names = set(report.reconciliation["profile_id"]) | set(report.balances["profile_id"])
-    return sorted(map(str, names))

@@ -4,7 +4,7 @@
 ``write`` puts it on disk. The same inputs give the same bytes.
 """
 
-from fundlab.report.facts import KeyFigure, Report, Verdict, build, versions
-from fundlab.report.page import render_html, write
+from fundlab.reporting.facts import KeyFigure, Report, Verdict, build, versions
+from fundlab.reporting.page import render_html, write
 
 __all__ = ["KeyFigure", "Report", "Verdict", "build", "render_html", "versions", "write"]

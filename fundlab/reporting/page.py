@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import pandas as pd
@@ -17,13 +17,13 @@ from matplotlib.figure import Figure
 
 from fundlab import charts
 from fundlab.charts import humanise
-from fundlab.report import tables
-from fundlab.report.facts import Report
-from fundlab.report.pictures import PAGE_COLOURS, SERIES_MARKS, inline_svg
+from fundlab.reporting import tables
+from fundlab.reporting.facts import Report
+from fundlab.reporting.pictures import PAGE_COLOURS, SERIES_MARKS, inline_svg
 
 MAX_CHARTS: Final = 12
 _TEMPLATES: Final = Environment(
-    loader=PackageLoader("fundlab.report", "."),
+    loader=PackageLoader("fundlab.reporting", "."),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
@@ -62,7 +62,7 @@ def render_html(report: Report) -> str:
             "violations": tables.violations(report),
             "events": tables.events(report),
         },
-        sources=_sources(report.sources),
+        sources=report.sources,
     )
     return re.sub(r"\n{2,}", "\n", page)
 
@@ -117,7 +117,3 @@ def _gallery(
         for number, asset in enumerate(shown)
     )
     return Gallery(pictures, legend if pictures else (), len(rows) - len(shown))
-
-
-def _sources(sources: Mapping[str, str]) -> dict[str, Any]:
-    return dict(sources)

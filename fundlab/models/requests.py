@@ -1,0 +1,219 @@
+"""What is sent to the service (§4), checked before it leaves and again where it arrives."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+from fundlab.models.enumerations import CryptoNetwork, FiatNetwork, RoutingNumberType, StableAsset
+from fundlab.models.parts import FiatAccountOwner, FiatNetworkInstructions
+from fundlab.models.resources import RuleEnd
+from fundlab.values import Amount, fraction_digits
+
+MAX_METADATA_PAIRS: Final = 6
+MAX_METADATA_LENGTH: Final = 100
+
+
+class Request(BaseModel):
+    """A body sent to the service. ``to_json()`` leaves out what was not given."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    def to_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+def _check_metadata(value: dict[str, str]) -> dict[str, str]:
+    if len(value) > MAX_METADATA_PAIRS:
+        raise ValueError(f"{len(value)} metadata pairs; at most {MAX_METADATA_PAIRS}")
+    for key, text in value.items():
+        if len(key) > MAX_METADATA_LENGTH or len(text) > MAX_METADATA_LENGTH:
+            raise ValueError(
+                f"metadata {key[:20]!r}: keys and values have at most "
+                f"{MAX_METADATA_LENGTH} characters"
+            )
+    return value
+
+
+def _check_positive(value: Amount) -> Amount:
+    if not value:
+        raise ValueError(f"amount {value.text!r} must be greater than 0")
+    return value
+
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+Metadata = Annotated[
+    dict[str, str],
+    AfterValidator(_check_metadata),
+    Field(json_schema_extra={"maxProperties": MAX_METADATA_PAIRS}),
+]
+PositiveAmount = Annotated[Amount, AfterValidator(_check_positive)]
+
+
+def _check_owner(value: FiatAccountOwner) -> FiatAccountOwner:
+    if (value.institution_details is None) == (value.person_details is None):
+        raise ValueError("give exactly one of institution_details and person_details")
+    if not value.name:
+        raise ValueError("the owner has no name")
+    return value
+
+
+def _check_instructions(value: FiatNetworkInstructions) -> FiatNetworkInstructions:
+    if value.wire is None and value.cubix is None and value.wallet_address is None:
+        raise ValueError("give wire, cubix or wallet_address")
+    if value.wire is not None:
+        if value.cubix is not None or value.wallet_address is not None:
+            raise ValueError("give either wire or a CUBIX account, not both")
+        if not value.wire.account_number:
+            raise ValueError("wire.account_number is missing")
+        routing = value.wire.routing_details
+        if routing is None or not routing.routing_number:
+            raise ValueError("wire.routing_details.routing_number is missing")
+        if routing.routing_number_type not in set(RoutingNumberType):
+            raise ValueError("wire.routing_details.routing_number_type must be ABA or SWIFT")
+    elif not (value.wallet_address or (value.cubix and value.cubix.account_id)):
+        raise ValueError("the CUBIX account has no id")
+    return value
+
+
+def _check_decimals(asset: str | None, amount: Amount | None) -> None:
+    if amount is not None and asset in set(StableAsset) and fraction_digits(amount) > 2:
+        raise ValueError(f"amount {amount.text!r} has more than 2 decimals, too many for {asset}")
+
+
+Owner = Annotated[FiatAccountOwner, AfterValidator(_check_owner)]
+Instructions = Annotated[FiatNetworkInstructions, AfterValidator(_check_instructions)]
+
+
+class CreateFiatDepositInstructions(Request):
+    """§4.1. ``routing_number_type`` goes with ``WIRE`` and only with it."""
+
+    profile_id: Id
+    fiat_network: FiatNetwork
+    routing_number_type: RoutingNumberType | None = None
+    identity_id: Id | None = None
+    account_id: Id | None = None
+    ref_id: Id | None = None
+    metadata: Metadata | None = None
+
+    @model_validator(mode="after")
+    def _check_routing(self) -> Self:
+        if (self.fiat_network is FiatNetwork.WIRE) != (self.routing_number_type is not None):
+            raise ValueError("routing_number_type is needed for WIRE and omitted for CUBIX")
+        return self
+
+
+class InitiateSandboxFiatDeposit(Request):
+    """§4.4"""
+
+    amount: PositiveAmount
+    asset: Literal["USD"]
+    memo_id: Id
+    fiat_network_instructions: Instructions
+    fiat_account_owner: Owner
+
+    @model_validator(mode="after")
+    def _check_amount(self) -> Self:
+        _check_decimals(self.asset, self.amount)
+        return self
+
+
+class CreateFiatAccount(Request):
+    """§4.8"""
+
+    ref_id: Id | None = None
+    identity_id: Id | None = None
+    account_id: Id | None = None
+    fiat_account_owner: Owner
+    fiat_network_instructions: Instructions
+    metadata: Metadata | None = None
+
+
+class UpdateFiatAccount(Request):
+    """§4.10. Every field optional."""
+
+    fiat_account_owner: Owner | None = None
+    fiat_network_instructions: Instructions | None = None
+    metadata: Metadata | None = None
+
+
+class CreateFiatWithdrawal(Request):
+    """§4.12"""
+
+    ref_id: Id | None = None
+    amount: PositiveAmount
+    asset: Literal["USD"]
+    fiat_account_id: Id
+    profile_id: Id
+    identity_id: Id | None = None
+    account_id: Id | None = None
+    metadata: Metadata | None = None
+
+    @model_validator(mode="after")
+    def _check_amount(self) -> Self:
+        _check_decimals(self.asset, self.amount)
+        return self
+
+
+class CreateDepositAddress(Request):
+    """§4.13"""
+
+    profile_id: Id
+    crypto_network: CryptoNetwork
+    ref_id: Id | None = None
+    identity_id: Id | None = None
+    account_id: Id | None = None
+    metadata: Metadata | None = None
+
+
+def _check_one_variant(value: RuleEnd) -> RuleEnd:
+    given = [name for name in ("crypto", "fiat", "profile") if getattr(value, name) is not None]
+    if len(given) != 1:
+        raise ValueError("give exactly one of crypto, fiat and profile")
+    return value
+
+
+class CreateOrchestrationRule(Request):
+    """§2.6, §4.14. Source and destination assets differ."""
+
+    ref_id: Id
+    profile_id: Id
+    source_asset: StableAsset
+    destination_asset: StableAsset
+    source: Annotated[RuleEnd, AfterValidator(_check_one_variant)]
+    nickname: Annotated[str, StringConstraints(max_length=200)] | None = None
+    identity_id: Id | None = None
+    account_id: Id | None = None
+    destination: Annotated[RuleEnd, AfterValidator(_check_one_variant)] | None = None
+
+    @model_validator(mode="after")
+    def _check_assets(self) -> Self:
+        if self.source_asset is self.destination_asset:
+            raise ValueError(f"source_asset and destination_asset are both {self.source_asset}")
+        return self
+
+
+class CreateCryptoWithdrawalFee(Request):
+    """§4.16. Exactly one of ``amount`` and ``total``."""
+
+    asset: Id
+    destination_address: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    crypto_network: CryptoNetwork
+    amount: PositiveAmount | None = None
+    total: PositiveAmount | None = None
+    identity_id: Id | None = None
+
+    @model_validator(mode="after")
+    def _check_amount(self) -> Self:
+        if (self.amount is None) == (self.total is None):
+            raise ValueError("give exactly one of amount and total")
+        _check_decimals(self.asset, self.amount or self.total)
+        return self

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fundlab import reporting
+from fundlab.errors import AnalysisError
+
+D = Decimal
+AS_OF = "2026-03-01T00:00:00Z"
+GENERATED = pd.Timestamp("2026-03-01T06:00Z")
+
+
+def transfers(*rows: dict[str, Any]) -> pd.DataFrame:
+    usual = {
+        "ref_id": None, "profile_id": "11111111-aaaa-4aaa-8aaa-000000000001", "asset": "USD",
+        "balance_asset": None, "direction": "CREDIT", "type": "WIRE_DEPOSIT",
+        "status": "COMPLETED", "amount": "0", "fee": "0", "created_at": "2026-01-05T10:00Z",
+        "fiat_account_id": None, "destination_address": None,
+    }  # fmt: skip
+    frame = pd.DataFrame([{**usual, "id": f"t{n}", **row} for n, row in enumerate(rows)])
+    if frame.empty:
+        frame = pd.DataFrame(columns=["id", *usual])
+    for name in ("amount", "fee"):
+        frame[name] = pd.array(frame[name].tolist(), dtype="decimal")
+    frame["total"] = frame["amount"] + frame["fee"]
+    frame["created_at"] = pd.to_datetime(frame["created_at"], utc=True, format="ISO8601").astype(
+        "datetime64[ns, UTC]"
+    )
+    return frame.assign(updated_at=frame["created_at"])
+
+
+def reported(*rows: tuple[str, str, str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["profile_id", "asset", "available"])
+    frame["available"] = pd.array(frame["available"].tolist(), dtype="decimal")
+    frame["trading"] = pd.array(["0"] * len(frame), dtype="decimal")
+    return frame.assign(observed_at=pd.Timestamp(AS_OF))
+
+
+PROFILE = "11111111-aaaa-4aaa-8aaa-000000000001"
+WITHDRAWAL = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL"}
+TRANSFERS = transfers(
+    {"amount": "1234567.89"},
+    {"amount": "1000", "fee": "25", **WITHDRAWAL, "fiat_account_id": "f" * 36, "ref_id": "rent"},
+    {"amount": "10", **WITHDRAWAL, "status": "PENDING", "created_at": "2026-02-26T21:00Z"},
+    {"amount": "0.000000000000000001", "asset": "ETH", "type": "CRYPTO_DEPOSIT"},
+)
+REPORTED = reported((PROFILE, "USD", "1233532.89"), (PROFILE, "ETH", "0.000000000000000001"))
+
+
+def build(rows: pd.DataFrame = TRANSFERS, seen: pd.DataFrame = REPORTED, **given: Any) -> Any:
+    facts = {"title": "Report", "as_of": AS_OF, "generated_at": GENERATED, **given}
+    return reporting.build(rows, seen, **facts)
+
+
+@cache
+def usual_page() -> str:
+    return reporting.render_html(build())
+
+
+class Page(HTMLParser):
+    """Elements, attributes and the text of each table cell."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.ids: list[str] = []
+        self.cells: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag in ("td", "th", "dd"):
+            self.cells.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.cells:
+            self.cells[-1] += data.strip()
+
+
+def test_the_verdict_comes_first() -> None:
+    built = build()
+    assert built.verdict.headline == "Reconciled: 0 breaks"
+    assert built.verdict.detail.startswith("All 2 balances rebuilt from 4 transfers equal")
+    html = usual_page()
+    assert html.index("Reconciled: 0 breaks") < html.index('id="balances"')
+
+
+def test_breaks_are_counted_summed_and_shown_first() -> None:
+    seen = reported((PROFILE, "USD", "1233532.88"), (PROFILE, "ETH", "0.000000000000000001"),
+                    ("p9", "BTC", "2"))  # fmt: skip
+    built = build(seen=seen)
+    assert (built.verdict.breaks, built.verdict.compared, built.verdict.tone) == (2, 3, "bad")
+    assert "add up to 2.00 BTC, 0.01 USD." in built.verdict.detail
+    assert built.breaks["status"].tolist() == ["break", "only_reported"]
+    html = reporting.render_html(built)
+    section = html[html.index('id="reconciliation"') :]
+    assert section.index("✗ not rebuilt") < section.index("✗ break") < section.index("✓ match")
+
+
+def test_amounts_show_every_digit() -> None:
+    cells = Page(usual_page()).cells
+    assert "1,233,542.89" in cells
+    assert "1,233,532.89" in cells
+    assert cells.count("0.000000000000000001") >= 4
+    assert "10.00" in cells
+
+
+def test_open_items_have_their_age() -> None:
+    built = build()
+    assert built.open_items["id"].tolist() == ["t2"]
+    assert built.open_items["age"].tolist() == [pd.Timedelta("2 days 3 hours")]
+    assert "2 d 3 h" in Page(usual_page()).cells
+
+
+def test_withdrawals_made_here_or_the_latest() -> None:
+    made = build(withdrawals=["t1"])
+    assert made.withdrawals["id"].tolist() == ["t1"]
+    html = reporting.render_html(made)
+    assert "Withdrawals made" in html
+    assert "ffff…ffff" in html
+    assert "f" * 36 not in html
+    assert build().withdrawals["id"].tolist() == ["t2", "t1"]
+    with pytest.raises(AnalysisError, match=r"not there: \['t9'\]"):
+        build(withdrawals=["t9"])
+
+
+def test_balances_are_those_of_as_of() -> None:
+    early = build(as_of="2026-02-01T00:00Z")
+    row = early.balances.set_index("asset").loc["USD"]
+    assert (row["ledger"], row["available"]) == (D("1233542.89"), D("1233542.89"))
+    assert early.daily["date"].max() == pd.Timestamp("2026-02-01")
+
+
+def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
+    sources = {"Store": "data/store", **reporting.versions()}
+    first = reporting.write(build(sources=sources), tmp_path / "new" / "a.html")
+    shuffled = TRANSFERS.sample(frac=1, random_state=3)
+    second = reporting.write(build(shuffled, sources=sources), tmp_path / "b.html")
+    assert first.read_bytes() == second.read_bytes()
+    assert {path.name for path in tmp_path.rglob("*")} == {"new", "a.html", "b.html"}
+
+
+def test_an_unfinished_page_never_stands_under_the_final_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = reporting.write(build(), tmp_path / "report.html")
+    before = target.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        reporting.write(build(title="Another"), target)
+    assert target.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_nothing_at_all_makes_a_page() -> None:
+    built = build(transfers(), reported())
+    assert built.verdict.headline == "Nothing to reconcile"
+    html = reporting.render_html(built)
+    assert "No transfer has changed a balance yet." in html
+    assert "<table" not in html
+
+
+def test_the_page_fetches_and_runs_nothing() -> None:
+    html = usual_page()
+    page = Page(html)
+    assert not {"script", "link", "iframe", "object", "embed", "base", "form"} & set(page.tags)
+    assert not {name for name in page.attributes if name.startswith("on")}
+    assert not re.search(r"url\((?!#)|@import", html)
+    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', html) == []
+    assert "default-src 'none'" in html
+    assert len(page.ids) == len(set(page.ids))
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'><svg onload=alert(1)>",
+    "</style><script>alert(1)</script>",
+    "</title><b>",
+    "{{ 7 * 7 }}{% raw %}",
+    "&lt;i&gt;&#60;u&#62;",
+    "]]><b>",
+    "<!--",
+    "javascript:alert(1)",
+    "$\\alpha_{x}$",
+    '=HYPERLINK("x")\u202e\x00',
+]
+
+
+def page_of(texts: list[str]) -> Page:
+    """A page on which each text stands in every field that comes from outside."""
+    names = ("ref_id", "profile_id", "asset", "type", "fiat_account_id")
+    status = ["COMPLETED", "PENDING"]
+    rows = [
+        {**dict.fromkeys(names, text), "id": f"{text}{n}", "direction": "DEBIT",
+         "amount": "5", "fee": "1", "status": status[n]}
+        for text in texts
+        for n in range(2)
+    ]  # fmt: skip
+    built = build(
+        transfers(*rows),
+        reported(*[(text, text, "1") for text in texts]),
+        title="".join(texts),
+        events=pd.DataFrame({"type": texts}),
+        sources=dict.fromkeys(texts, "".join(texts)),
+    )
+    return Page(reporting.render_html(built))
+
+
+def test_outside_text_stays_text() -> None:
+    hostile, harmless = page_of(HOSTILE), page_of([f"text {n}" for n in range(len(HOSTILE))])
+    drawn = {"path", "g", "defs", "use", "clippath", "rect", "text"}
+    for tag in set(hostile.tags) | set(harmless.tags):
+        if tag not in drawn:
+            assert hostile.tags.count(tag) == harmless.tags.count(tag), tag
+    assert set(hostile.tags) == set(harmless.tags)
+    assert hostile.attributes == harmless.attributes
+
+
+def test_the_page_stays_small_whatever_the_data() -> None:
+    rows = [
+        {
+            "amount": f"{n}.{'1' * 18}", "profile_id": f"{n % 60:036d}", "asset": f"A{n % 16}",
+            "status": ("COMPLETED", "PENDING")[n % 3 == 0], **WITHDRAWAL,
+            "created_at": f"202{4 + n % 2}-0{1 + n % 9}-11T00:00Z",
+        }
+        for n in range(4000)
+    ]  # fmt: skip
+    html = reporting.render_html(build(transfers(*rows), reported()))
+    assert len(html.encode()) < 3_000_000
+    assert "more rows are not shown here" in html
+    assert "less busy assets" in html
+
+
+def test_times_must_be_times() -> None:
+    with pytest.raises(AnalysisError, match="as_of='soon' is not a time"):
+        build(as_of="soon")
+
+
+@pytest.mark.parametrize(("days", "freq"), [(10, "D"), (100, "W"), (400, "MS"), (3000, "QS")])
+def test_the_period_of_bars_follows_the_span(days: int, freq: str) -> None:
+    end = pd.Timestamp("2017-01-01T00:00Z") + pd.Timedelta(days=days)
+    rows = transfers({"amount": "1", "created_at": "2017-01-01T00:00Z"},
+                     {"amount": "1", "created_at": end.isoformat()})  # fmt: skip
+    built = build(rows, reported((PROFILE, "USD", "2")))
+    assert built.freq == freq
+    assert built.verdict.tone == "good"
