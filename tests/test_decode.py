@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fundlab.errors import DataError, ProtocolError, UnknownValueWarning
-from fundlab.tables import decode
+from fundlab.tables import layout
 from fundlab.tables.decode import decode_page
 from fundlab.values import Amount, Instant
 
@@ -98,7 +98,7 @@ class TestUnlistedMembers:
         ]
 
     def test_more_names_than_are_remembered(self) -> None:
-        many = {f"member_{n}": n for n in range(decode.MAX_REMEMBERED_MEMBERS + 20)}
+        many = {f"member_{n}": n for n in range(layout.MAX_REMEMBERED_MEMBERS + 20)}
         (row,) = rows_of(page(transfer(**many)))
         assert json.loads(str(row["extra"])) == many
         assert rows_of(page(TRANSFER))[0]["extra"] is None
@@ -252,7 +252,8 @@ instants = st.one_of(
 def amount_by_hand(text: str) -> Decimal | None:
     """Written from the interface and the decisions, without the package."""
     whole, point, fraction = text.partition(".")
-    if not set(text) <= set("0123456789.") or not (fraction if point else whole):
+    digits = set("0123456789")
+    if not set(whole + fraction) <= digits or not (fraction if point else whole):
         return None
     return None if len(whole) > 20 or len(fraction) > 18 else Decimal(text)
 
