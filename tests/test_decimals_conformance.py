@@ -13,15 +13,6 @@ from pandas.tests.extension.conftest import *  # noqa: F403 - the fixtures that 
 
 from fundlab.decimals import DecimalArray, DecimalDtype
 
-# The column plots (see test_decimals_pandas.py); what fails is the check of these two tests, which
-# hands `ser.to_numpy()`, and so pd.NA, to matplotlib's converter for Decimal. pandas' own nullable
-# types pass because that helper asks only types matplotlib knows natively for NaN instead.
-NA_REACHES_MATPLOTLIB = "the test passes pd.NA to matplotlib's Decimal converter itself"
-EXCEPTIONS = {
-    "test_plot_on_x_axis[no_skipna]": NA_REACHES_MATPLOTLIB,
-    "test_plot_on_y_axis[no_skipna]": NA_REACHES_MATPLOTLIB,
-}
-
 
 def column(*values: Any) -> DecimalArray:
     return DecimalArray([None if value is None else Decimal(value) for value in values])
@@ -66,13 +57,6 @@ def data_for_grouping():
 class TestDecimalArray(base.ExtensionTests):
     _combine_le_expected_dtype = "boolean"
     series_scalar_exc = frame_scalar_exc = series_array_exc = divmod_exc = None
-
-    @pytest.fixture(autouse=True)
-    def exceptions(self, request: pytest.FixtureRequest) -> None:
-        if request.node.name in EXCEPTIONS:
-            request.applymarker(
-                pytest.mark.xfail(reason=EXCEPTIONS[request.node.name], strict=True)
-            )
 
     def _get_expected_exception(self, op_name: str, obj: Any, other: Any) -> Any:
         # The exponents -0.25 and 0.5 are no whole numbers.

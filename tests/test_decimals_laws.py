@@ -1,14 +1,16 @@
-"""The decimal column against Python's Decimal at 80 digits: equal, or OverflowError.
+"""Decimal columns against Python's Decimal at 80 digits: equal, or OverflowError.
 
 Each law draws columns at all sizes, 38 digits and 18 decimals included, with missing values, empty
-and single ones, and unsorted groups. The expected side never touches a column.
+and single ones. The expected side never touches a column.
 """
 
 from __future__ import annotations
 
+import io
 import operator
+import pickle
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -16,89 +18,30 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from decimal_laws import (
+    EIGHTY,
+    LAWS,
+    LIMIT,
+    agree,
+    columns,
+    decimals,
+    elementwise,
+    half_even,
+    known,
+    law,
+    mean,
+    pairs,
+    plain,
+    quantile,
+    quantiles,
+    rounded,
+    running,
+    series,
+)
+from hypothesis import settings
 from hypothesis import strategies as st
 
-from fundlab.decimals import DecimalArray, rolling
-
-EIGHTY = Context(prec=80, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
-STEP = Decimal("1e-18")
-LIMIT = Decimal(10) ** 20
-LARGEST = 10**38 - 1
-
-LAWS: list[Callable[..., None]] = []
-
-
-def law(*strategies: Any) -> Callable[[Any], Any]:
-    def register(check: Any) -> Any:
-        held = given(*strategies)(check)
-        LAWS.append(held)
-        return settings(max_examples=60, deadline=None)(given(*strategies)(check))
-
-    return register
-
-
-# ---- drawing
-
-
-def _units(bits: int) -> Any:
-    edge = min(2**bits, LARGEST)
-    return st.integers(-edge, edge)
-
-
-units = st.one_of(
-    st.sampled_from(
-        [0, 1, -1, 10**18, -(10**18), 5 * 10**17, LARGEST, -LARGEST, 2**63, -(2**64), 2**64 - 1]
-    ),
-    st.integers(-(10**6), 10**6).map(lambda n: n * 10**16),  # cents
-    st.sampled_from([8, 60, 64, 90, 118, 127]).flatmap(_units),
-)
-decimals = units.map(lambda n: EIGHTY.scaleb(Decimal(n), -18))
-columns = st.lists(st.none() | decimals, max_size=12)
-pairs = st.lists(st.tuples(st.none() | decimals, st.none() | decimals), max_size=12)
-grouped = st.lists(st.tuples(st.sampled_from("cab"), st.none() | decimals), max_size=14)
-quantiles = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 0.999, 1.0])
-
-
-# ---- comparing
-
-
-def series(values: Any) -> pd.Series:
-    return pd.Series(DecimalArray(list(values)), dtype="decimal")
-
-
-def rounded(value: Decimal) -> Decimal:
-    return value.quantize(STEP, context=EIGHTY)
-
-
-def half_even(value: Fraction) -> Decimal:
-    return EIGHTY.scaleb(Decimal(round(value * 10**18)), -18)
-
-
-def plain(result: Any) -> Any:
-    """A result as Decimals and None."""
-    if isinstance(result, pd.Series):
-        return [plain(one) for one in result.tolist()]
-    assert result is pd.NA or isinstance(result, Decimal | float | int)
-    return None if result is pd.NA else result
-
-
-def agree(calculate: Callable[[], Any], expected: Any) -> None:
-    """The result equals what is expected, or raises OverflowError where that does not fit."""
-    every = expected if isinstance(expected, list) else [expected]
-    if any(isinstance(one, Decimal) and one.copy_abs() >= LIMIT for one in every):
-        with pytest.raises(OverflowError):
-            calculate()
-    else:
-        result = calculate()
-        if isinstance(result, pd.Series) and any(isinstance(one, Decimal) for one in every):
-            assert result.dtype == "decimal"
-        assert plain(result) == expected
-
-
-def elementwise(op: Callable[..., Decimal], rows: Any) -> list[Decimal | None]:
-    return [None if None in row else op(*row) for row in rows]
-
+from fundlab.decimals import DecimalArray, rolling, types_mapper
 
 # ---- arithmetic
 
@@ -170,6 +113,42 @@ def test_scalars_on_either_side(values: Any, scalar: Any, number: Any) -> None:
                     lambda op=op, other=other: op(other, column),
                     elementwise(expected, [(as_decimal, v) for v in values]),
                 )
+
+
+finer = st.builds(
+    lambda digits, places: EIGHTY.scaleb(Decimal(digits), -places),
+    st.integers(-(10**30), 10**30),
+    st.integers(19, 45),
+)
+
+
+@law(columns, finer)
+def test_products_and_quotients_of_finer_scalars(values: Any, rate: Decimal) -> None:
+    column = series(values)
+
+    def each(op: Callable[[Fraction, Fraction], Fraction], *, swapped: bool = False) -> list[Any]:
+        rows = [None if v is None else (Fraction(v), Fraction(rate)) for v in values]
+        return [None if r is None else half_even(op(*(r[::-1] if swapped else r))) for r in rows]
+
+    agree(lambda: column * rate, each(operator.mul))
+    agree(lambda: rate * column, each(operator.mul))
+    if rate:
+        agree(lambda: column / rate, each(operator.truediv))
+    if 0 not in values:
+        agree(lambda: rate / column, each(operator.truediv, swapped=True))
+
+
+@law(pairs)
+def test_dot(rows: Any) -> None:
+    left, right = series(a for a, _ in rows), series(b for _, b in rows)
+    products = [None if None in row else Fraction(row[0]) * Fraction(row[1]) for row in rows]
+    exact = None if None in products else half_even(sum(products, Fraction(0)))
+    agree(lambda: left.dot(right), exact)
+    agree(lambda: left @ right, exact)
+    frame = pd.DataFrame({"a": left, "b": right})
+    weights = pd.Series([3, -2], index=["a", "b"], dtype="decimal")
+    expected = elementwise(lambda a, b: 3 * Fraction(a) - 2 * Fraction(b), rows)
+    agree(lambda: frame.dot(weights), [None if v is None else half_even(v) for v in expected])
 
 
 @law(pairs, decimals)
@@ -252,29 +231,6 @@ def test_sums_and_products(values: Any, min_count: int, skipna: bool) -> None:
     )
 
 
-def mean(values: list[Decimal]) -> Decimal | None:
-    return half_even(sum(map(Fraction, values), Fraction(0)) / len(values)) if values else None
-
-
-def quantile(values: list[Decimal], q: float, interpolation: str = "linear") -> Decimal | None:
-    if not values:
-        return None
-    ordered = sorted(map(Fraction, values))
-    place = Fraction(repr(q)) * (len(ordered) - 1)
-    below = place.numerator // place.denominator
-    part = place - below
-    above = min(below + 1, len(ordered) - 1)
-    if interpolation == "nearest":
-        return half_even(ordered[round(place)])
-    share = {
-        "linear": part,
-        "lower": 0,
-        "higher": part > 0,
-        "midpoint": Fraction(1, 2) * (part > 0),
-    }
-    return half_even(ordered[below] + (ordered[above] - ordered[below]) * share[interpolation])
-
-
 INTERPOLATIONS = ["linear", "lower", "higher", "nearest", "midpoint"]
 
 
@@ -291,6 +247,26 @@ def test_mean_and_order_statistics(values: Any, q: float, interpolation: str) ->
         assert column.dropna().iloc[column.dropna().argmax()] == max(known)
 
 
+@law(columns)
+def test_summaries(values: Any) -> None:
+    column, present = series(values), [v for v in values if v is not None]
+    deviation = column.std()
+    if deviation is not pd.NA and deviation >= 1e20:
+        with pytest.raises(OverflowError):
+            column.describe()
+        return
+    parts = [min, lambda v, **_: quantile(v, 0.25), lambda v, **_: quantile(v, 0.5),
+             lambda v, **_: quantile(v, 0.75), max]  # fmt: skip
+    expected = [part(present, default=None) if present else None for part in parts]
+    summary = column.describe()
+    assert plain(summary.drop("std")) == [
+        len(present),
+        mean(present) if present else None,
+        *expected,
+    ]
+    assert summary.dtype == "decimal"
+
+
 @law(
     st.lists(st.integers(-(10**12), 10**12).map(lambda n: Decimal(n) / 100), min_size=4, max_size=9)
 )
@@ -302,18 +278,6 @@ def test_variance_survives_a_large_mean(values: Any) -> None:
     assert column.var() == pytest.approx(variance, rel=1e-12)
     assert column.std() == pytest.approx(variance**0.5, rel=1e-12)
     assert column.groupby([0] * len(values)).var().iloc[0] == pytest.approx(variance, rel=1e-12)
-
-
-def running(values: list[Any], op: Callable[[Any, Any], Any], skipna: bool = True) -> list[Any]:
-    out, state, spoilt = [], None, False
-    for value in values:
-        spoilt |= value is None and not skipna
-        if value is None or spoilt:
-            out.append(None)
-            continue
-        state = value if state is None else op(state, value)
-        out.append(state)
-    return out
 
 
 @law(columns, st.booleans(), st.integers(-3, 3))
@@ -344,88 +308,6 @@ def test_rolling(values: Any, window: int, min_periods: int | None) -> None:
     agree(lambda: rolling(series(values), window, min_periods).sum(), sums)
     means = [mean(k) if len(k) >= needed else None for k in known]
     agree(lambda: rolling(series(values), window, min_periods).mean(), means)
-
-
-# ---- groups
-
-
-def frame(rows: Any) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"k": pd.Series([k for k, _ in rows], dtype=object), "x": series(v for _, v in rows)}
-    )
-
-
-def groups(rows: Any) -> dict[str, list[Any]]:
-    return {key: [v for k, v in rows if k == key] for key in sorted({k for k, _ in rows})}
-
-
-def known(values: list[Any]) -> list[Decimal]:
-    return [v for v in values if v is not None]
-
-
-def total(values: list[Any]) -> Decimal:
-    with localcontext(EIGHTY):
-        return sum(known(values), Decimal(0))
-
-
-@law(grouped, st.integers(0, 2))
-def test_group_reductions(rows: Any, min_count: int) -> None:
-    by = frame(rows).groupby("k")["x"]
-    each = groups(rows).values()
-    agree(
-        lambda: by.sum(min_count=min_count),
-        [total(v) if len(known(v)) >= min_count else None for v in each],
-    )
-    agree(by.mean, [mean(known(v)) for v in each])
-    agree(by.median, [quantile(known(v), 0.5) for v in each])
-    agree(by.min, [min(known(v), default=None) for v in each])
-    agree(by.max, [max(known(v), default=None) for v in each])
-    agree(by.first, [next(iter(known(v)), None) for v in each])
-    agree(by.last, [next(iter(known(v)[::-1]), None) for v in each])
-    agree(by.count, [len(known(v)) for v in each])
-    agree(by.nunique, [len(set(known(v))) for v in each])
-    if rows:
-        agree(lambda: by.agg(["sum", "max"])["sum"], [total(v) for v in each])
-        agree(lambda: by.agg(lambda s: s.sum()), [total(v) for v in each])
-
-
-@law(grouped, quantiles, st.sampled_from(INTERPOLATIONS))
-def test_group_quantiles(rows: Any, q: float, interpolation: str) -> None:
-    by = frame(rows).groupby("k")["x"]
-    expected = [quantile(known(v), q, interpolation) for v in groups(rows).values()]
-    agree(lambda: by.quantile(q, interpolation), expected)
-    two = [quantile(known(v), p, interpolation) for v in groups(rows).values() for p in (q, 0.5)]
-    agree(lambda: by.quantile([q, 0.5], interpolation), two)
-
-
-def scattered(rows: Any, transform: Callable[[list[Any]], list[Any]]) -> list[Any]:
-    """A result for each row, from one for each group's rows in order."""
-    queues = {key: iter(transform(values)) for key, values in groups(rows).items()}
-    return [next(queues[key]) for key, _ in rows]
-
-
-@law(grouped)
-def test_group_transforms(rows: Any) -> None:
-    by = frame(rows).groupby("k")["x"]
-    agree(by.cumsum, scattered(rows, lambda v: running(v, EIGHTY.add)))
-    agree(by.cummin, scattered(rows, lambda v: running(v, min)))
-    agree(by.cummax, scattered(rows, lambda v: running(v, max)))
-    agree(by.shift, scattered(rows, lambda v: [None, *v[:-1]]))
-    agree(
-        by.diff,
-        scattered(
-            rows, lambda v: elementwise(EIGHTY.subtract, list(zip(v, [None, *v[:-1]], strict=True)))
-        ),
-    )
-    agree(lambda: by.transform("sum"), scattered(rows, lambda v: [total(v)] * len(v)))
-    agree(lambda: by.transform("cumsum"), scattered(rows, lambda v: running(v, EIGHTY.add)))
-    ranks = scattered(
-        rows, lambda v: [None if a is None else 1 + sum(b < a for b in known(v)) for a in v]
-    )
-    assert [None if pd.isna(r) else r for r in by.rank(method="min").tolist()] == ranks
-    keys = [k for k, _ in rows]
-    second = [v for i, (k, v) in enumerate(rows) if keys[:i].count(k) == 1]
-    assert plain(by.nth(1)) == second
 
 
 # ---- order, identity, text
@@ -497,6 +379,52 @@ def test_text(values: Any) -> None:
 
 
 @law(columns)
+def test_there_and_back(values: Any) -> None:
+    column = series(values)
+    table = column.to_frame("x")
+    arrow = pd.ArrowDtype(pa.decimal128(38, 18))
+    text = io.StringIO(table.to_csv())
+    for back in (
+        pickle.loads(pickle.dumps(column)),
+        column.astype(object).astype("decimal"),
+        column.astype("str").astype("decimal"),
+        column.astype(arrow).astype("decimal"),
+        pa.table(table).to_pandas(types_mapper=types_mapper)["x"],
+        pd.read_csv(text, index_col=0, dtype={"x": "decimal"})["x"],
+        pd.read_json(io.StringIO(table.to_json(orient="table")), orient="table")["x"],
+    ):
+        assert back.dtype == "decimal"
+        assert plain(back) == values
+    whole = [None if v is None else v.to_integral(ROUND_DOWN, EIGHTY) for v in values]
+    if all(v is None or -(2**63) <= v < 2**63 for v in whole):
+        integers = series(whole).astype("Int64").tolist()
+        assert [None if i is pd.NA else i for i in integers] == whole
+    else:
+        with pytest.raises(OverflowError):
+            series(whole).astype("Int64")
+
+
+@law(columns, columns)
+def test_index(values: Any, wanted: Any) -> None:
+    there = list(dict.fromkeys(known(values)))
+    index = pd.Index(series(there))
+    sought = known(wanted) + there[:3]
+    places = [there.index(v) if v in there else -1 for v in sought]
+    assert index.get_indexer(series(sought)).tolist() == places
+    rows = pd.Series(range(len(there)), index=index)
+    assert [rows[v] for v in there] == list(range(len(there)))
+    ordered = rows.sort_index()
+    assert ordered.index.tolist() == sorted(there)
+    if sought:
+        low, high = min(sought), max(sought)
+        assert ordered.loc[low:high].index.tolist() == [
+            v for v in sorted(there) if low <= v <= high
+        ]
+    both = index.union(pd.Index(series(dict.fromkeys(known(wanted)))))
+    assert sorted(both.tolist()) == sorted({*there, *known(wanted)})
+
+
+@law(columns)
 def test_floats(values: Any) -> None:
     floats = series(values).astype("float64").tolist()
     assert [None if np.isnan(f) else f for f in floats] == [
@@ -528,6 +456,6 @@ def test_arrow(values: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("check", LAWS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", LAWS[__name__], ids=lambda check: check.__name__)
 def test_at_length(check: Any) -> None:
     settings(max_examples=2000, deadline=None)(check)()

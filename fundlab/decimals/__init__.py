@@ -9,8 +9,12 @@ Decimal('1442725.24')
 Values have 38 digits, 18 of them after the point, and are stored as an Arrow
 ``decimal128(38, 18)``. Sums and differences are exact or raise ``OverflowError``; products and
 quotients round half-even at 18 decimals. Scalars are ``decimal.Decimal``, missing values ``pd.NA``.
+
+Where pandas keeps an answer to its own types (``describe``, ``nlargest``, plots, Excel), importing
+this module adds the one for decimal columns: see `fundlab.decimals.gaps`.
 """
 
+from fundlab.decimals import gaps
 from fundlab.decimals.array import DecimalArray
 from fundlab.decimals.dtype import DecimalDtype, types_mapper
 from fundlab.decimals.tools import Rolling, read_parquet, rolling
@@ -23,3 +27,5 @@ __all__ = [
     "rolling",
     "types_mapper",
 ]
+
+gaps.close()

@@ -36,6 +36,11 @@ def from_any(values: Any, *, strings: bool = True) -> tuple[Units, Bools]:
         values = values.array
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return from_arrow(values, strings=strings)
+    if not pd.api.types.is_list_like(values) or getattr(values, "ndim", 1) != 1:
+        raise TypeError(
+            f"a decimal column is made from a one-dimensional list or array, not from "
+            f"{type(values).__name__} {values!r:.80}"
+        )
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, DecimalDtype):
         column: tuple[Units, Bools] = values._column
@@ -78,6 +83,8 @@ def from_arrow(array: Any, *, strings: bool = True) -> tuple[Units, Bools]:
     if not pa.types.is_decimal(kind):
         raise TypeError(f"an Arrow array of {kind} cannot become a decimal column")
     if kind != ARROW_TYPE:
+        if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # min_max knows neither
+            array = pc.cast(array, pa.decimal128(kind.precision, kind.scale))
         check_range(array)
         try:
             array = pc.cast(array, ARROW_TYPE)
@@ -130,6 +137,19 @@ def from_scalar_units(value: Any) -> Units:
     return int128.from_ints([from_scalar(value)])
 
 
+def is_finer(value: Any) -> bool:
+    """Whether a scalar is a Decimal of 19 to 100 decimals, which a column can't hold.
+
+    It can still be multiplied by one: a product is rounded anyway.
+    """
+    if not isinstance(value, Decimal) or not value.is_finite():
+        return False
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int) or not -100 <= exponent < -SCALE or value.adjusted() >= 20:
+        return False
+    return bool(ONE % value.as_integer_ratio()[1])
+
+
 def check_range(array: pa.Array, digits: int = PRECISION - SCALE) -> None:
     """OverflowError where an Arrow decimal has more than `digits` digits before the point.
 
@@ -147,10 +167,9 @@ def _from_extension(values: Any, strings: bool) -> tuple[Units, Bools]:
         return np.zeros((len(values), 2), np.uint64), missing
     if kind == "f":
         raise TypeError(FLOAT_HINT)
-    if kind in "iu":
-        return _cleared(
-            *_from_numbers(values.to_numpy(values.dtype.numpy_dtype, na_value=0), missing)
-        )
+    integers = getattr(values.dtype, "numpy_dtype", None)
+    if kind in "iu" and integers is not None:
+        return _cleared(*_from_numbers(values.to_numpy(integers, na_value=0), missing))
     return _from_objects(np.asarray(values, dtype=object), strings)
 
 
@@ -164,8 +183,9 @@ def _from_numbers(values: npt.NDArray[Any], missing: Bools | None = None) -> tup
 
 
 def _from_objects(values: Any, strings: bool) -> tuple[Units, Bools]:
-    cells = np.empty(len(values), object)
-    cells[:] = list(values)
+    listed = list(values)
+    cells = np.empty(len(listed), object)
+    cells[:] = listed
     kind = infer_dtype(cells, skipna=True)
     if kind == "string":
         if not strings:

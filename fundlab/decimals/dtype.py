@@ -30,7 +30,6 @@ class DecimalDtype(ExtensionDtype):
     type = Decimal
     kind = "O"
     na_value = pd.NA
-    arrow_type = ARROW_TYPE
     precision = PRECISION
     scale = SCALE
     _is_numeric = True
@@ -46,6 +45,10 @@ class DecimalDtype(ExtensionDtype):
         from fundlab.decimals.array import DecimalArray
 
         return DecimalArray.from_arrow(array)
+
+    def to_arrow(self) -> pa.DataType:
+        """The Arrow type of the values, where Narwhals asks for it: decimal128(38, 18)."""
+        return ARROW_TYPE
 
     def _get_common_dtype(self, dtypes: list[Any]) -> Any:
         """Concatenation keeps the type beside integers and Arrow decimals that fit."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fundlab.decimals import convert, groups, int128, wide
+from fundlab.decimals import convert, groups, int128, ufuncs, wide
 from fundlab.decimals.int128 import LIMIT, ONE, Bools, Floats, Units
-from fundlab.decimals.scalars import is_missing, is_number
+from fundlab.decimals.scalars import checked_scalar, is_missing, is_number
 from fundlab.decimals.storage import Stored
 
 _SMALL_POWERS = range(1, 5)  # rounded once, in wide integers; other powers in Decimals
@@ -59,6 +60,8 @@ class Operated(Stored):
     def _calculate(self, other: Any, name: str, reflected: bool = False) -> Any:
         if isinstance(other, pd.Series | pd.Index | pd.DataFrame):
             return NotImplemented
+        if name in {"mul", "truediv"} and convert.is_finer(other):
+            return self._of(self._scaled(other, name, reflected), self.isna())
         operand = self._operand(other)
         if operand is None:
             return NotImplemented
@@ -69,6 +72,16 @@ class Operated(Stored):
         if name in {"truediv", "floordiv", "mod"}:
             right = _divisors(right, missing)
         return self._of(zeroed(_ARITHMETIC[name](left, right), missing), missing)
+
+    def _scaled(self, other: Decimal, name: str, reflected: bool) -> Units:
+        """Times, by or into a Decimal of more than 18 decimals, rounded once."""
+        top, bottom = other.as_integer_ratio()
+        if name == "mul":
+            return wide.scale(self._units, top, bottom)
+        if not reflected:
+            return wide.scale(self._units, bottom, top)
+        divisors = _divisors(self._units, self._missing)
+        return zeroed(wide.divide_into(top * ONE**2, bottom, divisors), self._missing)
 
     def _raise_to(self, other: Any, reflected: bool = False) -> Any:
         """Integer powers, rounded half-even once. x ** 0 is 1, also where x is zero or missing.
@@ -162,6 +175,45 @@ class Operated(Stored):
     def round(self, decimals: int = 0, *_: Any, **__: Any) -> Self:
         """Rounded half-even to `decimals` places; negative ones round to tens, hundreds …"""
         return self._of(wide.round_to(self._units, decimals), self.isna())
+
+    def __round__(self, decimals: int = 0) -> Self:
+        return self.round(decimals)
+
+    # ---- NumPy
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Exact, or TypeError: NumPy itself would round Decimals at 28 digits, silently."""
+        if any(isinstance(one, pd.Series | pd.Index | pd.DataFrame) for one in inputs):
+            return NotImplemented
+        if method == "__call__" and not kwargs:
+            result = ufuncs.exact(ufunc, inputs)
+            if result is not NotImplemented:
+                return result
+        if "out" not in kwargs and ufunc not in ufuncs.PANDAS_KNOWS.get(method, set()):
+            raise ufuncs.refusal(ufunc, method)
+        return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """``np.dot``, behind ``Series.dot`` and ``@``, exactly; others as if this were not here."""
+        if func is np.dot and len(args) == 2 and not kwargs:
+            return self._dot(*args)
+        return func._implementation(*args, **kwargs)
+
+    @classmethod
+    def _dot(cls, left: Any, right: Any) -> Any:
+        """The sum of the products, rounded half-even once, for vectors; missing if a value is.
+
+        A matrix gives one Decimal for each of its columns, or rows, as an object array.
+        """
+        for matrix, vector in ((left, right), (right.T, left)):
+            if getattr(matrix, "ndim", 1) == 2:
+                return np.array([cls._dot(row, vector) for row in matrix], object)
+        (a, a_gone), (b, b_gone) = (convert.from_any(one, strings=False) for one in (left, right))
+        if len(a) != len(b):
+            raise ValueError(f"Lengths must match: {len(a)} and {len(b)}")
+        if a_gone.any() or b_gone.any():
+            return pd.NA
+        return checked_scalar(round(Fraction(wide.inner(a, b), ONE)))
 
     # ---- comparison
 

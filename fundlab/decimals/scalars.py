@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Units
+from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Units, overflow
 from fundlab.decimals.text import format_one, is_tiny, to_text
 
 
@@ -38,6 +38,13 @@ def to_scalar(value: int) -> Decimal:
     """The Decimal of an integer that stands for value / 10**18, without padding zeros."""
     kind = PlainDecimal if 0 < abs(value) < ONE // 10**6 else Decimal
     return kind(format_one(value))
+
+
+def checked_scalar(value: int) -> Decimal:
+    """As `to_scalar`, or OverflowError where the value has more than 38 digits."""
+    if abs(value) >= LIMIT:
+        raise overflow()
+    return to_scalar(value)
 
 
 def to_objects(units: Units, missing: Bools, na_value: object) -> npt.NDArray[np.object_]:

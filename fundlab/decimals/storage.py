@@ -7,10 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 from pandas.api.indexers import check_array_indexer
 
-from fundlab.decimals import convert, groups, int128
+from fundlab.decimals import convert, groups, int128, text
 from fundlab.decimals.dtype import DecimalDtype
 from fundlab.decimals.int128 import Bools, Units
 from fundlab.decimals.scalars import is_missing, to_objects, to_scalar
@@ -56,6 +57,11 @@ class Stored(ExtensionArray):
     @property
     def _column(self) -> groups.Column:
         return self._units, self._missing
+
+    def _as_arrow(self) -> pa.Array:
+        """The column as Arrow's decimal128(38, 18), on the same memory where that is contiguous."""
+        buffers = [text.validity(self._missing), pa.py_buffer(np.ascontiguousarray(self._units))]
+        return pa.Array.from_buffers(text.ARROW_TYPE, len(self), buffers)
 
     @property
     def dtype(self) -> DecimalDtype:

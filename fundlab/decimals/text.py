@@ -1,4 +1,8 @@
-"""Decimal columns from text and to text, a column at a time."""
+"""Decimal columns from text and to text, a column at a time.
+
+Text is an amount as section 2 of the interface writes it, ``^[0-9]*\\.?[0-9]+$`` in full, with an
+optional sign, at most 64 characters and at most 20 digits before and 18 after the point.
+"""
 
 from __future__ import annotations
 
@@ -104,6 +108,7 @@ def from_arrow_buffers(array: pa.Array) -> tuple[Units, Bools]:
         return np.zeros((0, 2), np.uint64), missing
     start = array.offset * 2
     words = np.frombuffer(array.buffers()[1], np.uint64, count=start + 2 * count)[start:]
+    words.flags.writeable = False  # Arrow lends also buffers that could be written to
     return words.reshape(-1, 2), missing
 
 

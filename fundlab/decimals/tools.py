@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,13 +78,21 @@ class Rolling:
 
 
 def read_parquet(path: str | PathLike[str], columns: list[str] | None = None) -> pd.DataFrame:
-    """A Parquet file as a DataFrame, its decimals that fit as the type `decimal`.
+    """A Parquet file, or a folder of them, as a DataFrame, its decimals as the type `decimal`.
+
+    Decimals with more than 20 digits before the point or 18 after it stay as Arrow gives them.
+    `columns` reads these only. Raises FileNotFoundError, and pyarrow.ArrowInvalid for a file that
+    is no Parquet.
 
     >>> read_parquet("transfers.parquet")["amount"].dtype  # doctest: +SKIP
     DecimalDtype()
     """
-    with pq.ParquetFile(path) as file:
-        frame: pd.DataFrame = file.read(columns=columns).to_pandas(types_mapper=types_mapper)
+    if Path(path).is_dir():
+        table = pq.read_table(path, columns=columns)
+    else:
+        with pq.ParquetFile(path) as file:
+            table = file.read(columns=columns)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=types_mapper)
     return frame
 
 

@@ -19,15 +19,14 @@ from fundlab.decimals.int128 import (
     Floats,
     Ints,
     Units,
-    absolute,
     blocks,
     checked,
     high,
-    negative,
     overflow,
 )
 
 Wide = list[Ints]
+Words = npt.NDArray[np.uint64]
 
 _BITS = 30
 _BASE = 1 << _BITS
@@ -53,6 +52,41 @@ def divide(left: Units, right: Units) -> Units:
         return join(divide_half_even(times(x, constant(ONE)), y), minus_x ^ minus_y)
 
     return _blockwise(quotient, left, right)
+
+
+def scale(units: Units, top: int, bottom: int) -> Units:
+    """units * top / bottom rounded half-even, or OverflowError."""
+    factor, divisor = constant(abs(top)), constant(abs(bottom))
+
+    def scaled(a: Units, _: Units) -> Units:
+        x, minus = split(a)
+        return join(
+            divide_half_even(times(x, factor), divisor), minus ^ ((top < 0) != (bottom < 0))
+        )
+
+    return _blockwise(scaled, units, units)
+
+
+def divide_into(top: int, bottom: int, units: Units) -> Units:
+    """top / (bottom * units) rounded half-even, or OverflowError. No divisor is zero."""
+    dividend, factor = constant(abs(top)), constant(bottom)
+
+    def quotient(a: Units, _: Units) -> Units:
+        x, minus = split(a)
+        return join(divide_half_even(dividend, times(x, factor)), minus ^ (top < 0))
+
+    return _blockwise(quotient, units, units)
+
+
+def inner(left: Units, right: Units) -> int:
+    """The exact sum of the products of two columns, as a Python integer."""
+    total = 0
+    for rows in blocks(len(left)):
+        (x, minus_x), (y, minus_y) = split(left[rows]), split(right[rows])
+        minus = minus_x ^ minus_y
+        for place, limb in enumerate(times(x, y)):
+            total += int(np.where(minus, -limb, limb).sum()) << (_BITS * place)
+    return total
 
 
 def floor_divide(left: Units, right: Units) -> Units:
@@ -135,9 +169,9 @@ def whole_numbers(units: Units, kind: np.dtype[Any]) -> npt.NDArray[Any]:
 def split(units: Units) -> tuple[Wide, Bools]:
     """(limbs of the magnitude, whether negative), without the limbs that are zero in all rows."""
     minus = high(units) < 0
-    magnitude = absolute(units)
-    words = np.ascontiguousarray(magnitude[:, 0])
-    tops = np.ascontiguousarray(magnitude[:, 1])
+    words, tops = np.ascontiguousarray(units[:, 0]), np.ascontiguousarray(units[:, 1])
+    if minus.any():
+        words, tops = _negated(words, tops, minus)
     mask = np.uint64(_MASK)
     limbs = [
         words & mask,
@@ -155,14 +189,21 @@ def join(limbs: Wide, minus: Bools) -> Units:
     if len(limbs) > 5 or (len(limbs) == 5 and limbs[4].max() >= 1 << 7):  # beyond 127 bits
         raise overflow()
     parts = [limb.view(np.uint64) for limb in limbs]
-    parts += [np.zeros(len(minus), np.uint64)] * (5 - len(parts))
+    parts += [np.zeros(1, np.uint64)] * (5 - len(parts))
+    words = parts[0] | (parts[1] << np.uint64(30)) | (parts[2] << np.uint64(60))
+    tops = (parts[2] >> np.uint64(4)) | (parts[3] << np.uint64(26)) | (parts[4] << np.uint64(56))
+    if minus.any():
+        words, tops = _negated(words, tops, minus)
     units = np.empty((len(minus), 2), np.uint64)
-    units[:, 0] = parts[0] | (parts[1] << np.uint64(30)) | (parts[2] << np.uint64(60))
-    units[:, 1] = (
-        (parts[2] >> np.uint64(4)) | (parts[3] << np.uint64(26)) | (parts[4] << np.uint64(56))
-    )
-    checked(units)
-    return np.where(minus[:, None], negative(units), units) if minus.any() else units
+    units[:, 0], units[:, 1] = words, tops
+    return checked(units)
+
+
+def _negated(words: Words, tops: Words, minus: Bools) -> tuple[Words, Words]:
+    """The low and the high words of two's complements where `minus`, else as they are."""
+    flip = np.uint64(0) - minus.view(np.uint8)  # all ones, or zero
+    words = (words ^ flip) - flip
+    return words, (tops ^ flip) + ((words == 0) & minus)
 
 
 def join_present(limbs: Wide, minus: Bools, missing: Bools) -> Units:
