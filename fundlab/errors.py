@@ -5,25 +5,27 @@
     FundlabError
     ├── SettingsError            a setting is missing, malformed or unsafe
     ├── InvalidRequest           refused here, before anything was sent
-    ├── NetworkError             no usable answer arrived
-    │   └── DeadlineExceeded     the call's time was used up
-    ├── ProtocolError            an answer that is not the interface's (not JSON, wrong shape)
-    │   └── DataError            one record of it is malformed: table, page, record, field, value
-    ├── ServiceError             the service said no (RFC 9457 problem)
-    │   ├── ValidationFailed     400
-    │   ├── AuthenticationFailed 401, and invalid_client at the token endpoint
-    │   ├── PermissionDenied     403
-    │   │   ├── ScopeMissing     403 or invalid_scope: ask the administrator
-    │   │   └── InsufficientFunds
-    │   ├── NotFound             404
-    │   ├── Conflict             409: the ref_id stands for something else
-    │   ├── RateLimited          429
-    │   └── Unavailable          5xx
+    ├── CallError                a call to the service did not bring what was asked for
+    │   ├── NetworkError         no usable answer arrived
+    │   │   └── DeadlineExceeded the call's time was used up
+    │   ├── ProtocolError        an answer that is not the interface's (not JSON, wrong shape)
+    │   │   └── DataError        one record of it is malformed: table, page, record, field, value
+    │   └── ServiceError         the service said no (RFC 9457 problem)
+    │       ├── ValidationFailed     400
+    │       ├── AuthenticationFailed 401, and invalid_client at the token endpoint
+    │       ├── PermissionDenied     403
+    │       │   ├── ScopeMissing     403 or invalid_scope: ask the administrator
+    │       │   └── InsufficientFunds
+    │       ├── NotFound             404
+    │       ├── Conflict             409: the ref_id stands for something else
+    │       ├── RateLimited          429
+    │       └── Unavailable          5xx
     ├── StoreError               the store cannot be used as asked
     │   ├── StoreLocked          another run holds it
     │   └── StoreDamaged         a file is not what was written
     ├── AnalysisError            a frame or argument an analysis cannot use as asked
     ├── ActionError              a plan, confirmation or wait that cannot go on
+    │   └── ActionRefused        refused here before anything was sent; .reason names the rule
     └── SandboxError             the embedded sandbox could not start, stop or do as told
 """
 
@@ -45,7 +47,43 @@ class InvalidRequest(FundlabError):
     """The request breaks the interface's rules; nothing was sent."""
 
 
-class NetworkError(FundlabError):
+class CallError(FundlabError):
+    """A call to the service did not bring what was asked for.
+
+    Attributes: ``operation`` (snake case), ``request_id`` and ``hint`` (what to do next), each
+    ``None`` where unknown; ``status`` (HTTP) if an answer came; ``title``, ``detail`` and ``meta``
+    of the service's problem, ``None`` and empty where it sent none. Can be pickled.
+    """
+
+    status: int | None = None
+    title: str | None = None
+    detail: str | None = None
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        hint: str | None = None,
+        operation: str | None = None,
+        request_id: str | None = None,
+        status: int | None = None,
+    ) -> None:
+        self.problem, self.hint, self.status = problem, hint, status
+        self.operation, self.request_id = operation, request_id
+        self.meta: dict[str, Any] = {}
+        super().__init__(f"{problem}; {hint}" if hint else problem)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[CallError], args: tuple[str, ...], state: dict[str, Any]) -> CallError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(state)
+    return error
+
+
+class NetworkError(CallError):
     """No usable answer arrived: connection refused, reset, cut short or too slow."""
 
 
@@ -53,7 +91,7 @@ class DeadlineExceeded(NetworkError):
     """The whole call, retries included, took longer than it may."""
 
 
-class ProtocolError(FundlabError):
+class ProtocolError(CallError):
     """An answer arrived that the interface does not describe (not JSON, wrong shape, endless)."""
 
 
@@ -61,7 +99,7 @@ class DataError(ProtocolError):
     """One record is malformed, so nothing of its page is kept.
 
     Attributes: ``table``, ``page`` (number from 1 or ``None``), ``record`` (id, or position in the
-    page), ``field`` and ``value`` (shortened text).
+    page), ``field`` and ``value``.
     """
 
     def __init__(
@@ -73,9 +111,10 @@ class DataError(ProtocolError):
         record: str | None = None,
         field: str | None = None,
         value: object = None,
+        hint: str | None = None,
+        operation: str | None = None,
+        request_id: str | None = None,
     ) -> None:
-        self.problem, self.table, self.page = problem, table, page
-        self.record, self.field, self.value = record, field, value
         where = [table]
         if page is not None:
             where.append(f"page {page}")
@@ -84,15 +123,20 @@ class DataError(ProtocolError):
         if field is not None:
             where.append(f"field {field!r}")
         shown = f": {shorten(value)}" if value is not None else ""
-        super().__init__(f"{', '.join(where)}: {problem}{shown}")
+        text = f"{', '.join(where)}: {problem}{shown}"
+        super().__init__(text, hint=hint, operation=operation, request_id=request_id)
+        self.problem, self.table, self.page = problem, table, page
+        self.record, self.field, self.value = record, field, value
 
 
-class ServiceError(FundlabError):
+class ServiceError(CallError):
     """The service answered with an error (interface §7; body as RFC 9457).
 
-    Attributes: ``status`` (HTTP), ``title``, ``detail`` (or ``None``), ``meta`` (mapping, possibly
-    empty), ``type`` (problem URI), ``operation`` (snake case, or ``None``), ``request_id``.
+    ``status`` (HTTP) and ``title`` are always there; ``type`` is the problem's URI.
     """
+
+    status: int
+    title: str
 
     def __init__(
         self,
@@ -106,17 +150,11 @@ class ServiceError(FundlabError):
         request_id: str | None = None,
         hint: str | None = None,
     ) -> None:
-        self.status, self.title, self.detail = status, title, detail
-        self.meta: dict[str, Any] = dict(meta or {})
-        self.type, self.operation, self.request_id, self.hint = type, operation, request_id, hint
-        text = f"{status} {title}"
-        if operation:
-            text = f"{operation}: {text}"
-        if detail:
-            text += f": {detail}"
-        if hint:
-            text += f" ({hint})"
-        super().__init__(text)
+        text = f"{operation}: " if operation else ""
+        text += f"{status} {title}" + (f": {detail}" if detail else "")
+        super().__init__(text, hint=hint, operation=operation, request_id=request_id, status=status)
+        self.title, self.detail, self.type = title, detail, type
+        self.meta = dict(meta or {})
 
 
 class ValidationFailed(ServiceError):
@@ -173,6 +211,22 @@ class AnalysisError(FundlabError):
 
 class ActionError(FundlabError):
     """A plan, confirmation or wait cannot go on."""
+
+
+class ActionRefused(ActionError):
+    """Refused here before anything was sent; ``str()`` says why and what to do.
+
+    Attributes: ``reason`` names the rule: ``account_not_approved``, ``insufficient_balance``,
+    ``own_limit``, ``lapsed``, ``balance_changed``, ``account_changed``, ``wrong_environment``,
+    ``code``, ``amount``, ``duplicate``, ``end_user``, ``ref_id`` or ``batch``.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, tuple[str, str]]:
+        return type(self), (self.reason, str(self))
 
 
 class SandboxError(FundlabError):

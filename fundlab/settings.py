@@ -6,58 +6,34 @@ of the user's configuration folder. Secrets are wrapped: no repr, ``vars``, pick
 
 from __future__ import annotations
 
-import hmac
-import importlib
+import difflib
 import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 from urllib.parse import SplitResult, urlsplit
 
 from platformdirs import user_config_dir
 
 from fundlab.errors import SettingsError, shorten
+from fundlab.secret import Secret, password_of_keyring, read_private
 
 ENVIRONMENT_PREFIX: Final = "FUNDLAB_"
 CONFIG_NAME: Final = "config.toml"
+DEFAULT_STORE: Final = Path("data/store")
 _REQUIRED: Final = ("base_url", "auth_url", "client_id", "client_secret")
 _NUMBERS: Final = ("connect_timeout", "read_timeout", "call_timeout", "rate_limit")
 _LARGEST_NUMBER: Final = 1_000_000
 _PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
 _PLAIN_HOST = re.compile(r"[a-z0-9.:-]+")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_LIMIT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
-
-
-class Secret:
-    """A text that shows itself to nobody but the caller of ``reveal()``; cannot be pickled."""
-
-    __slots__ = ("reveal",)
-    reveal: Callable[[], str]
-
-    def __init__(self, text: str) -> None:
-        object.__setattr__(self, "reveal", lambda: text)  # a closure: no attribute holds the text
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("a Secret cannot be changed")
-
-    def __repr__(self) -> str:
-        return "Secret('***')"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Secret):
-            return NotImplemented
-        return hmac.compare_digest(self.reveal().encode(), other.reveal().encode())
-
-    def __hash__(self) -> int:
-        return hash((Secret, self.reveal()))
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a Secret is not copied, pickled or sent to another process")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +45,9 @@ class Settings:
     such paths, of which ``signing_key_id`` picks one. ``sandbox`` says that a service elsewhere
     than on loopback is no production. ``trust_env`` obeys proxy variables. Times are in seconds,
     ``rate_limit`` in requests a second (``None``: as fast as the service allows).
+    ``withdrawal_limit`` (of one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day, in one
+    store) are amounts without fees; ``allowed_accounts`` are the fiat accounts that may be paid:
+    a list, or text with commas. ``None`` sets no limit.
     """
 
     base_url: str
@@ -80,7 +59,7 @@ class Settings:
     signing_key_password: Secret | None = None
     signature_header: str = "Service-Signature"
     signature_prefix: str = "service/"
-    store: Path = Path("data/store")
+    store: Path = DEFAULT_STORE
     sandbox: bool = False
     trust_env: bool = False
     ca_bundle: Path | None = None
@@ -88,6 +67,9 @@ class Settings:
     read_timeout: float = 30.0
     call_timeout: float = 120.0
     rate_limit: float | None = None
+    withdrawal_limit: Decimal | None = None
+    daily_withdrawal_limit: Decimal | None = None
+    allowed_accounts: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base_url", checked_url("base_url", self.base_url))
@@ -97,7 +79,9 @@ class Settings:
             if value is not None and not _VISIBLE.fullmatch(value):
                 raise _invalid(name, value, "visible ASCII characters without spaces")
         if not self.client_secret.reveal():
-            raise SettingsError("client_secret is empty")
+            raise SettingsError("client_secret is empty; give the secret of client_id")
+        if self.client_secret.reveal().strip() != self.client_secret.reveal():
+            raise SettingsError("client_secret starts or ends with white space; copy it once more")
         if not _HEADER_NAME.fullmatch(self.signature_header):
             raise _invalid("signature_header", self.signature_header, "an HTTP header name")
         if not _VISIBLE.fullmatch(self.signature_prefix or "/"):
@@ -137,7 +121,8 @@ class Settings:
         Raises ``SettingsError`` naming what is missing, unknown, malformed or unsafe.
         """
         overrides = masked(overrides)
-        found = _from_environment(os.environ if environ is None else environ)
+        environ = os.environ if environ is None else environ
+        found, strays = _from_environment(environ), _strays(environ)
         del environ  # from here on no local of ours holds a plain secret
         profile = profile or found.pop("profile", None)
         path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
@@ -147,13 +132,24 @@ class Settings:
         unknown = sorted(set(given) - _KNOWN)
         if unknown:
             raise SettingsError(
-                f"unknown setting{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}; "
+                f"unknown setting{'s' if len(unknown) > 1 else ''} "
+                f"{', '.join(_with_likely(name, _KNOWN) for name in unknown)}; "
                 f"known are {', '.join(sorted(_KNOWN))}"
             )
         _pick_signing_key(given)
-        _find_secret(given, keyring_password or _keyring_password)
-        _demand_required(given, path, profile)
+        _find_secret(given, keyring_password or password_of_keyring)
+        _demand_required(given, path, profile, strays)
         return cls(**{name: _converted(name, value) for name, value in given.items()})
+
+
+def store_folder(environ: Mapping[str, str] | None = None, config_file: Path | None = None) -> Path:
+    """The folder of the store that ``connect()`` would name, whatever else is missing."""
+    found = _from_environment(os.environ if environ is None else environ)
+    profile = found.get("profile")
+    path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
+    given = (_from_file(path, profile) if profile else {}) | found
+    folder: Path = _converted("store", given.get("store", DEFAULT_STORE))
+    return folder
 
 
 _FIELDS: Final = {field.name for field in fields(Settings)}
@@ -161,6 +157,7 @@ _KNOWN: Final = _FIELDS | {"client_secret_file", "client_secret_keyring", "signi
 _SECRETS: Final = {"client_secret", "signing_key_password"}
 _PATHS: Final = {"signing_key", "store", "ca_bundle"}
 _FLAGS: Final = {"sandbox", "trust_env"}
+_LIMITS: Final = {"withdrawal_limit", "daily_withdrawal_limit"}
 _FLAG_WORDS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -203,21 +200,6 @@ def is_loopback(url: str) -> bool:
     return _loopback(urlsplit(url))
 
 
-def read_private(path: Path, what: str) -> bytes:
-    """The bytes of a file that only its owner may read; ``SettingsError`` otherwise."""
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if os.name == "posix" and mode & 0o077:
-                raise SettingsError(
-                    f"{what} {path} can be used by others (mode {mode & 0o777:03o}); "
-                    f"run: chmod 600 {path}"
-                )
-            return file.read()
-    except OSError as error:
-        raise SettingsError(f"{what} {path} cannot be read: {error.strerror}") from None
-
-
 def _loopback(parts: SplitResult) -> bool:
     if parts.hostname == "localhost":
         return True
@@ -228,6 +210,11 @@ def _loopback(parts: SplitResult) -> bool:
 
 
 def _from_file(path: Path, profile: str) -> dict[str, Any]:
+    if not path.exists():
+        raise SettingsError(
+            f"profile {profile!r} is looked for in {path}, which does not exist; write a table "
+            f"[{profile}] there (mode 600), or leave the profile out"
+        )
     tables = _tables(read_private(path, "the settings file"))
     if tables is None:
         raise SettingsError(f"{path} is not TOML in UTF-8")
@@ -246,9 +233,22 @@ def _tables(raw: bytes) -> dict[str, dict[str, Any]] | None:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    names = {f"{ENVIRONMENT_PREFIX}{name.upper()}": name for name in _KNOWN - {"signing_keys"}}
-    names["FUNDLAB_PROFILE"] = "profile"
+    names = _variables()
     return masked({names[key]: value for key, value in environ.items() if key in names and value})
+
+
+def _strays(environ: Mapping[str, str]) -> list[str]:
+    """Variables of our prefix that are no setting."""
+    known = _variables().keys() | {"FUNDLAB_LOG"}
+    return sorted(key for key in environ if key.startswith(ENVIRONMENT_PREFIX) and key not in known)
+
+
+def _variables() -> dict[str, str]:
+    return {_variable(name): name for name in (_KNOWN - {"signing_keys"}) | {"profile"}}
+
+
+def _variable(name: str) -> str:
+    return f"{ENVIRONMENT_PREFIX}{name.upper()}"
 
 
 def masked(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,35 +282,36 @@ def _find_secret(given: dict[str, Any], keyring: Callable[[str, str], str | None
         raw = read_private(Path(str(file)).expanduser(), "client_secret_file")
         given["client_secret"] = Secret(raw.decode("utf-8", "replace").strip())
     elif entry is not None:
-        found = keyring(str(entry), str(given.get("client_id", "")))
+        user = str(given.get("client_id", ""))
+        found = keyring(str(entry), user)
         if found is None:
             raise SettingsError(
-                f"the keyring has no password for service {entry!r} and user "
-                f"{given.get('client_id')!r}"
+                f"the keyring has no password for service {entry!r} and user {user!r}; "
+                f"store it with: keyring set {entry} {user}"
             )
         given["client_secret"] = Secret(found)
 
 
-def _keyring_password(service: str, user: str) -> str | None:
-    try:
-        keyring = importlib.import_module("keyring")
-    except ImportError:
-        raise SettingsError(
-            "client_secret_keyring needs the package keyring: pip install keyring"
-        ) from None
-    password: str | None = keyring.get_password(service, user)
-    return password
-
-
-def _demand_required(given: Mapping[str, Any], path: Path, profile: str | None) -> None:
+def _demand_required(
+    given: Mapping[str, Any], path: Path, profile: str | None, strays: list[str]
+) -> None:
     missing = [name for name in _REQUIRED if name not in given]
-    if missing:
-        named = ", ".join(f"{name} ({ENVIRONMENT_PREFIX}{name.upper()})" for name in missing)
-        where = f"[{profile}] of {path}" if profile else f"a profile of {path}"
-        raise SettingsError(
-            f"missing: {named}; give them as keywords of connect(), in the environment variables "
-            f"named, or in {where}"
-        )
+    if not missing:
+        return
+    named = ", ".join(f"{name} ({_variable(name)})" for name in missing)
+    where = f"[{profile}] of {path}" if profile else f"a profile of {path}"
+    stray = "".join(
+        f"; {_with_likely(name, _variables())} is set, but is no setting" for name in strays
+    )
+    raise SettingsError(
+        f"missing: {named}; give them as keywords of connect(), in the environment variables "
+        f"named, or in {where}{stray}"
+    )
+
+
+def _with_likely(name: str, known: Iterable[str]) -> str:
+    likely = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"{name} (did you mean {likely[0]}?)" if likely else name
 
 
 def _converted(name: str, value: Any) -> Any:
@@ -332,6 +333,15 @@ def _converted(name: str, value: Any) -> Any:
             return float(value)
         except (TypeError, ValueError):
             raise _invalid(name, value, "a number") from None
+    if name in _LIMITS:
+        if isinstance(value, str | int | Decimal) and _LIMIT.fullmatch(str(value)):
+            return Decimal(value)
+        raise _invalid(name, value, "an amount as text, such as '10000.00'")
+    if name == "allowed_accounts":
+        ids = value.split(",") if isinstance(value, str) else value
+        if isinstance(ids, list | tuple) and all(isinstance(entry, str) for entry in ids):
+            return tuple(entry.strip() for entry in ids)
+        raise _invalid(name, value, "a list of fiat account ids")
     if not isinstance(value, str):
         raise _invalid(name, value, "text")
     return value

@@ -3,13 +3,18 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import keyring.backend
+import keyring.backends.fail
 import pytest
 
 from fundlab.errors import SettingsError
-from fundlab.settings import Secret, Settings, checked_url
+from fundlab.secret import Secret
+from fundlab.settings import Settings, checked_url
 
 CANARY = "canary-5f0c2d"
 ENVIRON = {
@@ -80,10 +85,12 @@ def test_what_is_missing_is_named_with_its_variable() -> None:
 
 
 def test_unknown_keys_are_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="unknown setting base_urll; known are auth_url"):
+    with pytest.raises(SettingsError, match=r"base_urll .did you mean base_url\?.; known are al"):
         Settings.load(environ=ENVIRON, base_urll="x")
     path = config(tmp_path, f'[p]\nclient_sekret = "{CANARY}"\ntimeout = 1\n')
-    with pytest.raises(SettingsError, match="unknown settings client_sekret, timeout") as caught:
+    with pytest.raises(
+        SettingsError, match=r"unknown settings client_sekret .+, timeout"
+    ) as caught:
         Settings.load("p", environ=ENVIRON, config_file=path)
     assert CANARY not in str(caught.value)
 
@@ -111,7 +118,7 @@ def test_a_file_without_the_profile_is_an_error(tmp_path: Path, text: str, messa
 
 
 def test_a_profile_without_a_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"settings file .* cannot be read: No such file"):
+    with pytest.raises(SettingsError, match=r"none\.toml, which does not exist; write a table"):
         Settings.load("q", environ=ENVIRON, config_file=tmp_path / "none.toml")
 
 
@@ -155,6 +162,7 @@ def test_urls_that_are_not(url: Any) -> None:
         ({"client_id": "a\r\nb"}, "client_id="),
         ({"client_secret": 5}, "client_secret is a int; give text"),
         ({"client_secret": ""}, "client_secret is empty"),
+        ({"client_secret": f"{CANARY}\n"}, "client_secret starts or ends with white space"),
         ({"signature_header": "A: b"}, "signature_header='A: b' is not accepted; give an HTTP"),
         ({"signature_prefix": "a b"}, "signature_prefix='a b'"),
         ({"signing_key": "k.pem"}, "signing_key and signing_key_id go together"),
@@ -209,6 +217,75 @@ def test_a_secret_from_the_keyring() -> None:
             client_secret_keyring="other",
             keyring_password=lambda service, user: held.get((service, user)),
         )
+
+
+class MemoryKeyring(keyring.backend.KeyringBackend):
+    """A backend as the package keyring wants it."""
+
+    priority = 1  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, str], str] = {}
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.held[service, username] = password
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self.held.get((service, username))
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self.held[service, username]
+
+
+@pytest.fixture
+def use_keyring() -> Iterator[Callable[[keyring.backend.KeyringBackend], None]]:
+    before = keyring.get_keyring()
+    yield keyring.set_keyring
+    keyring.set_keyring(before)
+
+
+def test_a_secret_from_the_systems_own_keyring(
+    use_keyring: Callable[[keyring.backend.KeyringBackend], None],
+) -> None:
+    environ = {name: value for name, value in ENVIRON.items() if "SECRET" not in name}
+    environ["FUNDLAB_CLIENT_SECRET_KEYRING"] = "funding"
+    use_keyring(MemoryKeyring())
+    with pytest.raises(SettingsError, match="store it with: keyring set funding from-environment"):
+        Settings.load(environ=environ)
+    keyring.set_password("funding", "from-environment", CANARY)
+    assert Settings.load(environ=environ).client_secret == Secret(CANARY)
+
+
+def test_a_keyring_that_cannot_be_used_is_named(
+    use_keyring: Callable[[keyring.backend.KeyringBackend], None],
+) -> None:
+    environ = {name: value for name, value in ENVIRON.items() if "SECRET" not in name}
+    use_keyring(keyring.backends.fail.Keyring())
+    with pytest.raises(SettingsError, match=r"cannot be used .NoKeyringError.*client_secret_file"):
+        Settings.load(environ=environ, client_secret_keyring="funding")
+
+
+def test_without_the_package_keyring_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    environ = {name: value for name, value in ENVIRON.items() if "SECRET" not in name}
+    with pytest.raises(SettingsError, match=r"pip install 'fundlab\[keyring\]'"):
+        Settings.load(environ=environ, client_secret_keyring="funding")
+
+
+def test_a_misspelt_variable_is_named_beside_what_is_missing() -> None:
+    environ = ENVIRON | {"FUNDLAB_CLIENTSECRET": CANARY, "FUNDLAB_LOG": "INFO"}
+    del environ["FUNDLAB_CLIENT_SECRET"]
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(environ=environ)
+    message = str(caught.value)
+    assert (
+        "FUNDLAB_CLIENTSECRET (did you mean FUNDLAB_CLIENT_SECRET?) is set, but is no setting"
+        in message
+    )
+    assert "FUNDLAB_LOG" not in message
+    assert CANARY not in message
 
 
 def test_settings_show_no_secret_and_are_not_pickled() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +30,46 @@ def test_it_is_read_whole_and_goes_back_unchanged(path: Path) -> None:
         assert json.dumps(again, sort_keys=True) == json.dumps(body, sort_keys=True)
 
 
-def test_every_resource_has_a_recording() -> None:
+def resources(kind: type[Resource] = Resource) -> set[type[Resource]]:
+    """Every resource of the models, but for bases."""
+    below = set(kind.__subclasses__())
+    named = {
+        kind
+        for kind in below
+        if kind.__module__.startswith("fundlab.models") and not kind.__name__.startswith("_")
+    }
+    return named.union(*(resources(kind) for kind in below))
+
+
+def parts(value: Any) -> Iterator[Resource]:
+    """``value`` and every resource in it."""
+    if isinstance(value, Resource):
+        yield value
+        for _, inner in value:
+            yield from parts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from parts(inner)
+
+
+def test_every_answer_of_the_interface_has_a_file() -> None:
     recorded = {json.loads(path.read_text(encoding="utf-8"))["model"] for path in FILES}
     answers = {operation.answer for operation in models.OPERATIONS.values()} - {None}
-    contained = {
-        models.FiatAccountPage: models.FiatAccount,
-        models.FiatDepositInstructionsPage: models.FiatDepositInstructions,
+    assert {answer.__name__ for answer in answers if answer} | {"Token", "Problem"} <= recorded
+
+
+def test_every_resource_and_every_field_of_it_is_in_a_file() -> None:
+    shown: dict[type[Resource], set[str]] = {}
+    for path in FILES:
+        recorded = json.loads(path.read_text(encoding="utf-8"))
+        for part in parts(getattr(models, recorded["model"]).model_validate(recorded["body"])):
+            shown.setdefault(type(part), set()).update(part.model_fields_set)
+    missing = {
+        kind.__name__: sorted(set(kind.model_fields) - shown.get(kind, set()))
+        for kind in resources()
+        if not set(kind.model_fields) <= shown.get(kind, set())
     }
-    for answer in answers:
-        assert answer is not None
-        names = {answer.__name__}
-        if answer in contained:
-            names.add(contained[answer].__name__)
-        assert names & recorded, answer
-    assert {"Token", "Problem"} <= recorded
+    assert missing == {}
 
 
 def test_what_is_nested_in_unexpected_places_is_found() -> None:

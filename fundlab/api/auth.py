@@ -13,7 +13,7 @@ from urllib3.filepost import encode_multipart_formdata
 
 from fundlab.api.http import MaskedBytes
 from fundlab.errors import DeadlineExceeded, ScopeMissing
-from fundlab.settings import Secret
+from fundlab.secret import Secret
 
 RENEW_EARLY_S: Final = 60.0
 _UNSTATED_LIFETIME_S: Final = 300.0
@@ -53,7 +53,11 @@ class TokenSource:
             return grant.token
         left = max(0.0, deadline - self._clock())
         if not self._renewal.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
-            raise DeadlineExceeded(f"{operation}: no access token within the call's time")
+            raise DeadlineExceeded(
+                f"{operation}: no access token within the call's time",
+                hint="the token endpoint is slow: try again, or give a longer call_timeout",
+                operation=operation,
+            )
         try:
             grant = self._usable(scope)  # another thread may have fetched it meanwhile
             if grant is None:

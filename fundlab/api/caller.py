@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from fundlab.api.idempotence import differences
 from fundlab.api.rows import Rows
 from fundlab.api.signing import Signer, load_signer
-from fundlab.api.transport import Call, Environment, Transport
+from fundlab.api.transport import Call, Environment, Reply, Transport
 from fundlab.api.urls import encoded_target
 from fundlab.api.validation import body_bytes, checked, read_answer, unlisted_values
 from fundlab.errors import Conflict, DataError, InvalidRequest, UnknownValueWarning
@@ -45,7 +45,7 @@ class Caller:
             )
         self.signer = signer
         self.transport = Transport(settings, signer, environment)
-        self._unlisted: set[tuple[str, str, str]] = set()
+        self._unlisted: set[tuple[str, str]] = set()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self.base_url!r}, client_id={self.client_id!r})"
@@ -75,20 +75,31 @@ class Caller:
         if listed is None or listed.query is None:
             names = ", ".join(name for name, op in OPERATIONS.items() if op.query)
             raise InvalidRequest(f"operation={operation!r} is not accepted; give one of {names}")
-        return self._send(listed, params=params)
+        return self._send(listed, params=params).body
 
     def _get(self, name: str, model: type[R], **path: str) -> R:
-        return self._read(model, name, self._send(OPERATIONS[name], path=path))
+        return self._read(model, name, self._send(OPERATIONS[name], path))
 
-    def _create(self, name: str, model: type[R], **given: Any) -> R:
-        operation = OPERATIONS[name]
+    def _tell(self, name: str, keywords: Mapping[str, Any]) -> None:
+        """Send what changes something at the service and brings nothing back."""
+        self._send(OPERATIONS[name], _without_self(keywords))
+
+    def _change(self, name: str, model: type[R], keywords: Mapping[str, Any]) -> R:
+        """Send what changes something at the service, and read the resource it answers with.
+
+        ``keywords`` are the ``locals()`` of the operation's method.
+        """
+        operation, given = OPERATIONS[name], _without_self(keywords)
         try:
-            body = self._send(operation, given=given)
+            reply: Reply | Conflict = self._send(operation, given)
         except Conflict as conflict:
-            return self._existing(operation, model, given, conflict)
+            reply = conflict
+        if isinstance(reply, Conflict):
+            return self._existing(operation, model, given, reply)
+        hint = _unread(given)
         if model is not OrchestrationRule:
-            return self._read(model, name, body)
-        rule: Any = self._read(OrchestrationRuleAnswer, name, body).rule
+            return self._read(model, name, reply, hint)
+        rule: Any = self._read(OrchestrationRuleAnswer, name, reply, hint).rule
         return rule  # type: ignore[no-any-return]
 
     def _existing(
@@ -101,8 +112,8 @@ class Caller:
         if operation.body is None or not given.get("ref_id") or not isinstance(found, Mapping):
             raise conflict
         existing = _readable(model, operation.name, found)
-        if existing is None:
-            raise conflict
+        if existing is None or getattr(existing, "ref_id", None) not in (None, given["ref_id"]):
+            raise conflict  # something else is in the way: the service says what
         asked = checked(operation.body, operation.name, given).to_json()
         different = differences(asked, existing.model_dump(mode="json", exclude_none=True))
         if not different:
@@ -119,20 +130,29 @@ class Caller:
             hint="nothing was done now; for a new intent choose another ref_id",
         )
 
-    def _list(self, name: str, max_rows: int | None, **given: Any) -> Rows[Any]:
-        operation = OPERATIONS[name]
+    def _list(self, name: str, keywords: Mapping[str, Any]) -> Rows[Any]:
+        """Every row of a list; ``keywords`` are the ``locals()`` of the operation's method."""
+        operation, given = OPERATIONS[name], _without_self(keywords)
         if operation.query is None or operation.answer is None or operation.items is None:
             raise InvalidRequest(f"{name} is no list")
+        max_rows = given.pop("max_rows")
         if max_rows is not None and (not isinstance(max_rows, int) or max_rows < 0):
             raise InvalidRequest(f"{name}: max_rows={max_rows!r} is not accepted; give 0 or more")
         listed = {field: _listed(value) for field, value in given.items()}
+        empty = [field for field, value in listed.items() if value == []]
+        if empty:
+            raise InvalidRequest(
+                f"{name}: {empty[0]} is empty, which no row meets; leave it out for no filter"
+            )
         query = checked(operation.query, name, listed)
         answer, items = operation.answer, operation.items
 
         def fetch(cursor: str | None, number: int) -> tuple[list[Any], str | None]:
             asked = query if cursor is None else query.model_copy(update={"page_cursor": cursor})
-            body = self._send(operation, params=asked.to_params())
-            page: Any = read_answer(answer, name, body, number)
+            reply = self._send(operation, params=asked.to_params())
+            page: Any = read_answer(
+                answer, name, reply.body, page=number, request_id=reply.request_id
+            )
             rows: list[Any] = getattr(page, items)
             for row in rows:
                 self._warn_of_unlisted(row)
@@ -141,42 +161,41 @@ class Caller:
 
         return Rows(name, query, fetch, max_rows)
 
-    def _read(self, model: type[R], operation: str, body: bytes) -> R:
-        resource = read_answer(model, operation, body)
+    def _read(self, model: type[R], operation: str, reply: Reply, hint: str | None = None) -> R:
+        resource = read_answer(model, operation, reply.body, request_id=reply.request_id, hint=hint)
         self._warn_of_unlisted(resource)
         return resource
 
     def _send(
         self,
         operation: Operation,
-        *,
-        path: Mapping[str, str] | None = None,
-        params: Iterable[tuple[str, str]] = (),
         given: Mapping[str, Any] | None = None,
-    ) -> bytes:
-        body, repeatable = None, operation.method == "GET"
+        *,
+        params: Iterable[tuple[str, str]] = (),
+    ) -> Reply:
+        given = given or {}
+        body, repeatable, again = None, True, "trying again is safe"
         if operation.body is not None:
-            request = checked(operation.body, operation.name, given or {})
-            body = body_bytes(request, operation.name)
-            repeatable = getattr(request, "ref_id", None) is not None
+            body = body_bytes(checked(operation.body, operation.name, given), operation.name)
+            repeatable, again = given.get("ref_id") is not None, _again(operation, given)
         return self.transport.send(
             Call(
                 operation.name,
                 operation.method,
-                encoded_target(operation.path, path, params),
+                encoded_target(operation.path, given, params),
                 operation.scope,
                 body,
                 repeatable,
+                again,
             )
         )
 
     def _warn_of_unlisted(self, resource: Resource) -> None:
-        for field, value in unlisted_values(resource):
-            key = (type(resource).__name__, field, value)
-            if key not in self._unlisted:
-                self._unlisted.add(key)
+        for found in unlisted_values(resource):
+            if found not in self._unlisted:
+                self._unlisted.add(found)
                 warnings.warn(
-                    "{}.{} is {!r}, which the interface does not list; it is kept".format(*key),
+                    "{} is {!r}, which the interface does not list; it is kept".format(*found),
                     UnknownValueWarning,
                     stacklevel=4,
                 )
@@ -187,6 +206,30 @@ def _readable(model: type[R], operation: str, found: Mapping[str, Any]) -> R | N
         return read_answer(model, operation, json.dumps(found).encode())
     except DataError:  # the service's own refusal says more
         return None
+
+
+def _without_self(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in keywords.items() if name != "self"}
+
+
+def _again(operation: Operation, given: Mapping[str, Any]) -> str:
+    """What to do when it is unknown whether a change was carried out."""
+    if given.get("ref_id") is not None:
+        return "trying again with the same ref_id is safe"
+    unknown = "it may or may not have been carried out: look for it before trying again"
+    if operation.body is not None and "ref_id" in operation.body.model_fields:
+        return f"{unknown}, and give a ref_id, with which trying again is safe"
+    return unknown
+
+
+def _unread(given: Mapping[str, Any]) -> str:
+    """What to do when the service took a change but its answer cannot be read."""
+    if given.get("ref_id") is not None:
+        return (
+            "it was probably carried out: look for it by its ref_id, or call again with the same "
+            "ref_id, which does nothing twice"
+        )
+    return "it was probably carried out: look for it before trying again"
 
 
 def _listed(value: Any) -> Any:

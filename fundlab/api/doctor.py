@@ -7,20 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from fundlab.api.client import Client
+from fundlab.api.http import Answer
 from fundlab.api.problems import clock_skew
 from fundlab.api.signing import Signer
 from fundlab.api.transport import Environment
-from fundlab.errors import (
-    AuthenticationFailed,
-    FundlabError,
-    ScopeMissing,
-    ServiceError,
-    SettingsError,
-)
+from fundlab.errors import AuthenticationFailed, CallError, ScopeMissing, SettingsError, shorten
 from fundlab.models import OPERATIONS, SCOPES
 from fundlab.settings import Settings
 
 MAX_SKEW_S: Final = 300.0
+_NOT_FOUND: Final = 404
 _READS: Final = ("list_transfers", "list_events", "list_fiat_accounts")
 
 
@@ -68,16 +64,39 @@ def _described(settings: Settings) -> str:
 
 def _examined(client: Client, environment: Environment) -> Iterator[Check]:
     try:
-        date = client.transport.service_date()
-    except FundlabError as error:
-        yield Check("connection", False, str(error), "check base_url, the network and the proxy")
+        answer = client.transport.probe()
+    except CallError as error:
+        yield Check("connection", False, _said(error), error.hint or "")
         return
-    yield Check("connection", True, f"{client.base_url} answers")
-    yield _clock(clock_skew(date, environment.now()))
+    connection = _connection(client, answer)
+    yield connection
+    yield _clock(clock_skew(answer.headers.get("Date"), environment.now()))
+    if not connection.ok:
+        return
     granted: list[str] = []
     yield from _token_and_scopes(client, granted)
     if granted:
         yield from _one_read(client, granted)
+
+
+def _connection(client: Client, answer: Answer) -> Check:
+    """What an answer to a read without a token says about ``base_url``."""
+    if answer.status == _NOT_FOUND:
+        return Check(
+            "connection",
+            False,
+            f"{client.base_url} answers, but does not know /v2/events",
+            "check base_url: it is what comes before /v2",
+        )
+    if 300 <= answer.status < 400:
+        place = shorten(answer.headers.get("Location", "nowhere"))
+        return Check(
+            "connection",
+            False,
+            f"{client.base_url} redirects to {place}",
+            "check base_url: no redirect is followed",
+        )
+    return Check("connection", True, f"{client.base_url} answers")
 
 
 def _clock(skew: float | None) -> Check:
@@ -103,9 +122,8 @@ def _token_and_scopes(client: Client, granted: list[str]) -> Iterator[Check]:
             client.transport.fetch_token(frozenset({scope}), operation="doctor")
         except ScopeMissing as error:
             findings.append(Check(f"scope {scope}", False, _said(error), error.hint or ""))
-        except FundlabError as error:
-            hint = getattr(error, "hint", None) or "check auth_url, then run this again"
-            yield Check("token", False, str(error), hint)
+        except CallError as error:
+            yield Check("token", False, _said(error), error.hint or "")
             return
         else:
             granted.append(scope)
@@ -123,8 +141,8 @@ def _one_read(client: Client, granted: list[str]) -> Iterator[Check]:
         client.fetch_page(name, [("limit", "1")])
     except AuthenticationFailed as error:
         yield _signing_refused(client, error)
-    except FundlabError as error:
-        yield Check("read", False, str(error), getattr(error, "hint", None) or "")
+    except CallError as error:
+        yield Check("read", False, error.problem, error.hint or "")
     else:
         if client.signer is None:
             yield Check("signing", True, "this credential needs no signatures")
@@ -151,5 +169,5 @@ def _signing_refused(client: Client, error: AuthenticationFailed) -> Check:
     )
 
 
-def _said(error: ServiceError) -> str:
-    return f"{error.status} {error.title}" + (f": {error.detail}" if error.detail else "")
+def _said(error: CallError) -> str:
+    return error.problem.removeprefix("doctor: ")

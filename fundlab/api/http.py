@@ -58,11 +58,15 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back, decoded from its transfer and content coding; header names in any case."""
+    """What came back, decoded from its transfer and content coding; header names in any case.
+
+    ``doubtful``: an attempt before this one may have been carried out.
+    """
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+    doubtful: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,10 +152,11 @@ def _failure(error: Exception) -> Failure:
     if "SSLCertVerificationError" in kinds or "CertificateError" in kinds:
         return Failure("its certificate could not be verified", sent=False, final=True)
     if "ProxyError" in kinds:
-        return Failure("the proxy cannot be used", sent=False)
+        return Failure("the proxy of http_proxy or https_proxy cannot be used", sent=False)
     if any(isinstance(cause, ConnectTimeoutError | NewConnectionError) for cause in causes):
         timed_out = not kinds & {"NewConnectionError", "NameResolutionError"}
-        reason = next((str(c) for c in causes if isinstance(c, OSError) and c.errno), "no answer")
+        refused = next((c for c in causes if isinstance(c, OSError) and c.errno), None)
+        reason = (refused.strerror if refused else None) or "no answer"
         return Failure(f"no connection ({reason})", sent=False, timed_out=timed_out)
     if any(isinstance(cause, DecodeError) for cause in causes):
         return Failure("the answer is not coded as its header says", sent=True, final=True)
@@ -216,11 +221,24 @@ class _Response(http.client.HTTPResponse):
             raise http.client.IncompleteRead(b"")
 
 
-class _PlainConnection(HTTPConnection):
+class _Discreet(http.client.HTTPConnection):
+    """Keeps the head of a request out of the locals of frames that wait for the network."""
+
+    _buffer: list[bytes]
+
+    def _send_output(self, message_body: Any = None, **_options: Any) -> None:
+        head = MaskedBytes(b"\r\n".join((*self._buffer, b"", b"")))
+        self._buffer.clear()
+        self.send(head)
+        if message_body is not None:
+            self.send(message_body)
+
+
+class _PlainConnection(_Discreet, HTTPConnection):
     response_class = _Response
 
 
-class _TlsConnection(HTTPSConnection):
+class _TlsConnection(_Discreet, HTTPSConnection):
     response_class = _Response
 
 

@@ -33,7 +33,7 @@ def _compared(name: str, asked: Any, existing: Mapping[str, Any]) -> Iterator[st
         equal = found is None or _same_variant(_plain(asked), _plain(found))
     elif name == "metadata":
         found = existing.get(name)
-        equal = isinstance(found, Mapping) and _texts(found) == _texts(asked)
+        equal = _texts(found if isinstance(found, Mapping) else {}) == _texts(asked)
     elif name in _AMOUNTS:
         found = existing.get(name)
         equal = _number(found) == _number(asked) is not None

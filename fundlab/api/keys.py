@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from fundlab.api.signing import ALGORITHMS
 from fundlab.errors import SettingsError
-from fundlab.settings import Secret
+from fundlab.secret import Secret
 
 
 def new_key(alg: str, out: Path, password: Secret | None = None) -> str:

@@ -11,7 +11,10 @@ Page = TypeVar("Page")
 
 
 def follow(
-    fetch: Callable[[str | None], Page], cursor_of: Callable[[Page], str | None]
+    fetch: Callable[[str | None], Page],
+    cursor_of: Callable[[Page], str | None],
+    *,
+    operation: str,
 ) -> Iterator[Page]:
     """Every page from the first (cursor ``None``) to the one whose cursor is empty or absent.
 
@@ -28,7 +31,10 @@ def follow(
             return
         if cursor in seen:
             raise ProtocolError(
-                f"page {len(seen) + 1} repeats the cursor {shorten(cursor)} of an earlier page; "
-                "stopped rather than going in circles"
+                f"{operation}: page {len(seen) + 1} repeats the cursor {shorten(cursor)} of an "
+                "earlier page; stopped rather than going in circles",
+                hint="rows may be missing: ask again with another page_size, or from page_cursor; "
+                "if it stays, show it to the operator of the service",
+                operation=operation,
             )
         seen.add(cursor)

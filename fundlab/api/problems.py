@@ -1,27 +1,37 @@
-"""Error answers as exceptions: RFC 9457 problems, and RFC 6749 errors of the token endpoint."""
+"""What is no result, as exceptions that say what to do next.
+
+Error answers are RFC 9457 problems, those of the token endpoint RFC 6749 errors; the rest are
+redirects and answers that never came.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from fundlab.api.http import Answer
+from fundlab.api.http import Answer, Failure
 from fundlab.api.retries import retry_after_seconds
 from fundlab.errors import (
     AuthenticationFailed,
+    CallError,
     Conflict,
+    DeadlineExceeded,
     InsufficientFunds,
+    NetworkError,
     NotFound,
     PermissionDenied,
+    ProtocolError,
     RateLimited,
     ScopeMissing,
     ServiceError,
     Unavailable,
     ValidationFailed,
+    shorten,
 )
 
 _LONGEST_TEXT: Final = 500
@@ -43,18 +53,135 @@ _BY_STATUS: Final[Mapping[int, type[ServiceError]]] = {
     422: ValidationFailed,
     429: RateLimited,
 }
+_HINTS: Final[Mapping[type[ServiceError], str]] = {
+    ValidationFailed: "change what it names, then call again",
+    PermissionDenied: "ask the administrator what this credential may do",
+    InsufficientFunds: "ask for less, or wait for a deposit: see get_profile_balance",
+    NotFound: "check the id, and that base_url and the credential are those it belongs to",
+    Conflict: "look at what there is already before trying again",
+    ServiceError: "check base_url; if it is right, show the operator of the service the request_id",
+}
 
 
-def service_error(
-    answer: Answer,
-    *,
-    operation: str,
-    request_id: str,
-    scope: str,
-    now: float,
-    credential_hint: str = _CREDENTIAL_HINT,
+@dataclass(frozen=True)
+class Attempted:
+    """A call as messages name it, or the asking for its token.
+
+    ``again`` says what to do when it is unknown whether the service carried it out; ``changes``:
+    it does more than read.
+    """
+
+    operation: str
+    request_id: str
+    scope: str
+    again: str = "trying again is safe"
+    changes: bool = False
+    step: str = ""
+    setting: str = "base_url"
+
+    @property
+    def name(self) -> str:
+        return self.operation + self.step
+
+
+def service_error(answer: Answer, tried: Attempted, now: float) -> ServiceError:
+    """The error that ``answer`` (status 400 and up) stands for; ``now`` is in UNIX seconds."""
+    return _service_error(answer, tried, now, _CREDENTIAL_HINT)
+
+
+def token_error(answer: Answer, tried: Attempted, now: float) -> ServiceError:
+    """The error of the token endpoint that ``answer`` stands for (RFC 6749 §5.2)."""
+    members = _members(answer.body)
+    code = members.get("error")
+    if not isinstance(code, str):
+        return _service_error(answer, tried, now, _CLIENT_HINT)
+    kinds: dict[str, tuple[type[ServiceError], str]] = {
+        "invalid_scope": (ScopeMissing, _scope_hint(tried.scope)),
+        "invalid_client": (AuthenticationFailed, _CLIENT_HINT),
+        "unauthorized_client": (AuthenticationFailed, _CLIENT_HINT),
+    }
+    fallback = (
+        (Unavailable, "try again later")
+        if answer.status >= 500
+        else (ValidationFailed, "check auth_url: is this the token endpoint of the service?")
+    )
+    kind, hint = kinds.get(code, fallback)
+    return kind(
+        answer.status,
+        _text(code) or "error",
+        _text(members.get("error_description")),
+        operation=tried.operation,
+        request_id=tried.request_id,
+        hint=hint,
+    )
+
+
+def redirected(answer: Answer, tried: Attempted) -> ProtocolError:
+    """The error for an answer of status 3xx: no redirect is followed."""
+    place = shorten(answer.headers.get("Location", "nowhere"))
+    return ProtocolError(
+        f"{tried.name}: the service answered {answer.status}, a redirect to {place}, which is not "
+        "followed",
+        hint=f"check {tried.setting}" + (f"; {tried.again}" if tried.changes else ""),
+        operation=tried.operation,
+        request_id=tried.request_id,
+        status=answer.status,
+    )
+
+
+def unanswered(
+    failure: Failure, tried: Attempted, where: str, *, attempts: int, late: bool, doubtful: bool
+) -> CallError:
+    """The error for no usable answer from ``where``.
+
+    ``late``: the call's time is up. ``doubtful``: an attempt before the last may have been carried
+    out.
+    """
+    kind: type[CallError] = DeadlineExceeded if late else NetworkError
+    sent = failure.sent or doubtful
+    if failure.final and not sent:
+        kind = NetworkError
+        hint = "nothing was sent; if the certificate is of your own authority, name it in ca_bundle"
+    elif failure.final:
+        kind = ProtocolError
+        hint = "look at what answers there: the service, or a proxy before it?"
+        hint += f"; {tried.again}" if tried.changes else ""
+    elif sent:
+        hint = tried.again
+    else:
+        hint = f"nothing was sent; check {tried.setting}, the network and the proxy, then try again"
+    tries = f" after {attempts} attempts" if attempts > 1 else ""
+    return kind(
+        f"{tried.name}: {where}: {failure.problem}{tries}",
+        hint=hint,
+        operation=tried.operation,
+        request_id=tried.request_id,
+    )
+
+
+def no_turn(tried: Attempted, wait_s: float, *, doubtful: bool) -> DeadlineExceeded:
+    """The error for a call whose turn comes after its time, by the client's own rate limit."""
+    return DeadlineExceeded(
+        f"{tried.name}: its turn would come in {wait_s:.0f} s, after the call's time",
+        hint=tried.again
+        if doubtful
+        else "nothing was sent; try again later, or with fewer workers",
+        operation=tried.operation,
+        request_id=tried.request_id,
+    )
+
+
+def clock_skew(date: str | None, now: float) -> float | None:
+    """Seconds by which the service's ``Date`` is ahead of ``now``; ``None`` if unreadable."""
+    try:
+        return parsedate_to_datetime(date or "").timestamp() - now
+    except (ValueError, OverflowError):
+        return None
+
+
+def _service_error(
+    answer: Answer, tried: Attempted, now: float, credential_hint: str
 ) -> ServiceError:
-    """The error that ``answer`` (status 400 and up) stands for, with what to do next."""
     problem = _members(answer.body)
     meta = problem.get("meta")
     meta = meta if isinstance(meta, dict) else {}
@@ -69,41 +196,9 @@ def service_error(
         detail,
         meta,
         type=kind,
-        operation=operation,
-        request_id=_text(answer.headers.get("X-Request-Id")) or request_id,
-        hint=_hint(error, answer, scope, now, credential_hint),
-    )
-
-
-def token_error(
-    answer: Answer, *, operation: str, request_id: str, scope: str, now: float
-) -> ServiceError:
-    """The error of the token endpoint that ``answer`` stands for (RFC 6749 §5.2)."""
-    members = _members(answer.body)
-    code = members.get("error")
-    if not isinstance(code, str):
-        return service_error(
-            answer,
-            operation=operation,
-            request_id=request_id,
-            scope=scope,
-            now=now,
-            credential_hint=_CLIENT_HINT,
-        )
-    kinds: dict[str, tuple[type[ServiceError], str | None]] = {
-        "invalid_scope": (ScopeMissing, _scope_hint(scope)),
-        "invalid_client": (AuthenticationFailed, _CLIENT_HINT),
-        "unauthorized_client": (AuthenticationFailed, _CLIENT_HINT),
-    }
-    fallback: type[ServiceError] = Unavailable if answer.status >= 500 else ValidationFailed
-    kind, hint = kinds.get(code, (fallback, None))
-    return kind(
-        answer.status,
-        _text(code) or "error",
-        _text(members.get("error_description")),
-        operation=operation,
-        request_id=request_id,
-        hint=hint,
+        operation=tried.operation,
+        request_id=_text(answer.headers.get("X-Request-Id")) or tried.request_id,
+        hint=_hint(error, answer, tried, now, credential_hint),
     )
 
 
@@ -119,31 +214,39 @@ def _denial(kind: str, meta: Mapping[str, Any], text: str) -> type[ServiceError]
 
 
 def _hint(
-    error: type[ServiceError], answer: Answer, scope: str, now: float, credential_hint: str
-) -> str | None:
+    error: type[ServiceError], answer: Answer, tried: Attempted, now: float, credential_hint: str
+) -> str:
     if error is ScopeMissing:
-        return _scope_hint(scope)
-    if error is AuthenticationFailed:
-        return _skew_hint(answer.headers.get("Date"), now) or credential_hint
-    if error in (RateLimited, Unavailable):
-        return _later_hint(answer.headers.get("Retry-After"), now)
+        hint = _scope_hint(tried.scope)
+    elif error is AuthenticationFailed:
+        hint = _skew_hint(answer, now) or credential_hint
+    elif error is RateLimited:
+        hint = _later_hint(answer.headers.get("Retry-After"), now)
+    elif error is Unavailable:
+        later = answer.headers.get("Retry-After")
+        hints = [tried.again] if tried.changes else []
+        if later is not None or not tried.changes:
+            hints.append(_later_hint(later, now))
+        return "; ".join(hints)
+    elif error is NotFound and tried.setting == "auth_url":
+        hint = "check auth_url: it is what comes before /oauth2/token"
+    elif error is NotFound and tried.operation.startswith("list_"):
+        hint = "check base_url: it is what comes before /v2"
+    else:
+        hint = _HINTS[error]
+    if answer.doubtful and tried.changes and error is not Conflict:
+        hint += f"; an attempt before this answer was lost: {tried.again}"
+    return hint
+
+
+def _skew_hint(answer: Answer, now: float) -> str | None:
+    skew = clock_skew(answer.headers.get("Date"), now)
+    if skew is not None and abs(skew) > _SKEW_S:
+        way = "behind" if skew > 0 else "ahead of"
+        return f"this machine's clock is {abs(skew):.0f} s {way} the service's: set it right"
+    if b"timestamp" in answer.body:
+        return "check this machine's clock (signatures are valid for 30 minutes): fundlab doctor"
     return None
-
-
-def _skew_hint(date: str | None, now: float) -> str | None:
-    skew = clock_skew(date, now)
-    if skew is None or abs(skew) <= _SKEW_S:
-        return None
-    way = "behind" if skew > 0 else "ahead of"
-    return f"this machine's clock is {abs(skew):.0f} s {way} the service's: set it right"
-
-
-def clock_skew(date: str | None, now: float) -> float | None:
-    """Seconds by which the service's ``Date`` is ahead of ``now``; ``None`` if unreadable."""
-    try:
-        return parsedate_to_datetime(date or "").timestamp() - now
-    except (ValueError, OverflowError):
-        return None
 
 
 def _later_hint(retry_after: str | None, now: float) -> str:

@@ -18,10 +18,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fundlab.errors import SettingsError
-from fundlab.settings import Secret, read_private
+from fundlab.secret import Secret, read_private
 
 ALGORITHMS: Final = ("ES256", "EdDSA")
 _COORDINATE_BYTES: Final = 32
+_SIGNATURE_BYTES: Final = 64
 _ES256 = ec.ECDSA(SHA256())
 
 
@@ -106,6 +107,7 @@ def request_signature(
     """The compact JWS of one request: ``target`` is the path and query as sent, ``body`` the bytes.
 
     A request without a body signs the empty payload. ``timestamp`` is in UNIX seconds.
+    Raises ``SettingsError`` when the signer gives no JWS signature.
     """
     header = {
         "alg": signer.alg,
@@ -117,7 +119,14 @@ def request_signature(
     signing_input = b".".join(
         (_base64url(json.dumps(header, separators=(",", ":")).encode()), _base64url(body))
     )
-    return b".".join((signing_input, _base64url(signer.sign(signing_input)))).decode("ascii")
+    signature = signer.sign(signing_input)
+    if len(signature) != _SIGNATURE_BYTES:
+        raise SettingsError(
+            f"the signer of key {signer.kid} gave {len(signature)} bytes, not the "
+            f"{_SIGNATURE_BYTES} of an {signer.alg} signature in a JWS; devices that answer in DER "
+            "need fundlab.api.signing.raw_signature"
+        )
+    return b".".join((signing_input, _base64url(signature))).decode("ascii")
 
 
 def _base64url(data: bytes) -> bytes:

@@ -7,36 +7,47 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
 from fundlab.api.auth import Grant, TokenSource, read_grant, token_form
 from fundlab.api.http import Answer, Failure, Http, MaskedText, Outgoing
 from fundlab.api.pace import Pace
-from fundlab.api.problems import service_error, token_error
+from fundlab.api.problems import (
+    Attempted,
+    no_turn,
+    redirected,
+    service_error,
+    token_error,
+    unanswered,
+)
 from fundlab.api.retries import (
     MAX_ATTEMPTS,
     MAX_RETRY_AFTER_S,
+    TOO_MANY,
     is_passing,
     may_repeat,
     pause_before,
     retry_after_seconds,
 )
 from fundlab.api.signing import Signer, request_signature
-from fundlab.errors import DeadlineExceeded, NetworkError, ProtocolError, shorten
-from fundlab.settings import Secret, Settings
+from fundlab.errors import ProtocolError
+from fundlab.secret import Secret
+from fundlab.settings import Settings
 
 log: Final = logging.getLogger("fundlab.api")
 USER_AGENT: Final = "fundlab/0.1"
 _UNAUTHORIZED: Final = 401
+_SHORTEST_TOKEN: Final = 16
 
 
 @dataclass(frozen=True)
 class Call:
     """What one operation sends: ``target`` is the path and query, encoded as they go out.
 
-    ``repeatable``: sending the same bytes twice does no more than sending them once.
+    ``repeatable``: sending the same bytes twice does no more than sending them once. ``again``:
+    what to do when it is unknown whether it was carried out.
     """
 
     operation: str
@@ -45,6 +56,15 @@ class Call:
     scope: str
     body: bytes | None = field(default=None, repr=False)
     repeatable: bool = False
+    again: str = "trying again is safe"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The body of a successful answer, and the id under which the service knows the request."""
+
+    body: bytes = field(repr=False)
+    request_id: str
 
 
 @dataclass(frozen=True)
@@ -77,83 +97,92 @@ class Transport:
         self._pace = Pace(settings.rate_limit, self._env.clock)
         self._tokens = TokenSource(self.fetch_token, self._env.clock)
 
-    def send(self, call: Call) -> bytes:
-        """Carry out ``call``; the body of the service's answer.
+    def send(self, call: Call) -> Reply:
+        """Carry out ``call``; the service's answer to it.
 
         Raises ``ServiceError`` (the service said no), ``NetworkError`` (no usable answer),
         ``ProtocolError`` (an answer that is not the interface's).
         """
         started, request_id = self._env.clock(), self._env.new_id()
+        tried = Attempted(
+            call.operation, request_id, call.scope, call.again, changes=call.method != "GET"
+        )
         status = "failed"
         try:
-            answer = self._authorized(call, request_id, started + self._settings.call_timeout)
+            answer = self._authorized(call, tried, started + self._settings.call_timeout)
             status = str(answer.status)
             request_id = _named(answer) or request_id
         finally:
             spent = (self._env.clock() - started) * 1000
             log.info("%s %s in %.0f ms, request %s", call.operation, status, spent, request_id)
         if answer.status < 300:
-            return answer.body
-        raise self._refusal(answer, call, request_id)
+            return Reply(answer.body, request_id)
+        tried = replace(tried, request_id=request_id)
+        if answer.status < 400:
+            raise redirected(answer, tried)
+        raise service_error(answer, tried, self._env.now())
 
     def fetch_token(
         self, scopes: frozenset[str], *, operation: str, deadline: float | None = None
     ) -> Grant:
         """Ask the token endpoint for exactly ``scopes`` (§5.1)."""
-        env, request_id = self._env, self._env.new_id()
-        asked_at = env.clock()
+        env, asked_at = self._env, self._env.clock()
+        tried = Attempted(
+            operation, env.new_id(), " ".join(sorted(scopes)), step=", asking for a token",
+            setting="auth_url",
+        )  # fmt: skip
         answer = self._until_settled(
-            lambda: self._token_request(scopes, request_id),
-            operation=f"{operation}, asking for a token",
+            lambda: self._token_request(scopes, tried.request_id),
+            tried,
             repeatable=True,
             deadline=asked_at + self._settings.call_timeout if deadline is None else deadline,
         )
-        log.debug("token for %s: %d", " ".join(sorted(scopes)), answer.status)
-        if answer.status < 300:
-            grant = read_grant(answer.body, scopes, asked_at)
-            if isinstance(grant, Grant):
-                return grant
-            problem = f"the token endpoint answered {answer.status} {grant}"
-        elif answer.status < 400:
-            problem = _redirected(answer)
-        else:
-            raise token_error(
-                _without(answer, self._settings.client_secret),
-                operation=operation,
-                request_id=request_id,
-                scope=" ".join(sorted(scopes)),
-                now=env.now(),
-            )
-        raise ProtocolError(f"{operation}: {problem}; check auth_url")
+        log.debug("token for %s: %d, request %s", tried.scope, answer.status, tried.request_id)
+        if answer.status >= 400:
+            answer = _without(answer, self._settings.client_secret)
+            raise token_error(answer, tried, env.now())
+        if answer.status >= 300:
+            raise redirected(answer, tried)
+        grant = read_grant(answer.body, scopes, asked_at)
+        if isinstance(grant, Grant):
+            return grant
+        raise ProtocolError(
+            f"{operation}: the token endpoint answered {answer.status} {grant}",
+            hint="check auth_url: is this the token endpoint of the service?",
+            operation=operation,
+            request_id=tried.request_id,
+            status=answer.status,
+        )
 
-    def service_date(self) -> str | None:
-        """The ``Date`` header of the service's answer to a request without a token."""
-        answer = self._until_settled(
+    def probe(self) -> Answer:
+        """The service's answer to a read without a token."""
+        return self._until_settled(
             lambda: Outgoing("GET", f"{self._origin}{self._base_path}/v2/events", self._common()),
-            operation="asking the service for its time",
+            Attempted("doctor", self._env.new_id(), scope=""),
             repeatable=True,
             deadline=self._env.clock() + self._settings.call_timeout,
         )
-        return answer.headers.get("Date")
 
     def close(self) -> None:
         self._http.close()
 
     # ------------------------------------------------------------------------------ one call
 
-    def _authorized(self, call: Call, request_id: str, deadline: float) -> Answer:
+    def _authorized(self, call: Call, tried: Attempted, deadline: float) -> Answer:
         """The answer to ``call``; a token that is no longer accepted is renewed once."""
-        answer, token = self._once(call, request_id, deadline)
+        answer, token = self._once(call, tried, deadline)
         if answer.status == _UNAUTHORIZED:
             self._tokens.reject(token)
-            answer, token = self._once(call, request_id, deadline)
+            doubtful = answer.doubtful
+            answer, token = self._once(call, tried, deadline)
+            answer = replace(answer, doubtful=answer.doubtful or doubtful)
         return _without(answer, token)
 
-    def _once(self, call: Call, request_id: str, deadline: float) -> tuple[Answer, Secret]:
+    def _once(self, call: Call, tried: Attempted, deadline: float) -> tuple[Answer, Secret]:
         token = self._tokens.token(call.scope, operation=call.operation, deadline=deadline)
         answer = self._until_settled(
-            lambda: self._request(call, token, request_id),
-            operation=call.operation,
+            lambda: self._request(call, token, tried.request_id),
+            tried,
             repeatable=call.repeatable,
             deadline=deadline,
         )
@@ -191,38 +220,41 @@ class Transport:
             "User-Agent": USER_AGENT,
         }
 
-    def _refusal(self, answer: Answer, call: Call, request_id: str) -> Exception:
-        if answer.status < 400:
-            return ProtocolError(f"{call.operation}: {_redirected(answer)}; check base_url")
-        return service_error(
-            answer,
-            operation=call.operation,
-            request_id=request_id,
-            scope=call.scope,
-            now=self._env.now(),
-        )
-
     # ------------------------------------------------------------------------------ retries
 
     def _until_settled(
-        self, make: Callable[[], Outgoing], *, operation: str, repeatable: bool, deadline: float
+        self,
+        make: Callable[[], Outgoing],
+        tried: Attempted,
+        *,
+        repeatable: bool,
+        deadline: float,
     ) -> Answer:
         """Exchange what ``make`` gives (the same body each time) until the answer stands."""
-        env, attempt = self._env, 0
+        env, attempt, doubtful = self._env, 0, False
         while True:
             attempt += 1
-            self._sleep_until_turn(operation, deadline)
-            outcome = self._http.exchange(make(), deadline - env.clock())
-            log.debug("%s, attempt %d: %s", operation, attempt, _summary(outcome))
+            self._sleep_until_turn(tried, deadline, doubtful=doubtful)
+            request = make()
+            outcome = self._http.exchange(request, deadline - env.clock())
+            log.debug(
+                "%s, attempt %d: %s, request %s",
+                tried.name, attempt, _summary(outcome), tried.request_id,
+            )  # fmt: skip
             pause = self._pause(outcome, attempt, repeatable, deadline)
             if pause is None:
                 break
+            doubtful = doubtful or _may_have_been_done(outcome)
             env.sleep(pause)
         if isinstance(outcome, Answer):
-            return outcome
-        where = urlsplit(make().url).netloc
-        raise _network_error(
-            outcome, operation, where, attempt, repeatable, env.clock() >= deadline
+            return replace(outcome, doubtful=doubtful)
+        raise unanswered(
+            outcome,
+            tried,
+            urlsplit(request.url).netloc,
+            attempts=attempt,
+            late=env.clock() >= deadline,
+            doubtful=doubtful,
         )
 
     def _pause(
@@ -242,48 +274,23 @@ class Transport:
             return None
         return pause
 
-    def _sleep_until_turn(self, operation: str, deadline: float) -> None:
+    def _sleep_until_turn(self, tried: Attempted, deadline: float, *, doubtful: bool) -> None:
         wait = self._pace.wait_s()
         if self._env.clock() + wait > deadline:
-            raise DeadlineExceeded(
-                f"{operation}: its turn would come in {wait:.0f} s, after the call's time; nothing "
-                "was sent; try again later, or with fewer workers"
-            )
+            raise no_turn(tried, wait, doubtful=doubtful)
         if wait > 0:
             self._env.sleep(wait)
 
 
-def _network_error(
-    failure: Failure, operation: str, where: str, attempts: int, repeatable: bool, late: bool
-) -> NetworkError | ProtocolError:
-    kind: type[NetworkError | ProtocolError] = DeadlineExceeded if late else NetworkError
-    if failure.final:
-        kind = ProtocolError if failure.sent else NetworkError
-        advice = "look at what answers there, and at ca_bundle and the proxy settings"
-    elif not failure.sent:
-        advice = "nothing was sent; check the URL and the network, then try again"
-    elif repeatable:
-        advice = "trying again is safe"
-    else:
-        advice = (
-            "it may or may not have been carried out: look for it before trying again, "
-            "and give a ref_id, with which trying again is safe"
-        )
-    tries = f" after {attempts} attempts" if attempts > 1 else ""
-    return kind(f"{operation}: {where}: {failure.problem}{tries}; {advice}")
-
-
-def _redirected(answer: Answer) -> str:
-    return (
-        f"the service answered {answer.status}, a redirect to "
-        f"{shorten(answer.headers.get('Location', 'nowhere'))}, which is not followed"
-    )
+def _may_have_been_done(outcome: Answer | Failure) -> bool:
+    return outcome.sent if isinstance(outcome, Failure) else outcome.status != TOO_MANY
 
 
 def _without(answer: Answer, secret: Secret) -> Answer:
     """``answer`` without ``secret``, should the service echo what was sent."""
-    body = answer.body.replace(secret.reveal().encode(), b"***")
-    return Answer(answer.status, answer.headers, body)
+    if answer.status < 300 and len(secret.reveal()) < _SHORTEST_TOKEN:
+        return answer  # so short a text may stand in a resource by chance
+    return replace(answer, body=answer.body.replace(secret.reveal().encode(), b"***"))
 
 
 def _named(answer: Answer) -> str | None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Any, Final
 from urllib.parse import quote
 
 from fundlab.errors import InvalidRequest, shorten
 
+_NAMED_PART: Final = re.compile(r"\{(\w+)\}")
+
 
 def encoded_target(
-    path: str, values: Mapping[str, str] | None = None, params: Iterable[tuple[str, str]] = ()
+    path: str, values: Mapping[str, Any] | None = None, params: Iterable[tuple[str, str]] = ()
 ) -> str:
-    """``path`` with its ``{name}`` parts filled in, and the query.
+    """``path`` with its ``{name}`` parts filled in from ``values``, and the query.
 
     Values keep ``A-Za-z0-9-._~``; every other byte of their UTF-8 becomes ``%XX``.
     Raises ``InvalidRequest`` for a value that no path can carry.
     """
-    filled = path.format_map(
-        {name: _segment(name, value) for name, value in (values or {}).items()}
-    )
+    filled = _NAMED_PART.sub(lambda part: _segment(part[1], (values or {})[part[1]]), path)
     query = "&".join(f"{_quoted(name, name)}={_quoted(name, value)}" for name, value in params)
     return f"{filled}?{query}" if query else filled
 

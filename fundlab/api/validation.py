@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,6 +14,11 @@ from fundlab.errors import DataError, InvalidRequest, ProtocolError, shorten
 from fundlab.models import Request, Resource
 
 _PRIVATE: Final = {"fiat_account_owner", "fiat_network_instructions", "metadata"}
+_MODEL_NAMES: Final = {"page_size": "limit"}
+_KEYWORDS: Final = {model: keyword for keyword, model in _MODEL_NAMES.items()}
+"""The keywords that users know under another name than the interface."""
+_MALFORMED: Final = "the answer breaks the interface: show it to the operator of the service"
+_NOT_THE_SERVICE: Final = "check base_url: is this the service, or a proxy or portal before it?"
 _PREFIX: Final = "Value error, "
 _START: Final = 60
 
@@ -22,11 +27,13 @@ Answered = TypeVar("Answered", bound=Resource)
 
 
 def checked(model: type[Given], operation: str, values: Mapping[str, Any]) -> Given:
-    """``values`` (those that are not ``None``) as ``model``.
+    """``values`` (keywords of an operation, those that are not ``None``) as ``model``.
 
     Raises ``InvalidRequest`` naming what is wrong; it repeats nothing of bank details and metadata.
     """
-    given = {name: value for name, value in values.items() if value is not None}
+    given = {
+        _MODEL_NAMES.get(name, name): value for name, value in values.items() if value is not None
+    }
     try:
         return model.model_validate(given)
     except ValidationError as error:
@@ -45,9 +52,15 @@ def body_bytes(request: Request, operation: str) -> bytes:
 
 
 def read_answer(
-    model: type[Answered], operation: str, body: bytes, page: int | None = None
+    model: type[Answered],
+    operation: str,
+    body: bytes,
+    *,
+    page: int | None = None,
+    request_id: str | None = None,
+    hint: str | None = None,
 ) -> Answered:
-    """``body`` as ``model``.
+    """``body`` as ``model``; ``hint`` is what to do when that fails, where more than a read did.
 
     Raises ``ProtocolError`` when it is no JSON object of that shape and ``DataError``, naming
     record and field, when one record is malformed.
@@ -56,14 +69,16 @@ def read_answer(
         return model.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-    if first["type"] == "json_invalid":
-        raise ProtocolError(
-            f"{operation}: the answer is not JSON ({_start(body)}); check base_url: is this the "
-            "service, or a proxy or portal before it?"
-        )
     location = first["loc"]
-    if not location:
-        raise ProtocolError(f"{operation}: the answer is not a JSON object ({_start(body)})")
+    if first["type"] == "json_invalid" or not location:
+        kind = "not JSON" if first["type"] == "json_invalid" else "not a JSON object"
+        raise ProtocolError(
+            f"{operation}: the answer is {kind} ({_start(body)})",
+            hint=hint or _NOT_THE_SERVICE,
+            operation=operation,
+            request_id=request_id,
+            status=200,
+        )
     raise DataError(
         _sentence(dict(first)),
         table=operation,
@@ -71,6 +86,9 @@ def read_answer(
         record=_record(body, location),
         field=_path(location) or None,
         value=None if first["type"] == "missing" else first["input"],
+        hint=hint or _MALFORMED,
+        operation=operation,
+        request_id=request_id,
     )
 
 
@@ -82,7 +100,8 @@ def _problem(error: dict[str, Any]) -> str:
     value = error["input"]
     showable = location[0] not in _PRIVATE and isinstance(value, str | int | float)
     shown = f" ({shorten(value)} given)" if showable and repr(value) not in sentence else ""
-    return f"{_path(location)}: {sentence}{shown}"
+    field = _path(location)
+    return f"{_KEYWORDS.get(field, field)}: {sentence}{shown}"
 
 
 def _sentence(error: dict[str, Any]) -> str:
@@ -104,14 +123,12 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 def _record(body: bytes, location: tuple[int | str, ...]) -> str | None:
     """The id of the record that ``location`` lies in, or its position in the page."""
-    node = json.loads(body)
-    for depth, part in enumerate(location):
-        if isinstance(part, int) and isinstance(node, list):
-            row = node[part]
-            known = row.get("id") if isinstance(row, dict) else None
-            return known if isinstance(known, str) else f"number {part + 1}"
-        node = node.get(part) if isinstance(node, dict) and depth == 0 else None
     whole = json.loads(body)
+    rows = whole.get(location[0])
+    at = location[1] if len(location) > 1 else None
+    if isinstance(rows, list) and isinstance(at, int):
+        known = rows[at].get("id") if isinstance(rows[at], dict) else None
+        return known if isinstance(known, str) else f"number {at + 1}"
     known = whole.get("id")
     return known if isinstance(known, str) else None
 
@@ -121,22 +138,29 @@ def _start(body: bytes) -> str:
 
 
 def unlisted_values(resource: Resource) -> list[tuple[str, str]]:
-    """The fields of ``resource`` whose value is in no enumeration of the interface, with it."""
-    return [
-        (name, value)
-        for name in _enumerated(type(resource))
-        if type(value := getattr(resource, name)) is str
-    ]
+    """``Model.field`` and value of all in ``resource`` that no enumeration of the interface has."""
+    found: list[tuple[str, str]] = []
+    for name in _enumerated(type(resource)):
+        value = getattr(resource, name)
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, Resource):
+                found += unlisted_values(one)
+            elif type(one) is str:  # a listed value is a member of its enumeration
+                found.append((f"{type(resource).__name__}.{name}", one))
+    return found
 
 
 @cache
 def _enumerated(model: type[Resource]) -> tuple[str, ...]:
+    """The fields of ``model`` that are of an enumeration, or hold resources with such fields."""
     return tuple(
         name for name, field in model.model_fields.items() if _names_enum(field.annotation)
     )
 
 
 def _names_enum(annotation: Any) -> bool:
-    if isinstance(annotation, type):
-        return issubclass(annotation, StrEnum)
-    return get_origin(annotation) is not list and any(map(_names_enum, get_args(annotation)))
+    if not isinstance(annotation, type):
+        return any(map(_names_enum, get_args(annotation)))
+    if issubclass(annotation, Resource):
+        return bool(_enumerated(annotation))
+    return issubclass(annotation, StrEnum)

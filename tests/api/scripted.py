@@ -90,6 +90,17 @@ def drip(content: bytes, every: float, start: bytes = b"") -> Answer:
     return send
 
 
+def flood(start: bytes, content: bytes) -> Answer:
+    """``start``, then ``content`` over and over until the client hangs up."""
+
+    def send(connection: socket.socket, request: Received) -> None:
+        connection.sendall(start)
+        while True:
+            connection.sendall(content)
+
+    return send
+
+
 def cut(content: bytes) -> Answer:
     """``content``, then the end of the connection."""
 

@@ -22,7 +22,7 @@ from fundlab.api.client import Client
 from fundlab.api.keys import new_key
 from fundlab.api.signing import raw_signature
 from fundlab.api.urls import encoded_target
-from fundlab.errors import InvalidRequest
+from fundlab.errors import InvalidRequest, SettingsError
 
 HOSTILE = [
     "2026-10-01T00:00:00+00:00", "a b", "a&b=c", "é", "%2f", "/", "?", "#", "a+b", "\x00", "\r\n",
@@ -152,3 +152,21 @@ def test_a_key_in_a_device_signs_as_well(
     header = json.loads(urlsafe_b64decode(signed.split(".")[0] + "==="))
     assert (header["kid"], header["brand/request-path"]) == ("hsm-7", "/v2/transfer/transfers/t")
     assert token.payload == b""
+
+
+def test_a_device_that_signs_in_der_is_told_so(
+    server: scripted.Scripted, make_client: Callable[..., Client]
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+
+    class Device:
+        kid, alg = "hsm-7", "ES256"
+
+        def sign(self, message: bytes) -> bytes:
+            return key.sign(message, ec.ECDSA(SHA256()))
+
+    with pytest.raises(
+        SettingsError, match=r"key hsm-7 gave \d\d bytes, not the 64.*raw_signature"
+    ):
+        make_client(signer=Device()).get_transfer("t")
+    assert server.received == []

@@ -60,6 +60,22 @@ def test_no_connection(make_client: Callable[..., Client]) -> None:
     assert "127.0.0.1:1" in check.detail
 
 
+@pytest.mark.parametrize(
+    ("reply", "advice"),
+    [
+        (problem(404), "check base_url: it is what comes before /v2"),
+        (answer(b"", 302, Location="/login"), "check base_url: no redirect is followed"),
+    ],
+)
+def test_a_place_that_is_not_the_service(
+    reply: bytes, advice: str, server: scripted.Scripted, client: Client
+) -> None:
+    server.script(reply)
+    (check,) = failing(doctor(client.settings))
+    assert (check.name, check.advice) == ("connection", advice)
+    assert server.token_requests == []
+
+
 def test_a_clock_that_is_off(server: scripted.Scripted, client: Client) -> None:
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 1000))
     server.script(answer({"items": []}, Date=date))

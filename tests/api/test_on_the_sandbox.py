@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from fundlab import errors, sandbox
-from fundlab.api.client import Client
 from fundlab.api.doctor import doctor
-from fundlab.api.transport import Environment
 from fundlab.models import OPERATIONS
 
 WIRE: dict[str, Any] = {
@@ -166,44 +163,3 @@ def test_the_doctor_finds_nothing(service: sandbox.Sandbox) -> None:
     assert len([check for check in checks if check.name.startswith("scope ")]) == len(
         {operation.scope for operation in OPERATIONS.values()}
     )
-
-
-def create_under_faults(count: int) -> None:
-    """Addresses asked for while answers get lost, cut, late or refused: each made exactly once."""
-    with sandbox.serve(seed=3, transfers=1, signing=True) as service:
-        service.faults.add("lost", operation="create_deposit_address", probability=0.1, seed=1)
-        service.faults.add("reset", operation="create_deposit_address", probability=0.1, seed=2)
-        service.faults.add("truncate", operation="create_deposit_address", probability=0.1, seed=3)
-        service.faults.add(
-            "status", operation="create_deposit_address", probability=0.1, seed=4, status=503
-        )
-        service.faults.add("lapse_token", operation="create_deposit_address", count=1, after=40)
-        quick = Environment(sleep=lambda seconds: None)
-        with service.connect() as plain, Client(
-            plain.settings, environment=quick
-        ) as client, ThreadPoolExecutor(4) as pool:  # fmt: skip
-
-            def create(number: int) -> str:
-                while True:  # as a user would, with the same ref_id
-                    try:
-                        return client.create_deposit_address(
-                            ref_id=f"intent-{number}",
-                            profile_id=service.profile_ids[0],
-                            crypto_network="SOLANA",
-                        ).id
-                    except (errors.NetworkError, errors.Unavailable, errors.ProtocolError):
-                        continue  # two faults at once make a 200 without a body
-
-            made = list(pool.map(create, range(count)))
-            assert len(set(made)) == count
-            service.faults.clear()
-            assert [create(number) for number in range(count)] == made
-
-
-def test_creates_under_faults_are_made_once() -> None:
-    create_under_faults(150)
-
-
-@pytest.mark.slow
-def test_ten_thousand_creates_under_faults_are_made_once() -> None:
-    create_under_faults(10_000)

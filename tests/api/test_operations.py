@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -164,7 +163,10 @@ def test_there_is_one_method_for_each_operation() -> None:
         elif operation.query:
             expected = set(operation.query.model_fields) - {"limit"} | {"page_size", "max_rows"}
             assert parameters == expected, name
-        assert f"§{operation.section}" in (inspect.getdoc(getattr(Client, name)) or ""), name
+        documentation = inspect.getdoc(getattr(Client, name)) or ""
+        assert f"§{operation.section}" in documentation, name
+        for parameter in parameters:
+            assert f"``{parameter}``" in documentation, f"{name}: {parameter}"
 
 
 def test_models_are_taken_for_nested_objects(server: scripted.Scripted, client: Client) -> None:
@@ -198,10 +200,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("create_fiat_account", {"fiat_network_instructions": {}}, "give wire, cubix or wallet_addres"),
     ("create_orchestration_rule", {"destination_asset": "USDC"}, "are both USDC"),
     ("create_orchestration_rule", {"source": {}}, "exactly one of crypto, fiat and profile"),
-    ("list_transfers", {"page_size": 0}, "limit: .*1 .0 given"),
-    ("list_transfers", {"page_size": 1001}, "limit: .*1000 .1001 given"),
-    ("list_events", {"page_size": 101}, "limit: .*100 .101 given"),
+    ("list_transfers", {"page_size": 0}, "page_size: .*1 .0 given"),
+    ("list_transfers", {"page_size": 1001}, "page_size: .*1000 .1001 given"),
+    ("list_events", {"page_size": 101}, "page_size: .*100 .101 given"),
     ("list_transfers", {"max_rows": -1}, "max_rows=-1 is not accepted; give 0 or more"),
+    ("list_transfers", {"ids": []}, "ids is empty, which no row meets; leave it out"),
     ("list_transfers", {"order": "UP"}, "order: .*'ASC' or 'DESC'"),
     ("list_transfers", {"ids": [str(n) for n in range(101)]}, "ids: .*at most 100 items"),
     ("list_transfers", {"created_at_gte": "2026-01-01"}, "created_at.gte: '2026-01-01' is not an"),
@@ -293,136 +296,6 @@ def test_transfers_filtered_by_update_come_in_its_order(
     assert "order_by=UPDATED_AT" in server.received[0].target
 
 
-# ------------------------------------------------------------------------------- lists
-
-
-def page(*ids: str, cursor: str | None = "", **more: Any) -> bytes:
-    return answer({"items": [{"id": id_} for id_ in ids], "next_page_cursor": cursor} | more)
-
-
-def test_a_list_is_lazy_and_walks_every_page(server: scripted.Scripted, client: Client) -> None:
-    server.script(page("a", "b", cursor="c1"), page(cursor="c2"), page("c", cursor=None))
-    rows = client.list_transfers(page_size=2)
-    assert server.received == []
-    assert next(rows).id == "a"
-    assert len(server.received) == 1
-    assert [row.id for row in rows] == ["b", "c"]
-    assert [request.target.partition("page_cursor=")[2][:2] for request in server.received] == [
-        "", "c1", "c2",
-    ]  # fmt: skip
-    assert all("limit=2&" in request.target for request in server.received)
-    assert (rows.pages, rows.repeated, rows.unasked) == (3, 0, 0)
-
-
-@pytest.mark.parametrize(
-    "last",
-    [
-        answer({"items": []}),
-        page(cursor=None),
-        page(cursor=""),
-        answer({"items": [], "next_page": ""}),
-    ],
-)
-def test_every_way_to_end_a_list(last: bytes, server: scripted.Scripted, client: Client) -> None:
-    first = answer({"items": [{"id": "a"}], "next_page": "the-other-name"})
-    server.script(first, last)
-    assert [row.id for row in client.list_transfers()] == ["a"]
-    assert "page_cursor=the-other-name" in server.received[1].target
-
-
-def test_max_rows_and_page_size_are_apart(server: scripted.Scripted, client: Client) -> None:
-    server.script(page("a", "b", cursor="c1"), page("c", "d", cursor="c2"))
-    assert [row.id for row in client.list_transfers(page_size=2, max_rows=3)] == ["a", "b", "c"]
-    assert len(server.received) == 2
-    assert list(client.list_transfers(max_rows=0)) == []
-    assert len(server.received) == 2
-
-
-def test_a_repeated_cursor_raises_at_once(server: scripted.Scripted, client: Client) -> None:
-    server.script(page("a", cursor="x"), page("b", cursor="y"), page("c", cursor="x"))
-    rows = client.list_transfers()
-    assert [next(rows).id for _ in range(3)] == ["a", "b", "c"]
-    with pytest.raises(errors.ProtocolError, match="page 3 repeats the cursor 'x'"):
-        next(rows)
-    assert len(server.received) == 3
-
-
-def test_rows_that_come_again_are_dropped_and_counted(
-    server: scripted.Scripted, client: Client
-) -> None:
-    server.script(page("a", "b", cursor="x"), page("b", "c", "a"))
-    rows = client.list_transfers()
-    assert [row.id for row in rows] == ["a", "b", "c"]
-    assert rows.repeated == 2
-
-
-UNHEEDED: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
-    ({"ids": ["a", "c"]}, [{"id": "a"}]),
-    ({"ref_ids": "r"}, [{"id": "a", "ref_id": "r"}, {"id": "b", "ref_id": "s"}]),
-    ({"statuses": "COMPLETED"}, [{"id": "a", "status": "COMPLETE"}, {"id": "b", "status": "X"}]),
-    ({"type": ["WIRE_DEPOSIT"]}, [{"id": "a", "type": "WIRE_DEPOSIT"}]),
-    ({"created_at_gte": "2026-01-01T00:00:00Z"},
-     [{"id": "a", "created_at": "2026-01-01T01:00:00+01:00"},
-      {"id": "b", "created_at": "2025-12-31T23:59:59.999999999Z"}]),
-    ({"created_at_lt": "2026-01-01T00:00:00.000000001Z"},
-     [{"id": "a", "created_at": "2026-01-01T00:00:00Z"},
-      {"id": "b", "created_at": "2026-01-01T00:00:00.000000001Z"}]),
-    ({"updated_at_eq": "2026-01-01T00:00:00Z"},
-     [{"id": "a", "updated_at": "2026-01-01T00:00:00.0Z"}]),
-]  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore:Transfer.status")
-@pytest.mark.parametrize(("asked", "rows"), UNHEEDED)
-def test_a_filter_that_the_service_does_not_honour_is_applied_here(
-    asked: dict[str, Any], rows: list[dict[str, Any]], server: scripted.Scripted, client: Client
-) -> None:
-    server.script(answer({"items": [*rows, {"id": "z"}]}))
-    found = client.list_transfers(**asked)
-    with pytest.warns(errors.UnheededFilterWarning, match="list_transfers: the service sent rows"):
-        assert [row.id for row in found] == ["a"]
-    assert found.unasked == len(rows)
-
-
-def test_a_value_that_nobody_listed_is_kept_and_named_once(
-    server: scripted.Scripted, client: Client
-) -> None:
-    server.script(answer({"id": "t", "status": "COMPLETE"}))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert client.get_transfer("t").status == "COMPLETE"
-        client.get_transfer("t")
-    assert {warning.category for warning in caught} == {errors.UnknownValueWarning}
-    assert [str(warning.message) for warning in caught] == [
-        "Transfer.status is 'COMPLETE', which the interface does not list; it is kept"
-    ]
-
-
-def test_a_malformed_row_is_named_and_nothing_of_its_page_is_given(
-    server: scripted.Scripted, client: Client
-) -> None:
-    bad = answer({"items": [{"id": "b"}, {"id": "c", "amount": "1e5"}]})
-    server.script(page("a", cursor="x"), bad)
-    rows = client.list_transfers()
-    assert next(rows).id == "a"
-    with pytest.raises(errors.DataError) as caught:
-        next(rows)
-    error = caught.value
-    assert (error.table, error.page, error.record, error.field) == (
-        "list_transfers", 2, "c", "amount",
-    )  # fmt: skip
-    assert error.value == "1e5"
-
-
-def test_a_page_comes_as_its_bytes(server: scripted.Scripted, client: Client) -> None:
-    raw = b'{"items": [ {"id":"a", "amount":"1.50"} ] , "next_page_cursor":""}'
-    server.script(answer(raw))
-    assert client.fetch_page("list_transfers", [("type", "A"), ("type", "B")]) == raw
-    assert server.received[0].target == "/v2/transfer/transfers?type=A&type=B"
-    with pytest.raises(errors.InvalidRequest, match="give one of list_fiat_deposit_instructions"):
-        client.fetch_page("get_transfer", [])
-
-
 # ------------------------------------------------------------------------------- conflicts
 
 
@@ -473,7 +346,7 @@ def test_a_conflict_that_shows_nothing_stays_an_error(
     existing: Any, server: scripted.Scripted, client: Client
 ) -> None:
     server.script(conflict(existing))
-    with pytest.raises(errors.Conflict, match=r"409 Conflict: ref_id used$"):
+    with pytest.raises(errors.Conflict, match=r"409 Conflict: ref_id used; look at what there is"):
         client.create_fiat_withdrawal(**WITHDRAWAL)
 
 
@@ -485,6 +358,17 @@ def test_an_existing_rule_is_returned_bare(
     existing = arguments | {"id": "o", "status": "ACTIVE"}
     server.script(conflict({"rule": existing} if wrapped else existing))
     assert client.create_orchestration_rule(**arguments).to_json() == existing
+
+
+def test_a_conflict_with_something_else_is_told_in_the_services_words(
+    server: scripted.Scripted, client: Client
+) -> None:
+    arguments = next(row[1] for row in SENT if row[0] == "create_orchestration_rule")
+    meta = {"existing": arguments | {"id": "o", "ref_id": "another"}}
+    server.script(problem(409, "Conflict", detail="the source has a rule already", meta=meta))
+    with pytest.raises(errors.Conflict, match="the source has a rule already; look at what") as e:
+        client.create_orchestration_rule(**arguments)
+    assert e.value.meta["existing"]["id"] == "o"
 
 
 # ------------------------------------------------------------------------------- logging

@@ -26,7 +26,7 @@ from jwcrypto import jws as jwcrypto_jws
 from fundlab.api.keys import new_key
 from fundlab.api.signing import EcSigner, EdSigner, load_signer, raw_signature, request_signature
 from fundlab.errors import SettingsError
-from fundlab.settings import Secret
+from fundlab.secret import Secret
 
 
 def decoded(part: str) -> bytes:

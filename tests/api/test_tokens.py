@@ -14,7 +14,7 @@ from fundlab import errors
 from fundlab.api.auth import Grant, TokenSource, read_grant
 from fundlab.api.client import Client
 from fundlab.api.transport import Environment
-from fundlab.settings import Secret
+from fundlab.secret import Secret
 
 READ, WRITE, EVENTS = (
     "transfer:read_transfer",
