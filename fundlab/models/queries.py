@@ -68,8 +68,10 @@ class TransferQuery(Query):
     @classmethod
     def _default_order(cls, given: dict[str, Any]) -> dict[str, Any]:
         updated = any(name.startswith("updated_at") and given[name] is not None for name in given)
-        order_by = given.get("order_by") or ("UPDATED_AT" if updated else "CREATED_AT")
-        order = given.get("order") or ("ASC" if order_by == "UPDATED_AT" else "DESC")
+        order_by = "UPDATED_AT" if updated else "CREATED_AT"
+        order_by = order_by if given.get("order_by") is None else given["order_by"]
+        order = "ASC" if order_by == "UPDATED_AT" else "DESC"
+        order = order if given.get("order") is None else given["order"]
         return {**given, "order_by": order_by, "order": order}
 
     @model_validator(mode="after")

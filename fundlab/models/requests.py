@@ -84,9 +84,9 @@ def _check_instructions(value: FiatNetworkInstructions) -> FiatNetworkInstructio
     return value
 
 
-def _check_decimals(asset: str | None, amount: Amount | None) -> None:
+def _check_decimals(asset: str | None, amount: Amount | None, name: str = "amount") -> None:
     if amount is not None and asset in set(StableAsset) and fraction_digits(amount) > 2:
-        raise ValueError(f"amount {amount.text!r} has more than 2 decimals, too many for {asset}")
+        raise ValueError(f"{name} {amount.text!r} has more than 2 decimals, too many for {asset}")
 
 
 Owner = Annotated[FiatAccountOwner, AfterValidator(_check_owner)]
@@ -215,5 +215,6 @@ class CreateCryptoWithdrawalFee(Request):
     def _check_amount(self) -> Self:
         if (self.amount is None) == (self.total is None):
             raise ValueError("give exactly one of amount and total")
-        _check_decimals(self.asset, self.amount or self.total)
+        _check_decimals(self.asset, self.amount)
+        _check_decimals(self.asset, self.total, "total")
         return self

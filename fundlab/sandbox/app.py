@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fundlab.models import OPERATIONS, Operation
 from fundlab.sandbox.access import SignedParts
-from fundlab.sandbox.faults import LIST_FAULTS, TOKEN, Fault
+from fundlab.sandbox.faults import LIST_FAULTS, NO_CONTENT, TOKEN, Fault
 from fundlab.sandbox.log import Logged
 from fundlab.sandbox.openapi import document
 from fundlab.sandbox.pages import SAME_POSITION
@@ -66,7 +66,6 @@ class _Gate:
 
     def __init__(self, service: Service, operations: dict[str, Operation]) -> None:
         self._service, self._operations = service, operations
-        self._last_page: dict[str, bytes] = {}
 
     async def endpoint(self, request: Request) -> Response:
         operation = self._operations[request.method]
@@ -96,13 +95,7 @@ class _Gate:
             problem = token_refusal.description
             response = _token_response(token_refusal.status, token_refusal.body())
         self._log(request, name, response.status_code, problem, faults, started)
-        kinds = {fault.kind: fault for fault in faults}
-        connections = self._service.connections
-        if "lost" in kinds:
-            return _Reset(connections)
-        if "truncate" in kinds:
-            return _Truncated(connections, response, kinds["truncate"].keep)
-        return response
+        return _broken_off(response, faults, self._service.connections)
 
     def _log(
         self, request: Request, name: str, status: int, problem: str | None, faults: list[Fault],
@@ -137,22 +130,8 @@ class _Gate:
         late_s = sum(fault.seconds for fault in faults if fault.kind == "late")
         content = self._service.answer(operation, arrived, late_s=late_s)
         if operation.query is not None:
-            content = self._page_faults(operation, request, content, faults)
+            content = _page_faults(request, content, faults)
         return Response(content, media_type="application/json" if content else None)
-
-    def _page_faults(
-        self, operation: Operation, request: Request, content: bytes, faults: list[Fault]
-    ) -> bytes:
-        rows = content.rpartition(PAGE_END)[0]
-        struck = {fault.kind for fault in faults if fault.kind in LIST_FAULTS}
-        if struck:
-            cursor = request.query_params["page_cursor"]
-            if "duplicate_page" in struck:
-                rows = self._last_page.get(operation.name, rows)
-                cursor += SAME_POSITION
-            content = b'%b%b"%b"}' % (rows, PAGE_END, cursor.encode())
-        self._last_page[operation.name] = rows
-        return content
 
     async def _issue_token(self, request: Request, body: bytes, _: list[Fault]) -> Response:
         form = await _form(request, body)
@@ -169,7 +148,8 @@ async def _early_answer(faults: list[Fault], service: Service) -> Response | Non
         if fault.kind == "latency":
             await asyncio.sleep(fault.seconds)
         elif fault.kind == "lapse_token":
-            service.access.revoke_tokens()
+            with service.database.transaction():
+                service.access.revoke_tokens()
         elif fault.kind == "reset":
             return _Reset(service.connections)
         elif fault.kind == "rate_limit":
@@ -180,9 +160,31 @@ async def _early_answer(faults: list[Fault], service: Service) -> Response | Non
     return None
 
 
+def _page_faults(request: Request, content: bytes, faults: list[Fault]) -> bytes:
+    """A page that leads back to itself: under its own cursor, or under another text of it."""
+    struck = {fault.kind for fault in faults if fault.kind in LIST_FAULTS}
+    if not struck:
+        return content
+    rows = content.rpartition(PAGE_END)[0]
+    cursor = request.query_params["page_cursor"]
+    if "duplicate_page" in struck:
+        cursor += SAME_POSITION
+    return b'%b%b"%b"}' % (rows, PAGE_END, cursor.encode())
+
+
+def _broken_off(response: Response, faults: list[Fault], connections: Connections) -> Response:
+    """Faults that strike after the request was processed. Without an answer nothing is cut."""
+    kinds = {fault.kind: fault for fault in faults}
+    if "lost" in kinds or isinstance(response, _Reset):
+        return _Reset(connections)
+    if "truncate" in kinds:
+        return _Truncated(connections, response, kinds["truncate"].keep)
+    return response
+
+
 def _injected(fault: Fault) -> Response:
     body, headers = fault.body.encode(), dict(fault.headers)
-    if not fault.body:
+    if not fault.body and fault.status not in NO_CONTENT:
         body = Refusal(fault.status, "injected fault").body()
         headers.setdefault("content-type", PROBLEM_MEDIA_TYPE)
     return Response(body, fault.status, headers=headers, media_type="application/json")
@@ -192,7 +194,7 @@ class _Reset(Response):
     """No answer: the connection is reset."""
 
     def __init__(self, connections: Connections) -> None:
-        super().__init__(status_code=200)
+        super().__init__(status_code=0)
         self._connections = connections
 
     async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:

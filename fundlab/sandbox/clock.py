@@ -51,6 +51,12 @@ class AccessClock:
     def now_s(self) -> float:
         return self._real() + self.shift_s
 
+    def shift(self, seconds: float) -> None:
+        """See real time plus ``seconds`` from now on; 0 undoes it."""
+        if not -MAX_STEP_S <= seconds <= MAX_STEP_S:
+            raise SandboxError(f"seconds {seconds!r} must be from -{MAX_STEP_S} to {MAX_STEP_S}")
+        self.shift_s = float(seconds)
+
 
 def micros_text(ns: int) -> str:
     """RFC 3339 in UTC with six fractional digits; ``ns`` is whole microseconds."""

@@ -67,7 +67,7 @@ class Control:
     def shift_access(self, seconds: float) -> Json:
         """Let tokens and signatures see real time plus ``seconds``; 0 undoes it."""
         with self.service.database.lock:
-            self._world.access_clock.shift_s = seconds
+            self._world.access_clock.shift(seconds)
         return self.clock()
 
     def revoke_tokens(self) -> Json:
@@ -224,6 +224,8 @@ class Control:
     def crypto_deposit(self, address: str, asset: str, amount: str) -> Json:
         """What arrives at a deposit address; completes as a simulated wire does."""
         value = _amount(amount)
+        if not value:
+            raise invalid("amount", "must be greater than 0")
         if asset not in ASSETS or asset == "USD":
             raise invalid("asset", f"{asset[:40]!r} does not arrive on chain")
         database = self.service.database
@@ -249,8 +251,12 @@ class Control:
 
     def set_trading(self, profile_id: str, asset: str, amount: str) -> Json:
         """Tie up ``amount`` of what a profile has in trading; the rest is available."""
-        world, wanted = self._world, units(Amount(amount))
+        world, wanted = self._world, units(_amount(amount))
+        if asset not in ASSETS:
+            raise not_found("asset", "asset", asset)
         with self.service.database.transaction():
+            if not self.service.database.one("SELECT 1 FROM profiles WHERE id = ?", profile_id):
+                raise not_found("profile", "profile_id", profile_id)
             change = wanted - world.ledger.balance(trading(profile_id), asset)
             if change > world.ledger.balance(available(profile_id), asset):
                 raise invalid("amount", "exceeds what is available")
@@ -338,9 +344,6 @@ class Control:
 
 def _amount(text: str) -> Amount:
     try:
-        value = Amount(text)
+        return Amount(text)
     except ValueError as error:
         raise invalid("amount", str(error)) from None
-    if not value:
-        raise invalid("amount", "must be greater than 0")
-    return value

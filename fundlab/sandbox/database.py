@@ -124,14 +124,24 @@ class Database:
     def _prepare(self) -> None:
         if self.path is not None:
             self.run("PRAGMA locking_mode = EXCLUSIVE")
-            self.run("PRAGMA journal_mode = WAL")
             self.run("PRAGMA synchronous = NORMAL")
+            if not self.is_new:
+                self.write_ahead()
         else:
             self.run("PRAGMA journal_mode = MEMORY")
         self.run("PRAGMA temp_store = MEMORY")
         self.run("PRAGMA cache_size = -65536")
         self.run("BEGIN EXCLUSIVE")
         self.run("COMMIT")
+
+    def write_ahead(self) -> None:
+        """Use a write-ahead log from now on, so that small transactions are cheap.
+
+        Not while a new file is filled: the usual journal has nothing to keep of an empty file, so
+        that a history is written once and not twice, and a killed start leaves the file empty.
+        """
+        if self.path is not None:
+            self.run("PRAGMA journal_mode = WAL")
 
     @property
     def is_new(self) -> bool:

@@ -8,7 +8,7 @@
 ``lost``            process the request, then reset the connection
 ``truncate``        process, then cut the body to the fraction ``keep`` and close
 ``lapse_token``     let every token lapse, then process (so: 401)
-``duplicate_page``  give the rows of the page before once more; the page itself comes after
+``duplicate_page``  after this page give it once more, under another cursor; then go on
 ``repeat_cursor``   give the request's own ``page_cursor`` as the next one
 ``late``            a simulated deposit shows itself ``seconds`` of business time late, under the
                     times it should have had: behind the watermark of a sync
@@ -19,10 +19,13 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fundlab.errors import SandboxError
 from fundlab.models import OPERATIONS
@@ -34,11 +37,19 @@ FaultKind = Literal[
 ANY: Final = "*"
 TOKEN: Final = "token"
 LIST_FAULTS: Final = ("duplicate_page", "repeat_cursor")
+NO_CONTENT: Final = (204, 304)
+"""Statuses whose answers have no body."""
+MAX_SECONDS: Final = 366 * 86_400
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
+DEPOSIT: Final = "initiate_sandbox_fiat_deposit"
 
 
 @dataclass(frozen=True)
 class Fault:
     """One rule: which operation, what happens, how often, how likely."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     kind: FaultKind
     operation: str = ANY
@@ -54,8 +65,6 @@ class Fault:
 
     def check(self) -> None:
         """Raises ``SandboxError`` naming the argument at fault."""
-        if self.kind not in get_args(FaultKind):
-            raise SandboxError(f"kind {self.kind!r} is none of {', '.join(get_args(FaultKind))}")
         if self.operation not in (ANY, TOKEN, *OPERATIONS):
             names = ", ".join((ANY, TOKEN, *OPERATIONS))
             raise SandboxError(f"operation {self.operation!r} is none of {names}")
@@ -65,8 +74,18 @@ class Fault:
             raise SandboxError(f"probability {self.probability} must be above 0 and at most 1")
         if not 200 <= self.status <= 599:
             raise SandboxError(f"status {self.status} must be from 200 to 599")
-        if self.seconds < 0 or self.after < 0 or not 0 <= self.keep < 1:
-            raise SandboxError("seconds and after must not be negative; keep is from 0 to below 1")
+        if self.status in NO_CONTENT and self.body:
+            raise SandboxError(f"body: an answer with status {self.status} carries none")
+        if not 0 <= self.seconds <= MAX_SECONDS:
+            raise SandboxError(f"seconds {self.seconds} must be from 0 to {MAX_SECONDS}")
+        if self.after < 0 or not 0 <= self.keep < 1:
+            raise SandboxError("after must not be negative; keep is from 0 to below 1")
+        for name, value in self.headers.items():
+            if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+                raise SandboxError(f"headers: {name!r}: {value!r} is not a header of HTTP")
+
+
+_FAULT = TypeAdapter(Fault)
 
 
 class Faults:
@@ -85,9 +104,10 @@ class Faults:
         ``seconds``, ``keep``. Raises ``SandboxError`` on a bad argument.
         """
         try:
-            fault = Fault(kind, operation, **options)
-        except TypeError as error:
-            raise SandboxError(f"faults.add: {error}") from None
+            fault = _FAULT.validate_python({**options, "kind": kind, "operation": operation})
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise SandboxError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         fault.check()
         with self._lock:
             number = next(self._numbers)
@@ -119,6 +139,8 @@ class Faults:
             struck = []
             for number, armed in list(self._armed.items()):
                 if armed.fault.kind in LIST_FAULTS and not has_cursor:
+                    continue
+                if armed.fault.kind == "late" and operation != DEPOSIT:
                     continue
                 if armed.strikes(operation):
                     struck.append(armed.fault)

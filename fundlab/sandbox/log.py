@@ -14,7 +14,10 @@ KEPT_REQUESTS: Final = 10_000
 
 @dataclass(frozen=True)
 class Logged:
-    """One request. ``path`` has its query; ``problem`` is the detail of a refusal or ``None``."""
+    """One request. ``path`` has its query; ``problem`` is the detail of a refusal or ``None``.
+
+    ``status`` is what was or would have been answered: 0 for a connection reset before processing.
+    """
 
     at_s: float
     method: str

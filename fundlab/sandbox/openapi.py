@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from fundlab.models import OPERATIONS, SCOPES, Operation, Problem, Query, Token
+from fundlab.sandbox.openapi_bodies import INSTANT_PATTERN, with_rules
+from fundlab.sandbox.openapi_links import links
 from fundlab.sandbox.problems import PROBLEM_MEDIA_TYPE, phrase
 from fundlab.sandbox.reading import LISTED_VALUES
 
@@ -28,6 +30,21 @@ PROBLEMS: Final = {
     413: "The body is larger than 1 MiB.",
     415: "The content type is not application/json.",
     429: "Too many requests; see `Retry-After`.",
+}
+
+COMPARISON_WORDS: Final = {
+    "lt": "before", "lte": "at or before", "eq": "exactly", "gte": "at or after", "gt": "after",
+}  # fmt: skip
+PARAMETERS: Final = {
+    "limit": "Rows on a page.",
+    "order": "`ASC` (oldest first) or `DESC`; by `UPDATED_AT` the default is `ASC`.",
+    "order_by": "The time to go by; it must match the time filter where there is one.",
+    "page_cursor": "`next_page_cursor` of the page before, of the same query in the same order.",
+    "bookmarked_status": "Only bookmarked addresses, or only others.",
+    "identity_id": "Only addresses of this identity; without it, those of no identity.",
+    "identity_ids": "Only rows of one of these identities: repeat the parameter.",
+    "type": "Only rows of this type; a list that takes several repeats the parameter.",
+    "is_test": "Test events, or real ones (the default).",
 }
 
 
@@ -74,7 +91,15 @@ def _operation(operation: Operation, signature_header: str) -> Json:
 def _path_parameters(path: str) -> list[Json]:
     names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": "An asset, such as USD."
+            if name == "asset"
+            else f"The resource's {name}.",
+            "schema": {"type": "string"},
+        }
         for name in names
     ]
 
@@ -84,9 +109,22 @@ def _query_parameters(query: type[Query] | None) -> list[Json]:
         return []
     properties = query.model_json_schema(ref_template=f"{COMPONENTS}{{model}}")["properties"]
     return [
-        {"name": name, "in": "query", "required": False, "schema": _parameter_schema(name, schema)}
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": _parameter_note(name),
+            "schema": _parameter_schema(name, schema),
+        }
         for name, schema in properties.items()
     ]
+
+
+def _parameter_note(name: str) -> str:
+    field, _, comparison = name.partition(".")
+    if comparison:
+        return f"Only rows whose {field} is {COMPARISON_WORDS[comparison]} this RFC 3339 time."
+    return PARAMETERS.get(name, f"Only rows with one of these {name}: repeat the parameter.")
 
 
 def _parameter_schema(name: str, schema: Json) -> Json:
@@ -96,6 +134,8 @@ def _parameter_schema(name: str, schema: Json) -> Json:
     plain.pop("title", None)
     if schema.get("default") is not None:
         plain["default"] = schema["default"]
+    if plain.get("format") == "date-time":
+        plain["pattern"] = INSTANT_PATTERN
     listed = LISTED_VALUES.get(name)
     if listed is not None and plain.get("type") == "array":
         plain["items"] = {"type": "string", "enum": list(listed)}
@@ -116,6 +156,8 @@ def _responses(operation: Operation) -> Json:
     done: Json = {"description": "Done"}
     if operation.answer is not None:
         done["content"] = {"application/json": {"schema": _ref(operation.answer)}}
+    if found := links(operation):
+        done["links"] = found
     statuses = {400, 401, 403, 429}
     if "{" in operation.path or operation.body is not None:
         statuses.add(404)
@@ -131,6 +173,9 @@ def _problem(status: int) -> Json:
         "description": f"{phrase(status)}. {PROBLEMS[status]}",
         "content": {PROBLEM_MEDIA_TYPE: {"schema": _ref(Problem)}},
     }
+    if status == 401:
+        challenge = {"description": "Bearer", "schema": {"type": "string"}}
+        answer["headers"] = {"WWW-Authenticate": challenge}
     if status == 429:
         seconds = {"description": "Seconds to wait", "schema": {"type": "integer"}}
         answer["headers"] = {"Retry-After": seconds}
@@ -188,11 +233,19 @@ def _schemas() -> Json:
         [(model, "validation") for model in models], ref_template=f"{COMPONENTS}{{model}}"
     )
     definitions: Json = schema["$defs"]
-    return definitions
+    bodies = {op.body.__name__ for op in OPERATIONS.values() if op.body is not None}
+    return {
+        name: with_rules(name, definition) if name in bodies else definition
+        for name, definition in definitions.items()
+    }
 
 
 def _security() -> Json:
-    flow = {"tokenUrl": "/oauth2/token", "scopes": dict.fromkeys(SCOPES, "")}
+    used = {
+        scope: ", ".join(name for name, op in OPERATIONS.items() if op.scope == scope)
+        for scope in SCOPES
+    }
+    flow = {"tokenUrl": "/oauth2/token", "scopes": used}
     return {"oauth2": {"type": "oauth2", "flows": {"clientCredentials": flow}}}
 
 

@@ -14,8 +14,7 @@ from fundlab.errors import SandboxError
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
 from fundlab.sandbox.clock import AccessClock, BusinessClock, ClockMode
 from fundlab.sandbox.database import ACCESS_TABLES, INDEXES, SCHEMA, SCHEMA_VERSION, Database
-from fundlab.sandbox.history import HISTORY_END_NS, HISTORY_START_NS
-from fundlab.sandbox.history_rows import seed_history
+from fundlab.sandbox.history import HISTORY_END_NS, HISTORY_START_NS, seed_history
 from fundlab.sandbox.people import seed_people
 from fundlab.sandbox.service import Service
 from fundlab.sandbox.world import World, seeded_uuid
@@ -57,6 +56,7 @@ def open_service(database: Database, options: Options) -> Service:
         if database.is_new:
             with database.transaction():
                 _create(database, options)
+            database.write_ahead()
         version = database.get_meta("schema_version")
     except sqlite3.DatabaseError as error:
         raise SandboxError(f"{options.db} is not a sandbox database: {error}") from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fundlab.models import Query, Request
-from fundlab.sandbox import accounts, pages, rules, transfers
+from fundlab.sandbox import accounts, pages, quotes, rules, transfers
 from fundlab.sandbox.ledger import available, trading, units_text
 from fundlab.sandbox.problems import not_found
 from fundlab.sandbox.world import ASSETS, World, to_bytes
@@ -87,6 +87,6 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "create_deposit_address": _create(accounts.create_deposit_address),
     "create_orchestration_rule": _create_rule,
     "list_crypto_destination_addresses": _list,
-    "create_crypto_withdrawal_fee": _create(accounts.create_fee_quote),
+    "create_crypto_withdrawal_fee": _create(quotes.create_fee_quote),
     "list_events": _list,
 }

@@ -90,7 +90,7 @@ def write_cursor(key: bytes, mark: str, ns: int, seq: int) -> str:
 
 def read_cursor(key: bytes, mark: str, cursor: str) -> tuple[int, int]:
     """Time and ``seq`` of a cursor of the list that ``mark`` names. Raises the 400 ``Refusal``."""
-    text = cursor.removesuffix(SAME_POSITION)
+    text = cursor.rstrip(SAME_POSITION)
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

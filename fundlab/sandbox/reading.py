@@ -28,6 +28,7 @@ LISTED_VALUES: Final[dict[str, type[StrEnum]]] = {
 """Filters whose values the interface enumerates; the models leave them open for newer servers."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+_NAME = re.compile(r"[a-z_]+")
 _JSON_TYPE = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE)
 
 RequestT = TypeVar("RequestT", bound=Request)
@@ -152,14 +153,21 @@ def _validated(model: type[ModelT], given: dict[str, Any]) -> ModelT:
         return model.model_validate(given)
     except ValidationError as error:
         found = [
-            {
-                "field": ".".join(str(part) for part in entry["loc"]) or "body",
-                "message": entry["msg"].removeprefix("Value error, ")[:300],
-            }
+            _fault(model, entry["loc"], entry["msg"].removeprefix("Value error, ")[:300])
             for entry in error.errors(include_url=False, include_context=False, include_input=False)
         ]
         first = found[0]
         raise invalid(first["field"], first["message"], errors=found[:20]) from None
+
+
+def _fault(model: type[BaseModel], place: tuple[int | str, ...], message: str) -> dict[str, str]:
+    """What is wrong where. A rule between fields is at the first field its message names."""
+    field = ".".join(str(part) for part in place)
+    if not field:
+        named = (word for word in _NAME.findall(message) if word in model.model_fields)
+        field = next(named, "body")
+        message = message.removeprefix(f"{field} ")
+    return {"field": field, "message": message}
 
 
 def _refuse_constant(name: str) -> float:

@@ -20,11 +20,11 @@ from fundlab.models import (
 from fundlab.sandbox.accounts import (
     create_deposit_address,
     create_instructions,
-    crypto_withdrawal_fee,
 )
 from fundlab.sandbox.clock import micros_text
 from fundlab.sandbox.ledger import MAX_UNITS, available, units
 from fundlab.sandbox.problems import Refusal, conflict, invalid, not_found
+from fundlab.sandbox.quotes import crypto_withdrawal_fee
 from fundlab.sandbox.transfers import (
     link_conversion,
     move_between_profiles,
@@ -84,25 +84,29 @@ def find_rule(world: World, source: str, profile_id: str, asset: str) -> Rule | 
 
 
 def pass_on(world: World, customer_id: str, rule: Rule, deposit: Rule, at_ns: int) -> None:
-    """Send what was converted to the rule's destination, if it names one elsewhere."""
+    """Send what was converted to the rule's destination, if it names one elsewhere.
+
+    A destination that names a network without an address leaves the money with the profile.
+    """
     destination = rule.get("destination") or {}
     asset, amount = rule["destination_asset"], units(Amount(deposit["total"]))
     profile_id = rule["profile_id"]
+    user = {name: rule.get(name) for name in ("identity_id", "account_id")}
     passed: Rule | None = None
     if profile := destination.get("profile"):
         target = profile["profile_id"]
         has_room = world.ledger.balance(available(target), asset) + amount <= MAX_UNITS
         if target != profile_id and has_room:
             passed = move_between_profiles(
-                world, customer_id, asset, amount, profile_id, target, at_ns
+                world, customer_id, asset, amount, profile_id, target, at_ns, **user
             )
-    elif crypto := destination.get("crypto"):
+    elif (crypto := destination.get("crypto")) and "address" in crypto:
         fee = units(crypto_withdrawal_fee(asset, crypto["network"]))
         if amount > fee:
             passed = send_out(
                 world, customer_id, TransferType.CRYPTO_WITHDRAWAL, profile_id, asset,
                 amount - fee, fee, at_ns=at_ns, crypto_network=crypto["network"],
-                destination_address=crypto["address"],
+                destination_address=crypto["address"], **user,
             )  # fmt: skip
     elif fiat := destination.get("fiat"):
         try:
@@ -113,7 +117,7 @@ def pass_on(world: World, customer_id: str, rule: Rule, deposit: Rule, at_ns: in
         if amount > fee:
             passed = send_out(
                 world, customer_id, kind, profile_id, asset, amount - fee, fee, at_ns=at_ns,
-                fiat_account_id=fiat["fiat_account_id"], memo=fiat.get("memo"),
+                fiat_account_id=fiat["fiat_account_id"], memo=fiat.get("memo"), **user,
             )  # fmt: skip
     if passed is not None:
         link_conversion(world, deposit, passed["id"], at_ns)
@@ -146,8 +150,8 @@ def _check_destination(world: World, customer_id: str, destination: RuleEnd) -> 
             raise invalid("destination.fiat.fiat_account_id", "is missing")
         withdrawal_terms(world, customer_id, destination.fiat.fiat_account_id)
     elif destination.crypto is not None:
-        if not destination.crypto.address:
-            raise invalid("destination.crypto.address", "is missing")
+        if destination.crypto.address == "":
+            raise invalid("destination.crypto.address", "is empty")
         _network("destination", destination.crypto.network)
 
 

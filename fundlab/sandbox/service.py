@@ -16,6 +16,7 @@ from fundlab.sandbox.due import settle
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.log import RequestLog
 from fundlab.sandbox.operations import HANDLERS, Call
+from fundlab.sandbox.problems import invalid
 from fundlab.sandbox.reading import read_body, read_query
 from fundlab.sandbox.world import World
 
@@ -62,6 +63,8 @@ class Service:
                 query = read_query(operation.query, arrived.query_string)
             if operation.body is not None:
                 body = read_body(operation.body, arrived.signed.body, arrived.content_types)
+            elif arrived.signed.body:
+                raise invalid("body", "this operation takes none")
             call = Call(caller.customer_id, arrived.path, body, query, late_s)
             handler = HANDLERS[operation.name]
             if operation.method == "GET":

@@ -26,6 +26,7 @@ from fundlab.sandbox.ledger import (
     units_text,
 )  # fmt: skip
 from fundlab.sandbox.problems import insufficient_funds, invalid, not_found
+from fundlab.sandbox.quotes import usd_value
 from fundlab.sandbox.world import World, seeded_uuid, to_bytes
 from fundlab.values import Amount
 
@@ -217,18 +218,19 @@ def credit_entries(row: Row) -> list[Entry]:
 
 
 def move_between_profiles(
-    world: World, customer_id: str, asset: str, amount: int, source: str, target: str, at_ns: int
-) -> Row:
+    world: World, customer_id: str, asset: str, amount: int, source: str, target: str, at_ns: int,
+    **optional: Any,
+) -> Row:  # fmt: skip
     """Both halves of a completed internal transfer; returns the credit half."""
     group_id = seeded_uuid(world.seed, "groups", world.database.next_seq("transfers"))
     debit = add_transfer(
         world, customer_id, TransferType.INTERNAL_TRANSFER_DEBIT, source, asset, amount, 0,
-        TransferStatus.COMPLETED, at_ns=at_ns, group_id=group_id,
+        TransferStatus.COMPLETED, at_ns=at_ns, group_id=group_id, **optional,
     )  # fmt: skip
     world.ledger.post(debit["id"], [(available(source), asset, -amount), (TRANSIT, asset, amount)])
     credit = add_transfer(
         world, customer_id, TransferType.INTERNAL_TRANSFER_CREDIT, target, asset, amount, 0,
-        TransferStatus.COMPLETED, at_ns=at_ns, group_id=group_id,
+        TransferStatus.COMPLETED, at_ns=at_ns, group_id=group_id, **optional,
     )  # fmt: skip
     world.ledger.post(credit["id"], [(TRANSIT, asset, -amount), (available(target), asset, amount)])
     return credit
@@ -283,6 +285,8 @@ def add_transfer(
         "updated_at": micros_text(stamp),
         **optional,
     }
+    if "crypto_network" in row:
+        row["notional_value"] = usd_value(asset, amount + fee)
     row = {name: value for name, value in row.items() if value is not None}
     world.database.run(
         "INSERT INTO transfers (id, customer_id, created_at_ns, updated_at_ns, profile_id, "

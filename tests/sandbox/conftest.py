@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from sandbox_caller import Caller, caller_of
+from sandbox_gallery import Gallery, make_gallery
 
 from fundlab.sandbox import Sandbox, serve
 
@@ -41,3 +42,12 @@ def reader(seeded: Sandbox) -> Iterator[Caller]:
     made = caller_of(seeded)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def gallery() -> Iterator[Gallery]:
+    """A sandbox in which everything has been made once."""
+    with serve(empty=True, clock="manual", profiles=2) as running:
+        caller = caller_of(running)
+        yield make_gallery(running, caller)
+        caller.close()

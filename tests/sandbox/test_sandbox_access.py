@@ -1,12 +1,10 @@
-"""§5: tokens, scopes and signatures, with signatures made by other libraries than the sandbox's."""
+"""§5.1, §5.2, §7, §8: tokens, scopes and signatures, these made by other libraries."""
 
 from __future__ import annotations
 
 import base64
 import json
-import random
 import time
-from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 
 import pytest
@@ -122,7 +120,7 @@ def test_each_operation_needs_its_scope(caller: Caller, scope: str) -> None:
 )
 def test_no_or_an_unknown_token_is_401(caller: Caller, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header.encode("latin-1")}
-    answer = requests.get(caller.base_url + LIST, headers=headers, timeout=5)
+    answer = requests.get(caller.base_url + LIST, headers=headers, timeout=30)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -142,7 +140,7 @@ def test_a_token_lapses_in_real_time_and_not_in_business_time(
 
 def test_401_comes_before_403_and_403_before_400_and_404(caller: Caller) -> None:
     path = "/v2/transfer/transfers/none?limit=bad"
-    assert requests.get(caller.base_url + path, timeout=5).status_code == 401
+    assert requests.get(caller.base_url + path, timeout=30).status_code == 401
     caller._token = caller.ask_token("events:read_event").json()["access_token"]
     assert caller.get(path).status_code == 403
     assert caller.get(LIST.replace("5", "x")).status_code == 403
@@ -334,42 +332,12 @@ def test_where_signing_is_optional_a_bad_signature_is_refused_all_the_same(
     unsigned.close()
 
 
-@pytest.mark.parametrize("trials", [60, pytest.param(2_000, marks=pytest.mark.slow)])
-def test_no_mutated_signature_is_accepted_and_no_valid_one_refused(
-    signed: Sandbox, trials: int
-) -> None:
-    caller = caller_of(signed)
-    rng = random.Random(5)
-    for trial in range(trials):
-        path = f"{LIST}&ids={trial}%2F{rng.random()}"
-        header = signature_header(signed.signing_key_id, "ES256", "GET", path)
-        library = rng.choice([sign_joserfc, sign_jwcrypto])
-        good = library(header, b"", caller.pem)
-        assert send(caller, "GET", path, b"", good).status == 200
-        for sent_path, compact in [rng.choice(list(mutations(rng, path, good)))]:
-            answer = send(caller, "GET", sent_path, b"", compact)
-            assert answer.status == 401, (sent_path, compact)
-    caller.close()
-
-
-def mutations(rng: random.Random, path: str, good: str) -> Iterator[tuple[str, str]]:
-    at = rng.randrange(len(good))
-    yield path, good[:at] + good[at + 1 :]
-    other = rng.choice("ABCDEFabcdef0123456789-_".replace(good[at], ""))
-    yield path, good[:at] + other + good[at + 1 :]
-    yield path, good + rng.choice("=.A \t") + "x"
-    yield path.replace("%2F", "%2f"), good
-    yield path.replace("%2F", "/"), good
-    yield path + "&", good
-    yield path.replace("limit=5&order=ASC", "order=ASC&limit=5"), good
-
-
 # ---------------------------------------------------------------------------- helpers
 
 
 def send(caller: Caller, method: str, path: str, body: bytes, *signatures: str) -> HTTPResponse:
     """Send the path and these very signatures as they stand, past all normalising."""
-    connection = HTTPConnection(caller.base_url.removeprefix("http://"), timeout=5)
+    connection = HTTPConnection(caller.base_url.removeprefix("http://"), timeout=30)
     connection.putrequest(method, path)
     connection.putheader("Authorization", f"Bearer {caller.token()}")
     connection.putheader("Content-Type", "application/json")

@@ -1,7 +1,8 @@
-"""The control interface: from Python and over HTTP, loopback only."""
+"""The control interface (and the identity events of §6): from Python and HTTP, loopback only."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,26 @@ def test_faults_over_http(sandbox: Sandbox, caller: Caller) -> None:
     assert caller.get("/v2/events").status_code == 200
     assert act(sandbox, "add_fault", kind="explode").status_code == 400
     assert act(sandbox, "remove_fault", number=99).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("status", {"status": 503, "body": "{}", "headers": {"x-a": "b"}}),
+        ("rate_limit", {"seconds": 3}), ("latency", {"seconds": 0.1}), ("reset", {}), ("lost", {}),
+        ("truncate", {"keep": 0.25}), ("lapse_token", {"after": 2}), ("duplicate_page", {}),
+        ("repeat_cursor", {}), ("late", {"seconds": 100}),
+    ],
+)  # fmt: skip
+def test_every_fault_can_be_armed_over_http(
+    sandbox: Sandbox, kind: str, options: dict[str, Any]
+) -> None:
+    given = {"operation": "list_events", "count": 3, "probability": 0.5, "seed": 7, **options}
+    number = act(sandbox, "add_fault", kind=kind, **given).json()["number"]
+    (shown,) = view(sandbox, "faults")
+    assert shown.items() >= {"number": number, "struck": 0, "kind": kind, **given}.items()
+    act(sandbox, "clear_faults")
+    assert view(sandbox, "faults") == []
 
 
 def test_credentials_over_http(sandbox: Sandbox) -> None:
@@ -157,6 +178,30 @@ def test_other_names_for_this_machine_are_refused(sandbox: Sandbox, host: str) -
     assert answer.status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("peer", "status"),
+    [("127.0.0.1", 200), ("::1", 200), ("::ffff:127.0.0.1", 200), ("192.0.2.7", 403), ("", 403)],
+)
+def test_other_machines_are_refused(sandbox: Sandbox, peer: str, status: int) -> None:
+    """Whatever name they ask for: the peer's own address counts."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET",
+        "scheme": "http", "path": "/_sandbox/clock", "raw_path": b"/_sandbox/clock",
+        "query_string": b"", "root_path": "", "headers": [(b"host", b"localhost")],
+        "client": (peer, 1), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
+    asyncio.run(sandbox._app()(scope, receive, send))
+    assert sent[0]["status"] == status
+
+
 def test_actions_need_json_that_a_web_page_cannot_send_unasked(sandbox: Sandbox) -> None:
     url = f"{sandbox.control_url}/advance"
     assert requests.post(url, data='{"seconds": 5}', timeout=5).status_code == 415
@@ -171,3 +216,34 @@ def test_the_same_from_python(sandbox: Sandbox) -> None:
         sandbox.clock.advance(-1)
     with pytest.raises(SandboxError, match="exceeds"):
         sandbox.control.set_trading(sandbox.profile_ids[0], "USD", "1")
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments", "status"),
+    [
+        ("set_trading", {"asset": "USD", "amount": "x"}, 400),
+        ("set_trading", {"asset": "USD", "amount": "-1"}, 400),
+        ("set_trading", {"asset": "XYZ", "amount": "0"}, 404),
+        ("set_trading", {"profile_id": "nobody", "asset": "USD", "amount": "0"}, 404),
+        ("crypto_deposit", {"address": "x", "asset": "BTC", "amount": "0"}, 400),
+        ("crypto_deposit", {"address": "x", "asset": "USD", "amount": "1"}, 400),
+        ("crypto_deposit", {"address": "x", "asset": "BTC", "amount": "1"}, 404),
+        ("add_destination_address", {"crypto_network": "DOGE"}, 400),
+        ("add_destination_address", {"crypto_network": "BASE", "identity_id": "x"}, 404),
+        ("deprecate_instructions", {"id": "x"}, 404),
+        ("add_fault", {"kind": "status", "count": "x"}, 400),
+        ("add_fault", {"kind": "status", "headers": {"a": "b\r\nc: d"}}, 400),
+        ("shift_access", {"seconds": "x"}, 400),
+        ("add_event", {"type": "x"}, 400),
+    ],
+)
+def test_bad_arguments_are_problems(
+    sandbox: Sandbox, action: str, arguments: dict[str, Any], status: int
+) -> None:
+    given = {"profile_id": sandbox.profile_ids[0], **arguments}
+    if action != "set_trading":
+        del given["profile_id"]
+    answer = act(sandbox, action, **given)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert sandbox.control.ledger() == {"totals": {}, "accounts": []}

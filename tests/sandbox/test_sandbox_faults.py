@@ -67,12 +67,48 @@ def test_a_truncated_body(sandbox: Sandbox, caller: Caller) -> None:
     assert caller.get("/v2/transfer/fiat-deposit-instructions").status_code == 200
 
 
+def test_what_gives_no_answer_leaves_nothing_to_truncate(sandbox: Sandbox, caller: Caller) -> None:
+    instructions(caller, sandbox.profile_ids[0])
+    sandbox.control.clear_requests()
+    for kind in ("reset", "lost"):
+        for first, second in ((kind, "truncate"), ("truncate", kind)):
+            sandbox.faults.add(first, "list_events", count=1)
+            sandbox.faults.add(second, "list_events", count=1)
+            with pytest.raises(BROKEN):
+                caller.get(EVENTS)
+    assert list(sandbox.requests()["status"]) == [0, 0, 200, 200]
+    assert caller.get(EVENTS).status_code == 200
+
+
+def test_a_refusal_can_be_truncated_too(sandbox: Sandbox, caller: Caller) -> None:
+    caller.token()
+    sandbox.faults.add("truncate", "get_transfer", count=1)
+    with pytest.raises(BROKEN):
+        caller.get(f"{TRANSFERS}/nothing")
+
+
+def test_a_late_row_waits_for_a_deposit(sandbox: Sandbox, caller: Caller) -> None:
+    """A fault of every operation is not spent on one it means nothing to."""
+    memo_id = instructions(caller, sandbox.profile_ids[0])["memo_id"]
+    sandbox.faults.add("late", count=1, seconds=5)
+    assert caller.get(EVENTS).status_code == 200
+    assert deposit(caller, memo_id, "5").ok
+    assert list(caller.rows(TRANSFERS)) == []
+    assert sandbox.faults.active() == []
+    sandbox.clock.advance(65)
+    assert [row["amount"] for row in caller.rows(TRANSFERS)] == ["5.00"]
+
+
 def test_a_token_that_lapses_in_mid_paging(sandbox: Sandbox, caller: Caller) -> None:
-    assert caller.get(EVENTS).status_code == 200
-    sandbox.faults.add("lapse_token", "list_events", count=1)
-    assert caller.get(EVENTS).status_code == 401
+    deposits(sandbox, caller, 5)
+    sandbox.faults.add("lapse_token", "list_transfers", count=1, after=1)
+    first = caller.get(f"{TRANSFERS}?limit=3").json()
+    second = f"{TRANSFERS}?limit=3&page_cursor={first['next_page_cursor']}"
+    assert caller.get(second).status_code == 401
     caller._token = None
-    assert caller.get(EVENTS).status_code == 200
+    assert [row["id"] for row in first["items"] + caller.get(second).json()["items"]] == [
+        row["id"] for row in caller.rows(TRANSFERS)
+    ]
 
 
 def deposits(sandbox: Sandbox, caller: Caller, count: int) -> None:
@@ -86,7 +122,10 @@ def test_a_duplicated_page_repeats_rows_and_loses_none(sandbox: Sandbox, caller:
     whole = [row["id"] for row in caller.rows(TRANSFERS)]
     sandbox.faults.add("duplicate_page", "list_transfers", count=1)
     seen = [row["id"] for row in caller.rows(f"{TRANSFERS}?limit=3")]
-    assert seen == whole[:3] + whole
+    assert seen == whole[:6] + whole[3:]
+    sandbox.faults.add("duplicate_page", "list_transfers", count=2)
+    seen = [row["id"] for row in caller.rows(f"{TRANSFERS}?limit=3")]
+    assert seen == whole[:6] + whole[3:6] + whole[3:]
 
 
 def test_a_repeated_cursor(sandbox: Sandbox, caller: Caller) -> None:
@@ -134,6 +173,19 @@ def test_the_token_endpoint_can_fail_too(sandbox: Sandbox, caller: Caller) -> No
     assert caller.ask_token().status_code == 200
 
 
+def test_without_faults_nothing_is_broken(sandbox: Sandbox, caller: Caller) -> None:
+    """Each is off by default: 60 calls, each answered as it should be."""
+    assert sandbox.faults.active() == []
+    deposits(sandbox, caller, 20)
+    for _ in range(20):
+        page = caller.get(f"{TRANSFERS}?limit=3").json()
+        following = caller.get(f"{TRANSFERS}?limit=3&page_cursor={page['next_page_cursor']}").json()
+        assert not {row["id"] for row in page["items"]} & {row["id"] for row in following["items"]}
+    frame = sandbox.requests()
+    assert set(frame["status"]) == {200}
+    assert set(frame["faults"]) == {""}
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -146,3 +198,26 @@ def test_bad_faults_are_refused(sandbox: Sandbox, options: dict[str, Any]) -> No
     with pytest.raises(SandboxError, match=next(iter(options))):
         sandbox.faults.add(**given)
     assert sandbox.faults.active() == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"count": "x"}, {"seconds": float("nan")}, {"seconds": float("inf")},
+        {"headers": {"a": "b\r\nc: d"}}, {"headers": {"a b": "c"}}, {"status": 204, "body": "x"},
+        {"probability": float("nan")}, {"keep": None},
+    ],
+)  # fmt: skip
+def test_faults_no_server_could_do_are_refused(sandbox: Sandbox, options: dict[str, Any]) -> None:
+    with pytest.raises(SandboxError):
+        sandbox.faults.add("status", "*", **options)
+    assert sandbox.faults.active() == []
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 304, 400, 418, 499, 500, 503, 599])
+def test_every_status_can_be_had(sandbox: Sandbox, caller: Caller, status: int) -> None:
+    sandbox.faults.add("status", "list_events", count=1, status=status)
+    answer = caller.get(EVENTS)
+    assert answer.status_code == status
+    assert bool(answer.content) is (status not in (204, 304))
+    assert caller.get(EVENTS).status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 
 import pytest
@@ -41,17 +42,39 @@ HOSTILE = {
     "trailing data": TEXT.encode() + b"{}",
 }
 WRITES = [operation for operation in OPERATIONS.values() if operation.body is not None]
+PATHS = {(op.method, re.sub("{.*?}", "x", op.path)) for op in OPERATIONS.values()}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bodies_to_every_path(sandbox: Sandbox, caller: Caller, name: str) -> None:
-    for operation in WRITES:
-        path = operation.path.replace("{id}", "x")
-        answer = caller.call(operation.method, path, HOSTILE[name])
-        assert answer.status_code in (400, 404), (operation.name, answer.text)
+    """Also where no body is taken; only an empty one is none."""
+    for method, path in sorted(PATHS):
+        if method == "GET" and not HOSTILE[name]:
+            continue
+        answer = caller.call(method, path, HOSTILE[name])
+        assert answer.status_code in (400, 404), (method, path, answer.text)
         assert answer.headers["Content-Type"] == "application/problem+json"
         assert answer.json()["status"] == answer.status_code
     assert caller.post("/v2/transfer/fiat-accounts", VALID).status_code == 200
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_bodies_to_the_token_endpoint(caller: Caller, name: str) -> None:
+    for kind in ("application/json", "application/x-www-form-urlencoded"):
+        answer = caller.http.post(
+            f"{caller.base_url}/oauth2/token", data=HOSTILE[name], headers={"Content-Type": kind}
+        )
+        assert answer.status_code == 400
+        assert answer.json()["error"] == "invalid_request"
+    assert caller.ask_token().status_code == 200
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(PATHS))
+def test_10_megabytes_to_every_path_are_413(caller: Caller, method: str, path: str) -> None:
+    answer = caller.call(method, path, b" " * 10_000_000)
+    assert answer.status_code == 413
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert caller.get("/v2/events").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -59,10 +82,12 @@ def test_hostile_bodies_to_every_path(sandbox: Sandbox, caller: Caller, name: st
     ["text/plain", "application/xml", "application/jsonx", "", "multipart/form-data"],
 )
 def test_another_content_type_is_415(caller: Caller, content_type: str) -> None:
-    body = TEXT.encode()
-    answer = caller.call("POST", "/v2/transfer/fiat-accounts", body, {"Content-Type": content_type})
-    assert answer.status_code == 415
-    assert answer.headers["Content-Type"] == "application/problem+json"
+    for operation in WRITES:
+        path = operation.path.replace("{id}", "x")
+        answer = caller.call(operation.method, path, b"{}", {"Content-Type": content_type})
+        assert answer.status_code == 415
+        assert answer.headers["Content-Type"] == "application/problem+json"
+    assert caller.post("/v2/transfer/fiat-accounts", VALID).status_code == 200
 
 
 def test_json_with_a_charset_is_fine(caller: Caller) -> None:
@@ -72,7 +97,7 @@ def test_json_with_a_charset_is_fine(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_10_megabytes_are_413(caller: Caller, chunked: bool) -> None:
+def test_10_megabytes_in_one_or_in_many_pieces_are_413(caller: Caller, chunked: bool) -> None:
     body = b'{"ref_id": "' + b"x" * 10_000_000 + b'"}'
     data = iter([body[at : at + 65_536] for at in range(0, len(body), 65_536)])
     answer = caller.http.post(

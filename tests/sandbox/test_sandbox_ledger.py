@@ -1,4 +1,4 @@
-"""Money: exact, conserved under concurrency, and the sum of the transfers."""
+"""Money (§3.3): exact, conserved under concurrency, and the sum of the transfers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Context, Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +18,16 @@ from typing import Any
 
 import pytest
 import requests
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from sandbox_caller import Caller, approved_account, fund
+from sandbox_caller import Caller, approved_account, caller_of, deposit, fund, instructions
 
 from fundlab.errors import SandboxError
-from fundlab.sandbox import Sandbox
+from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.database import SCHEMA, Database
 from fundlab.sandbox.ledger import OUTSIDE, Ledger, Overdrawn, available, units, units_text
+from fundlab.sandbox.problems import Refusal
+from fundlab.sandbox.world import World
 from fundlab.values import Amount
 
 EXACT = Context(prec=60)
@@ -69,38 +73,76 @@ def test_the_ledger_holds_per_asset(seeded: Sandbox) -> None:
     assert len(audit["totals"]) == 10
 
 
-@pytest.mark.parametrize(
-    ("clients", "tries", "covered"),
-    [(8, 40, 11), pytest.param(32, 300, 37, marks=pytest.mark.slow)],
-)
-def test_concurrent_withdrawals_never_exceed_the_funds(
-    sandbox: Sandbox, caller: Caller, clients: int, tries: int, covered: int
-) -> None:
+def test_32_clients_withdraw_300_times_with_funds_for_37(sandbox: Sandbox, caller: Caller) -> None:
     profile_id = sandbox.profile_ids[0]
     account = approved_account(caller, sandbox)
-    fund(caller, sandbox, profile_id, str(Decimal("35.00") * covered + Decimal("34.99")))
-    token = caller.token()
-
-    def withdraw(number: int) -> int:
-        body = {
-            "ref_id": f"w{number}", "amount": "10.00", "asset": "USD",
-            "fiat_account_id": account["id"], "profile_id": profile_id,
-        }  # fmt: skip
-        return requests.post(
-            f"{caller.base_url}/v2/transfer/fiat-withdrawals", json=body, timeout=30,
-            headers={"Authorization": f"Bearer {token}"},
-        ).status_code  # fmt: skip
-
-    with ThreadPoolExecutor(clients) as pool:
-        statuses = Counter(pool.map(withdraw, range(tries)))
-    assert statuses == {200: covered, 403: tries - covered}
+    fund(caller, sandbox, profile_id, "1329.99")
+    answers = withdraw_at_once(caller, profile_id, account["id"])
+    assert Counter(answer.status_code for answer in answers) == {200: 37, 403: 263}
+    for answer in answers:
+        if not answer.ok:
+            assert answer.json()["type"].endswith("insufficient-funds")
     assert caller.balance(profile_id)["available"] == "34.99"
     sandbox.clock.advance(5)
     assert caller.balance(profile_id)["available"] == "34.99"
     owners = {entry["owner"]: entry["balance"] for entry in sandbox.control.ledger()["accounts"]}
-    assert owners["fees"] == f"{25 * covered}.00"
+    assert owners["fees"] == "925.00"
     assert owners[f"held/{profile_id}"] == "0.00"
     assert sandbox.control.ledger()["totals"] == {"USD": "0.00"}
+
+
+def withdraw_at_once(
+    caller: Caller,
+    profile_id: str,
+    fiat_account_id: str,
+    answered: Callable[[requests.Response], None] = lambda answer: None,
+) -> list[requests.Response]:
+    """300 withdrawals of 10.00 + 25.00 by 32 clients at once; those that got an answer."""
+    token = caller.token()
+
+    def withdraw(number: int) -> requests.Response | None:
+        body = {
+            "ref_id": f"w{number}", "amount": "10.00", "asset": "USD",
+            "fiat_account_id": fiat_account_id, "profile_id": profile_id,
+        }  # fmt: skip
+        try:
+            answer = requests.post(
+                f"{caller.base_url}/v2/transfer/fiat-withdrawals", json=body, timeout=30,
+                headers={"Authorization": f"Bearer {token}"},
+            )  # fmt: skip
+        except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError):
+            return None  # the server was killed
+        answered(answer)
+        return answer
+
+    with ThreadPoolExecutor(32) as pool:
+        return [answer for answer in pool.map(withdraw, range(300)) if answer is not None]
+
+
+def test_a_withdrawal_and_its_hold_are_one_transaction(
+    sandbox: Sandbox, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What breaks between the hold and the event undoes everything, and can be tried again."""
+    profile_id = sandbox.profile_ids[0]
+    account = approved_account(caller, sandbox)
+    fund(caller, sandbox, profile_id, "100.00")
+    body = {
+        "ref_id": "once", "amount": "10.00", "asset": "USD", "fiat_account_id": account["id"],
+        "profile_id": profile_id,
+    }  # fmt: skip
+    before = sandbox.control.ledger()
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(World, "emit", broken)
+        assert caller.post("/v2/transfer/fiat-withdrawals", body).status_code == 500
+    caller.http.close()  # the server hangs up after a failure of its own
+    assert sandbox.control.ledger() == before
+    assert len(list(caller.rows("/v2/transfer/transfers"))) == 1
+    assert caller.post("/v2/transfer/fiat-withdrawals", body).status_code == 200
+    assert caller.balance(profile_id)["available"] == "65.00"
 
 
 def test_simultaneous_creates_with_one_ref_id_make_one_resource(
@@ -115,14 +157,14 @@ def test_simultaneous_creates_with_one_ref_id_make_one_resource(
             headers={"Authorization": f"Bearer {token}"},
         )  # fmt: skip
 
-    with ThreadPoolExecutor(25) as pool:
+    with ThreadPoolExecutor(50) as pool:
         answers = list(pool.map(create, range(50)))
     assert Counter(answer.status_code for answer in answers) == {200: 1, 409: 49}
-    ids = {
-        answer.json()["id"] if answer.ok else answer.json()["meta"]["existing"]["id"]
-        for answer in answers
-    }
-    assert len(ids) == 1
+    (made,) = [answer.json() for answer in answers if answer.ok]
+    for answer in answers:
+        if not answer.ok:
+            assert answer.json()["meta"]["existing"] == made
+    assert list(caller.rows("/v2/transfer/fiat-deposit-instructions")) == [made]
 
 
 def test_a_balance_of_more_than_20_digits_is_refused_not_wrapped(
@@ -138,9 +180,9 @@ def test_a_balance_of_more_than_20_digits_is_refused_not_wrapped(
     assert caller.balance(profile_id)["available"] == "99999999999999999999.99"
 
 
-@pytest.mark.slow
-def test_a_killed_server_keeps_what_it_accepted(tmp_path: Path) -> None:
-    """32 clients with funds for 37 of 300, killed in the middle, started again on its file."""
+@pytest.mark.parametrize("accepted_before", [1, 20])
+def test_a_killed_server_keeps_what_it_accepted(tmp_path: Path, accepted_before: int) -> None:
+    """The same, killed in the middle and started again on its file: 37 in all, and no cent lost."""
     command = [
         sys.executable, "-c",
         "import sys; from fundlab.sandbox import run; "
@@ -148,57 +190,58 @@ def test_a_killed_server_keeps_what_it_accepted(tmp_path: Path) -> None:
         str(tmp_path / "sandbox.db"),
     ]  # fmt: skip
     first, info = start(command)
+    accepted: list[str] = []
+
+    def kill_in_the_middle(answer: requests.Response) -> None:
+        accepted.append(answer.json()["ref_id"])
+        if len(accepted) == accepted_before:
+            os.kill(first.pid, signal.SIGKILL)
+
     try:
         caller = Caller(info["base_url"], info["client_id"], info["client_secret"])
-        clock = SimpleNamespace(
-            advance=lambda seconds: requests.post(
-                f"{info['control_url']}/advance", json={"seconds": seconds}, timeout=5
-            )
-        )
-        account = approved_account(caller, SimpleNamespace(clock=clock))
+        operator = SimpleNamespace(clock=ClockOverHttp(info["control_url"]))
+        account = approved_account(caller, operator)
         profile_id = info["profile_ids"][0]
-        fund(caller, SimpleNamespace(clock=clock), profile_id, "1295.00")
-        token = caller.token()
-        accepted: list[str] = []
-
-        def withdraw(number: int) -> None:
-            body = {
-                "ref_id": f"w{number}", "amount": "10.00", "asset": "USD",
-                "fiat_account_id": account["id"], "profile_id": profile_id,
-            }  # fmt: skip
-            if number == 20:
-                os.kill(first.pid, signal.SIGKILL)
-            try:
-                answer = requests.post(
-                    f"{info['base_url']}/v2/transfer/fiat-withdrawals", json=body, timeout=30,
-                    headers={"Authorization": f"Bearer {token}"},
-                )  # fmt: skip
-            except requests.ConnectionError:
-                return
-            if answer.ok:
-                accepted.append(body["ref_id"])
-
-        with ThreadPoolExecutor(32) as pool:
-            list(pool.map(withdraw, range(300)))
+        fund(caller, operator, profile_id, "1295.00")
+        withdraw_at_once(caller, profile_id, account["id"], kill_in_the_middle)
         caller.close()
     finally:
         first.kill()
         first.communicate()
-    assert 0 < len(accepted) < 37
+    assert first.returncode == -signal.SIGKILL
+    assert accepted_before <= len(accepted) < 37
     second, info = start(command)
     try:
         caller = Caller(info["base_url"], info["client_id"], info["client_secret"])
-        rows = list(caller.rows("/v2/transfer/transfers?type=WIRE_WITHDRAWAL"))
-        assert set(accepted) <= {row["ref_id"] for row in rows}
-        left = Decimal("1295.00") - Decimal("35.00") * len(rows)
+        kept = {row["ref_id"] for row in caller.rows("/v2/transfer/transfers?type=WIRE_WITHDRAWAL")}
+        assert set(accepted) <= kept
+        left = Decimal("1295.00") - Decimal("35.00") * len(kept)
         assert Decimal(caller.balance(profile_id)["available"]) == left
-        totals = requests.get(f"{info['control_url']}/ledger", timeout=5).json()["totals"]
-        assert totals == {"USD": "0.00"}
+        again = Counter(
+            answer.status_code for answer in withdraw_at_once(caller, profile_id, account["id"])
+        )
+        assert again == {200: 37 - len(kept), 409: len(kept), 403: 263}
+        assert caller.balance(profile_id)["available"] == "0.00"
+        ledger = requests.get(f"{info['control_url']}/ledger", timeout=30).json()
+        assert ledger["totals"] == {"USD": "0.00"}
+        owners = {entry["owner"]: entry["balance"] for entry in ledger["accounts"]}
+        assert owners[f"held/{profile_id}"] == "1295.00"
         caller.close()
     finally:
         second.send_signal(signal.SIGTERM)
-        second.communicate(timeout=10)
+        second.communicate(timeout=30)
     assert second.returncode == 0
+
+
+class ClockOverHttp:
+    def __init__(self, control_url: str) -> None:
+        self._control_url = control_url
+
+    def advance(self, seconds: float) -> None:
+        answer = requests.post(
+            f"{self._control_url}/advance", json={"seconds": seconds}, timeout=30
+        )
+        assert answer.ok
 
 
 def start(command: list[str]) -> tuple[subprocess.Popen, dict[str, Any]]:
@@ -208,6 +251,79 @@ def start(command: list[str]) -> tuple[subprocess.Popen, dict[str, Any]]:
 
 
 # ---------------------------------------------------------------------------- laws
+
+
+CENTS = st.one_of(st.integers(1, 20_000), st.sampled_from([13, 1013, 10**21]))
+OPERATIONS = st.one_of(
+    st.tuples(st.just("deposit"), CENTS),
+    st.tuples(st.just("withdraw"), CENTS),
+    st.tuples(st.just("advance"), st.sampled_from([1, 5, 60, 3_600])),
+    st.tuples(st.just("convert"), st.sampled_from(["USDG", "PYUSD", "USDP", "USDC"])),
+    st.tuples(st.just("trade"), CENTS),
+)
+
+
+@pytest.fixture(scope="module")
+def reused() -> Iterator[tuple[Sandbox, Caller]]:
+    with serve(empty=True, clock="manual", profiles=2) as sandbox:
+        caller = caller_of(sandbox)
+        yield sandbox, caller
+        caller.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(OPERATIONS, min_size=4, max_size=15))
+def test_no_order_of_operations_makes_or_loses_money(
+    reused: tuple[Sandbox, Caller], operations: list[tuple[str, Any]]
+) -> None:
+    sandbox, caller = reused
+    sandbox.control.reset()
+    profile_id, other = sandbox.profile_ids
+    account = approved_account(caller, sandbox)
+    memo_id = instructions(caller, profile_id)["memo_id"]
+    fund(caller, sandbox, profile_id, "500.00")
+    for number, (operation, value) in enumerate(operations):
+        amount = f"{value // 100}.{value % 100:02d}" if isinstance(value, int) else ""
+        if operation == "deposit":
+            assert deposit(caller, memo_id, amount).status_code in (200, 400)
+        elif operation == "withdraw":
+            body = {
+                "amount": amount, "asset": "USD", "fiat_account_id": account["id"],
+                "profile_id": profile_id,
+            }  # fmt: skip
+            answer = caller.post("/v2/transfer/fiat-withdrawals", body)
+            assert answer.status_code in (200, 400, 403)
+        elif operation == "advance":
+            sandbox.clock.advance(value)
+        elif operation == "convert":
+            rule = {
+                "ref_id": f"rule-{number}", "profile_id": profile_id, "source_asset": "USD",
+                "destination_asset": value, "source": {"profile": {"profile_id": profile_id}},
+                "destination": {"profile": {"profile_id": other}},
+            }  # fmt: skip
+            answer = caller.post("/v2/orchestration/rules", rule)
+            assert answer.status_code in (200, 409)
+        else:
+            with suppress(Refusal):
+                sandbox.control.set_trading(profile_id, "USD", amount)
+    assert_nothing_made_or_lost(sandbox, caller)
+    sandbox.clock.advance(3_600)
+    assert_nothing_made_or_lost(sandbox, caller)
+
+
+def assert_nothing_made_or_lost(sandbox: Sandbox, caller: Caller) -> None:
+    audit = sandbox.control.ledger()
+    assert set(audit["totals"].values()) <= {"0.00"}
+    booked = {(row["owner"], row["asset"]): Decimal(row["balance"]) for row in audit["accounts"]}
+    assert all(balance >= 0 for (owner, _), balance in booked.items() if "/" in owner)
+    ledger, held = rebuilt(list(caller.rows("/v2/transfer/transfers?limit=1000")))
+    for profile_id in sandbox.profile_ids:
+        for asset in ("USD", "USDG", "PYUSD", "USDP", "USDC"):
+            key = profile_id, asset
+            own = [booked.get((f"{kind}/{profile_id}", asset), 0) for kind in ("available", "held")]
+            own.append(booked.get((f"trading/{profile_id}", asset), 0))
+            assert sum(own) == ledger[key]
+            assert own[1] == held[key]
 
 
 @given(st.integers(-(10**40), 10**40))

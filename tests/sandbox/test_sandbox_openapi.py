@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
+import openapi_spec_validator
 import pytest
 import requests
+from jsonschema import Draft202012Validator
+from sandbox_gallery import Gallery
 
 from fundlab.models import OPERATIONS
 from fundlab.sandbox import Sandbox
+
+RULES: list[tuple[str, dict[str, Any]]] = [
+    ("CreateFiatDepositInstructions", {"routing_number_type": None}),
+    ("CreateFiatDepositInstructions", {"fiat_network": "CUBIX"}),
+    ("CreateFiatDepositInstructions", {"identity_id": None}),
+    ("CreateFiatDepositInstructions", {"metadata": {str(n): "x" for n in range(7)}}),
+    ("CreateFiatDepositInstructions", {"metadata": {"k": "x" * 101}}),
+    ("InitiateSandboxFiatDeposit", {"amount": "1.001"}),
+    ("InitiateSandboxFiatDeposit", {"amount": "0.00"}),
+    ("CreateFiatWithdrawal", {"amount": "1.001"}),
+    ("CreateFiatAccount", {"fiat_account_owner": {}}),
+    ("CreateFiatAccount", {"fiat_network_instructions": {"wire": {"account_number": "1"}}}),
+    ("UpdateFiatAccount", {"fiat_network_instructions": {"cubix": {}}}),
+    ("CreateOrchestrationRule", {"destination_asset": "USDC"}),
+    ("CreateOrchestrationRule", {"source": {}}),
+    ("CreateOrchestrationRule", {"source": {"fiat": {"network": "CUBIX"}}}),
+    ("CreateOrchestrationRule", {"destination": {"crypto": {"network": "BASE"}}}),
+    ("CreateCryptoWithdrawalFee", {"total": "10.00"}),
+    ("CreateCryptoWithdrawalFee", {"amount": None}),
+    ("CreateCryptoWithdrawalFee", {"amount": "1.001"}),
+    ("CreateCryptoWithdrawalFee", {"asset": "USD"}),
+]
+"""Bodies with one change that their schema and the sandbox must both refuse."""
 
 
 @pytest.fixture
@@ -33,6 +60,16 @@ def test_every_operation_is_there_with_its_scope(document: dict[str, Any]) -> No
     }
     flow = document["components"]["securitySchemes"]["oauth2"]["flows"]["clientCredentials"]
     assert len(flow["scopes"]) == 13
+    assert flow["scopes"]["transfer:read_transfer"] == "list_transfers, get_transfer"
+
+
+def test_everything_is_described(document: dict[str, Any]) -> None:
+    for item in document["paths"].values():
+        for operation in item.values():
+            assert operation["summary"]
+            assert "§" in operation["description"]
+            for part in (*operation.get("parameters", ()), *operation["responses"].values()):
+                assert part["description"]
 
 
 def test_all_references_resolve(document: dict[str, Any]) -> None:
@@ -49,7 +86,17 @@ def test_parameters_bodies_and_problems(document: dict[str, Any]) -> None:
         "type": "integer", "minimum": 1, "maximum": 1000, "default": 100,
     }  # fmt: skip
     assert parameters["type"]["items"]["enum"][0] == "INTERNAL_TRANSFER_DEBIT"
-    assert parameters["created_at.gte"] == {"type": "string", "format": "date-time"}
+    gte = parameters["created_at.gte"]
+    assert (gte["type"], gte["format"]) == ("string", "date-time")
+    for fits in ("2026-11-01T00:00:00Z", "1970-01-01t00:00:00.123456789-05:30"):
+        assert re.fullmatch(gte["pattern"], fits)
+    for beyond in (
+        "2026-11-01",
+        "2026-11-01T00:00:00",
+        "1600-01-01T00:00:00Z",
+        "9999-01-01T00:00:00Z",
+    ):
+        assert not re.fullmatch(gte["pattern"], beyond)
     create = document["paths"]["/v2/transfer/fiat-withdrawals"]["post"]
     assert set(create["responses"]) == {
         "200", "400", "401", "403", "404", "409", "413", "415", "429",
@@ -58,6 +105,94 @@ def test_parameters_bodies_and_problems(document: dict[str, Any]) -> None:
     body = create["requestBody"]["content"]["application/json"]["schema"]["$ref"]
     schema = document["components"]["schemas"][body.rpartition("/")[2]]
     assert set(schema["required"]) == {"amount", "asset", "fiat_account_id", "profile_id"}
+
+
+def test_it_is_valid_openapi(document: dict[str, Any]) -> None:
+    assert document["openapi"] == "3.1.0"
+    openapi_spec_validator.validate(document)
+
+
+def test_every_problem_of_an_operation_is_told(document: dict[str, Any]) -> None:
+    """§7: 404 where something is named, 409 where a ref_id is taken or a rule has its source."""
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            if operation["operationId"] == "issue_token":
+                continue
+            statuses = set(operation["responses"])
+            assert {"200", "400", "401", "403", "429"} <= statuses
+            assert ("404" in statuses) == ("{" in path or "requestBody" in operation)
+            assert ({"413", "415"} <= statuses) == ("requestBody" in operation)
+            for status in statuses - {"200"}:
+                assert list(operation["responses"][status]["content"]) == [
+                    "application/problem+json"
+                ]
+
+
+def test_bodies_tell_the_rules_between_their_fields(
+    document: dict[str, Any], gallery: Gallery
+) -> None:
+    """What fits the document is accepted and what does not is refused, for rules of both kinds."""
+    for name, change in RULES:
+        schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+        operation = next(o for o, op in OPERATIONS.items() if op.body and op.body.__name__ == name)
+        body = gallery.body(operation)
+        assert Draft202012Validator(schema).is_valid(body), name
+        body = {key: value for key, value in (body | change).items() if value is not None}
+        assert not Draft202012Validator(schema).is_valid(body), (name, change)
+        target = OPERATIONS[operation]
+        path = target.path.replace("{id}", gallery.known["fiat_account_id"])
+        assert gallery.caller.call(target.method, path, body).status_code == 400
+
+
+def test_every_link_leads_to_a_call_that_succeeds(
+    document: dict[str, Any], gallery: Gallery
+) -> None:
+    followed = set()
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            for link in operation["responses"]["200"].get("links", {}).values():
+                answer = call(gallery, method, path, operation["operationId"], {})
+                assert answer.status_code == 200, answer.text
+                gallery.sandbox.clock.advance(10)  # what was made is approved by now
+                assert follow(document, gallery, link, answer.json()).status_code == 200, link
+                followed.add((operation["operationId"], link["operationId"]))
+    assert len(followed) == 19
+
+
+def follow(document: dict[str, Any], gallery: Gallery, link: dict[str, Any], source: Any) -> Any:
+    path, method = next(
+        (path, method)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if operation["operationId"] == link["operationId"]
+    )
+    given = {name: look_up(source, text) for name, text in link.get("parameters", {}).items()}
+    body = {name: look_up(source, text) for name, text in link.get("requestBody", {}).items()}
+    return call(gallery, method, path, link["operationId"], given, body)
+
+
+def call(
+    gallery: Gallery, method: str, path: str, name: str, given: dict[str, str],
+    body: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
+    """The operation with the parameters and members ``given``, or with what there is."""
+    for part in re.findall(r"{(.*?)}", path):
+        default = {"id": gallery.known["fiat_account_id"], "asset": "USD"}
+        value = given.pop(part, None) or gallery.known.get(part) or default[part]
+        path = path.replace(f"{{{part}}}", value)
+    query = "&".join(f"{key}={value}" for key, value in given.items())
+    sent = None if method == "get" else {**gallery.body(name), **(body or {})}
+    if name == "create_crypto_withdrawal_fee":
+        del sent["identity_id"]
+    return gallery.caller.call(method.upper(), f"{path}?{query}" if query else path, sent)
+
+
+def look_up(body: Any, expression: str) -> Any:
+    """A runtime expression of OpenAPI, of the only kind that the document has."""
+    assert expression.startswith("$response.body#/")
+    for part in expression.removeprefix("$response.body#/").split("/"):
+        body = body[int(part)] if isinstance(body, list) else body[part]
+    return body
 
 
 def references(value: Any) -> Iterator[str]:

@@ -1,4 +1,9 @@
-"""§§2 to 4: each operation's fields, states and refusals, over real HTTP."""
+"""What each operation answers, in which states, and what it refuses, over real HTTP.
+
+Resources: §2.1, §2.2, §2.3, §2.4; states: §3.1, §3.2, §3.3; operations: §4.1, §4.2, §4.4, §4.6,
+§4.7, §4.8, §4.9, §4.10, §4.11, §4.12, §4.13, §4.16; kinds of customers: §1; networks: §2.7; errors:
+§7; limits: §8; events: §6.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,23 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from sandbox_bodies import (
+    ACCOUNTS,
+    ADDRESSES,
+    INSTRUCTIONS,
+    MISSING,
+    QUOTES,
+    SWIFT,
+    WITHDRAWALS,
+    assert_problem,
+    with_routing,
+    withdrawal,
+)  # fmt: skip
 from sandbox_caller import (
     OWNER,
     WIRE,
     Caller,
     approved_account,
-    caller_of,
     deposit,
     fund,
     instructions,
@@ -21,45 +37,6 @@ from sandbox_caller import (
 from fundlab.sandbox import Sandbox
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-INSTRUCTIONS = "/v2/transfer/fiat-deposit-instructions"
-ACCOUNTS = "/v2/transfer/fiat-accounts"
-WITHDRAWALS = "/v2/transfer/fiat-withdrawals"
-ADDRESSES = "/v2/transfer/deposit-addresses"
-RULES = "/v2/orchestration/rules"
-QUOTES = "/v2/transfer/fees/crypto-withdrawal"
-SWIFT = {
-    "wire": {
-        "account_number": "DE89370400440532013000",
-        "routing_details": {
-            "routing_number_type": "SWIFT", "routing_number": "DEUTDEFF", "bank_name": "Bank",
-        },
-        "intermediary_routing_details": {
-            "routing_number_type": "ABA", "routing_number": "021000021", "bank_name": "Between",
-        },
-    }
-}  # fmt: skip
-MISSING = "00000000-0000-4000-8000-000000000000"
-
-
-def with_routing(number: str) -> dict[str, Any]:
-    details = {**WIRE["wire"]["routing_details"], "routing_number": number}
-    return {"wire": {**WIRE["wire"], "routing_details": details}}
-
-
-def withdrawal(sandbox: Sandbox, target_id: str, amount: str, **extra: Any) -> dict[str, Any]:
-    return {
-        "amount": amount, "asset": "USD", "fiat_account_id": target_id,
-        "profile_id": sandbox.profile_ids[0], **extra,
-    }  # fmt: skip
-
-
-def assert_problem(answer: Any, status: int) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    problem: dict[str, Any] = answer.json()
-    assert problem["status"] == status
-    assert problem["title"]
-    return problem
 
 
 # ---------------------------------------------------------------------------- §2.2, §4.1, §4.2
@@ -90,8 +67,8 @@ def test_cubix_instructions_carry_an_account_id(sandbox: Sandbox, caller: Caller
     ("change", "field"),
     [
         ({"fiat_network": "ACH"}, "fiat_network"),
-        ({"routing_number_type": None}, "body"),
-        ({"fiat_network": "CUBIX"}, "body"),
+        ({"routing_number_type": None}, "routing_number_type"),
+        ({"fiat_network": "CUBIX"}, "routing_number_type"),
         ({"routing_number_type": "IBAN"}, "routing_number_type"),
         ({"profile_id": 7}, "profile_id"),
         ({"profile_id": ""}, "profile_id"),
@@ -350,86 +327,14 @@ def test_what_a_body_names_must_exist(sandbox: Sandbox, caller: Caller) -> None:
         assert assert_problem(caller.post(WITHDRAWALS, body), 404)["meta"]["field"] == name
 
 
-# ---------------------------------------------------------------------------- idempotence
-
-
-def test_a_repeated_ref_id_is_409_with_what_it_made(sandbox: Sandbox, caller: Caller) -> None:
-    profile_id = sandbox.profile_ids[0]
-    fund(caller, sandbox, profile_id, "1000")
-    account = approved_account(caller, sandbox)
-    bodies = {
-        INSTRUCTIONS: {"profile_id": profile_id, "fiat_network": "CUBIX"},
-        ACCOUNTS: {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE},
-        WITHDRAWALS: withdrawal(sandbox, account["id"], "1"),
-        ADDRESSES: {"profile_id": profile_id, "crypto_network": "SOLANA"},
-        RULES: {
-            "profile_id": profile_id, "source_asset": "USD", "destination_asset": "USDG",
-            "source": {"profile": {"profile_id": profile_id}},
-        },
-    }  # fmt: skip
-    for path, body in bodies.items():
-        made = caller.post(path, {**body, "ref_id": "same"}).json()
-        again = assert_problem(caller.post(path, {**body, "ref_id": "same"}), 409)
-        assert again["meta"]["existing"] == made.get("rule", made)
-
-
-def test_existing_shows_the_resource_as_it_is_now(sandbox: Sandbox, caller: Caller) -> None:
-    profile_id = sandbox.profile_ids[0]
-    fund(caller, sandbox, profile_id, "30")
-    account = approved_account(caller, sandbox)
-    body = withdrawal(sandbox, account["id"], "5.00", ref_id="w")
-    assert caller.post(WITHDRAWALS, body).ok
-    sandbox.clock.advance(5)
-    problem = assert_problem(caller.post(WITHDRAWALS, body), 409)
-    assert problem["meta"]["existing"]["status"] == "COMPLETED"
-
-
-# ---------------------------------------------------------------------------- end users
-
-
-def test_third_parties_act_for_end_users(sandbox: Sandbox, caller: Caller) -> None:
-    profile_id = sandbox.profile_ids[0]
-    user = sandbox.control.add_identity()
-    who = {"identity_id": user["identity_id"], "account_id": user["account_id"]}
-    fund(caller, sandbox, profile_id, "100", **who)
-    account = approved_account(caller, sandbox, **who)
-    assert account["identity_id"] == who["identity_id"]
-    made = caller.post(WITHDRAWALS, withdrawal(sandbox, account["id"], "5", **who)).json()
-    assert {name: made[name] for name in who} == who
-    listed = list(caller.rows(f"/v2/transfer/transfers?identity_ids={who['identity_id']}"))
-    assert [row["type"] for row in listed] == ["WIRE_WITHDRAWAL", "WIRE_DEPOSIT"]
-    assert {row["account_id"] for row in listed} == {who["account_id"]}
-
-
-def test_an_account_belongs_to_its_identity(sandbox: Sandbox, caller: Caller) -> None:
-    users = [sandbox.control.add_identity() for _ in range(2)]
-    body = {"profile_id": sandbox.profile_ids[0], "fiat_network": "CUBIX"}
-    mixed = {"identity_id": users[0]["identity_id"], "account_id": users[1]["account_id"]}
-    assert_problem(caller.post(INSTRUCTIONS, body | mixed), 404)
-    alone = {"account_id": users[0]["account_id"]}
-    assert_problem(caller.post(INSTRUCTIONS, body | alone), 400)
-
-
-def test_another_customers_resources_are_404(sandbox: Sandbox, caller: Caller) -> None:
-    made = sandbox.control.add_credential("other", new_customer=True)
-    other = caller_of(sandbox, client_id="other", client_secret=made["client_secret"])
-    profile_id = sandbox.profile_ids[0]
-    fund(caller, sandbox, profile_id, "10")
-    account = approved_account(caller, sandbox, ref_id="shared")
-    memo = instructions(caller, profile_id)
-    (transfer,) = caller.rows("/v2/transfer/transfers")
-    for path in (
-        f"{ACCOUNTS}/{account['id']}", f"{INSTRUCTIONS}/{memo['id']}",
-        f"/v2/transfer/transfers/{transfer['id']}", f"/v2/profiles/{profile_id}/balances/USD",
-    ):  # fmt: skip
-        assert_problem(other.get(path), 404)
-    assert list(other.rows("/v2/transfer/transfers")) == []
-    assert list(other.rows(ACCOUNTS)) == []
-    assert list(other.rows("/v2/events", "events")) == []
-    assert_problem(deposit(other, memo["memo_id"], "1"), 400)
-    own = {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE, "ref_id": "shared"}
-    assert other.post(ACCOUNTS, own).ok
-    other.close()
+def test_what_a_path_names_must_exist(caller: Caller) -> None:
+    """§7: 404 for what is not there."""
+    for path in (ACCOUNTS, INSTRUCTIONS, "/v2/transfer/transfers"):
+        problem = assert_problem(caller.get(f"{path}/{MISSING}"), 404)
+        assert problem["meta"] == {"field": "id"}
+        assert MISSING in problem["detail"]
+    body = {"fiat_account_owner": OWNER}
+    assert_problem(caller.put(f"{ACCOUNTS}/{MISSING}", body), 404)
 
 
 # ---------------------------------------------------------------------------- §4.7, §4.13, §4.16
@@ -482,6 +387,7 @@ def test_what_arrives_at_a_deposit_address_carries_its_metadata(
     sandbox.clock.advance(60)
     (done,) = caller.rows("/v2/transfer/transfers?type=CRYPTO_DEPOSIT")
     assert (done["metadata"], done["crypto_network"]) == ({"a": "b"}, "ETHEREUM")
+    assert done["notional_value"] == "2500.00"
     assert caller.balance(profile_id, "ETH")["available"] == "1.000000000000000001"
     (same,) = caller.rows(f"/v2/transfer/transfers?crypto_tx_hashes={done['crypto_tx_hash']}")
     assert same == done
@@ -530,113 +436,6 @@ def test_an_end_users_quote_needs_a_saved_address(sandbox: Sandbox, caller: Call
     assert_problem(caller.post(QUOTES, body), 404)
     sandbox.control.add_destination_address("BITCOIN", "bc1qsaved", identity_id=user)
     assert caller.post(QUOTES, body).json()["fee"] == "0.000025"
-
-
-# ---------------------------------------------------------------------------- §2.6, §4.14
-
-
-def rule(sandbox: Sandbox, **extra: Any) -> dict[str, Any]:
-    profile_id = sandbox.profile_ids[0]
-    return {
-        "ref_id": "rule", "profile_id": profile_id, "source_asset": "USD",
-        "destination_asset": "USDG", "source": {"profile": {"profile_id": profile_id}}, **extra,
-    }  # fmt: skip
-
-
-def test_a_rule_converts_what_arrives_one_to_one(sandbox: Sandbox, caller: Caller) -> None:
-    profile_id = sandbox.profile_ids[0]
-    made = caller.post(RULES, rule(sandbox, nickname="to USDG")).json()["rule"]
-    assert (made["status"], made["nickname"]) == ("ACTIVE", "to USDG")
-    fund(caller, sandbox, profile_id, "250.75")
-    (done,) = caller.rows("/v2/transfer/transfers")
-    assert (done["asset"], done["balance_asset"]) == ("USD", "USDG")
-    assert done["auto_conversion"] == {
-        "from_transfer_id": done["id"], "to_transfer_id": done["id"],
-    }  # fmt: skip
-    assert caller.balance(profile_id, "USD")["available"] == "0.00"
-    assert caller.balance(profile_id, "USDG")["available"] == "250.75"
-
-
-def test_a_rule_for_deposit_instructions_leaves_others_alone(
-    sandbox: Sandbox, caller: Caller
-) -> None:
-    profile_id = sandbox.profile_ids[0]
-    chosen = instructions(caller, profile_id)
-    source = {"fiat": {"deposit_instructions_id": chosen["id"]}}
-    made = caller.post(RULES, rule(sandbox, source=source)).json()["rule"]
-    assert made["source"]["fiat"] == {
-        "deposit_instructions_id": chosen["id"], "network": "WIRE", "account_type": "ABA",
-        "memo_id": chosen["memo_id"],
-    }  # fmt: skip
-    deposit(caller, chosen["memo_id"], "10")
-    fund(caller, sandbox, profile_id, "7")
-    assert caller.balance(profile_id, "USDG")["available"] == "10.00"
-    assert caller.balance(profile_id, "USD")["available"] == "7.00"
-
-
-def test_a_rule_sends_what_was_converted_to_another_profile(
-    sandbox: Sandbox, caller: Caller
-) -> None:
-    first, second = sandbox.profile_ids
-    destination = {"profile": {"profile_id": second}}
-    assert caller.post(RULES, rule(sandbox, destination=destination)).ok
-    fund(caller, sandbox, first, "40")
-    rows = {row["type"]: row for row in caller.rows("/v2/transfer/transfers")}
-    credit = rows["INTERNAL_TRANSFER_CREDIT"]
-    assert credit["group_id"] == rows["INTERNAL_TRANSFER_DEBIT"]["group_id"]
-    assert rows["WIRE_DEPOSIT"]["auto_conversion"]["to_transfer_id"] == credit["id"]
-    assert (credit["profile_id"], credit["asset"], credit["total"]) == (second, "USDG", "40.00")
-    assert caller.balance(first, "USDG")["available"] == "0.00"
-    assert caller.balance(second, "USDG")["available"] == "40.00"
-
-
-def test_a_rule_on_chain_makes_an_address_and_pays_out_to_a_bank(
-    sandbox: Sandbox, caller: Caller
-) -> None:
-    account = approved_account(caller, sandbox)
-    wanted = rule(
-        sandbox, source_asset="USDC", destination_asset="USD",
-        source={"crypto": {"network": "SOLANA"}},
-        destination={"fiat": {"fiat_account_id": account["id"], "memo": "m"}},
-    )  # fmt: skip
-    made = caller.post(RULES, wanted).json()["rule"]
-    sandbox.control.crypto_deposit(made["source"]["crypto"]["address"], "USDC", "100.00")
-    sandbox.clock.advance(60)
-    sandbox.clock.advance(5)
-    rows = {row["type"]: row for row in caller.rows("/v2/transfer/transfers")}
-    paid = rows["WIRE_WITHDRAWAL"]
-    assert (paid["amount"], paid["fee"], paid["status"]) == ("75.00", "25.00", "COMPLETED")
-    assert rows["CRYPTO_DEPOSIT"]["balance_asset"] == "USD"
-    assert caller.balance(sandbox.profile_ids[0], "USD")["available"] == "0.00"
-
-
-def test_a_second_rule_for_the_same_source_is_409(sandbox: Sandbox, caller: Caller) -> None:
-    made = caller.post(RULES, rule(sandbox)).json()["rule"]
-    again = caller.post(RULES, rule(sandbox, ref_id="other", destination_asset="USDP"))
-    assert assert_problem(again, 409)["meta"]["existing"] == made
-
-
-@pytest.mark.parametrize(
-    ("change", "status"),
-    [
-        ({"destination_asset": "USD"}, 400), ({"source_asset": "BTC"}, 400),
-        ({"source": {}}, 400), ({"source": {"profile": {}}}, 400),
-        ({"source": {"profile": {"profile_id": MISSING}}}, 404), ({"ref_id": None}, 400),
-        ({"source": {"crypto": {"network": "SOLANA"}}}, 400),
-        ({"source": {"crypto": {"network": "DOGE"}}, "source_asset": "USDC"}, 400),
-        ({"source": {"fiat": {"deposit_instructions_id": MISSING}}}, 404),
-        ({"source": {"fiat": {}}}, 400),
-        ({"destination": {"fiat": {"fiat_account_id": MISSING}}}, 400),
-        ({"destination": {"crypto": {"network": "SOLANA"}}}, 400),
-        ({"destination": {"profile": {"profile_id": MISSING}}}, 404),
-        ({"profile_id": MISSING}, 404),
-    ],
-)  # fmt: skip
-def test_rules_are_validated(
-    sandbox: Sandbox, caller: Caller, change: dict[str, Any], status: int
-) -> None:
-    assert_problem(caller.post(RULES, rule(sandbox) | change), status)
-    assert caller.post(RULES, rule(sandbox)).ok
 
 
 # ---------------------------------------------------------------------------- §6

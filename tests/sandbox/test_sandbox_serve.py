@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,14 +20,6 @@ TRANSFERS = "/v2/transfer/transfers"
 
 def port_of(sandbox: Sandbox) -> int:
     return int(sandbox.base_url.rpartition(":")[2])
-
-
-def test_an_empty_sandbox_starts_within_a_second_and_a_half() -> None:
-    started = time.perf_counter()
-    with serve(empty=True) as sandbox:
-        took = time.perf_counter() - started
-        assert caller_of(sandbox).ask_token().status_code == 200
-    assert took < 1.5
 
 
 def test_stopping_leaves_no_thread_port_or_file() -> None:
@@ -72,6 +59,24 @@ def test_an_interrupt_while_starting_leaves_nothing(monkeypatch: pytest.MonkeyPa
     assert set(threading.enumerate()) == threads
 
 
+def test_an_interrupt_while_stopping_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set(threading.enumerate())
+    sandbox = serve(empty=True)
+    join, interrupts = threading.Thread.join, iter([KeyboardInterrupt])
+
+    def interrupted_once(thread: threading.Thread, timeout: float | None = None) -> None:
+        for interrupt in interrupts:
+            raise interrupt
+        join(thread, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.stop()
+    assert set(threading.enumerate()) == threads
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port_of(sandbox)), timeout=1)
+
+
 def test_the_secret_shows_nowhere() -> None:
     with serve(empty=True) as sandbox:
         secret = sandbox.client_secret
@@ -84,7 +89,7 @@ def test_the_secret_shows_nowhere() -> None:
 def test_a_given_port_is_used_and_a_taken_one_named() -> None:
     with serve(empty=True) as sandbox:
         port = port_of(sandbox)
-        with pytest.raises(SandboxError, match=str(port)):
+        with pytest.raises(SandboxError, match=f"port {port}: .* in use; port 0 picks a free one"):
             serve(empty=True, port=port)
     with serve(empty=True, port=port) as again:
         assert port_of(again) == port
@@ -95,7 +100,7 @@ def test_a_given_port_is_used_and_a_taken_one_named() -> None:
     [
         {"transfers": -1}, {"transfers": 10_000_001}, {"profiles": 0}, {"profiles": 1_001},
         {"clock": "slow"}, {"signing_alg": "RS256"}, {"port": 70_000}, {"scopes": ["all"]},
-        {"host": "no.such.host.invalid"},
+        {"host": "no.such.host.invalid"}, {"host": "h" * 70},
     ],
 )  # fmt: skip
 def test_bad_options_are_named(options: dict[str, Any]) -> None:
@@ -111,6 +116,7 @@ def test_bad_options_are_named(options: dict[str, Any]) -> None:
 def test_a_later_start_picks_the_file_up(tmp_path: Path) -> None:
     db = tmp_path / "folder" / "sandbox.db"
     with serve(db=db, transfers=200, clock="manual", signing=True) as first:
+        assert first._service.database.one("PRAGMA journal_mode") == ("wal",)
         caller = caller_of(first)
         fund(caller, first, first.profile_ids[0], "10")
         memo_id = instructions(caller, first.profile_ids[0])["memo_id"]
@@ -122,6 +128,7 @@ def test_a_later_start_picks_the_file_up(tmp_path: Path) -> None:
     assert db.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in db.parent.iterdir()] == ["sandbox.db"]
     with serve(db=db, clock="fast", signing=True) as second:
+        assert second._service.database.one("PRAGMA journal_mode") == ("wal",)
         again = second.announcement()
         for name in ("client_id", "client_secret", "profile_ids", "signing_key_id"):
             assert again[name] == announced[name]
@@ -132,6 +139,24 @@ def test_a_later_start_picks_the_file_up(tmp_path: Path) -> None:
         caller.close()
     with serve(db=db, clock="manual") as third:
         assert third.clock.now() >= last
+
+
+def test_a_later_start_may_sign_with_the_other_algorithm(tmp_path: Path) -> None:
+    for alg in ("ES256", "EdDSA", "ES256"):
+        with serve(
+            db=tmp_path / "a.db",
+            empty=True,
+            signing=True,
+            signing_alg=alg,  # type: ignore[arg-type]
+        ) as sandbox:
+            assert str(sandbox.signing_key_id).endswith(alg)
+            caller = caller_of(sandbox, alg=alg)
+            assert caller.get(TRANSFERS).status_code == 200
+            caller.close()
+    with serve(db=tmp_path / "a.db") as unasked:  # the credential requires it still
+        caller = caller_of(unasked, alg="ES256")
+        assert caller.get(TRANSFERS).status_code == 200
+        caller.close()
 
 
 def test_two_sandboxes_cannot_share_a_file(tmp_path: Path) -> None:
@@ -170,29 +195,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         serve(db=tmp_path / "file" / "x.db", empty=True)
 
 
-# ---------------------------------------------------------------------------- foreground
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_foreground_announces_itself_and_stops_cleanly(number: signal.Signals) -> None:
-    code = "from fundlab.sandbox import run; run(empty=True, signing=True, profiles=2)"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    info = json.loads(process.stdout.readline())
-    assert info.keys() == {
-        "base_url", "auth_url", "control_url", "client_id", "client_secret", "profile_ids",
-        "signing_key", "signing_key_id",
-    }  # fmt: skip
-    assert len(info["profile_ids"]) == 2
-    assert os.path.exists(info["signing_key"])  # noqa: PTH110
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=10)
-    assert (process.returncode, errors) == (0, "")
-    assert not os.path.exists(info["signing_key"])  # noqa: PTH110
-
-
 # ---------------------------------------------------------------------------- clocks
 
 
@@ -203,7 +205,7 @@ def test_the_fast_clock_runs_sixty_times_as_fast() -> None:
         assert deposit(caller, memo_id, "5").ok
         started = time.monotonic()
         while caller.balance(sandbox.profile_ids[0])["available"] != "5.00":
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 30
             time.sleep(0.05)
         assert time.monotonic() - started > 0.8
         caller.close()

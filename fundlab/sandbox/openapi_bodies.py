@@ -1,0 +1,289 @@
+"""What the models check in code, said in JSON Schema: amounts, variants, fields that go together.
+
+Without it a client generated from the document could send bodies that fit and are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fundlab.models import (
+    MAX_METADATA_LENGTH,
+    MAX_METADATA_PAIRS,
+    CryptoNetwork,
+    FiatNetwork,
+    RoutingNumberType,
+    StableAsset,
+)
+from fundlab.sandbox.world import ASSETS
+
+Json = dict[str, Any]
+
+NULL: Final[Json] = {"type": "null"}
+TEXT: Final[Json] = {"type": "string", "minLength": 1}
+INSTANT_PATTERN: Final = (
+    r"^(1679|16[89][0-9]|1[789][0-9]{2}|2[01][0-9]{2}|22[0-5][0-9]|2260)-[0-9]{2}-[0-9]{2}[Tt]"
+    r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
+"""Years well inside what 64-bit nanoseconds can hold."""
+
+
+def positive(decimals: int, least_digits: int = 1) -> Json:
+    """A positive decimal text with at most ``decimals`` decimals that are not zero."""
+    zeros = f"0{{0,{18 - decimals}}}"
+    fraction = rf"\.[0-9]{{1,{decimals}}}{zeros}"
+    whole = f"[0-9]{{{least_digits},18}}"
+    leading = f"[1-9][0-9]{{{least_digits - 1},17}}" if least_digits > 1 else whole
+    return {
+        "type": "string",
+        "format": "decimal",
+        "pattern": f"^{leading}({fraction})?$",
+        "not": {"pattern": "^[0.]*$"},
+        "examples": ["1442725.09"],
+    }
+
+
+CENTS: Final = positive(2)
+STABLECOINS: Final = [str(asset) for asset in StableAsset if asset != "USD"]
+COINS: Final = [asset for asset in ASSETS if asset not in set(StableAsset)]
+
+METADATA: Final[Json] = {
+    "type": "object",
+    "maxProperties": MAX_METADATA_PAIRS,
+    "propertyNames": {"maxLength": MAX_METADATA_LENGTH},
+    "additionalProperties": {"type": "string", "maxLength": MAX_METADATA_LENGTH},
+}
+
+
+def _named(*names: str) -> Json:
+    """At least one of the texts ``names``; the others may be absent."""
+    optional = {name: {"type": ["string", "null"]} for name in names}
+    return {
+        "type": "object",
+        "properties": optional,
+        "anyOf": [{"required": [name], "properties": {name: TEXT}} for name in names],
+    }
+
+
+def _one_of(**variants: Json) -> Json:
+    """An object that holds exactly one of its variants; the others are absent or null."""
+    return {
+        "type": "object",
+        "oneOf": [
+            {
+                "required": [name],
+                "properties": {other: NULL for other in variants if other != name}
+                | {name: variants[name]},
+            }
+            for name in variants
+        ],
+    }
+
+
+OWNER: Final = _one_of(
+    institution_details=_named("name"),
+    person_details=_named("first_name", "last_name", "name"),
+)
+ADDRESS: Final[Json] = {"anyOf": [{"$ref": "#/components/schemas/Address"}, NULL]}
+ROUTING: Final[Json] = {
+    "type": "object",
+    "required": ["routing_number_type", "routing_number"],
+    "properties": {
+        "routing_number_type": {"enum": list(RoutingNumberType)},
+        "routing_number": TEXT,
+        "bank_name": {"type": ["string", "null"]},
+        "bank_address": ADDRESS,
+    },
+}
+WIRE: Final[Json] = {
+    "type": "object",
+    "required": ["account_number", "routing_details"],
+    "properties": {
+        "account_number": TEXT,
+        "fiat_account_owner_address": ADDRESS,
+        "routing_details": ROUTING,
+        "intermediary_routing_details": {
+            "anyOf": [{"$ref": "#/components/schemas/RoutingDetails"}, NULL]
+        },
+    },
+}
+CUBIX: Final[Json] = {
+    "type": "object",
+    "required": ["account_id"],
+    "properties": {"account_id": TEXT},
+}
+INSTRUCTIONS: Final[Json] = {
+    "type": "object",
+    "oneOf": [
+        {
+            "required": ["wire"],
+            "properties": {"wire": WIRE, "cubix": NULL, "wallet_address": NULL},
+        },
+        {
+            "properties": {
+                "wire": NULL,
+                "cubix": {
+                    "type": ["object", "null"],
+                    "properties": {"account_id": {"type": ["string", "null"]}},
+                },
+                "wallet_address": {"type": ["string", "null"]},
+            },
+            "anyOf": [
+                {"required": ["cubix"], "properties": {"cubix": CUBIX}},
+                {"required": ["wallet_address"], "properties": {"wallet_address": TEXT}},
+            ],
+        },
+    ],
+}
+NETWORK: Final[Json] = {"enum": list(CryptoNetwork)}
+FIAT_SOURCE: Final[Json] = {
+    "type": "object",
+    "anyOf": [
+        {"required": ["deposit_instructions_id"], "properties": {"deposit_instructions_id": TEXT}},
+        {"required": ["memo_id"], "properties": {"memo_id": TEXT}},
+        {
+            "required": ["network", "account_type"],
+            "properties": {
+                "network": {"const": str(FiatNetwork.WIRE)},
+                "account_type": {"enum": list(RoutingNumberType)},
+            },
+        },
+    ],
+    "properties": {
+        name: {"type": ["string", "null"]}
+        for name in ("deposit_instructions_id", "memo_id", "network", "account_type", "memo")
+    },
+}
+SOURCE: Final = _one_of(
+    crypto={
+        "type": "object",
+        "required": ["network"],
+        "properties": {
+            "network": NETWORK,
+            "address_id": {"type": ["string", "null"]},
+            "address": {"type": ["string", "null"]},
+        },
+    },
+    fiat=FIAT_SOURCE,
+    profile={"type": "object", "required": ["profile_id"], "properties": {"profile_id": TEXT}},
+)
+DESTINATION: Final = _one_of(
+    crypto={
+        "type": "object",
+        "required": ["network"],
+        "properties": {"network": NETWORK, "address": {"anyOf": [TEXT, NULL]}},
+    },
+    fiat={
+        "type": "object",
+        "required": ["fiat_account_id"],
+        "properties": {"fiat_account_id": TEXT, "memo": {"type": ["string", "null"]}},
+    },
+    profile={"type": "object", "required": ["profile_id"], "properties": {"profile_id": TEXT}},
+)
+
+FIELDS: Final[dict[str, dict[str, Json]]] = {
+    "InitiateSandboxFiatDeposit": {
+        "amount": CENTS,
+        "fiat_network_instructions": INSTRUCTIONS,
+        "fiat_account_owner": OWNER,
+    },
+    "CreateFiatAccount": {"fiat_network_instructions": INSTRUCTIONS, "fiat_account_owner": OWNER},
+    "UpdateFiatAccount": {
+        "fiat_network_instructions": {"anyOf": [INSTRUCTIONS, NULL]},
+        "fiat_account_owner": {"anyOf": [OWNER, NULL]},
+    },
+    "CreateFiatWithdrawal": {"amount": CENTS},
+    "CreateOrchestrationRule": {
+        "source": SOURCE,
+        "destination": {"anyOf": [DESTINATION, NULL]},
+    },
+}
+"""Fields whose own rules the models check in code."""
+
+TOGETHER: Final[dict[str, Json]] = {
+    "CreateFiatDepositInstructions": {
+        "oneOf": [
+            {
+                "required": ["routing_number_type"],
+                "properties": {
+                    "fiat_network": {"const": "WIRE"},
+                    "routing_number_type": {"enum": list(RoutingNumberType)},
+                },
+            },
+            {"properties": {"fiat_network": {"const": "CUBIX"}, "routing_number_type": NULL}},
+        ]
+    },
+    "CreateOrchestrationRule": {
+        "oneOf": [
+            {
+                "properties": {
+                    "source_asset": {"const": str(asset)},
+                    "destination_asset": {"enum": [str(a) for a in StableAsset if a != asset]},
+                }
+            }
+            for asset in StableAsset
+        ]
+    },
+    "CreateCryptoWithdrawalFee": {
+        "oneOf": [
+            {
+                "required": [given],
+                "properties": {"asset": {"enum": assets}, given: amount, other: NULL},
+            }
+            for given, other, least in (("amount", "total", 1), ("total", "amount", 3))
+            for assets, amount in (
+                (STABLECOINS, positive(2, least)),
+                (COINS, positive(18, least)),
+            )
+        ]
+    },
+}
+"""Rules between the fields of one body."""
+
+END_USER: Final[Json] = {
+    "anyOf": [
+        {"properties": {"account_id": NULL}},
+        {"required": ["identity_id"], "properties": {"identity_id": TEXT}},
+    ]
+}
+"""An ``account_id`` comes with the ``identity_id`` it belongs to."""
+
+
+def _end_asset(end: str, variant: str, asset: Json) -> Json:
+    """What a rule converts from or to, where its ``end`` is of the ``variant``."""
+    named = {"required": [variant], "properties": {variant: {"type": "object"}}}
+    return {
+        "if": {"required": [end], "properties": {end: named}},
+        "then": {"properties": {f"{end}_asset": asset}},
+    }
+
+
+END_ASSETS: Final = [
+    _end_asset(end, variant, {"enum": assets})
+    for end in ("source", "destination")
+    for variant, assets in (("fiat", ["USD"]), ("crypto", STABLECOINS))
+]
+"""USD arrives and leaves by bank, the stablecoins on chain."""
+
+
+def with_rules(name: str, schema: Json) -> Json:
+    """The schema of the request ``name`` with the rules that its model checks in code.
+
+    They stand under a condition that always holds, because generators of clients turn a plain
+    ``oneOf`` into a type for each branch, and read past this one.
+    """
+    properties: Json = dict(schema["properties"])
+    if "metadata" in properties:
+        properties["metadata"] = {"anyOf": [METADATA, NULL]}
+    together = [TOGETHER[name]] if name in TOGETHER else []
+    if "account_id" in properties:
+        together.append(END_USER)
+    if name == "CreateOrchestrationRule":
+        together += END_ASSETS
+    rules: Json = {}
+    if name in FIELDS:
+        rules["properties"] = FIELDS[name]
+    if together:
+        rules["allOf"] = together
+    told = {**schema, "properties": properties}
+    return {**told, "if": {"type": "object"}, "then": rules} if rules else told

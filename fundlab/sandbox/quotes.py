@@ -1,0 +1,93 @@
+"""Fee quotes (§4.16): a fixed schedule by asset and network, guaranteed for five minutes."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Any, Final
+
+from fundlab.models import CreateCryptoWithdrawalFee, CryptoNetwork
+from fundlab.sandbox.clock import NS, micros_text
+from fundlab.sandbox.ledger import MAX_UNITS, SCALE, units, units_text
+from fundlab.sandbox.problems import invalid, not_found
+from fundlab.sandbox.world import ASSETS, World, to_bytes
+
+QUOTE_LASTS_NS: Final = 300 * NS
+NETWORK_FEES_USD: Final = {
+    CryptoNetwork.BITCOIN: Decimal("2.50"), CryptoNetwork.ETHEREUM: Decimal("3.00"),
+    CryptoNetwork.BITCOIN_CASH: Decimal("0.10"), CryptoNetwork.LITECOIN: Decimal("0.20"),
+    CryptoNetwork.SOLANA: Decimal("0.05"), CryptoNetwork.POLYGON_POS: Decimal("0.10"),
+    CryptoNetwork.BASE: Decimal("0.15"), CryptoNetwork.ARBITRUM_ONE: Decimal("0.20"),
+    CryptoNetwork.STELLAR: Decimal("0.02"), CryptoNetwork.INK: Decimal("0.15"),
+    CryptoNetwork.XLAYER: Decimal("0.15"),
+}  # fmt: skip
+"""What a withdrawal costs on a network, in USD."""
+
+FEE_RATES: Final = {
+    "BTC": Decimal("0.00001"), "ETH": Decimal("0.0004"), "SOL": Decimal("0.006"),
+    "LTC": Decimal("0.01"), "BCH": Decimal("0.002"),
+}  # fmt: skip
+"""What one USD buys of the asset; of a stablecoin it buys 1."""
+CENT: Final = Decimal("0.01")
+
+
+def crypto_withdrawal_fee(asset: str, network: CryptoNetwork) -> Decimal:
+    """The deterministic schedule: the network's fee, in the withdrawn asset."""
+    return NETWORK_FEES_USD[network] * FEE_RATES.get(asset, Decimal(1))
+
+
+def usd_value(asset: str, amount: int) -> str:
+    """What ``amount`` units are worth in USD, to the cent."""
+    exact = Context(prec=60, rounding=ROUND_HALF_EVEN)
+    value = exact.divide(Decimal(amount), SCALE * FEE_RATES.get(asset, Decimal(1)))
+    return str(value.quantize(CENT, context=exact))
+
+
+def create_fee_quote(
+    world: World, customer_id: str, wanted: CreateCryptoWithdrawalFee
+) -> dict[str, Any]:
+    """§4.16: guaranteed for five minutes; ``total = amount + fee`` whichever was given."""
+    if wanted.asset not in ASSETS or wanted.asset == "USD":
+        raise invalid("asset", f"no crypto withdrawals of {wanted.asset[:40]!r}")
+    if wanted.identity_id is not None:
+        world.check_end_user(customer_id, wanted.identity_id, None)
+        _check_saved(world, customer_id, wanted)
+    fee = units(crypto_withdrawal_fee(wanted.asset, wanted.crypto_network))
+    if wanted.amount is not None:
+        amount = units(wanted.amount)
+        total = amount + fee
+    elif wanted.total is not None:
+        total = units(wanted.total)
+        amount = total - fee
+        if amount <= 0:
+            raise invalid("total", f"does not exceed the fee of {units_text(fee)}")
+    if total > MAX_UNITS:
+        raise invalid("amount", "amount and fee together exceed 20 integer digits")
+    stamp = world.stamp()
+    quote = {
+        "id": world.new_id("quotes"),
+        "fee": units_text(fee),
+        "asset": wanted.asset,
+        "amount": units_text(amount),
+        "total": units_text(total),
+        "expires_at": micros_text(stamp + QUOTE_LASTS_NS),
+        "destination_address": wanted.destination_address,
+        "crypto_network": str(wanted.crypto_network),
+    }
+    world.database.run(
+        "INSERT INTO quotes (id, customer_id, created_at_ns, body) VALUES (?, ?, ?, ?)",
+        quote["id"], customer_id, stamp, to_bytes(quote),
+    )  # fmt: skip
+    return quote
+
+
+def _check_saved(world: World, customer_id: str, wanted: CreateCryptoWithdrawalFee) -> None:
+    found = world.database.one(
+        "SELECT 1 FROM destination_addresses WHERE address = ? AND crypto_network = ? "
+        "AND identity_id = ? AND customer_id = ?",
+        wanted.destination_address, str(wanted.crypto_network), wanted.identity_id, customer_id,
+    )  # fmt: skip
+    if found is None:
+        raise not_found(
+            "saved destination address of this identity", "destination_address",
+            wanted.destination_address,
+        )  # fmt: skip

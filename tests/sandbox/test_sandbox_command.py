@@ -1,0 +1,176 @@
+"""``fundlab sandbox``: what it prints, how it stops, what it picks up and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from sandbox_caller import Caller
+
+from fundlab import cli
+from fundlab.sandbox import serve
+
+ALWAYS = {"base_url", "auth_url", "control_url", "client_id", "client_secret", "profile_ids"}
+WITH_SIGNING = {"signing_key", "signing_key_id"}
+
+
+def command(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "fundlab", "sandbox", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@contextmanager
+def serving(
+    *arguments: str, by: signal.Signals = signal.SIGTERM
+) -> Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]:
+    """A running sandbox and its first line; stopped by a signal, and seen to stop cleanly."""
+    process = command(*arguments)
+    try:
+        assert process.stdout is not None
+        info = json.loads(process.stdout.readline())
+        yield info, process
+        process.send_signal(by)
+        more, errors = process.communicate(timeout=30)
+        assert (process.returncode, more, errors) == (0, "", "")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Exit status and standard error of a command that does not get as far as serving."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["fundlab", "sandbox", *arguments])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        printed, errors = capsys.readouterr()
+        assert printed == ""
+        assert isinstance(left.value.code, int)
+        return left.value.code, errors
+
+    return run
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_it_prints_one_line_serves_and_stops_cleanly(by: signal.Signals) -> None:
+    options = ["--empty", "--profiles", "3", "--signing", "--signing-alg", "EdDSA"]
+    with serving(*options, by=by) as (info, _):
+        assert set(info) == ALWAYS | WITH_SIGNING
+        assert len(info["profile_ids"]) == 3
+        key = Path(info["signing_key"])
+        caller = Caller(
+            info["base_url"], info["client_id"], info["client_secret"],
+            kid=info["signing_key_id"], pem=key.read_bytes(), alg="EdDSA",
+        )  # fmt: skip
+        assert caller.get("/v2/transfer/transfers").status_code == 200
+        assert requests.get(info["control_url"], timeout=30).ok
+        caller.close()
+    assert not key.exists()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(info["base_url"].rpartition(":")[2])), timeout=1)
+
+
+def test_a_signal_breaks_off_a_long_start(tmp_path: Path) -> None:
+    db = tmp_path / "sandbox.db"
+    process = command("--db", str(db), "--transfers", "300000")
+    while not db.exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 0
+    with serving("--db", str(db), "--transfers", "20") as (info, _):
+        assert transfers(info) == 20
+
+
+def test_a_killed_start_leaves_a_file_that_a_later_one_fills(tmp_path: Path) -> None:
+    db = tmp_path / "sandbox.db"
+    process = command("--db", str(db), "--transfers", "60000")
+    while not db.exists() or db.stat().st_size < 5_000_000:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    with serving("--db", str(db), "--transfers", "20") as (info, _):
+        assert transfers(info) == 20
+
+
+def test_a_later_start_picks_the_file_up_with_another_clock(tmp_path: Path) -> None:
+    options = ["--db", str(tmp_path / "sandbox.db")]
+    with serving(*options, "--transfers", "300", "--seed", "5") as (first, _):
+        assert transfers(first) == 300
+    with serving(*options, "--clock", "fast") as (second, _):
+        assert transfers(second) == 300
+        for name in ("client_id", "client_secret", "profile_ids"):
+            assert second[name] == first[name]
+
+
+def transfers(info: dict[str, Any]) -> int:
+    caller = Caller(info["base_url"], info["client_id"], info["client_secret"])
+    count = sum(1 for _ in caller.rows("/v2/transfer/transfers?limit=1000"))
+    caller.close()
+    return count
+
+
+Refused = Callable[..., tuple[int, str]]
+
+
+def test_a_port_in_use_is_named(refused: Refused) -> None:
+    with serve(empty=True) as sandbox:
+        port = sandbox.base_url.rpartition(":")[2]
+        status, message = refused("--empty", "--port", port)
+    assert status == 1
+    assert message.count("\n") == 1
+    assert f"port {port}" in message
+    assert "port 0 picks a free one" in message
+
+
+def test_a_file_in_use_and_one_that_is_no_sandbox_are_named(
+    tmp_path: Path, refused: Refused
+) -> None:
+    db, text = tmp_path / "sandbox.db", tmp_path / "notes.txt"
+    text.write_text("not a database\n" * 500)
+    with serve(empty=True, db=db):
+        status, message = refused("--db", str(db))
+    assert status == 1
+    assert f"{db}" in message
+    assert "another sandbox" in message
+    status, message = refused("--db", str(text))
+    assert status == 1
+    assert f"{text}" in message
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--port", "70000"], ["--port", "x"], ["--clock", "slow"], ["--signing-alg", "RS256"],
+        ["--transfers", "-1"], ["--profiles", "0"], ["--nothing"],
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_exit_status_2(arguments: list[str], refused: Refused) -> None:
+    status, message = refused(*arguments)
+    assert status == 2
+    assert arguments[0] in message
+
+
+def test_too_long_a_history_is_named(refused: Refused) -> None:
+    status, message = refused("--transfers", "10000001")
+    assert status == 1
+    assert "transfers 10000001 must be from 0 to 10000000" in message
