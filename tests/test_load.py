@@ -214,6 +214,11 @@ class TestOtherTables:
             assert len(frame) == 0
             assert str(frame["created_at"].dtype) == "datetime64[ns, UTC]"
 
+    def test_events_with_their_payload_as_columns(self) -> None:
+        record = {"id": "x", "created_at": moment(1), "object": {"id": "t-1", "status": "FAILED"}}
+        frame = load_events(FakeService(events=[record]), expand=True)
+        assert frame.loc[0, ["object_id", "object_status"]].tolist() == ["t-1", "FAILED"]
+
     def test_rows(self) -> None:
         record = {"id": "x", "created_at": moment(1), "status": "APPROVED"}
         service = FakeService(fiat_accounts=[record], events=[record], addresses=[record])

@@ -125,6 +125,20 @@ class TestRows:
         (problem,) = store.verify().problems
         assert (problem.rule, problem.where) == ("halves", "group g")
 
+    def test_the_ends_of_a_conversion(self, tmp_path: Path) -> None:
+        rows = [
+            transfer(1, auto_conversion={"from_transfer_id": "t-000001", "to_transfer_id": "t-9"}),
+            transfer(2, auto_conversion={}),
+            transfer(3, auto_conversion={"from_transfer_id": "t-000003", "rate": 1.5}),
+        ]
+        whole, partial = Store(tmp_path / "whole"), Store(tmp_path / "partial")
+        whole.sync(FakeService(rows), tables=["transfers"])
+        (problem,) = whole.verify().problems
+        assert (problem.rule, problem.where) == ("conversion", "t-000001, to_transfer_id")
+        assert problem.found == "t-9, which is none"
+        partial.sync(FakeService(rows), tables=["transfers"], since=moment(0))
+        assert partial.verify().ok
+
 
 def test_the_result_shows_itself(store: Store) -> None:
     store.sync(FakeService([transfer(1, fee="1")]))

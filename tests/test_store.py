@@ -213,7 +213,7 @@ def test_every_state_stays_readable_through_any_history(
     known: list[tuple[int, dict[str, str]]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "ROW_GROUP_ROWS", group_rows)
-        patch.setattr("fundlab.store.compaction.ROW_GROUP_ROWS", group_rows)
+        patch.setattr("fundlab.store.changes.ROW_GROUP_ROWS", group_rows)
         for number, (changes, compacts) in enumerate(steps):
             records = [
                 transfer(n, status=s, memo=str(number), created_at=moment(n * 7 % 10))

@@ -1,6 +1,7 @@
 """Arrow schemas from the models, and typed frames there and back."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -8,7 +9,8 @@ import pytest
 
 from fundlab.errors import InvalidRequest, UnknownValueWarning
 from fundlab.models import Transfer
-from fundlab.tables import TABLES, decode_page, to_arrow, to_frame
+from fundlab.tables import TABLES, decode_page, expand, maps, to_arrow, to_frame
+from fundlab.tables.document import FRAME_TYPES, document
 
 PAGE = (
     b'{"items":[{"id":"a","amount":"1.10","fee":"0","total":"1.1","asset":"USD","type":"WIRE_DEPOSIT",'
@@ -72,6 +74,10 @@ class TestToFrame:
         full = to_frame(decode_page("transfers", PAGE).rows)
         assert types_of(to_frame(TABLES["transfers"].empty())) == types_of(full)
 
+    def test_empty_frames_can_be_merged(self) -> None:
+        transfers, balances = (to_frame(TABLES[name].empty()) for name in ("transfers", "balances"))
+        assert len(transfers.merge(balances, on=["profile_id", "asset"], how="outer")) == 0
+
     def test_unknown_values_become_categories_of_their_own(self) -> None:
         body = b'{"items":[{"id":"a","status":"SLEEPING"},{"id":"b","status":"FAILED"}]}'
         with pytest.warns(UnknownValueWarning):
@@ -106,3 +112,59 @@ class TestToArrow:
             to_arrow(pd.DataFrame({"amount": ["much"]}), "transfers")
         with pytest.raises(InvalidRequest, match="table 'nonsense' is unknown"):
             to_arrow(pd.DataFrame(), "nonsense")
+
+
+class TestExpand:
+    EVENTS = (
+        b'{"events":[{"id":"a","type":"x","object":{"id":"i-1","n": 1.50,"list":["A"]}},'
+        b'{"id":"b","object":{"id":"i-2","status":null}},{"id":"c"}]}'
+    )
+
+    def test_payloads_become_columns(self) -> None:
+        frame = expand(to_frame(decode_page("events", self.EVENTS).rows))
+        columns = ["object_id", "object_list", "object_n", "object_status"]
+        there = list(frame.columns)
+        assert there[there.index("object_id") - 1 :][:5] == ["object_type", *columns]
+        assert frame["object_id"].tolist() == ["i-1", "i-2", pd.NA]
+        assert frame["object_n"].tolist() == ["1.50", pd.NA, pd.NA]
+        assert frame["object_list"].tolist() == ['["A"]', pd.NA, pd.NA]
+        assert frame["object_status"].isna().all()
+        assert set(types_of(frame[columns]).values()) == {"string"}
+        assert "object" not in frame.columns
+
+    def test_of_nothing(self) -> None:
+        frame = to_frame(TABLES["events"].empty())
+        assert list(expand(frame).columns) == [name for name in frame.columns if name != "object"]
+
+    def test_what_is_no_object_stays(self) -> None:
+        frame = pd.DataFrame({"object": pd.array(['{"a":"x"}', "[1]"], dtype="string")})
+        wide = expand(frame)
+        assert wide["object"].tolist() == ['{"a":"x"}', "[1]"]
+        assert wide["object_a"].tolist() == ["x", pd.NA]
+
+    def test_names_that_are_taken_and_columns_that_are_not_there(self) -> None:
+        frame = pd.DataFrame({"object": ['{"type":"x"}'], "object_type": ["y"]})
+        with pytest.raises(InvalidRequest, match="object_type exist already"):
+            expand(frame)
+        with pytest.raises(InvalidRequest, match="column='payload'"):
+            expand(frame, "payload")
+        with pytest.raises(InvalidRequest, match="is not JSON"):
+            expand(pd.DataFrame({"object": ["{"]}))
+
+    def test_metadata_as_mappings(self) -> None:
+        texts = pd.Series(['{"desk": "a", "n": 7, "rate": 1.50}', pd.NA], dtype="string")
+        assert maps(texts).tolist() == [{"desk": "a", "n": 7, "rate": Decimal("1.50")}, {}]
+        assert str(maps(texts)[0]["rate"]) == "1.50"
+        with pytest.raises(InvalidRequest, match="object"):
+            maps(pd.Series(["[1]"], name="metadata"))
+
+
+class TestDocument:
+    def test_the_page_in_the_docs_is_what_the_models_say(self) -> None:
+        page = Path(__file__).parents[1] / "notebooks" / "tables.md"
+        assert page.read_text(encoding="utf-8") == document()
+
+    def test_the_types_it_names_are_those_of_a_frame(self) -> None:
+        for table in TABLES.values():
+            types = types_of(to_frame(table.empty()))
+            assert types == {c.name: FRAME_TYPES[c.kind] for c in table.columns}

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -21,9 +22,10 @@ import pyarrow as pa
 
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
 from fundlab.load.stream import Asked, Fetched, PageSource, fetch_pages, warn_unheeded
-from fundlab.load.windows import fetch_with_workers
+from fundlab.load.windows import Span, fetch_with_workers, within
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
+from fundlab.tables.expand import expand as expanded
 from fundlab.tables.frames import to_arrow, to_frame
 from fundlab.tables.order import distinct, in_order
 from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE, TABLES
@@ -61,10 +63,16 @@ def load_events(
     until: Moment | None = None,
     workers: int = 1,
     progress: bool | None = None,
+    expand: bool = False,
     **filters: Any,
 ) -> pd.DataFrame:
-    """Events (§2.10, §6); ``object`` is the payload's JSON text. Otherwise as load_transfers."""
-    return _load("events", client, since, until, workers, progress, filters)
+    """Events (§2.10, §6). Otherwise as load_transfers.
+
+    ``object`` is the payload's JSON text; with ``expand`` it is a column for each of its members
+    (``object_id``, ``object_status`` …; see ``fundlab.tables.expand``).
+    """
+    frame = _load("events", client, since, until, workers, progress, filters)
+    return expanded(frame, "object") if expand else frame
 
 
 def load_addresses(
@@ -212,10 +220,18 @@ def _load(
     return to_frame(rows)
 
 
-def fetch(source: PageSource, asked: Asked, workers: int) -> Iterator[Fetched]:
-    """Every page: in order by one worker, in any order by several, with repeats."""
-    pages = fetch_with_workers(source, asked, workers) if workers > 1 else None
-    return fetch_pages(source, asked) if pages is None else pages
+def fetch(
+    source: PageSource, asked: Asked, workers: int, gaps: Sequence[Span] | None = None
+) -> Iterator[Fetched]:
+    """Every page: in order by one worker, in any order by several, with repeats.
+
+    ``gaps`` are the stretches of ``created_at`` to read, all that is asked for by default.
+    """
+    pages = fetch_with_workers(source, asked, workers, gaps) if workers > 1 else None
+    if pages is not None:
+        return pages
+    parts = [asked] if gaps is None else [within(asked, gap) for gap in gaps]
+    return chain.from_iterable(fetch_pages(source, part) for part in parts)
 
 
 def _window(since: Moment | None, until: Moment | None, filters: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, Self
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
@@ -26,6 +27,7 @@ from fundlab.values import Instant
 
 MAX_EMPTY_PAGES: Final = 1_000
 _AHEAD: Final = 2
+_WINDOW: Final = ("created_at_gte", "created_at_lt")
 _COMPARISONS: Final[Mapping[str, Callable[..., Any]]] = {
     "lt": pc.less,
     "lte": pc.less_equal,
@@ -95,11 +97,17 @@ class Asked:
 
 @dataclass(frozen=True)
 class Fetched:
-    """One page: its rows that were asked for, and the filters the service did not heed."""
+    """One page: its rows that were asked for, and the filters the service did not heed.
+
+    ``walk`` tells apart the walks it may belong to. ``covered`` is the stretch of ``created_at``
+    (ns, the end excluded, ``None`` is open) that is complete with it; ``None`` if nobody can say.
+    """
 
     number: int
     rows: pa.Table
     unheeded: tuple[str, ...] = ()
+    walk: int = 0
+    covered: tuple[int | None, int | None] | None = None
 
 
 class Walk:
@@ -111,6 +119,7 @@ class Walk:
     def __init__(self, source: PageSource, asked: Asked, *, unchecked: bool = False) -> None:
         self._source, self._asked, self._unchecked = source, asked, unchecked
         self._params = asked.params()
+        self._progress = _Progress.of(asked)
         self._cursors: set[str] = set()
         self._cursor: str | None = None
         self._empty = 0
@@ -118,7 +127,7 @@ class Walk:
 
     def next_page(self, number: int) -> Fetched:
         """Fetch and decode the next page, the ``number``-th of the load."""
-        return self.decode(self.next_body(), number)
+        return self.decode(self.next_body(), number, last=self.ended)
 
     def next_body(self) -> bytes:
         """Fetch the next page and find out whether another follows."""
@@ -138,13 +147,46 @@ class Walk:
             self._cursors.add(self._cursor)
         return body
 
-    def decode(self, body: bytes, number: int) -> Fetched:
+    def decode(self, body: bytes, number: int, *, last: bool = False) -> Fetched:
         table = self._asked.table
         rows = decode_page(table, body, page=number).rows
         self._empty = 0 if rows.num_rows else self._empty + 1
         if self._empty > MAX_EMPTY_PAGES:
             raise ProtocolError(f"{table.name}: {self._empty} pages without rows, and no end")
-        return Fetched(number, rows) if self._unchecked else _checked(self._asked, rows, number)
+        if self._unchecked:
+            return Fetched(number, rows)
+        covered = self._progress.after(rows, last) if self._progress is not None else None
+        return replace(_checked(self._asked, rows, number), covered=covered, walk=id(self))
+
+
+@dataclass
+class _Progress:
+    """How far a walk in ascending order of ``created_at`` has come; nothing once order breaks."""
+
+    begin: int | None
+    end: int | None
+    broken: bool = False
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self | None:
+        sent = {name: value for name, value in asked.sent().items() if value is not None}
+        ascending = str(sent.pop("order", "ASC")) == "ASC"
+        if not ascending or not sent.keys() <= {*_WINDOW} or not asked.table.column("created_at"):
+            return None
+        window = [sent.get(name) for name in _WINDOW]
+        begin, end = (None if value is None else Instant.parse(value).ns for value in window)
+        return cls(begin, end)
+
+    def after(self, rows: pa.Table, last: bool) -> tuple[int | None, int | None] | None:
+        """What is complete with these rows. Those of the newest moment may go on overleaf."""
+        column, begin = rows.column("created_at"), self.begin
+        moments = [] if begin is None else [begin]
+        moments += column.drop_null().cast(pa.int64()).to_pylist()
+        self.broken |= bool(column.null_count or np.any(np.diff(moments) < 0))
+        if self.broken or not moments:
+            return None
+        self.begin = moments[-1]
+        return begin, self.end if last and self.end is not None else self.begin
 
 
 def fetch_pages(source: PageSource, asked: Asked) -> Iterator[Fetched]:
@@ -154,12 +196,13 @@ def fetch_pages(source: PageSource, asked: Asked) -> Iterator[Fetched]:
     """
     walk = Walk(source, asked)
 
-    def fetch(offer: Offer[bytes]) -> None:
+    def fetch(offer: Offer[tuple[bytes, bool]]) -> None:
         while not walk.ended:
-            offer(walk.next_body())
+            body = walk.next_body()
+            offer((body, walk.ended))
 
-    for number, body in enumerate(produced([fetch], _AHEAD), start=1):
-        yield walk.decode(body, number)
+    for number, (body, last) in enumerate(produced([fetch], _AHEAD), start=1):
+        yield walk.decode(body, number, last=last)
 
 
 def warn_unheeded(table: Table, names: Iterable[str]) -> None:

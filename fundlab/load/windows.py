@@ -8,7 +8,7 @@ window is cut, and the caller drops repeats; none is left out.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,15 +21,22 @@ from fundlab.load.stream import Asked, Fetched, PageSource, Walk
 from fundlab.values import Instant
 
 LOWER, UPPER = "created_at_gte", "created_at_lt"
+Span = tuple[int | None, int | None]
 
 
-def fetch_with_workers(source: PageSource, asked: Asked, workers: int) -> Iterator[Fetched] | None:
+def fetch_with_workers(
+    source: PageSource, asked: Asked, workers: int, gaps: Sequence[Span] | None = None
+) -> Iterator[Fetched] | None:
     """The pages of ``asked`` in any order, some rows perhaps twice; ``None`` if it cannot be
-    split: too few rows, another order asked for, or a service that does not honour the windows."""
+    split: too few rows, another order asked for, or a service that does not honour the windows.
+
+    ``gaps`` are the stretches of time to read, all that is asked for by default.
+    """
     span = _probed_span(source, asked)
     if span is None or workers < 2:
         return None
-    board = _Board(newest=span[1], waiting=[_Window(*_bounds(asked))])
+    windows = [bounds(asked)] if gaps is None else gaps
+    board = _Board(newest=span[1], waiting=[_Window(*window) for window in windows])
     numbers = _Numbers()
 
     def work(offer: Offer[Fetched]) -> None:
@@ -52,10 +59,15 @@ class _Window:
     end: int | None
 
     def asked(self, asked: Asked) -> Asked:
-        bounds = {LOWER: self.start, UPPER: self.end}
-        given = {name: Instant.from_ns(ns) for name, ns in bounds.items() if ns is not None}
-        others = {n: v for n, v in asked.filters.items() if n not in (*bounds, "order")}
-        return replace(asked, filters={**others, **given})
+        return within(asked, (self.start, self.end))
+
+
+def within(asked: Asked, window: Span) -> Asked:
+    """The same question of one stretch of time, oldest rows first."""
+    given = dict(zip((LOWER, UPPER), window, strict=True))
+    moments = {name: Instant.from_ns(ns) for name, ns in given.items() if ns is not None}
+    others = {n: v for n, v in asked.filters.items() if n not in (LOWER, UPPER, "order")}
+    return replace(asked, filters={**others, **moments})
 
 
 def _read(
@@ -179,7 +191,8 @@ def _with(asked: Asked, **filters: Any) -> Asked:
     return replace(asked, filters={**asked.filters, **filters})
 
 
-def _bounds(asked: Asked) -> tuple[int | None, int | None]:
+def bounds(asked: Asked) -> Span:
+    """The window that ``asked`` names itself."""
     given = (asked.filters.get(LOWER), asked.filters.get(UPPER))
     first, end = (None if value is None else Instant.parse(value).ns for value in given)
     return first, end

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Final
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,11 +21,22 @@ from fundlab.store.parts import FROM, TO
 from fundlab.store.problems import Problem, plain
 from fundlab.store.snapshot import Snapshot
 from fundlab.store.versions import find_ends, read_versions
+from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE
 
 COMPLETED: Final = ("COMPLETED", "COMPLETE")  # the second: interface §2.4, the note
 _WIDE: Final = pa.decimal256(60, 18)
 _EXACT: Final = Context(prec=80)
 _COLUMNS: Final = ("id", "profile_id", "asset", "balance_asset", "direction", "status", "total")
+
+ASSERTED: Final = pa.schema(
+    [
+        ("profile_id", pa.string()),
+        ("asset", pa.string()),
+        ("observed_at", INSTANT_TYPE),
+        *((name, AMOUNT_TYPE) for name in ("reported", "rebuilt", "difference")),
+        ("complete", pa.bool_()),
+    ]
+)
 
 Pair = tuple[str, str]
 
@@ -75,6 +87,22 @@ def broken_intervals(transfers: Snapshot, balances: Snapshot) -> tuple[list[Prob
                     problems.append(_break(transfers, pair, before, now, surplus))
             before = now
     return problems, count
+
+
+def asserted_balances(transfers: Snapshot, balances: Snapshot) -> pa.Table:
+    """Every observation, oldest first: ``profile_id``, ``asset``, ``observed_at``, ``reported``,
+    ``rebuilt``, ``difference``, and ``complete``: whether the store has all transfers before it.
+    """
+    found = [
+        (*pair, pd.Timestamp(entry.at), entry.reported, entry.rebuilt,
+         _EXACT.subtract(entry.reported, entry.rebuilt), entry.since is None)
+        for pair, observations in _observations(transfers, balances).items()
+        for entry in observations
+    ]  # fmt: skip
+    found.sort(key=lambda entry: (entry[2], *entry[:2]))
+    columns = zip(*found, strict=True) if found else [()] * len(ASSERTED)
+    arrays = [pa.array(c, kind) for c, kind in zip(columns, ASSERTED.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=ASSERTED)
 
 
 def _observations(transfers: Snapshot, balances: Snapshot) -> Mapping[Pair, list[Observation]]:

@@ -1,57 +1,93 @@
-"""Which fetched rows are new, which differ from what the store has, and which it has already."""
+"""Which staged rows are new, which differ from what the store has, and which it has already.
+
+Memory holds 8 to 28 bytes for each staged row, and one row group: the rows themselves are read
+from the stage in the order of time, compared, and handed on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.store.parts import BOOKKEEPING, REPLACED_PART, PartReader
-from fundlab.store.snapshot import Group, Snapshot
-from fundlab.tables.order import in_order
-from fundlab.tables.schema import TABLES, Table
+from fundlab.errors import StoreError
+from fundlab.store.lookup import Places, find_places, hash_texts
+from fundlab.store.parts import BOOKKEEPING, ROW_GROUP_ROWS, Part, in_row_groups
+from fundlab.store.snapshot import Snapshot
+from fundlab.store.staging import FILE_ROWS, Stage
+from fundlab.tables.order import distinct, in_order
+from fundlab.tables.schema import Table
+
+Mask = npt.NDArray[np.bool_]
+_POSITION: Final = "position"
+_AT_ONCE: Final = 1_000_000
 
 
-@dataclass(frozen=True)
 class Changes:
-    """``rows``: the new and the changed ones as a part stores them, in order; and how many."""
+    """What of ``stage`` the store does not have. The counts are complete once all are taken."""
 
-    rows: pa.Table
-    new: int
-    changed: int
-    unchanged: int
+    def __init__(self, snapshot: Snapshot, stage: Stage) -> None:
+        self._snapshot, self._stage = snapshot, stage
+        self.new = self.changed = self.unchanged = 0
+
+    def groups(self) -> Iterator[pa.Table]:
+        """The new and the changed rows as a part stores them, in row groups."""
+        yield from in_row_groups(self._changed())
+
+    def _changed(self) -> Iterator[pa.Table]:
+        keep, places = self._placed()
+        part, row = BOOKKEEPING["part"]
+        for rows in _in_time(self._stage, keep):
+            position = rows.column(_POSITION).to_numpy()
+            rows = rows.drop_columns([_POSITION])
+            parts, at = places.part[position], places.row[position]
+            changed = ~self._same(rows, parts, at)
+            replaced = (parts > 0)[changed]
+            self.unchanged += int((~changed).sum())
+            self.changed += int(replaced.sum())
+            self.new += int((~replaced).sum())
+            if not changed.all():
+                rows = rows.filter(pa.array(changed))
+            rows = rows.append_column(part, pa.array(parts[changed], part.type, mask=~replaced))
+            yield rows.append_column(row, pa.array(at[changed], row.type, mask=~replaced))
+
+    def _placed(self) -> tuple[Mask, Places]:
+        """Which staged rows count, and where the store has them: by their position."""
+        hashes = np.concatenate(
+            [np.empty(0, np.uint64)]
+            + [hash_texts(rows.column("id")) for rows in self._stage.read(["id"])]
+        )
+        keep = _newest_only(self._stage, hashes)
+        places = Places(np.zeros(len(hashes), np.int32), np.zeros(len(hashes), np.int64))
+        if self._snapshot.files:
+            found = find_places(self._snapshot, hashes[keep])
+            places.part[keep], places.row[keep] = found.part, found.row
+        return keep, places
+
+    def _same(
+        self, rows: pa.Table, parts: npt.NDArray[np.int32], at: npt.NDArray[np.int64]
+    ) -> Mask:
+        same: Mask = np.zeros(rows.num_rows, bool)
+        for part in self._snapshot.files:
+            mine = np.flatnonzero(parts == part.seq)
+            if len(mine):
+                same[mine] = _same_in(part, rows.take(pa.array(mine)), at[mine])
+        return same
 
 
-def find_changes(snapshot: Snapshot, fetched: pa.Table) -> Changes:
-    """Compare ``fetched``, of which no two rows have the same key, with the standing rows."""
-    if snapshot.table.key != ("id",) or not snapshot.files:
-        return _all_new(snapshot.table, fetched)
-    fetched = fetched.combine_chunks()
-    search = _Search(fetched)
-    for part in snapshot.files:
-        with part.open() as reader:
-            for group in snapshot.groups(part, reader):
-                search.look_into(reader, group)
-    return search.result(snapshot.table)
+def all_new(table: Table, rows: pa.Table) -> Iterator[pa.Table]:
+    """``rows`` that nothing was known of, as a part stores them."""
+    rows = in_order(rows, table)
+    for field in BOOKKEEPING["part"]:
+        rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return in_row_groups([rows])
 
 
-def update_changes(before: Changes, after: Changes, fetched: pa.Table) -> tuple[Changes, pa.Table]:
-    """The changes once ``fetched``, whose own are ``after``, is known too; and the rows in which
-    the two looks differ, as both saw them."""
-    ids = fetched.column("id").combine_chunks()
-    again = pc.is_in(before.rows.column("id"), value_set=ids)
-    seen_before, kept = before.rows.filter(again), before.rows.filter(pc.invert(again))
-    moved = pa.concat_tables([_not_in(after.rows, seen_before), _not_in(seen_before, after.rows)])
-    rows = pa.concat_tables([kept, after.rows])
-    rows = in_order(rows, TABLES["transfers"])
-    changed = rows.num_rows - rows.column(REPLACED_PART).null_count
-    return Changes(rows, rows.num_rows - changed, changed, after.unchanged), moved
-
-
-def _not_in(rows: pa.Table, others: pa.Table) -> pa.Table:
+def differing(rows: pa.Table, others: pa.Table) -> pa.Table:
     """The rows that ``others`` does not have in just this version; ids are unique in each."""
     position = pc.index_in(rows.column("id"), value_set=others.column("id").combine_chunks())
     same = position.is_valid().to_numpy().copy()
@@ -59,81 +95,84 @@ def _not_in(rows: pa.Table, others: pa.Table) -> pa.Table:
     twins = others.take(position.drop_null())
     for name in rows.schema.names:
         mine = rows.column(name).take(pa.array(where))
-        same[where] &= _equal(mine, twins.column(name))
+        same[where] &= equal_or_null(mine, twins.column(name))
     return rows.filter(pa.array(~same))
 
 
-def _all_new(table: Table, fetched: pa.Table) -> Changes:
-    rows = in_order(fetched, table)
-    for field in BOOKKEEPING["part"]:
-        rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return Changes(rows, rows.num_rows, 0, 0)
-
-
-class _Search:
-    """Finds the standing row of every fetched one."""
-
-    def __init__(self, fetched: pa.Table) -> None:
-        count = fetched.num_rows
-        self.fetched = fetched
-        self.ids = pa.array([], pa.string()) if not count else fetched.column("id").chunk(0)
-        self.part: npt.NDArray[np.int32] = np.zeros(count, dtype=np.int32)
-        self.row: npt.NDArray[np.int64] = np.zeros(count, dtype=np.int64)
-        self.same: npt.NDArray[np.bool_] = np.zeros(count, dtype=bool)
-
-    def look_into(self, reader: PartReader, group: Group) -> None:
-        if not len(self.ids):
-            return
-        there = reader.read(group.number, pa.schema([self.fetched.schema.field("id")]))
-        match = pc.index_in(there.column("id"), value_set=self.ids).combine_chunks()
-        hit = match.is_valid().to_numpy(zero_copy_only=False)
-        if group.standing is not None:
-            hit &= group.standing
-        rows = np.flatnonzero(hit)
-        if not len(rows):
-            return
-        fetched = match.take(pa.array(rows)).to_numpy().astype(np.int64)
-        self.part[fetched] = group.part.seq
-        self.row[fetched] = rows + group.start
-        self.same[fetched] = self._same(reader, group, rows, fetched)
-
-    def _same(
-        self,
-        reader: PartReader,
-        group: Group,
-        rows: npt.NDArray[np.int64],
-        fetched: npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.bool_]:
-        """Which of them are the same in all columns; ``updated_at`` alone decides most."""
-        same: npt.NDArray[np.bool_] = np.ones(len(rows), dtype=bool)
-        names = self.fetched.schema.names
-        first = [name for name in names if name == "updated_at"]
-        steps: list[list[str]] = [first, [name for name in names if name not in first]]
-        for wanted in steps:
-            if not wanted or not same.any():
-                continue
-            schema = pa.schema([self.fetched.schema.field(name) for name in wanted])
-            left = np.flatnonzero(same)
-            stored = reader.read(group.number, schema).take(pa.array(rows[left]))
-            given = self.fetched.select(wanted).take(pa.array(fetched[left]))
-            for name in wanted:
-                same[left] &= _equal(stored.column(name), given.column(name))
-        return same
-
-    def result(self, table: Table) -> Changes:
-        known = self.part > 0
-        keep = ~(known & self.same)
-        rows = self.fetched.filter(pa.array(keep))
-        replaced = known[keep]
-        part, row = BOOKKEEPING["part"]
-        rows = rows.append_column(part, pa.array(self.part[keep], part.type, mask=~replaced))
-        rows = rows.append_column(row, pa.array(self.row[keep], row.type, mask=~replaced))
-        changed = int(replaced.sum())
-        return Changes(in_order(rows, table), rows.num_rows - changed, changed, int((~keep).sum()))
-
-
-def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+def equal_or_null(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
     """Where the two are equal, or both null."""
     equal = pc.fill_null(pc.equal(left, right), False)
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     return np.asarray(pc.or_(equal, both_null).to_numpy())
+
+
+def _newest_only(stage: Stage, hashes: npt.NDArray[np.uint64]) -> Mask:
+    """All rows but older versions of one that is staged more than once."""
+    keep: Mask = np.ones(len(hashes), bool)
+    ordered = np.sort(hashes)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    del ordered
+    if not len(repeated):
+        return keep
+    some = range(0, len(hashes), _AT_ONCE)
+    alike = [np.isin(hashes[start : start + _AT_ONCE], repeated) for start in some]
+    twins = np.flatnonzero(np.concatenate(alike))
+    names = [name for name in ("id", "updated_at") if name in stage.table.schema.names]
+    found, start = [], 0
+    for rows in stage.read(names):
+        low, high = np.searchsorted(twins, [start, start + rows.num_rows])
+        at = pa.array(twins[low:high])
+        found.append(rows.take(pc.subtract(at, start)).append_column(_POSITION, at))
+        start += rows.num_rows
+    newest = distinct(pa.concat_tables(found), stage.table).column(_POSITION).to_numpy()
+    keep[twins] = False
+    keep[newest] = True
+    if len(np.unique(hashes[newest])) < len(newest):
+        raise StoreError(f"{stage.table.name}: two ids look alike by chance; run the sync again")
+    return keep
+
+
+def _in_time(stage: Stage, keep: Mask) -> Iterator[pa.Table]:
+    """The rows that count, a row group at a time, in the order of time as far as the pieces are."""
+    waiting: list[pa.Table] = []
+    pieces = stage.pieces
+    count, starts = 0, np.cumsum([0, *(piece.rows for piece in pieces)])
+    for number in sorted(range(len(pieces)), key=lambda n: pieces[n].first):
+        chosen = np.flatnonzero(keep[starts[number] : starts[number + 1]])
+        rows = pieces[number].read()
+        if len(chosen) < rows.num_rows:
+            rows = rows.take(pa.array(chosen))
+        waiting.append(rows.append_column(_POSITION, pa.array(chosen + starts[number])))
+        count += len(chosen)
+        if count >= ROW_GROUP_ROWS + FILE_ROWS:
+            rows = in_order(pa.concat_tables(waiting), stage.table)
+            yield rows.slice(0, ROW_GROUP_ROWS)
+            waiting, count = [rows.slice(ROW_GROUP_ROWS)], count - ROW_GROUP_ROWS
+    if count:
+        yield in_order(pa.concat_tables(waiting), stage.table)
+
+
+def _same_in(part: Part, rows: pa.Table, at: npt.NDArray[np.int64]) -> Mask:
+    """Which ``rows`` are as ``part`` has them at these positions."""
+    same: Mask = np.ones(len(at), bool)
+    starts = np.asarray(part.starts())
+    groups = np.searchsorted(starts, at, side="right") - 1
+    names = rows.schema.names
+    first = [name for name in ("id", "updated_at") if name in names]  # decides most rows
+    with part.open() as reader:
+        for number in np.unique(groups):
+            mine = np.flatnonzero(groups == number)
+            for wanted in (first, [name for name in names if name not in first]):
+                left = mine[same[mine]]
+                if not len(left):
+                    break
+                schema = rows.select(wanted).schema
+                stored = reader.read(int(number), schema)
+                stored = stored.take(pa.array(at[left] - starts[number]))
+                given = rows.select(wanted).take(pa.array(left))
+                for name in wanted:
+                    equal = equal_or_null(stored.column(name), given.column(name))
+                    if name == "id" and not equal.all():
+                        raise StoreError(f"{part.path}: two ids look alike; run the sync again")
+                    same[left] &= equal
+    return same

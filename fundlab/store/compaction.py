@@ -7,21 +7,21 @@ readers see either, never both and never neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.store import disk
 from fundlab.store.parts import (
-    ROW_GROUP_ROWS,
     TO,
     Header,
     Part,
     find_parts,
+    in_row_groups,
     moment_scalar,
     stored_schema,
-    sync_folder,
     write_part,
 )
 from fundlab.store.snapshot import Snapshot
@@ -61,7 +61,7 @@ def remove_superseded(folder: Path) -> None:
     for path in gone:
         path.unlink()
     if gone:
-        sync_folder(folder)
+        disk.sync_folder(folder)
 
 
 class _Merge:
@@ -80,8 +80,8 @@ class _Merge:
         self.replaced = [replaced]
 
     def groups(self) -> Iterator[pa.Table]:
-        yield from _in_size(self._current())
-        yield from _in_size([in_order(pa.concat_tables(self.replaced), self.table)])
+        yield from in_row_groups(self._current())
+        yield from in_row_groups([in_order(pa.concat_tables(self.replaced), self.table)])
         yield from self._replaced_long_ago()
 
     def _current(self) -> Iterator[pa.Table]:
@@ -124,18 +124,3 @@ class _Merge:
 def _split(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     current = pc.is_null(rows.column(TO))
     return rows.filter(current), rows.filter(pc.invert(current))
-
-
-def _in_size(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in the same order, in row groups of the usual size."""
-    waiting: list[pa.Table] = []
-    count = 0
-    for table in tables:
-        waiting.append(table)
-        count += table.num_rows
-        while count >= ROW_GROUP_ROWS:
-            rows = pa.concat_tables(waiting)
-            yield rows.slice(0, ROW_GROUP_ROWS)
-            waiting, count = [rows.slice(ROW_GROUP_ROWS)], count - ROW_GROUP_ROWS
-    if count:
-        yield pa.concat_tables(waiting)

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import struct
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Final, Literal, Self
 
@@ -29,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fundlab.errors import StoreDamaged
+from fundlab.store import disk
 from fundlab.tables.order import moment_column
 from fundlab.tables.schema import INSTANT_TYPE, Table
 
@@ -40,7 +40,7 @@ BOOKKEEPING: Final[Mapping[str, Sequence[pa.Field]]] = {
     "part": (pa.field(REPLACED_PART, pa.int32()), pa.field(REPLACED_ROW, pa.int64())),
     "base": (pa.field(FROM, pa.int32()), pa.field(TO, pa.int32())),
 }
-ROW_GROUP_ROWS: Final = 131_072
+ROW_GROUP_ROWS: Final = 65_536
 
 Kind = Literal["part", "base"]
 _NAME: Final = re.compile(r"(part|base)-(\d{8})-([0-9a-f]{16})\.parquet", re.ASCII)
@@ -165,12 +165,11 @@ class Draft:
     hidden: Path
     path: Path
     size: int
+    rows: int
 
     def publish(self) -> Path:
         """Make it visible, by one rename."""
-        self.hidden.rename(self.path)
-        sync_folder(self.path.parent)
-        return self.path
+        return disk.publish(self.hidden, self.path)
 
     def discard(self) -> None:
         self.hidden.unlink(missing_ok=True)
@@ -181,26 +180,21 @@ def write_part(
 ) -> Draft:
     """Write ``groups``, one row group each, to a hidden file in ``folder``, down to the disk.
 
-    ``header`` lacks ``row_groups``, ``live_groups`` and ``data_sha256``: found while writing.
+    ``header`` lacks ``row_groups``, ``live_groups``, ``data_sha256`` and the rows of its last
+    publication where it is a part: found while writing.
     """
-    make_folder(folder)
     hidden = folder / f".{kind}-{uuid.uuid4().hex}.tmp"
-    try:
-        with hidden.open("xb") as file:
-            _write(file, kind, table, header, groups)
-            file.flush()
-            os.fsync(file.fileno())
-        footer = read_footer(hidden)
-    except BaseException:
-        hidden.unlink(missing_ok=True)
-        raise
+    with disk.new_file(hidden) as file:
+        rows = _write(file, kind, table, header, groups)
+    footer = read_footer(hidden)
     name = f"{kind}-{header.publications[-1].seq:08d}-{footer_hash(footer)}.parquet"
-    return Draft(hidden, folder / name, hidden.stat().st_size)
+    return Draft(hidden, folder / name, hidden.stat().st_size, rows)
 
 
 def _write(
     file: IO[bytes], kind: Kind, table: Table, header: Header, groups: Iterable[pa.Table]
-) -> None:
+) -> int:
+    """Returns the number of rows."""
     sink = _HashingSink(file)
     schema = stored_schema(table, kind)
     row_groups: list[tuple[int, int | None, int | None]] = []
@@ -215,14 +209,17 @@ def _write(
                 row_groups.append((group.num_rows, *_moments_of(group, table)))
                 if kind == "base":
                     live_groups += group.column(TO).null_count == group.num_rows
-        done = {
-            **asdict(header),
-            "publications": header.publications,
-            "row_groups": tuple(row_groups),
-            "live_groups": live_groups if kind == "base" else None,
-            "data_sha256": sink.hexdigest(),
-        }
-        writer.add_key_value_metadata({_HEADER: Header(**done).to_json()})
+        rows = sum(count for count, _, _ in row_groups)
+        *known, last = header.publications
+        done = replace(
+            header,
+            publications=(*known, replace(last, rows=rows) if kind == "part" else last),
+            row_groups=tuple(row_groups),
+            live_groups=live_groups if kind == "base" else None,
+            data_sha256=sink.hexdigest(),
+        )
+        writer.add_key_value_metadata({_HEADER: done.to_json()})
+    return rows
 
 
 class _HashingSink:
@@ -278,9 +275,19 @@ def stored_schema(table: Table, kind: Kind) -> pa.Schema:
     return pa.schema([*schema, *BOOKKEEPING[kind]], metadata=schema.metadata)
 
 
-def in_row_groups(rows: pa.Table) -> Iterator[pa.Table]:
-    for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
-        yield rows.slice(start, ROW_GROUP_ROWS)
+def in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in the same order, in row groups of the usual size."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        while count >= ROW_GROUP_ROWS:
+            rows = pa.concat_tables(waiting)
+            yield rows.slice(0, ROW_GROUP_ROWS)
+            waiting, count = [rows.slice(ROW_GROUP_ROWS)], count - ROW_GROUP_ROWS
+    if count:
+        yield pa.concat_tables(waiting)
 
 
 # ---------------------------------------------------------------------------- opening
@@ -349,23 +356,6 @@ def check_data(part: Part) -> None:
             remaining -= len(block)
     if digest.hexdigest() != part.header.data_sha256:
         raise StoreDamaged(f"{part.path}: the data are not what was written")
-
-
-def make_folder(folder: Path) -> None:
-    """Create ``folder`` and its parents, down to the disk."""
-    if folder.is_dir():
-        return
-    make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def moment_scalar(ns: int) -> pa.Scalar:

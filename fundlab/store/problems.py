@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-Rule = Literal["file", "schema", "id", "total", "direction", "halves", "balance"]
+Rule = Literal["file", "schema", "id", "total", "direction", "halves", "conversion", "balance"]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ needs no clock: each observation says which publication of the transfers it belo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,10 @@ from fundlab.store.versions import read_versions
 from fundlab.tables.schema import TABLES
 
 MAX_PROBLEMS: Final = 1_000
+ROW_COLUMNS: Final = (
+    "id", "type", "direction", "status", "amount", "fee", "total", "asset", "group_id",
+    "auto_conversion",
+)  # fmt: skip
 _WIDE: Final = pa.decimal256(60, 18)
 
 
@@ -87,8 +92,7 @@ def _repeated_ids(snapshot: Snapshot) -> Iterator[Problem]:
 
 
 def _broken_rows(snapshot: Snapshot) -> Iterator[Problem]:
-    names = ["id", "type", "direction", "status", "amount", "fee", "total", "asset", "group_id"]
-    rows = read_standing(snapshot, names)
+    rows = read_standing(snapshot, ROW_COLUMNS)
     credit = pc.equal(rows.column("direction"), "CREDIT")
     amount, fee, total = (rows.column(name).cast(_WIDE) for name in ("amount", "fee", "total"))
     right = pc.if_else(credit, pc.subtract(amount, fee), pc.add(amount, fee))
@@ -103,6 +107,7 @@ def _broken_rows(snapshot: Snapshot) -> Iterator[Problem]:
         expected = f"the direction of {row['type']}"
         yield Problem("transfers", "direction", row["id"], expected, row["direction"])
     yield from _unequal_halves(rows)
+    yield from _loose_conversions(snapshot, rows)
 
 
 def _unequal_halves(rows: pa.Table) -> Iterator[Problem]:
@@ -123,3 +128,25 @@ def _unequal_halves(rows: pa.Table) -> Iterator[Problem]:
         ):
             texts = [f"{plain(half['amount'])} {half['asset']}" for half in pair]
             yield Problem("transfers", "halves", f"group {group}", *texts)
+
+
+def _loose_conversions(snapshot: Snapshot, rows: pa.Table) -> Iterator[Problem]:
+    """Conversions that link to a transfer the store does not have, though it has all of them."""
+    if any(entry.query.get("since") is not None for entry in snapshot.publications):
+        return
+    texts = rows.column("auto_conversion")
+    linked = rows.select(["id", "auto_conversion"]).filter(
+        pc.fill_null(pc.match_substring(texts, "_transfer_id"), False)
+    )
+    ends = [
+        (row["id"], name, end)
+        for row in linked.to_pylist()
+        for name, end in json.loads(row["auto_conversion"]).items()
+        if name in ("from_transfer_id", "to_transfer_id") and end
+    ]
+    named = pa.array([str(end) for _, _, end in ends], pa.string())
+    there = pc.is_in(named, value_set=rows.column("id").combine_chunks()).to_pylist()
+    for (row_id, name, end), known in zip(ends, there, strict=True):
+        if not known:
+            where = f"{row_id}, {name}"
+            yield Problem("transfers", "conversion", where, "a transfer", f"{end}, which is none")

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -23,20 +23,20 @@ import pyarrow as pa
 
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
 from fundlab.moments import moment_ns
+from fundlab.store import disk
+from fundlab.store.assertions import asserted_balances
 from fundlab.store.compaction import compact_table, remove_superseded
 from fundlab.store.parts import (
     FROM,
     Draft,
     Header,
     Publication,
-    in_row_groups,
-    make_folder,
-    sync_folder,
     write_part,
 )
 from fundlab.store.problems import Verification
 from fundlab.store.proof import verify_store
 from fundlab.store.snapshot import Snapshot, read_standing, take_snapshot
+from fundlab.store.staging import Stage
 from fundlab.store.versions import read_versions
 from fundlab.tables.frames import to_frame
 from fundlab.tables.order import in_order
@@ -45,12 +45,14 @@ from fundlab.values import Instant
 
 if TYPE_CHECKING:
     import duckdb
+    from pyspark.sql import SparkSession
 
     from fundlab.api.client import Client
     from fundlab.sync import SyncResult
 
 PUBLISHED_AT: Final = "published_at"
 _LOCK: Final = ".lock"
+_STAGING: Final = ".staging"
 _PINS: Final = "pins"
 _PIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _ATTEMPTS: Final = 10
@@ -136,15 +138,26 @@ class Store:
     def scan(
         self,
         table: str,
-        engine: Literal["duckdb"] = "duckdb",
+        engine: Literal["duckdb", "spark"] = "duckdb",
         as_of: Moment | None = None,
         *,
         pin: str | None = None,
         connection: duckdb.DuckDBPyConnection | None = None,
-    ) -> duckdb.DuckDBPyRelation:
-        """The rows of ``read``, lazily, as a DuckDB relation: for more rows than memory holds."""
+        spark: SparkSession | None = None,
+    ) -> Any:
+        """The rows of ``read``, lazily: for more rows than memory holds.
+
+        A DuckDB relation on ``connection``, by default a new one; or, with ``engine="spark"``, a
+        DataFrame of the session ``spark``, whose moments are integer nanoseconds.
+        """
+        if engine == "spark":
+            if spark is None:
+                raise InvalidRequest("engine='spark' needs a session: give spark=session")
+            from fundlab.store.scan_spark import scan_with_spark
+
+            return scan_with_spark(self.snapshot(table, as_of, pin=pin), spark)
         if engine != "duckdb":
-            raise InvalidRequest(f"engine {engine!r} is unknown; there is 'duckdb'")
+            raise InvalidRequest(f"engine {engine!r} is unknown; there are 'duckdb' and 'spark'")
         from fundlab.store.scan import scan_with_duckdb
 
         return scan_with_duckdb(self.snapshot(table, as_of, pin=pin), connection)
@@ -161,6 +174,18 @@ class Store:
             self.path / found.name, found, as_of=_bound(as_of, "as_of"), limit=limit
         )
 
+    def assertions(self, as_of: Moment | None = None, *, pin: str | None = None) -> pd.DataFrame:
+        """Every balance observed, beside what the transfers known at that publication make it.
+
+        ``profile_id``, ``asset``, ``observed_at``, ``reported`` (available and trading),
+        ``rebuilt``, ``difference`` (reported less rebuilt), and ``complete``: whether the store has
+        every transfer before it. Oldest first.
+        """
+        transfers, balances = (
+            self.snapshot(table, as_of, pin=pin) for table in ("transfers", "balances")
+        )
+        return to_frame(self._steadily(lambda: asserted_balances(transfers, balances)))
+
     # ------------------------------------------------------------------------ pins
 
     def pin(self, name: str) -> None:
@@ -176,14 +201,11 @@ class Store:
                 raise StoreError(f"the pin {name!r} exists; choose another name")
             limits = {table: self.snapshot(table).limit for table in TABLES}
             made_at = str(Instant.from_ns(self._clock()))
-            make_folder(path.parent)
             hidden = path.with_name(f".{name}.tmp")
-            with hidden.open("w", encoding="utf-8") as file:
-                json.dump({"made_at": made_at, "publications": limits}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            hidden.rename(path)
-            sync_folder(path.parent)
+            hidden.unlink(missing_ok=True)  # of a run that was killed
+            with disk.new_file(hidden) as file:
+                file.write(json.dumps({"made_at": made_at, "publications": limits}).encode())
+            disk.publish(hidden, path)
 
     def pins(self) -> dict[str, str]:
         """Every pin and when it was made, oldest first."""
@@ -231,7 +253,7 @@ class Store:
 
         Raises ``StoreLocked`` at once while another run holds it.
         """
-        make_folder(self.path)
+        disk.make_folder(self.path)
         with (self.path / _LOCK).open("a+", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -273,7 +295,7 @@ class Store:
     def draft(
         self,
         snapshot: Snapshot,
-        rows: pa.Table,
+        groups: Iterable[pa.Table],
         *,
         published_at: int,
         service: Mapping[str, str],
@@ -282,12 +304,14 @@ class Store:
         proved_by: int | None = None,
     ) -> Draft:
         """The next part of a table, on disk but unseen; the caller holds the lock."""
-        publication = Publication(
-            snapshot.limit + 1, published_at, rows.num_rows, query, watermark, proved_by
-        )
+        publication = Publication(snapshot.limit + 1, published_at, 0, query, watermark, proved_by)
         header = Header(snapshot.table.name, SCHEMA_VERSION, service, (publication,))
         folder = self.path / snapshot.table.name
-        return write_part(folder, "part", snapshot.table, header, in_row_groups(rows))
+        return write_part(folder, "part", snapshot.table, header, groups)
+
+    def stage(self, table: Table, question: Mapping[str, Any] | None = None) -> Stage:
+        """Rows on their way in, and what a run that died had of them; the caller holds the lock."""
+        return Stage(self.path / _STAGING / table.name, table, question)
 
     def now(self) -> int:
         """The time of the next publication (ns): the clock's, but never before the last one's."""

@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 
 from fundlab.errors import ValidationFailed
 from fundlab.load.loaders import fetch
-from fundlab.load.stream import Asked, PageSource, warn_unheeded
+from fundlab.load.stream import Asked, Fetched, PageSource, warn_unheeded
+from fundlab.load.windows import Span
 from fundlab.models import MAX_FILTER_ENTRIES
 from fundlab.store.parts import Publication
+from fundlab.store.staging import Stage, missing
 from fundlab.tables.decode import decode_page
 from fundlab.tables.schema import Table
 from fundlab.values import Instant
@@ -29,8 +31,6 @@ FINAL_STATUSES: Final = ("COMPLETED", "COMPLETE", "FAILED")  # the second: §2.4
 SHORT_LISTS: Final = ("fiat_accounts", "deposit_instructions")
 
 log = logging.getLogger(__name__)
-
-Step = Callable[[int], object]
 
 
 @dataclass(frozen=True)
@@ -83,40 +83,51 @@ class Known:
         return {"since": None if self.since is None else str(Instant.from_ns(self.since))}
 
 
-@dataclass(frozen=True)
-class Fetch:
-    """``rows`` as they came, repeats included, the number of pages, and what is known with them."""
-
-    rows: pa.Table
-    pages: int
-    known: Known
-
-
 class _Unheeded(Exception):
     """The service does not honour a filter that this way of asking relies on."""
 
 
 @dataclass
 class Fetcher:
-    """Asks one service for one table. ``open_ids`` are the transfers known to be unfinished."""
+    """Asks one service for one table and hands every page to ``sink``."""
 
     source: PageSource
     table: Table
-    step: Step = lambda _: None
+    sink: Callable[[Fetched], None]
     workers: int = 1
-    found: list[pa.Table] = field(default_factory=list)
     pages: int = 0
+    rows: int = 0
+    created: Watermark | None = None
+    updated: Watermark | None = None
     unheeded: set[str] = field(default_factory=set)
 
-    def everything(self, known: Known, since: int | None) -> Fetch:
-        """All rows created from ``since`` on; everything ever where it is ``None``."""
+    def everything(self, known: Known, since: int | None, stage: Stage | None = None) -> Known:
+        """All rows created from ``since`` on, everything ever where it is ``None``: those that
+        ``stage`` does not have yet."""
+        if stage is not None and stage.covered:
+            try:
+                return self._rest(known, since, stage)
+            except ValidationFailed as error:
+                log.info("%s: not by created_at, so from the start: %s", self.table.name, error)
+                stage.discard()
         updated = self._newest_update()
+        if stage is not None:
+            stage.note = {"updated": None if updated is None else updated.to_json()}
         filters = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
-        rows = self._ask(filters, workers=self.workers)
-        created = newest(rows, "created_at", known.created)
-        return self._done(Known(True, since, created, updated))
+        self._ask(filters, workers=self.workers)
+        return self._done(Known(True, since, _later(known.created, self.created), updated))
 
-    def changes(self, known: Known, open_ids: Callable[[], Sequence[str]]) -> Fetch:
+    def _rest(self, known: Known, since: int | None, stage: Stage) -> Known:
+        """What a run that died did not come to; its watermark of updates holds."""
+        begun = stage.note.get("updated")
+        updated = None if begun is None else Watermark.from_json(begun)
+        for rows in stage.read([*_watermarked(self.table), "id"]):
+            self._note_newest(rows)
+        gaps = missing(stage.covered, (since, None), OVERLAP_NS)
+        self._ask({}, workers=self.workers, gaps=gaps)
+        return self._done(Known(True, since, _later(known.created, self.created), updated))
+
+    def changes(self, known: Known, open_ids: Callable[[], Sequence[str]]) -> Known:
         """The rows that may have changed since ``known``; needs a watermark."""
         if known.updated is not None:
             try:
@@ -132,28 +143,30 @@ class Fetcher:
             log.warning("%s: fetching everything again: %s", self.table.name, error)
             return self.everything(known, known.since)
 
-    def _by_update(self, known: Known, mark: Watermark) -> Fetch:
+    def _by_update(self, known: Known, mark: Watermark) -> Known:
         filters = {"updated_at_gte": mark.bound, **_since(known)}
-        rows = self._ask(filters, rely_on=("updated_at_gte",), expect=mark)
-        if rows.column("updated_at").null_count:
-            raise _Unheeded("rows without updated_at")
-        updated = newest(rows, "updated_at", mark)
+        self._ask(filters, rely_on=("updated_at_gte",), expect=mark, complete="updated_at")
         return self._done(
-            replace(known, created=newest(rows, "created_at", known.created), updated=updated)
+            replace(
+                known,
+                created=_later(known.created, self.created),
+                updated=_later(mark, self.updated),
+            )
         )
 
     def _by_creation(
         self, known: Known, mark: Watermark, open_ids: Callable[[], Sequence[str]]
-    ) -> Fetch:
+    ) -> Known:
         bound = mark.bound if known.since is None else max(mark.bound, Instant.from_ns(known.since))
-        rows = self._ask({"created_at_gte": bound}, expect=mark)
-        if self.table.column("status") is not None and self.table.name == "transfers":
-            seen = set(rows.column("id").to_pylist())
+        seen = self._ask({"created_at_gte": bound}, expect=mark, remember=True)
+        if self.table.name == "transfers":
             unseen = [name for name in open_ids() if name not in seen]
             for start in range(0, len(unseen), MAX_FILTER_ENTRIES):
                 ids = unseen[start : start + MAX_FILTER_ENTRIES]
-                self._ask({"ids": ids}, rely_on=("ids",), complete=ids)
-        return self._done(replace(known, created=newest(rows, "created_at", mark)))
+                missed = set(ids) - self._ask({"ids": ids}, rely_on=("ids",), remember=True)
+                if missed:
+                    raise _Unheeded(f"{min(missed)} is missing from the answer")
+        return self._done(replace(known, created=_later(mark, self.created)))
 
     def _ask(
         self,
@@ -161,26 +174,39 @@ class Fetcher:
         *,
         rely_on: Sequence[str] = (),
         expect: Watermark | None = None,
-        complete: Sequence[str] = (),
+        complete: str | None = None,
         workers: int = 1,
-    ) -> pa.Table:
-        """All pages of one question; what was found only counts if it can be relied on."""
-        found = [self.table.empty()]
-        for page in fetch(self.source, Asked(self.table, filters), workers):
+        gaps: Sequence[Span] | None = None,
+        remember: bool = False,
+    ) -> set[str]:
+        """Hand over all pages of one question; with ``remember`` the ids that came.
+
+        Raises ``_Unheeded`` where the answers cannot be relied on: a filter of ``rely_on`` ignored,
+        the row of ``expect`` left out, the column ``complete`` not there.
+        """
+        ids: set[str] = set()
+        for page in fetch(self.source, Asked(self.table, filters), workers, gaps):
             self.pages += 1
+            self.rows += page.rows.num_rows
+            self.sink(page)
+            self._note_newest(page.rows)
             ignored = set(page.unheeded) & set(rely_on)
             if ignored:
                 raise _Unheeded(f"{', '.join(ignored)} is not heeded")
+            if complete is not None and page.rows.column(complete).null_count:
+                raise _Unheeded(f"rows without {complete}")
             self.unheeded.update(page.unheeded)
-            found.append(page.rows)
-            self.step(page.rows.num_rows)
-        rows = pa.concat_tables(found)
-        required = set(complete) | ({expect.id} if expect is not None else set())
-        missing = required - set(rows.column("id").to_pylist())
-        if missing:
-            raise _Unheeded(f"{min(missing)} is missing from the answer")
-        self.found.append(rows)
-        return rows
+            if remember:
+                ids.update(page.rows.column("id").to_pylist())
+            if expect is not None and pc.index(page.rows.column("id"), expect.id).as_py() >= 0:
+                expect = None
+        if expect is not None:
+            raise _Unheeded(f"{expect.id} is missing from the answer")
+        return ids
+
+    def _note_newest(self, rows: pa.Table) -> None:
+        self.created = newest(rows, "created_at", self.created)
+        self.updated = newest(rows, "updated_at", self.updated)
 
     def _newest_update(self) -> Watermark | None:
         """The newest ``updated_at`` before anything else is fetched.
@@ -196,28 +222,50 @@ class Fetcher:
             return None
         return newest(decode_page(self.table, body).rows, "updated_at", None)
 
-    def _done(self, known: Known) -> Fetch:
+    def _done(self, known: Known) -> Known:
         warn_unheeded(self.table, self.unheeded)
-        return Fetch(pa.concat_tables([self.table.empty(), *self.found]), self.pages, known)
+        return known
 
 
 def fetch_table(
     fetcher: Fetcher,
     known: Known,
     open_ids: Callable[[], Sequence[str]],
-    *,
-    since: int | None,
-    full: bool,
-) -> Fetch:
-    """What the next sync of a table needs; see the top of this module."""
-    if fetcher.table.name in SHORT_LISTS:
-        return fetcher.everything(known, None)
-    if not known.covered:
-        return fetcher.everything(known, since)
-    wider = since is not None and known.since is not None and since < known.since
-    if full or wider:
-        return fetcher.everything(known, since if wider else known.since)
-    return fetcher.changes(known, open_ids)
+    plan: Plan,
+    stage: Stage | None = None,
+) -> Known:
+    """Fetch what the next sync of a table needs; see the top of this module."""
+    if not plan.everything:
+        return fetcher.changes(known, open_ids)
+    resumed = stage is not None and bool(stage.covered)
+    known = fetcher.everything(known, plan.since, stage)
+    if resumed and known.watermarks():
+        return fetcher.changes(known, open_ids)  # what moved since the run that died
+    return known
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Whether a table is fetched whole, and from when (ns, ``None``: the beginning).
+
+    ``resumable``: what a run that died had of it still counts, because later syncs find whatever
+    has changed since.
+    """
+
+    everything: bool
+    since: int | None = None
+    resumable: bool = False
+
+    @classmethod
+    def of(cls, table: Table, known: Known, *, since: int | None, full: bool) -> Self:
+        if table.name in SHORT_LISTS:
+            return cls(True)
+        if not known.covered:
+            return cls(True, since, resumable=not full)
+        wider = since is not None and known.since is not None and since < known.since
+        if full or wider:
+            return cls(True, since if wider else known.since, resumable=not full)
+        return cls(False)
 
 
 def open_transfers(rows: pa.Table) -> list[str]:
@@ -236,6 +284,16 @@ def newest(rows: pa.Table, column: str, before: Watermark | None) -> Watermark |
     if before is not None and before.at >= at:
         return before
     return Watermark(at, rows.column("id")[pc.index(moments, at).as_py()].as_py())
+
+
+def _later(one: Watermark | None, other: Watermark | None) -> Watermark | None:
+    if one is None or other is None:
+        return one or other
+    return other if other.at > one.at else one
+
+
+def _watermarked(table: Table) -> list[str]:
+    return [name for name in ("created_at", "updated_at") if name in table.schema.names]
 
 
 def _since(known: Known) -> dict[str, Any]:

@@ -11,22 +11,27 @@ moved is read again, until nothing moves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fundlab.errors import InvalidRequest, StoreError
 from fundlab.load.loaders import Pair, observe_balances, pairs_of
+from fundlab.load.stream import Fetched
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
-from fundlab.store.changes import Changes, find_changes, update_changes
+from fundlab.store.changes import Changes, all_new, differing
+from fundlab.store.lookup import find_rows
 from fundlab.store.parts import Draft
 from fundlab.store.snapshot import Snapshot, read_standing
-from fundlab.sync.fetching import Fetcher, Known, fetch_table, open_transfers
+from fundlab.store.staging import Stage
+from fundlab.sync.fetching import Fetcher, Known, Plan, fetch_table, open_transfers
 from fundlab.tables.order import distinct
 from fundlab.tables.schema import TABLES, find_table
 
@@ -132,8 +137,9 @@ def sync(
             if "balances" in chosen:
                 run.observe()
             done = run.publish()
-        finally:
-            run.discard()
+        except BaseException:
+            run.keep()
+            raise
     seconds = round(time.monotonic() - started, 3)
     return SyncResult(str(store.path), tuple(done), seconds, tuple(run.unsettled))
 
@@ -167,9 +173,9 @@ class _Work:
 
     snapshot: Snapshot
     known: Known
-    rows: pa.Table
-    changes: Changes
+    stage: Stage
     pages: int = 0
+    fetched: int = 0
 
 
 @dataclass
@@ -186,39 +192,42 @@ class _Run:
     clock: Callable[[], int]
     work: dict[str, _Work] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
+    observed: pa.Table | None = None
     unsettled: list[Pair] = field(default_factory=list)
 
     def fetch(self, name: str) -> None:
-        """Fetch what may have changed and find what did."""
-        table = TABLES[name]
-        snapshot = self.store.snapshot(name)
-
-        def open_ids() -> list[str]:
-            return open_transfers(read_standing(snapshot, ["id", "status"]))
-
+        """Fetch what may have changed, onto the disk; a run that died may have had some of it."""
+        table, snapshot = TABLES[name], self.store.snapshot(name)
+        known = Known.of(snapshot.last)
+        plan = Plan.of(table, known, since=self.since, full=self.full)
+        question = {"since": plan.since, "publication": snapshot.limit, **self.service}
+        stage = self.store.stage(table, question if plan.resumable else None)
+        work = self.work[name] = _Work(snapshot, known, stage)
         with progress_bar(desc=name, enabled=self.progress) as bar:
-            fetcher = Fetcher(self.client, table, bar.update, self.workers)
-            known = Known.of(snapshot.last)
-            fetched = fetch_table(fetcher, known, open_ids, since=self.since, full=self.full)
-        rows = distinct(fetched.rows, table)
-        changes = find_changes(snapshot, rows)
-        self.work[name] = _Work(snapshot, fetched.known, rows, changes, fetched.pages)
+
+            def keep(page: Fetched) -> None:
+                stage.add(page.rows, page.walk, page.covered)
+                bar.update(page.rows.num_rows)
+
+            bar.update(sum(piece.rows for piece in stage.pieces))
+            fetcher = Fetcher(self.client, table, keep, self.workers)
+            work.known = fetch_table(fetcher, known, lambda: _open_ids(work), plan, stage)
+        work.pages, work.fetched = fetcher.pages, fetcher.rows
 
     def observe(self) -> None:
         """Read the balances until they belong to the transfers, whatever moves meanwhile."""
-        transfers, table = self.work["transfers"], TABLES["balances"]
+        transfers = self.work["transfers"]
         pending = pairs_of(read_standing(transfers.snapshot, PAIR_COLUMNS))
-        pending |= pairs_of(transfers.rows)
-        observed = table.empty()
+        for rows in transfers.stage.read(PAIR_COLUMNS):
+            pending |= pairs_of(rows)
+        observed = TABLES["balances"].empty()
         for _ in range(MAX_ROUNDS):
             observed = pa.concat_tables([_without(observed, pending), self._look_at(pending)])
-            pending = pairs_of(self._moved_meanwhile(transfers))
+            pending = self._moved_meanwhile(transfers)
             if not pending:
                 break
-        snapshot = self.store.snapshot("balances")
-        rows = _without(observed, pending)
+        self.observed = _without(observed, pending)
         self.unsettled = sorted(pending)
-        self.work["balances"] = _Work(snapshot, Known(), rows, find_changes(snapshot, rows))
 
     def _look_at(self, pairs: set[Pair]) -> pa.Table:
         with progress_bar(len(pairs), "balances", "balances", self.progress) as bar:
@@ -226,62 +235,90 @@ class _Run:
                 self.client, sorted(pairs), workers=self.workers, clock=self.clock, step=bar.update
             )
 
-    def _moved_meanwhile(self, transfers: _Work) -> pa.Table:
-        """Fetch what has changed since the last fetch; the rows that did, old and new versions."""
-        snapshot = transfers.snapshot
-
-        def open_ids() -> list[str]:
-            stored = open_transfers(read_standing(snapshot, ["id", "status"]))
-            return [*stored, *open_transfers(transfers.rows)]
-
-        again = fetch_table(
-            Fetcher(self.client, snapshot.table), transfers.known, open_ids,
-            since=None, full=not transfers.known.watermarks(),
-        )  # fmt: skip
-        rows = distinct(again.rows, snapshot.table)
-        transfers.rows = distinct(pa.concat_tables([transfers.rows, rows]), snapshot.table)
-        changes, moved = update_changes(transfers.changes, find_changes(snapshot, rows), rows)
-        unchanged = transfers.rows.num_rows - changes.rows.num_rows
-        transfers.changes = replace(changes, unchanged=unchanged)
-        transfers.known, transfers.pages = again.known, transfers.pages + again.pages
-        return moved
+    def _moved_meanwhile(self, transfers: _Work) -> set[Pair]:
+        """Fetch what has changed since the last fetch; whose balances it may have moved."""
+        table = transfers.snapshot.table
+        found = [table.empty()]
+        fetcher = Fetcher(self.client, table, lambda page: found.append(page.rows))
+        plan = Plan(everything=not transfers.known.watermarks())
+        known = fetch_table(fetcher, transfers.known, lambda: _open_ids(transfers), plan)
+        rows = distinct(pa.concat_tables(found), table)
+        before = _versions(transfers, rows.column("id").combine_chunks())
+        transfers.stage.add(rows)
+        transfers.known, transfers.pages = known, transfers.pages + fetcher.pages
+        return pairs_of(differing(rows, before)) | pairs_of(differing(before, rows))
 
     def publish(self) -> list[TableSync]:
         """Write the parts of every table, then let them appear."""
         published_at = self.store.now()
-        done = []
-        for name, work in self.work.items():
-            part = None
-            if work.changes.rows.num_rows:
-                draft = self._draft(name, work, published_at)
-                self.drafts.append(draft)
-                part = str(draft.path)
-            changes = work.changes
-            fetched = work.rows.num_rows
-            done.append(
-                TableSync(
-                    name, fetched, changes.new, changes.changed, changes.unchanged, work.pages, part
-                )
-            )
+        done = [self._write(name, work, published_at) for name, work in self.work.items()]
+        if self.observed is not None:
+            done.append(self._write_balances(self.observed, published_at))
         for draft in self.drafts:
             draft.publish()
         self.drafts.clear()
+        for work in self.work.values():
+            work.stage.discard()
         return done
 
-    def _draft(self, name: str, work: _Work, published_at: int) -> Draft:
-        proved_by = None
-        if name == "balances":
-            transfers = self.work["transfers"]
-            proved_by = transfers.snapshot.limit + bool(transfers.changes.rows.num_rows)
-        return self.store.draft(
-            work.snapshot, work.changes.rows, published_at=published_at, service=self.service,
-            query=work.known.query(), watermark=work.known.watermarks(), proved_by=proved_by,
-        )  # fmt: skip
+    def _write(self, name: str, work: _Work, published_at: int) -> TableSync:
+        changes = Changes(work.snapshot, work.stage)
+        part = self._draft(work.snapshot, changes.groups(), published_at, work.known)
+        return TableSync(
+            name, work.fetched, changes.new, changes.changed, changes.unchanged, work.pages, part
+        )
 
-    def discard(self) -> None:
-        """Remove what was written but not published."""
+    def _write_balances(self, observed: pa.Table, published_at: int) -> TableSync:
+        snapshot, transfers = self.store.snapshot("balances"), self.work["transfers"]
+        proved_by = transfers.snapshot.limit + ("transfers" in self._drafted())
+        groups = all_new(snapshot.table, observed)
+        part = self._draft(snapshot, groups, published_at, Known(), proved_by)
+        count = observed.num_rows
+        return TableSync("balances", count, count, 0, 0, 0, part)
+
+    def _draft(
+        self,
+        snapshot: Snapshot,
+        groups: Iterable[pa.Table],
+        published_at: int,
+        known: Known,
+        proved_by: int | None = None,
+    ) -> str | None:
+        """Write a part that nobody sees yet; none where there is nothing to say."""
+        draft = self.store.draft(
+            snapshot, groups, published_at=published_at, service=self.service,
+            query=known.query(), watermark=known.watermarks(), proved_by=proved_by,
+        )  # fmt: skip
+        self.drafts.append(draft)
+        if draft.rows:
+            return str(draft.path)
+        self.drafts.pop().discard()
+        return None
+
+    def _drafted(self) -> set[str]:
+        return {draft.path.parent.name for draft in self.drafts}
+
+    def keep(self) -> None:
+        """Remove what was written but not published; what was fetched stays for the next run."""
         for draft in self.drafts:
             draft.discard()
+        for work in self.work.values():
+            work.stage.flush()
+
+
+def _open_ids(transfers: _Work) -> list[str]:
+    """The transfers, stored or just fetched, that may still change."""
+    stored = open_transfers(read_standing(transfers.snapshot, ["id", "status"]))
+    staged = (open_transfers(rows) for rows in transfers.stage.read(["id", "status"]))
+    return [*dict.fromkeys(chain(stored, *staged))]
+
+
+def _versions(transfers: _Work, ids: pa.Array) -> pa.Table:
+    """The transfers with these ids as they are known: staged, else stored."""
+    staged = transfers.stage.versions(ids)
+    others = ids.filter(pc.invert(pc.is_in(ids, value_set=staged.column("id").combine_chunks())))
+    stored = find_rows(transfers.snapshot, others)
+    return pa.concat_tables([table.replace_schema_metadata(None) for table in (staged, stored)])
 
 
 def _without(balances: pa.Table, pairs: set[Pair]) -> pa.Table:

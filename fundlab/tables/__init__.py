@@ -1,6 +1,7 @@
 """Models → Arrow schemas; page bytes → Arrow tables → typed DataFrames, and back."""
 
 from fundlab.tables.decode import Page, decode_page
+from fundlab.tables.expand import expand, maps
 from fundlab.tables.frames import to_arrow, to_frame
 from fundlab.tables.schema import (
     AMOUNT_TYPE,
@@ -25,7 +26,9 @@ __all__ = [
     "Page",
     "Table",
     "decode_page",
+    "expand",
     "find_table",
+    "maps",
     "to_arrow",
     "to_frame",
 ]

@@ -7,37 +7,44 @@ The first malformed value stops the page with a ``DataError`` that names it.
 
 from __future__ import annotations
 
-import re
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import astuple
 
-from fundlab.errors import DataError, ProtocolError, UnknownValueWarning
+from fundlab.errors import DataError, UnknownValueWarning
 from fundlab.models import FiatNetworkInstructions
-from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE, Column, Kind, Table, find_table
-from fundlab.values import Amount, Instant
+from fundlab.tables.layout import INSTRUCTIONS, MEMBER_TYPES, Layout, read_page, unlisted_members
+from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE, Column, Table, find_table
+from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS, Amount, Instant
 
-# \A and \z, never ^ and $: `$` would let a trailing newline pass.
+# \A and \z, never ^ and $: `$` would let a trailing newline pass. Which days a month has, and
+# which years fit, is left to the cast and to the comparison after it.
 AMOUNT_GRAMMAR: Final = r"\A(?:[0-9]{1,20}|[0-9]{0,20}\.[0-9]{1,18})\z"
-# Which days a month has, and which years fit, is left to the cast and to _check_years.
 INSTANT_GRAMMAR: Final = (
     r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     r"(?:\.[0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])\z"
 )
 FIRST_INSTANT: Final = pa.scalar(Instant.parse("1678-01-01T00:00:00Z").ns, INSTANT_TYPE)
 LAST_INSTANT: Final = pa.scalar(Instant.parse("2261-12-31T23:59:59.999999999Z").ns, INSTANT_TYPE)
-MAX_REMEMBERED_MEMBERS: Final = 128
-_AWKWARD: Final = re.compile(r'[\x00-\x1f"\\]')  # what msgspec refuses in a member's name
 
-_OWNER: Final = "fiat_account_owner"
-_INSTRUCTIONS: Final = "fiat_network_instructions"
+_ZERO, _POINT = np.uint8(ord("0")), ord(".")
+# each character of a plain time: the lowest there may be, and how far above it one may lie
+_LOWEST: Final = np.frombuffer(b"0000-00-00T00:00:00.000000000Z", np.uint8)
+_SPAN: Final = np.frombuffer(b"9999-19-39T29:59:59.999999999Z", np.uint8) - _LOWEST
+_PLAIN_LENGTHS: Final = {
+    20 + digits: tuple(np.delete(each, np.s_[19 + digits : 29]) for each in (_LOWEST, _SPAN))
+    for digits in (0, *range(2, 11))
+}
+
+Values = Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -56,267 +63,144 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1) -> Page:
     ``UnknownValueWarning`` once for each enumeration value that the interface does not list.
     """
     table = find_table(table)
-    layout, found = _read(table, body, page)
-    extras = _extras(table, layout, found, body)
+    layout, found = read_page(table, body, page)
     rows = getattr(found, layout.items)
-    if _INSTRUCTIONS in table.model.model_fields:
+    if INSTRUCTIONS in table.model.model_fields:
         for row in rows:
             _lift_nested(table, row)
-    ids = list(map(attrgetter("id"), rows))
-    arrays = []
-    for column in table.columns[:-1]:
-        values = list(map(attrgetter(column.name), rows))
-        arrays.append(_array(column, values, _Refusal(table, page, ids, column)))
-    arrays.append(pa.array(extras, pa.string()))
+    values = dict(zip(layout.attributes, zip(*map(astuple, rows), strict=True), strict=False))
+    source = _Source(table, page, values.get("id", ()))
+    arrays = [_array(column, values.get(column.name), source) for column in table.columns[:-1]]
+    arrays.append(pa.array(_extras(table, layout, values, body, len(rows)), pa.string()))
     return Page(
         pa.Table.from_arrays(arrays, schema=table.schema),
         found.next_page_cursor or found.next_page or None,
     )
 
 
-# ---------------------------------------------------------------------------- bytes → records
+# ---------------------------------------------------------------------------- values → columns
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """What a page of a table looks like, with the unlisted members met so far.
-
-    ``unlisted`` maps a member to the attribute of the row that keeps it; ``None`` lets any member
-    pass, to be read in a second look.
-    """
-
-    items: str
-    unlisted: Mapping[str, str] | None
-    page: msgspec.json.Decoder[Any]
-
-
-_MEMBER_TYPES: Final[Mapping[Kind, Any]] = {
-    "text": str | None,
-    "enum": str | None,
-    "amount": str | None,
-    "instant": str | None,
-    "flag": bool | None,
-    "count": Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | None,
-    "json": msgspec.Raw,
-}
-_layouts: dict[str, _Layout] = {}
-_layouts_lock = threading.Lock()
-
-
-def _read(table: Table, body: bytes, page: int) -> tuple[_Layout, Any]:
-    """The page as structs, widened by whatever unlisted members its records have."""
-    if not isinstance(body, bytes):
-        raise TypeError(f"body is a {type(body).__name__}; give the bytes of the page")
-    layout = _layouts.get(table.name) or _remember(table, ())
-    try:
-        if not body.isascii():
-            body.decode()  # kept JSON would otherwise be checked by nobody
-        return layout, layout.page.decode(body)
-    except msgspec.ValidationError as error:
-        refused = error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"{table.name}, page {page}: not JSON: {error}") from None
-    layout = _widened(table, layout, _records(table, layout, body, page, refused))
-    try:
-        return layout, layout.page.decode(body)
-    except msgspec.ValidationError as error:
-        raise _culprit(table, layout, body, page, error) from None
-
-
-def _remember(table: Table, members: Sequence[str]) -> _Layout:
-    layout = _build_layout(table, members)
-    with _layouts_lock:
-        _layouts[table.name] = layout
-    return layout
-
-
-def _build_layout(table: Table, members: Sequence[str] | None) -> _Layout:
-    if table.items is None:
-        raise ProtocolError(f"{table.name} does not come in pages")
-    fields: list[Any] = [
-        (column.name, str)
-        if column.name in table.required
-        else (column.name, _MEMBER_TYPES[column.kind], None)
-        for column in table.columns[:-1]
-    ]
-    unlisted = {name: f"unlisted_{number}" for number, name in enumerate(sorted(members or ()))}
-    fields += [(attribute, msgspec.Raw, None) for attribute in unlisted.values()]
-    # without the garbage collector: a page is thousands of objects that hold no cycle
-    row = msgspec.defstruct(
-        "Row", fields, gc=False, forbid_unknown_fields=members is not None,
-        rename={attribute: member for member, attribute in unlisted.items()},
-    )  # fmt: skip
-    page = msgspec.defstruct("Page", [(table.items, list[row]), *_CURSORS])  # type: ignore[valid-type]
-    decoder = msgspec.json.Decoder(page)
-    return _Layout(table.items, None if members is None else unlisted, decoder)
-
-
-_CURSORS: Final[Sequence[Any]] = (
-    ("next_page_cursor", str | None, None),
-    ("next_page", str | None, None),
-)
-
-
-def _records(
-    table: Table, layout: _Layout, body: bytes, page: int, refused: Exception
-) -> list[dict[str, msgspec.Raw]]:
-    """The records as they are: their members and the JSON of each."""
-    loose = msgspec.defstruct("Page", [(layout.items, list[msgspec.Raw]), *_CURSORS])
-    try:
-        raws = getattr(msgspec.json.decode(body, type=loose), layout.items)
-    except msgspec.ValidationError:
-        raise ProtocolError(f"{table.name}, page {page}: not a page: {refused}") from None
-    records = []
-    for number, raw in enumerate(raws, start=1):
-        try:
-            records.append(msgspec.json.decode(raw, type=dict[str, msgspec.Raw]))
-        except msgspec.ValidationError:
-            raise DataError(
-                "not an object", table=table.name, page=page, record=f"#{number}", value=_text(raw)
-            ) from None
-    return records
-
-
-def _widened(table: Table, layout: _Layout, records: list[dict[str, msgspec.Raw]]) -> _Layout:
-    known = set(layout.unlisted or ())
-    met = {member for record in records for member in record} - _listed(table)
-    if met <= known:
-        return layout
-    if len(met | known) > MAX_REMEMBERED_MEMBERS or any(map(_AWKWARD.search, met)):
-        return _build_layout(table, None)
-    return _remember(table, sorted(met | known))
-
-
-def _listed(table: Table) -> set[str]:
-    return {column.name for column in table.columns[:-1]}
-
-
-def _culprit(
-    table: Table, layout: _Layout, body: bytes, page: int, refused: Exception
-) -> DataError:
-    """The first member of the first record that is not of its type."""
-    required = table.required
-    for number, record in enumerate(_records(table, layout, body, page, refused), start=1):
-        name = _record_name(record.get("id"), number)
-        for column in table.columns[:-1]:
-            raw = record.get(column.name)
-            if raw is None and column.name not in required:
-                continue
-            if raw is None:
-                return DataError(
-                    "missing", table=table.name, page=page, record=name, field=column.name
-                )
-            kind = str if column.name in required else _MEMBER_TYPES[column.kind]
-            try:
-                msgspec.json.decode(raw, type=kind)
-            except msgspec.ValidationError as error:
-                return DataError(
-                    str(error), table=table.name, page=page, record=name, field=column.name,
-                    value=_text(raw),
-                )  # fmt: skip
-    return DataError(str(refused), table=table.name, page=page)
-
-
-def _record_name(raw: msgspec.Raw | None, number: int) -> str:
-    try:
-        return msgspec.json.decode(raw, type=str) if raw is not None else f"#{number}"
-    except msgspec.ValidationError:
-        return f"#{number}"
-
-
-def _text(raw: msgspec.Raw) -> str:
-    return bytes(raw).decode()
-
-
-# ---------------------------------------------------------------------------- records → columns
-
-
-@dataclass(frozen=True)
-class _Refusal:
-    """Where a column comes from, to name what is malformed in it."""
+class _Source:
+    """Where values come from, to name what is malformed."""
 
     table: Table
     page: int
     ids: Sequence[str]
-    column: Column
 
-    def of(self, position: int, value: object, problem: str) -> DataError:
+    def refuse(self, column: str, position: int, value: object, problem: str) -> DataError:
         return DataError(
             problem, table=self.table.name, page=self.page,
-            record=self.ids[position] or f"#{position + 1}", field=self.column.name, value=value,
+            record=self.ids[position] or f"#{position + 1}", field=column, value=value,
         )  # fmt: skip
 
+    def malformed(self, column: str, values: Values, parse: Callable[[str], object]) -> DataError:
+        """The error for the first value that ``parse`` refuses."""
+        for position, text in enumerate(values):
+            if text is not None:
+                try:
+                    parse(text)
+                except ValueError as error:
+                    return self.refuse(column, position, text, str(error))
+        return DataError("malformed", table=self.table.name, page=self.page, field=column)
 
-def _array(column: Column, values: list[Any], refusal: _Refusal) -> pa.Array:
-    if values.count(None) == len(values):
-        return pa.nulls(len(values), column.type)
+
+def _array(column: Column, values: Values | None, source: _Source) -> pa.Array:
+    if values is None:
+        return pa.nulls(len(source.ids), column.type)
     if column.kind == "json":
-        texts = [None if value is None else bytes(value) for value in values]
-        return pa.array([None if text == b"null" else text for text in texts], pa.string())
+        return _json_texts(values)
     if column.kind in ("flag", "count"):
         return pa.array(values, column.type)
-    texts = pa.array(values, pa.string())
     if column.kind == "amount":
-        return _amounts(texts, refusal)
+        return _amounts(column, values, source)
     if column.kind == "instant":
-        return _instants(texts, refusal)
+        return _instants(column, values, source)
     if column.kind == "enum":
-        _warn_of_unknown(texts, refusal)
-    if column.name in refusal.table.required and "" in values:
-        raise refusal.of(values.index(""), "", "empty")
-    return texts
+        _warn_of_unknown(column, values, source.table)
+    if column.name in source.table.required and "" in values:
+        raise source.refuse(column.name, values.index(""), "", "empty")
+    return pa.array(values, pa.string())
 
 
-def _json_text(raw: msgspec.Raw | None) -> bytes | None:
-    if raw is None:
-        return None
-    text = bytes(raw)
-    return None if text == b"null" else text
+def _json_texts(values: Sequence[msgspec.Raw]) -> pa.Array:
+    """Each value's own bytes; a JSON ``null`` is null."""
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
+    texts = pa.StringArray.from_buffers(
+        len(values), pa.py_buffer(offsets), pa.py_buffer(b"".join(values))
+    )
+    nulls = pc.equal(texts, "null")
+    return pc.if_else(nulls, None, texts) if pc.any(nulls).as_py() else texts
 
 
-def _amounts(texts: pa.Array, refusal: _Refusal) -> pa.Array:
-    if not _all(pc.match_substring_regex(texts, AMOUNT_GRAMMAR)):
-        raise _first_refused(texts, Amount, refusal)
-    return texts.cast(AMOUNT_TYPE)
+def _amounts(column: Column, values: Values, source: _Source) -> pa.Array:
+    texts = pa.array(values, pa.string())
+    if _are_plain_amounts(texts) or _all(pc.match_substring_regex(texts, AMOUNT_GRAMMAR)):
+        return texts.cast(AMOUNT_TYPE)
+    raise source.malformed(column.name, values, Amount)
 
 
-def _instants(texts: pa.Array, refusal: _Refusal) -> pa.Array:
-    if not _all(pc.match_substring_regex(texts, INSTANT_GRAMMAR)):
-        raise _first_refused(texts, Instant.parse, refusal)
-    try:
-        # Arrow knows the calendar, but not the lower-case letters RFC 3339 allows
-        moments = pc.ascii_upper(texts).cast(INSTANT_TYPE)
-    except pa.ArrowInvalid:
-        raise _first_refused(texts, Instant.parse, refusal) from None
-    inside = pc.and_(pc.greater_equal(moments, FIRST_INSTANT), pc.less_equal(moments, LAST_INSTANT))
-    if not _all(inside):
-        raise _first_refused(texts, Instant.parse, refusal)
-    return moments
+def _are_plain_amounts(texts: pa.Array) -> bool:
+    """Whether each is digits, a point, digits: sure, and in a quarter of the grammar's time."""
+    offsets, characters = _characters(texts)
+    points = np.flatnonzero(characters - _ZERO > 9)
+    starts, ends = offsets[:-1], offsets[1:]
+    if texts.null_count or len(points) != len(texts) or np.any(characters[points] != _POINT):
+        return False
+    whole, fraction = points - starts, ends - points - 1  # negative unless each has its own point
+    return bool(
+        np.all((whole >= 0) & (whole <= MAX_INTEGER_DIGITS))
+        and np.all((fraction > 0) & (fraction <= MAX_FRACTION_DIGITS))
+    )
+
+
+def _instants(column: Column, values: Values, source: _Source) -> pa.Array:
+    texts = pa.array(values, pa.string())
+    if _are_plain_instants(texts) or _all(pc.match_substring_regex(texts, INSTANT_GRAMMAR)):
+        try:
+            # Arrow knows the calendar, but not the lower-case letters RFC 3339 allows
+            moments = pc.ascii_upper(texts).cast(INSTANT_TYPE)
+        except pa.ArrowInvalid:
+            raise source.malformed(column.name, values, Instant.parse) from None
+        if _all(pc.greater_equal(moments, FIRST_INSTANT)) and _all(
+            pc.less_equal(moments, LAST_INSTANT)
+        ):
+            return moments
+    raise source.malformed(column.name, values, Instant.parse)
+
+
+def _are_plain_instants(texts: pa.Array) -> bool:
+    """Whether all are in UTC and of one length: sure, and in a fifth of the grammar's time."""
+    offsets, characters = _characters(texts)
+    length = len(characters) // max(len(texts), 1)
+    if texts.null_count or length not in _PLAIN_LENGTHS or np.any(np.diff(offsets) != length):
+        return False
+    lowest, span = _PLAIN_LENGTHS[length]
+    lines = characters.reshape(-1, length)
+    beyond_23 = (lines[:, 11] == ord("2")) & (lines[:, 12] > ord("3"))
+    return bool(np.all(lines - lowest <= span) and not np.any(beyond_23))
+
+
+def _characters(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Where each text begins, and at last where the last one ends; and the bytes of all."""
+    _, offsets, data = texts.buffers()
+    starts = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
+    return starts, np.frombuffer(data or b"", np.uint8)[: starts[-1]]
 
 
 def _all(flags: pa.Array) -> bool:
-    return pc.all(flags, min_count=0).as_py() is not False
-
-
-def _first_refused(texts: pa.Array, parse: Callable[[str], object], refusal: _Refusal) -> DataError:
-    for position, text in enumerate(texts.to_pylist()):
-        if text is not None:
-            try:
-                parse(text)
-            except ValueError as error:
-                return refusal.of(position, text, str(error))
-    name = refusal.column.name
-    return DataError("malformed", table=refusal.table.name, page=refusal.page, field=name)
+    return bool(pc.all(flags, min_count=0).as_py() is not False)
 
 
 _reported: set[tuple[str, str, str]] = set()
 
 
-def _warn_of_unknown(texts: pa.Array, refusal: _Refusal) -> None:
-    column, table = refusal.column, refusal.table
-    for value in texts.unique().to_pylist():
+def _warn_of_unknown(column: Column, values: Values, table: Table) -> None:
+    for value in sorted({*values} - {*column.members, None}):
         seen = (table.name, column.name, str(value))
-        if value is None or value in column.members or seen in _reported:
+        if seen in _reported:
             continue
         warnings.warn(
             f"{table.name}: {column.name} {value!r} is not among the values the interface lists; "
@@ -327,22 +211,19 @@ def _warn_of_unknown(texts: pa.Array, refusal: _Refusal) -> None:
         _reported.add(seen)
 
 
-def _extras(table: Table, layout: _Layout, found: Any, body: bytes) -> list[bytes | None]:
+def _extras(
+    table: Table, layout: Layout, values: Mapping[str, Values], body: bytes, count: int
+) -> list[bytes | None]:
     """For each row, a JSON object of its unlisted members, sorted by name."""
     if layout.unlisted is None:
-        listed = _listed(table)
-        records = _records(table, layout, body, 0, RuntimeError("read before"))
-        return [
-            _object({name: raw for name, raw in record.items() if name not in listed})
-            for record in records
-        ]
-    rows = getattr(found, layout.items)
-    if not layout.unlisted:
-        return [None] * len(rows)
-    pairs = layout.unlisted.items()
+        return [_object(members) for members in unlisted_members(table, layout, body)]
+    if not layout.unlisted or not count:
+        return [None] * count
+    names = sorted(layout.unlisted)
+    columns = [values[layout.unlisted[name]] for name in names]
     return [
-        _object({name: raw for name, at in pairs if (raw := getattr(row, at)) is not None})
-        for row in rows
+        _object({name: raw for name, raw in zip(names, row, strict=True) if raw is not None})
+        for row in zip(*columns, strict=True)
     ]
 
 
@@ -351,10 +232,13 @@ def _object(members: Mapping[str, msgspec.Raw]) -> bytes | None:
     return b"{" + b",".join(pairs) + b"}" if pairs else None
 
 
+# ---------------------------------------------------------------------------- what is nested
+
+
 def _lift_nested(table: Table, row: Any) -> None:
     """Fill fields that live answers nest in unexpected places, as the models do."""
-    if _json_text(row.fiat_network_instructions) is None:
-        nested = _members(row.fiat_account_owner).get(_INSTRUCTIONS)
+    if _is_null(row.fiat_network_instructions):
+        nested = _members(row.fiat_account_owner).get(INSTRUCTIONS)
         if nested is not None and bytes(nested).startswith(b"{"):
             row.fiat_network_instructions = nested
     for name, raw in _members(row.fiat_network_instructions).items():
@@ -362,19 +246,22 @@ def _lift_nested(table: Table, row: Any) -> None:
         if column is None or name in FiatNetworkInstructions.model_fields:
             continue
         current = getattr(row, name)
-        if current is None or (column.kind == "json" and _json_text(current) is None):
+        if current is None or (column.kind == "json" and _is_null(current)):
             _lift(row, column, raw)
 
 
 def _lift(row: Any, column: Column, raw: msgspec.Raw) -> None:
     try:
-        setattr(row, column.name, msgspec.json.decode(raw, type=_MEMBER_TYPES[column.kind]))
+        setattr(row, column.name, msgspec.json.decode(raw, type=MEMBER_TYPES[column.kind]))
     except msgspec.ValidationError:
         return  # of another type: what the service nests elsewhere stays there only
 
 
-def _members(raw: msgspec.Raw | None) -> dict[str, msgspec.Raw]:
-    text = _json_text(raw)
-    if text is None or not text.startswith(b"{"):
+def _is_null(raw: msgspec.Raw) -> bool:
+    return bytes(raw) == b"null"
+
+
+def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    if not bytes(raw).startswith(b"{"):
         return {}
-    return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    return msgspec.json.decode(raw, type=dict[str, msgspec.Raw])

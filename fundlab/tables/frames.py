@@ -12,6 +12,7 @@ from fundlab.decimals import types_mapper
 from fundlab.errors import InvalidRequest
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Column, Table, find_table
 
+_TEXT: Final = pd.StringDtype("pyarrow")
 _TABLE_NAME: Final = b"fundlab.table"
 
 
@@ -31,6 +32,10 @@ def to_frame(rows: pa.Table, table: Table | str | None = None) -> pd.DataFrame:
     for name, members in enums.items():
         if name in frame.columns:
             frame[name] = _categories(rows.column(name), members)
+    if frame.empty:
+        for name in frame.columns[frame.dtypes == _TEXT]:
+            # an empty column from Arrow has no chunk, and pandas 3.1 cannot merge two of those
+            frame[name] = pd.array([], dtype=_TEXT)
     return frame
 
 
@@ -74,7 +79,7 @@ def _pandas_type(arrow_type: pa.DataType) -> Any:
     if pa.types.is_decimal(arrow_type):
         return types_mapper(arrow_type)
     if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
-        return pd.StringDtype("pyarrow")
+        return _TEXT
     if pa.types.is_boolean(arrow_type):
         return pd.BooleanDtype()
     if pa.types.is_int64(arrow_type):

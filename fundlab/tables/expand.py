@@ -1,0 +1,83 @@
+"""What a JSON column holds, as columns of its own or as mappings."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+import pandas as pd
+
+from fundlab.errors import InvalidRequest
+
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_exact: Final = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+
+
+def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
+    """``frame`` with a column for each member of the JSON objects in ``column``, in its place.
+
+    The new ones are called ``object_id``, ``object_status`` …, in the order of the alphabet, and
+    are ``string``: texts as they are, anything else as its own JSON. Where a row lacks a member it
+    is missing. What is no object stays where it is.
+
+    Raises ``InvalidRequest`` for a column that is not there or holds no JSON.
+    """
+    found = [_read(text, column) for text in _texts(frame, column)]
+    objects = [one if isinstance(one, dict) else {} for one in found]
+    names = sorted({name for one in objects for name in one})
+    there = list(frame.columns).index(column) + 1
+    columns = {
+        f"{column}_{name}": pd.array([_plain(one.get(name)) for one in objects], dtype="string")
+        for name in names
+    }
+    taken = sorted(set(columns) & set(map(str, frame.columns)))
+    if taken:
+        raise InvalidRequest(f"column={column!r}: {', '.join(taken)} exist already; rename them")
+    new = pd.DataFrame(columns, index=frame.index)
+    wide = pd.concat([frame.iloc[:, :there], new, frame.iloc[:, there:]], axis=1)
+    if all(isinstance(one, dict) or one is None for one in found):
+        wide = wide.drop(columns=column)
+    return wide
+
+
+def maps(texts: pd.Series[Any]) -> pd.Series[Any]:
+    """JSON texts, such as ``metadata``, as mappings; a missing one is an empty mapping.
+
+    Numbers keep their digits: those with a point are ``Decimal``.
+    """
+    name = str(texts.name or "texts")
+    frame = pd.DataFrame({name: texts})
+    read = [{} if text is None else _mapping(text, name) for text in _texts(frame, name)]
+    return pd.Series(read, index=texts.index, name=texts.name, dtype=object)
+
+
+def _texts(frame: pd.DataFrame, column: str) -> list[str | None]:
+    if column not in frame.columns:
+        raise InvalidRequest(f"column={column!r}: there are {', '.join(map(str, frame.columns))}")
+    return [None if text is None or text is pd.NA else text for text in frame[column].tolist()]
+
+
+def _read(text: str | None, column: str) -> dict[str, msgspec.Raw] | str | None:
+    if text is None:
+        return None
+    try:
+        return _members.decode(text)
+    except msgspec.ValidationError:
+        return text
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"column={column!r}: {text[:80]!r} is not JSON: {error}") from None
+
+
+def _plain(raw: msgspec.Raw | None) -> str | None:
+    if raw is None or bytes(raw) == b"null":
+        return None
+    text = bytes(raw).decode()
+    return msgspec.json.decode(raw, type=str) if text.startswith('"') else text
+
+
+def _mapping(text: str, column: str) -> dict[str, Any]:
+    try:
+        return _exact.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"column={column!r}: {text[:80]!r}: {error}") from None

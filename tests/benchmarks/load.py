@@ -1,0 +1,204 @@
+"""How fast a load into the store is, beside bare download, dlt, json_normalize and pydantic.
+
+Run ``python tests/benchmarks/load.py [--rows N] [--repeats N] [--dlt PYTHON]``. Every contender is
+a process of its own, timed from its start to its end against one page server, and the median
+counts; the ratios are the result. ``--dlt`` names a Python that has ``dlt[parquet]``; the project's
+own is tried by default. Exits with 1 if a bar of the project is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+LATENCY_S = 0.05
+
+
+class Measured(NamedTuple):
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+
+
+class Bar(NamedTuple):
+    """``ratio`` must be at least (or at most) ``limit``."""
+
+    name: str
+    ratio: float
+    limit: float
+    at_least: bool
+
+    @property
+    def reached(self) -> bool:
+        return self.ratio >= self.limit if self.at_least else self.ratio <= self.limit
+
+    def __str__(self) -> str:
+        sign = "at least" if self.at_least else "at most"
+        return (
+            f"{self.name:58}{self.ratio:8.2f}   {'ok' if self.reached else 'MISSED'}: "
+            f"{sign} {self.limit:g}"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--dlt", default=sys.executable)
+    options = parser.parse_args()
+    bars = decoding(min(options.rows, 50_000))
+    with page_server(options.rows, 0) as url:
+        bars += without_latency(url, options.repeats, options.dlt)
+    with page_server(options.rows, LATENCY_S) as url:
+        bars += with_latency(url, options.repeats, options.dlt)
+    print()
+    for bar in bars:
+        print(bar)
+    return 0 if all(bar.reached for bar in bars) else 1
+
+
+# ---------------------------------------------------------------------------- what is compared
+
+
+def decoding(rows: int) -> list[Bar]:
+    """Page bytes → checked Arrow tables against page bytes → dictionaries; one thread."""
+    import pyarrow as pa
+    from made_pages import page_bodies
+
+    from fundlab.tables import decode_page
+
+    pa.set_cpu_count(1)
+    bodies = list(page_bodies(rows))
+    decode_page("transfers", bodies[0])
+    rounds = []
+    for _ in range(5):
+        gc.collect()
+        dictionaries = cpu_of(lambda: [json.loads(body) for body in bodies])
+        gc.collect()
+        each = cpu_of(lambda: [None for body in bodies if json.loads(body) is None])
+        gc.collect()
+        tables = cpu_of(lambda: [decode_page("transfers", body) for body in bodies])
+        rounds.append((tables, dictionaries, each))
+    tables, dictionaries, each = (median(column) for column in zip(*rounds, strict=True))
+    print(f"decoding {rows:,} records: {rows / tables:,.0f} a second, checked, to Arrow;")
+    print(f"  json.loads {rows / dictionaries:,.0f} to dictionaries that are kept,")
+    print(f"  {rows / each:,.0f} to dictionaries thrown away page by page")
+    return [
+        Bar("decoding: records a second / json.loads, both kept", dictionaries / tables, 1.2, True),
+        Bar("decoding: kept / json.loads thrown away", each / tables, 1.2, True),
+    ]
+
+
+def without_latency(url: str, repeats: int, dlt: str) -> list[Bar]:
+    found = contest("no latency", url, repeats, dlt, ["1"])
+    ours = found["fundlab"]
+    bars = [
+        Bar(
+            "no latency: download / fundlab, time",
+            ours.seconds / found["download"].seconds,
+            4,
+            False,
+        ),
+        Bar(
+            "no latency: json_normalize / fundlab",
+            found["normalize"].seconds / ours.seconds,
+            6,
+            True,
+        ),
+        Bar("no latency: peak memory, MB", ours.peak_mb, 350, False),
+    ]
+    if "dlt" in found:
+        bars.append(Bar("no latency: dlt / fundlab", found["dlt"].seconds / ours.seconds, 9, True))
+    return bars
+
+
+def with_latency(url: str, repeats: int, dlt: str) -> list[Bar]:
+    found = contest("50 ms a page", url, repeats, dlt, ["8"], names=("download", "fundlab", "dlt"))
+    ours = found["fundlab"].seconds
+    bars = [
+        Bar(
+            "50 ms: download one after another / fundlab", found["download"].seconds / ours, 5, True
+        )
+    ]
+    if "dlt" in found:
+        bars.append(Bar("50 ms: dlt / fundlab", found["dlt"].seconds / ours, 12, True))
+    return bars
+
+
+def contest(
+    title: str,
+    url: str,
+    repeats: int,
+    dlt: str,
+    workers: list[str],
+    names: tuple[str, ...] = ("download", "fundlab", "normalize", "pydantic", "dlt"),
+) -> dict[str, Measured]:
+    print(f"\n{title}: seconds of the whole process (median of {repeats}), peak memory")
+    found: dict[str, Measured] = {}
+    for name in names:
+        python = dlt if name == "dlt" else sys.executable
+        if name == "dlt" and not has_dlt(python):
+            print("  dlt        not installed: give --dlt PYTHON")
+            continue
+        runs = [run(python, name, url, *workers) for _ in range(repeats)]
+        one = found[name] = Measured(*(median(column) for column in zip(*runs, strict=True)))
+        print(
+            f"  {name:10}{one.seconds:8.2f} s{one.cpu_s:8.2f} s CPU{one.peak_mb:8.0f} MB",
+            flush=True,
+        )
+    return found
+
+
+def run(python: str, name: str, *arguments: str) -> Measured:
+    folder = tempfile.mkdtemp(prefix="load-bench-")
+    try:
+        command = [python, str(HERE / "contenders.py"), name, folder, *arguments]
+        started = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        seconds = time.perf_counter() - started
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode:
+            raise RuntimeError(f"{name} failed:\n{done.stderr[-2000:]}")
+        cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return Measured(seconds, cpu_s, float(done.stdout.split()[-1]))
+    finally:
+        shutil.rmtree(folder)
+
+
+def has_dlt(python: str) -> bool:
+    found = subprocess.run([python, "-c", "import dlt"], capture_output=True, check=False)
+    return found.returncode == 0
+
+
+@contextmanager
+def page_server(rows: int, latency_s: float) -> Iterator[str]:
+    command = [sys.executable, str(HERE / "page_server.py"), str(rows), str(latency_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+def cpu_of(work: Callable[[], object]) -> float:
+    """Seconds of this thread on a processor: what else the machine does hardly matters."""
+    started = time.thread_time()
+    work()
+    return time.thread_time() - started
+
+
+if __name__ == "__main__":
+    sys.exit(main())

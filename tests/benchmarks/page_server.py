@@ -1,0 +1,83 @@
+"""A server of made-up transfers that is never the bottleneck: records are encoded once, at start.
+
+``python page_server.py ROWS LATENCY_S`` prints its address. It honours ``created_at.gte``, ``.lt``,
+``order``, ``limit`` and ``page_cursor``, and issues a token to anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from bisect import bisect_left
+from urllib.parse import parse_qs, urlsplit
+
+from made_pages import transfer_records
+
+TOKEN = json.dumps({"access_token": "t", "expires_in": 3599, "scope": "", "token_type": "bearer"})
+
+
+class Pages:
+    """The encoded records in order of creation."""
+
+    def __init__(self, rows: int) -> None:
+        self.records, self.moments = [], []
+        for record in transfer_records(rows):
+            self.records.append(json.dumps(record).encode())
+            self.moments.append(record["created_at"])
+
+    def answer(self, query: dict[str, list[str]]) -> bytes:
+        one = {name: values[-1] for name, values in query.items()}
+        if one.get("order_by") == "UPDATED_AT":
+            return b'{"items":[],"next_page_cursor":""}'
+        low = bisect_left(self.moments, one["created_at.gte"]) if "created_at.gte" in one else 0
+        end = len(self.records)
+        if "created_at.lt" in one:
+            end = bisect_left(self.moments, one["created_at.lt"])
+        limit = int(one.get("limit", 100))
+        if one.get("order") == "DESC":
+            high = int(one["page_cursor"]) if "page_cursor" in one else end
+            chosen = self.records[max(low, high - limit) : high][::-1]
+            cursor = str(high - limit) if high - limit > low else ""
+        else:
+            low = int(one["page_cursor"]) if "page_cursor" in one else low
+            chosen = self.records[low : min(low + limit, end)]
+            cursor = str(low + limit) if low + limit < end else ""
+        return b'{"items":[' + b",".join(chosen) + f'],"next_page_cursor":"{cursor}"}}'.encode()
+
+
+async def main(rows: int, latency_s: float) -> None:
+    pages = Pages(rows)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                length = 0
+                while (header := await reader.readline()) not in (b"\r\n", b""):
+                    if header.lower().startswith(b"content-length:"):
+                        length = int(header.split(b":")[1])
+                await reader.readexactly(length)
+                target = urlsplit(line.split()[1].decode())
+                if target.path.endswith("/oauth2/token"):
+                    body = TOKEN.encode()
+                else:
+                    await asyncio.sleep(latency_s)
+                    body = pages.answer(parse_qs(target.query))
+                head = (
+                    f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                    f"Content-Length: {len(body)}\r\n\r\n"
+                )
+                writer.write(head.encode() + body)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**20)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), float(sys.argv[2])))

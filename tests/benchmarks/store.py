@@ -1,0 +1,258 @@
+"""What the store costs at ten million rows, beside one consolidated file and pandas.
+
+Run ``python tests/benchmarks/store.py [--rows N] [--folder DIR]``: makes a store of N transfers,
+syncs 1 % changed and 0.1 % new rows into it, and reads. ``--load`` loads N rows page by page
+instead and prints the peak memory. Ratios are measured side by side in one run; exits with 1 if a
+bar of the project is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from contenders import peak_mb
+from load import Bar
+from made_pages import transfer_record
+
+from fundlab import Store
+from fundlab.store.changes import all_new
+from fundlab.store.lookup import find_rows
+from fundlab.tables import TABLES
+from fundlab.values import Instant
+
+BEGIN = Instant.parse("2025-01-01T00:00:00Z").ns
+FIVE = ["id", "profile_id", "total", "status", "created_at"]
+MADE = """
+    SELECT md5(i::VARCHAR) AS id, 'order-' || i AS ref_id, 'customer-1' AS customer_id,
+        'profile-' || (i % 40) AS profile_id, cents AS amount, 0 AS fee, cents AS total,
+        'USD' AS asset, 'USD' AS balance_asset, 'CREDIT' AS direction, 'WIRE_DEPOSIT' AS "type",
+        'COMPLETED' AS status, '{{"desk":"' || (i % 7) || '"}}' AS metadata,
+        '{{}}' AS auto_conversion, 'invoice ' || i AS memo, i AS moment
+    FROM (SELECT i, (hash(i) % 1000000000)::DECIMAL(18, 0) / 100 AS cents FROM range({}, {}) t(i))
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--load", action="store_true")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="store-bench-", dir=options.folder))
+    try:
+        bars = load(folder, options.rows) if options.load else compare(folder, options.rows)
+    finally:
+        shutil.rmtree(folder)
+    print()
+    for bar in bars:
+        print(bar)
+    return 0 if all(bar.reached for bar in bars) else 1
+
+
+def load(folder: Path, rows: int) -> list[Bar]:
+    """A first sync of ``rows`` rows: is memory flat?"""
+    source = Replicated(rows)
+    seconds = timed(
+        lambda: Store(folder / "store").sync(source, tables=["transfers"], progress=False)  # type: ignore[arg-type]
+    )
+    print(f"loaded {rows:,} rows in {seconds:.0f} s, peak {peak_mb():.0f} MB")
+    return [Bar("load: peak memory, MB", peak_mb(), 600, False)]
+
+
+def compare(folder: Path, rows: int) -> list[Bar]:
+    store = Store(folder / "store")
+    seconds = timed(lambda: build(store, rows))
+    base = size_of(store)
+    print(f"{rows:,} rows, {base / 2**20:,.0f} MB on disk, built in {seconds:.0f} s")
+    before = store.snapshot("transfers").publications[-1].published_at
+    whole = store.snapshot("transfers").files[0].path
+    changed, new = rows // 100, rows // 1000
+    source = Changed(rows, changed, new)
+    synced = timed(
+        lambda: print(store.sync(source, tables=["transfers"], progress=False))  # type: ignore[arg-type]
+    )
+    written = size_of(store) - base
+    rewritten = timed(lambda: rewrite_with_pandas(whole, source, folder / "rewritten.parquet"))
+    print(f"sync {synced:.1f} s, rewriting with pandas {rewritten:.1f} s")
+    bars = [
+        Bar("sync: bytes written / bytes of the store, %", 100 * written / base, 3, False),
+        Bar("sync: rewriting with pandas / sync", rewritten / synced, 20, True),
+    ]
+    single = folder / "single.parquet"
+    pq.write_table(store.read_arrow("transfers"), single, compression="zstd", compression_level=1)
+    as_of = pd.Timestamp(before, tz="UTC")
+    for names, limit in ((FIVE, 1.5), (["total"], 2.0)):
+        scan = median_of(lambda names=names: pq.read_table(single, columns=names))  # type: ignore[misc]
+        newest = median_of(lambda names=names: store.read_arrow("transfers", columns=names))  # type: ignore[misc]
+        then = median_of(
+            lambda names=names: store.read_arrow("transfers", as_of, columns=names)  # type: ignore[misc]
+        )
+        bars.append(
+            Bar(f"read: newest, {len(names)} columns / one file", newest / scan, limit, False)
+        )
+        bars.append(Bar(f"read: as_of, {len(names)} columns / one file", then / scan, limit, False))
+    lookups(store, rows)
+    return bars
+
+
+def lookups(store: Store, rows: int) -> None:
+    """Printed only: a thousand ids, and one day of an even year."""
+    chance = np.random.default_rng(7)
+    wanted = [row[0] for row in duckdb.sql(
+        f"SELECT md5(i::VARCHAR) FROM unnest({chance.integers(0, rows, 1000).tolist()}) t(i)"
+    ).fetchall()]  # fmt: skip
+    snapshot = store.snapshot("transfers")
+    print(f"1,000 ids: {timed(lambda: find_rows(snapshot, pa.array(wanted))):.2f} s")
+    first = pd.Timestamp(BEGIN, tz="UTC") + pd.Timedelta(rows // 2, "s")
+    day = timed(lambda: store.read("transfers", since=first, until=first + pd.Timedelta(1, "D")))
+    print(f"one day ({86_400:,} rows) as a frame: {day:.2f} s")
+
+
+# ---------------------------------------------------------------------------- made-up services
+
+
+class Changed:
+    """Answers with the rows changed since: one in a hundred, and new ones."""
+
+    base_url, client_id = "http://127.0.0.1:1", "bench"
+
+    def __init__(self, rows: int, changed: int, new: int) -> None:
+        every = rows // changed
+        self.numbers = [*range(every - 1, rows, every), *range(rows, rows + new)]
+        if rows - 1 not in self.numbers:
+            self.numbers.append(rows - 1)
+        self.rows = made_rows(self.numbers)
+        self.bodies = list(self._pages())
+
+    def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes:
+        return self.bodies[int(dict(params).get("page_cursor", "0"))]
+
+    def _pages(self) -> Iterator[bytes]:
+        moments = self.rows.column("created_at").cast(pa.int64()).to_pylist()
+        plain = self.rows.drop_columns(["created_at", "updated_at"]).to_pylist()
+        records = []
+        for row, moment, number in zip(plain, moments, self.numbers, strict=True):
+            sent = {name: value for name, value in row.items() if value is not None}
+            for name in ("amount", "fee", "total"):
+                sent[name] = f"{sent[name]:f}"
+            for name in ("metadata", "auto_conversion"):
+                sent[name] = json.loads(sent[name])
+            at = str(Instant.from_ns(moment))
+            later = str(Instant.from_ns(BEGIN + 10**17 + number))
+            memo = f"corrected {number}"
+            records.append({**sent, "memo": memo, "created_at": at, "updated_at": later})
+        for start in range(0, len(records), 1000):
+            cursor = str(start // 1000 + 1) if start + 1000 < len(records) else ""
+            page = {"items": records[start : start + 1000], "next_page_cursor": cursor}
+            yield json.dumps(page).encode()
+
+
+class Replicated:
+    """The same page of 1,000 records again and again, with other ids and moments."""
+
+    base_url, client_id = "http://127.0.0.1:1", "bench"
+
+    def __init__(self, rows: int) -> None:
+        self.pages = rows // 1000
+        records = []
+        for number in range(1000):
+            record = transfer_record(number)
+            at = f"2025-01-01T00:00:00.@@@@@@{number:03d}Z"
+            record.update(id=f"{record['id'][:-6]}@@@@@@", created_at=at, updated_at=at)
+            records.append(record)
+        self.template = json.dumps({"items": records}).encode()[:-1]
+
+    def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes:
+        one = dict(params)
+        if one.get("order_by") == "UPDATED_AT":
+            return b'{"items":[]}'
+        page = int(one.get("page_cursor", "0"))
+        cursor = str(page + 1) if page + 1 < self.pages else ""
+        body = self.template.replace(b"@@@@@@", b"%06d" % page)
+        return body + f',"next_page_cursor":"{cursor}"}}'.encode()
+
+
+# ---------------------------------------------------------------------------- the work
+
+
+def build(store: Store, rows: int) -> None:
+    """One part of ``rows`` transfers, one created every second."""
+    table = TABLES["transfers"]
+    size = 131_072
+
+    def groups() -> Iterator[pa.Table]:
+        for start in range(0, rows, size):
+            yield from all_new(table, made_rows(range(start, min(start + size, rows))))
+
+    last = made_rows([rows - 1])
+    mark = {"at": str(Instant.from_ns(BEGIN + (rows - 1) * 10**9)), "id": last["id"][0].as_py()}
+    with store.lock():
+        store.draft(
+            store.snapshot("transfers"), groups(), published_at=store.now(),
+            service={"base_url": "http://127.0.0.1:1", "client_id": "bench"},
+            query={"since": None}, watermark={"created": mark, "updated": mark},
+        ).publish()  # fmt: skip
+
+
+def made_rows(numbers: Sequence[int]) -> pa.Table:
+    schema = TABLES["transfers"].schema
+    picked = pa.table({"i": pa.array(numbers, pa.int64())})
+    first, end = min(numbers), max(numbers) + 1
+    query = MADE.format(first, end)
+    if len(numbers) != end - first:
+        query += " WHERE i IN (SELECT i FROM picked)"
+    made = duckdb.sql(query + " ORDER BY moment").to_arrow_table()
+    assert picked.num_rows == made.num_rows
+    seconds = made.column("moment").to_numpy()
+    moments = pa.array(BEGIN + seconds * 10**9).cast(pa.timestamp("ns", "UTC"))
+    columns = []
+    for field in schema:
+        if field.name in ("created_at", "updated_at"):
+            columns.append(moments)
+        elif field.name in made.column_names:
+            columns.append(made.column(field.name).cast(field.type))
+        else:
+            columns.append(pa.nulls(made.num_rows, field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def rewrite_with_pandas(whole: Path, source: Changed, path: Path) -> None:
+    """What is done without a store: read all, replace what changed, write all."""
+    names = TABLES["transfers"].schema.names
+    old = pq.read_table(whole, columns=names).to_pandas(types_mapper=pd.ArrowDtype)
+    fresh = source.rows.to_pandas(types_mapper=pd.ArrowDtype)
+    both = pd.concat([old, fresh]).drop_duplicates("id", keep="last")
+    both.to_parquet(path, compression="zstd")
+
+
+def size_of(store: Store) -> int:
+    return sum(path.stat().st_size for path in store.path.rglob("*.parquet"))
+
+
+def median_of(work: Callable[[], object], count: int = 3) -> float:
+    return median(timed(work) for _ in range(count))
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    sys.exit(main())

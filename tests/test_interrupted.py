@@ -1,0 +1,141 @@
+"""A store is whole and the next sync complete, wherever a run is killed or the disk fails."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from interrupted import ROWS, Outcome, Run, Runner, first_state, second_state
+
+from fundlab.store import Store
+
+STATES = {"first": first_state, "second": second_state}
+FAULTS = ("ENOSPC", "EIO", "EDQUOT")
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    started = Runner()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Path]:
+    """Folders for stores, one after another."""
+    return (tmp_path / f"store-{number}" for number in range(10_000))
+
+
+def prepared(folder: Path, work: str) -> Store:
+    """A store as it is before ``work``."""
+    store = Store(folder)
+    if work != "first":
+        store.sync(first_state())
+    if work == "compact":
+        store.sync(second_state())
+    return store
+
+
+def check_whole_and_completed(store: Store, work: str) -> None:
+    """The state before or after, nothing between; and the next sync brings the rest."""
+    before = {"first": (0,), "second": (ROWS + 10,), "compact": (ROWS + 40,)}[work]
+    after = {"first": ROWS + 10, "second": ROWS + 40, "compact": ROWS + 40}[work]
+    found = store.verify()
+    assert found.ok, str(found)
+    assert len(store.read("transfers")) in (*before, after)
+    assert len(store.read("events")) in ((0, ROWS) if work == "first" else (ROWS,))
+    state = "first" if work == "first" else "second"
+    store.sync(STATES[state]())
+    expected = {row["id"]: row["status"] for row in STATES[state]().transfers}
+    frame = store.read("transfers")
+    assert frame["id"].is_unique
+    assert dict(zip(frame["id"], frame["status"], strict=True)) == expected
+    assert len(store.read("events")) == ROWS
+    found = store.verify()
+    assert found.ok, str(found)
+    left = [path.name for path in store.path.rglob("*") if path.is_file()]
+    assert [name for name in left if name.endswith((".tmp", ".part", ".arrow"))] == []
+
+
+def steps_of(runner: Runner, folder: Path, work: str) -> int:
+    prepared(folder, work)
+    (outcome,) = runner.run(Run(str(folder), work))
+    assert outcome.ended == "done", outcome
+    return outcome.steps
+
+
+def kill_at_random(runner: Runner, fresh: Iterator[Path], count: int, seed: int) -> None:
+    chance = random.Random(seed)
+    works = ("first", "second", "compact")
+    steps = {work: steps_of(runner, next(fresh), work) for work in works}
+    for _ in range(count):
+        work = chance.choice(works)
+        store = prepared(next(fresh), work)
+        step = chance.randint(1, steps[work])
+        (outcome,) = runner.run(Run(str(store.path), work, step, workers=chance.choice((1, 3))))
+        assert outcome.ended in ("killed", "done"), outcome  # done: with workers steps vary
+        check_whole_and_completed(store, work)
+
+
+def fail_at_random(runner: Runner, fresh: Iterator[Path], count: int, seed: int) -> None:
+    chance = random.Random(seed)
+    works = ("first", "second", "compact")
+    steps = {work: steps_of(runner, next(fresh), work) for work in works}
+    refused = 0
+    for _ in range(count):
+        work, fault = chance.choice(works), chance.choice(FAULTS)
+        store = prepared(next(fresh), work)
+        step, lasting = chance.randint(1, steps[work]), chance.random() < 0.5
+        (outcome,) = runner.run(Run(str(store.path), work, step, fault, lasting))
+        assert outcome.ended in ("refused", "done"), outcome
+        if outcome.ended == "refused":
+            refused += 1
+            assert "cannot be written" in outcome.message
+            assert "\n" not in outcome.message
+        check_whole_and_completed(store, work)
+    assert refused > count // 4
+
+
+def race(runner: Runner, folder: Path, count: int, killed_at: int) -> list[Outcome]:
+    """``count`` syncs at once, one of them killed."""
+    runs = [Run(str(folder), "first", killed_at if number == 0 else 0) for number in range(count)]
+    return runner.run(*runs)
+
+
+def test_killed_at_any_step(runner: Runner, fresh: Iterator[Path]) -> None:
+    kill_at_random(runner, fresh, 15, seed=1)
+
+
+def test_a_full_or_failing_disk(runner: Runner, fresh: Iterator[Path]) -> None:
+    fail_at_random(runner, fresh, 10, seed=2)
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_several_at_once_and_one_killed(runner: Runner, fresh: Iterator[Path], count: int) -> None:
+    for killed_at in (3, 40):
+        folder = next(fresh)
+        outcomes = race(runner, folder, count, killed_at)
+        assert {outcome.ended for outcome in outcomes} <= {"killed", "done", "locked"}, outcomes
+        check_whole_and_completed(Store(folder), "first")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_killed_at_a_thousand_steps(runner: Runner, fresh: Iterator[Path], seed: int) -> None:
+    kill_at_random(runner, fresh, 100, seed)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_three_hundred_failures_of_the_disk(
+    runner: Runner, fresh: Iterator[Path], seed: int
+) -> None:
+    fail_at_random(runner, fresh, 50, seed)
+
+
+@pytest.mark.campaign
+def test_a_hundred_races(runner: Runner, fresh: Iterator[Path]) -> None:
+    for number in range(100):
+        folder = next(fresh)
+        race(runner, folder, (2, 6)[number % 2], 1 + number)
+        check_whole_and_completed(Store(folder), "first")
