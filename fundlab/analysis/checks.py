@@ -1,4 +1,4 @@
-"""Invariants every transfer of the interface keeps; what breaks one is a row of the result."""
+"""Invariants every transfer keeps, and what looks odd: each a row of the result, with its rule."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import narwhals as nw
 import pyarrow as pa
 
 from fundlab.analysis import rows as counted
+from fundlab.analysis.anomalies import anomalies
 from fundlab.analysis.engines import MONEY, TEXT, TIME, FrameT, Workbench, columns
 from fundlab.analysis.rows import Rows
 from fundlab.models import Direction, TransferType
+
+__all__ = ["anomalies", "invariants"]
 
 _TEXT: Final = pa.string()
 _RESULT: Final = columns(transfer_id=_TEXT, rule=_TEXT, expected=_TEXT, found=_TEXT)
@@ -53,7 +56,7 @@ def _violations(rows: Rows) -> Iterator[Rows]:
     yield _wrong_totals(rows)
     for name in ("amount", "fee", "total"):
         negative = rows.filter(nw.col(name) < 0)
-        yield _named(negative, "not_negative", nw.lit(f"{name} of 0 or more"), _plain(name))
+        yield _named(negative, "not_negative", nw.lit(f"{name} of 0 or more"), counted.plain(name))
     early = rows.filter(nw.col("updated_at") < nw.col("created_at"))
     gap = (nw.col("created_at") - nw.col("updated_at")).cast(nw.String)
     before = nw.concat_str([gap, nw.lit(" ns before created_at")])
@@ -70,7 +73,7 @@ def _wrong_totals(rows: Rows) -> Rows:
     )
     known = rows.filter(nw.col("direction").is_in(counted.DIRECTIONS)).with_columns(right=right)
     wrong = known.filter(nw.col("total") != nw.col("right"))
-    return _named(wrong, "total", _plain("right"), _plain("total"))
+    return _named(wrong, "total", counted.plain("right"), counted.plain("total"))
 
 
 def _named(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr) -> Rows:
@@ -80,9 +83,3 @@ def _named(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr) -> Rows:
         expected.alias("expected"),
         found.alias("found"),
     )
-
-
-def _plain(name: str) -> nw.Expr:
-    """``10.500000000000000000`` as ``10.5``."""
-    digits = nw.col(name).cast(nw.String).str.replace_all("0+$", "")
-    return digits.str.replace_all("[.]$", "")

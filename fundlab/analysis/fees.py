@@ -1,4 +1,4 @@
-"""What completed transfers cost, summed and in basis points."""
+"""What transfers cost: summed, in basis points, quoted against charged, and if batched."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import narwhals as nw
 import pyarrow as pa
 
 from fundlab.analysis import rows as counted
-from fundlab.analysis.engines import MONEY, MONEY_TYPE, TEXT, TIME_TYPE, FrameT, Workbench
+from fundlab.analysis.engines import MONEY, MONEY_TYPE, TEXT, TIME_TYPE, FrameT, Workbench, columns
 from fundlab.analysis.periods import with_period
+from fundlab.analysis.quotes import compare_quotes, drift
 from fundlab.analysis.rows import Rows
 from fundlab.errors import AnalysisError
 from fundlab.values import MAX_INTEGER_DIGITS
+
+__all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
 
 BPS_PLACES: Final = Decimal("0.0001")
 _DEFAULT_BY: Final = ("type", "asset")
@@ -23,6 +26,17 @@ _MEASURES: Final[Mapping[str, pa.DataType]] = {
     "amount": MONEY_TYPE,
     "fee": MONEY_TYPE,
 }
+_TARGETS: Final = {"fiat_account_id": TEXT, "destination_address": TEXT}
+_BATCHES: Final = columns(
+    period=TIME_TYPE,
+    profile_id=pa.string(),
+    type=pa.string(),
+    asset=pa.string(),
+    target=pa.string(),
+    **_MEASURES,
+    single_fee=MONEY_TYPE,
+    saved=MONEY_TYPE,
+)
 _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 
@@ -60,6 +74,38 @@ def effective(
         sums = zip(table["fee"].to_pylist(), table["amount"].to_pylist(), strict=True)
         bps = pa.array([_basis_points(fee, amount) for fee, amount in sums], MONEY_TYPE)
         result: FrameT = bench.give_table(table.append_column("bps", bps))
+        return result
+
+
+def batching(transfers: FrameT, freq: str = "D", tz: str = "UTC") -> FrameT:
+    """``period``, ``profile_id``, ``type``, ``asset``, ``target``, ``count``, ``amount``,
+    ``fee``, ``single_fee``, ``saved`` (decimals), sorted: completed withdrawals that went to one
+    account or address (``target``) within one period, and what one instead would have saved.
+
+    ``single_fee`` is the largest fee among them, ``saved`` the rest; exact where a fee does not
+    grow with the amount. Only periods with more than one are listed. ``freq`` is a pandas offset
+    alias over ``created_at`` in the zone ``tz``. Raises :class:`AnalysisError` for missing columns
+    and rows nobody can count. Interface §2.4.
+    """
+    want = counted.transfer_columns("created_at", type=TEXT, amount=MONEY, fee=MONEY)
+    with Workbench(transfers) as bench:
+        taken = bench.take(transfers, want.with_optional(_TARGETS))
+        rows = counted.completed(bench, taken, "amount", "fee", "created_at", "profile_id")
+        sent = rows.filter(nw.col("direction") == "DEBIT").with_columns(
+            asset=counted.moved_asset(), target=nw.coalesce(*_TARGETS), at=nw.col("created_at")
+        )
+        named = with_period(bench, sent.filter(~nw.col("target").is_null()), freq, tz)
+        groups = ["period", "profile_id", "type", "asset", "target"]
+        sums = named.group_by(*groups).agg(
+            count=nw.len().cast(nw.Int64),
+            amount=nw.col("amount").sum(),
+            fee=nw.col("fee").sum(),
+            single_fee=nw.col("fee").max(),
+        )
+        several = sums.filter(nw.col("count") > 1).with_columns(
+            saved=nw.col("fee") - nw.col("single_fee")
+        )
+        result: FrameT = bench.give(several.sort(*groups), _BATCHES)
         return result
 
 

@@ -1,10 +1,14 @@
-"""Money in motion: net flow by period, halves of internal transfers, time to settle."""
+"""Money in motion: net flow by period and counterparty, conversions, halves, time, open items."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 import narwhals as nw
+import pandas as pd
 import pyarrow as pa
 
 from fundlab.analysis import rows as counted
@@ -20,7 +24,9 @@ from fundlab.analysis.engines import (
 )
 from fundlab.analysis.periods import with_period
 from fundlab.analysis.rows import Rows
+from fundlab.errors import AnalysisError
 from fundlab.models import TransferType
+from fundlab.moments import moment_ns
 
 _TEXT: Final = pa.string()
 _NET: Final = columns(
@@ -39,6 +45,20 @@ _PAIRS: Final = columns(
     amount=MONEY_TYPE,
     status=_TEXT,
 )
+_CONVERSIONS: Final = columns(
+    profile_id=_TEXT,
+    direction=_TEXT,
+    from_asset=_TEXT,
+    to_asset=_TEXT,
+    count=pa.int64(),
+    amount=MONEY_TYPE,
+    total=MONEY_TYPE,
+    first=TIME_TYPE,
+    last=TIME_TYPE,
+)
+_AGEING: Final = columns(
+    type=_TEXT, asset=_TEXT, age=_TEXT, count=pa.int64(), total=MONEY_TYPE, oldest=TIME_TYPE
+)
 _PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _SETTLEMENT: Final = columns(
     type=_TEXT,
@@ -56,18 +76,111 @@ def net(transfers: FrameT, freq: str = "D", tz: str = "UTC", by: str = "created_
     """
     with Workbench(transfers) as bench:
         changes = counted.changes(bench, transfers, "ledger", by)
-        credit = nw.when(nw.col("direction") == "CREDIT")
-        flows = (
-            with_period(bench, changes, freq, tz)
-            .with_columns(
-                inflow=credit.then(nw.col("total")).otherwise(counted.zero()),
-                outflow=credit.then(counted.zero()).otherwise(nw.col("total")),
-            )
-            .group_by("period", "profile_id", "asset")
-            .agg(nw.col("inflow").sum(), nw.col("outflow").sum())
-            .with_columns(net=nw.col("inflow") - nw.col("outflow"))
+        groups = ["period", "profile_id", "asset"]
+        flows = _in_and_out(with_period(bench, changes, freq, tz), groups)
+        result: FrameT = bench.give(flows.sort(*groups), _NET)
+        return result
+
+
+def counterparties(transfers: FrameT, freq: str | None = None, tz: str = "UTC") -> FrameT:
+    """(``period``,) ``profile_id``, ``kind``, ``counterparty``, ``asset``, ``count`` (int64),
+    ``inflow``, ``outflow``, ``net`` (decimals), sorted, missing counterparties last: completed
+    transfers by who is on the other side.
+
+    ``kind`` is ``fiat_account`` (its id), ``address`` (the crypto destination), ``profile`` (the
+    other half of an internal transfer) or ``unknown``, as for deposits: the interface does not say
+    who sent them. ``freq`` as in :func:`net`. Raises :class:`AnalysisError` for missing columns and
+    rows nobody can count. Interface §2.4.
+    """
+    want = counted.transfer_columns("created_at", type=TEXT)
+    names = ("fiat_account_id", "destination_address", "group_id")
+    with Workbench(transfers) as bench:
+        taken = bench.take(transfers, want.with_optional(dict.fromkeys(names, TEXT)))
+        rows = counted.completed(bench, taken, "id", "profile_id", "asset", "total", "created_at")
+        rows = _with_counterparty(rows).with_columns(at=nw.col("created_at"))
+        groups = ["profile_id", "kind", "counterparty", "asset"]
+        if freq is not None:
+            rows, groups = with_period(bench, rows, freq, tz), ["period", *groups]
+        sums = _in_and_out(rows, groups, count=nw.len().cast(nw.Int64))
+        types = {name: TIME_TYPE if name == "period" else _TEXT for name in groups}
+        schema = columns(
+            **types, count=pa.int64(), inflow=MONEY_TYPE, outflow=MONEY_TYPE, net=MONEY_TYPE
         )
-        result: FrameT = bench.give(flows.sort("period", "profile_id", "asset"), _NET)
+        result: FrameT = bench.give(sums.sort(*groups, nulls_last=True), schema)
+        return result
+
+
+def conversions(transfers: FrameT) -> FrameT:
+    """``profile_id``, ``direction``, ``from_asset``, ``to_asset``, ``count`` (int64), ``amount``,
+    ``total`` (decimals), ``first``, ``last``, sorted: completed transfers that a rule converted,
+    that is whose ``balance_asset`` is not their ``asset``.
+
+    ``amount`` is in the transfer's own asset, ``total`` in the one whose balance changed: for
+    credits ``to_asset``, for debits ``from_asset``. Raises :class:`AnalysisError` for missing
+    columns and rows nobody can count. Interface §2.4, §2.6.
+    """
+    want = counted.transfer_columns("created_at", amount=MONEY)
+    with Workbench(transfers) as bench:
+        needed = ("profile_id", "asset", "amount", "total", "created_at")
+        rows = counted.completed(bench, bench.take(transfers, want), *needed)
+        credit = nw.when(nw.col("direction") == "CREDIT")
+        found = (
+            rows.filter(nw.col("balance_asset") != nw.col("asset"))
+            .with_columns(
+                from_asset=credit.then(nw.col("asset")).otherwise(nw.col("balance_asset")),
+                to_asset=credit.then(nw.col("balance_asset")).otherwise(nw.col("asset")),
+            )
+            .group_by("profile_id", "direction", "from_asset", "to_asset")
+            .agg(
+                count=nw.len().cast(nw.Int64),
+                amount=nw.col("amount").sum(),
+                total=nw.col("total").sum(),
+                first=nw.col("created_at").min(),
+                last=nw.col("created_at").max(),
+            )
+        )
+        order = ["profile_id", "direction", "from_asset", "to_asset"]
+        result: FrameT = bench.give(found.sort(*order), _CONVERSIONS)
+        return result
+
+
+def ageing(
+    transfers: FrameT, as_of: str | datetime, edges: Sequence[str] = ("1h", "1D", "3D", "7D")
+) -> FrameT:
+    """``type``, ``asset``, ``age``, ``count`` (int64), ``total`` (decimal), ``oldest`` (its
+    ``created_at``), by type, asset and age, the youngest first: pending transfers at ``as_of``.
+
+    ``age`` names the bracket, such as ``1D to 3D`` (the first included); ``edges`` are pandas
+    timedeltas, ascending. Transfers made after ``as_of`` are left out. Raises
+    :class:`AnalysisError` for edges that make no sense, missing columns and rows nobody can count.
+    Interface §2.4, §3.3.
+    """
+    moment, steps = moment_ns(as_of, "as_of"), _edges(edges)
+    names = [f"under {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)), f"{edges[-1]} on"]
+    with Workbench(transfers) as bench:
+        rows = bench.take(transfers, counted.transfer_columns("created_at", type=TEXT))
+        pending = nw.col("status") == "PENDING"
+        needed = ("type", "asset", "total", "created_at")
+        counted.refuse(
+            bench, rows, *counted.STATES, *(counted.gap(name, pending) for name in needed)
+        )
+        bracket: nw.Expr = nw.lit(0)
+        for place, step in enumerate(steps, start=1):
+            old = nw.when(moment - nw.col("created_at") >= step)
+            bracket = old.then(nw.lit(place)).otherwise(bracket)
+        labels = pa.table({"bracket": pa.array(range(len(names)), pa.int64()), "age": names})
+        open_items = (
+            rows.filter(pending, nw.col("created_at") <= moment)
+            .with_columns(asset=counted.moved_asset(), bracket=bracket.cast(nw.Int64))
+            .group_by("type", "asset", "bracket")
+            .agg(
+                count=nw.len().cast(nw.Int64),
+                total=nw.col("total").sum(),
+                oldest=nw.col("created_at").min(),
+            )
+            .join(bench.constant(labels), on="bracket", how="inner")
+        )
+        result: FrameT = bench.give(open_items.sort("type", "asset", "bracket"), _AGEING)
         return result
 
 
@@ -132,6 +245,47 @@ def settlement_time(transfers: FrameT) -> FrameT:
         table = bench.collect(measured.sort("type").select(*_SETTLEMENT.names))
         result: FrameT = bench.give_table(table.cast(_SETTLEMENT))
         return result
+
+
+def _in_and_out(rows: Rows, groups: Sequence[str], **also: nw.Expr) -> Rows:
+    credit = nw.when(nw.col("direction") == "CREDIT")
+    told = rows.with_columns(
+        inflow=credit.then(nw.col("total")).otherwise(counted.zero()),
+        outflow=credit.then(counted.zero()).otherwise(nw.col("total")),
+    )
+    sums = told.group_by(*groups).agg(nw.col("inflow").sum(), nw.col("outflow").sum(), **also)
+    return sums.with_columns(net=nw.col("inflow") - nw.col("outflow"))
+
+
+def _with_counterparty(rows: Rows) -> Rows:
+    halves = [
+        TransferType.INTERNAL_TRANSFER_DEBIT.value,
+        TransferType.INTERNAL_TRANSFER_CREDIT.value,
+    ]
+    sides = rows.filter(nw.col("type").is_in(halves), ~nw.col("group_id").is_null())
+    other = sides.group_by("group_id", "direction").agg(other=nw.col("profile_id").min())
+    turned = nw.when(nw.col("direction") == "CREDIT").then(nw.lit("DEBIT"))
+    other = other.with_columns(direction=turned.otherwise(nw.lit("CREDIT")))
+    named = rows.with_columns(asset=counted.moved_asset()).join(
+        other, on=["group_id", "direction"], how="left"
+    )
+    known = nw.when(~nw.col("other").is_null()).then(nw.lit("profile"))
+    fiat = nw.when(~nw.col("fiat_account_id").is_null()).then(nw.lit("fiat_account"))
+    crypto = nw.when(~nw.col("destination_address").is_null()).then(nw.lit("address"))
+    return named.with_columns(
+        counterparty=nw.coalesce("other", "fiat_account_id", "destination_address"),
+        kind=known.otherwise(fiat.otherwise(crypto.otherwise(nw.lit("unknown")))),
+    )
+
+
+def _edges(edges: Sequence[str]) -> list[int]:
+    try:
+        steps = [int(pd.Timedelta(edge).as_unit("ns").value) for edge in edges]
+    except (ValueError, TypeError) as error:
+        raise AnalysisError(f"edges={edges!r}: give timedeltas such as '1h', '3D'") from error
+    if not steps or steps != sorted(set(steps)) or steps[0] <= 0:
+        raise AnalysisError(f"edges={edges!r}: give ascending timedeltas above 0")
+    return steps
 
 
 def _halves(rows: Rows, kind: TransferType) -> Rows:

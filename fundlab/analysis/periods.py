@@ -6,7 +6,8 @@ handed over as numbers, the calendar as a small table.
 
 from __future__ import annotations
 
-from datetime import date, datetime
+import re
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -19,7 +20,9 @@ import pyarrow as pa
 from fundlab.analysis.engines import Workbench
 from fundlab.analysis.rows import Rows
 from fundlab.errors import AnalysisError, shorten
+from fundlab.moments import moment_ns
 
+Moment = str | datetime
 DAY: Final = 86_400_000_000_000
 _HOUR: Final = 3_600_000_000_000
 
@@ -49,6 +52,14 @@ def local_ns(tz: str, first: int, last: int) -> nw.Expr:
     return nw.col("at") + shift
 
 
+def whole(nanoseconds: nw.Expr, step: int) -> nw.Expr:
+    """How many whole ``step`` there are, rounded down, also before 1970.
+
+    Only a multiple is divided: an engine that divides integers as floats stays exact.
+    """
+    return ((nanoseconds - nanoseconds % step) // step).cast(nw.Int64)
+
+
 def with_period(bench: Workbench, rows: Rows, freq: str, tz: str = "UTC") -> Rows:
     """``rows`` with the column ``period``: the label that pandas' ``Grouper(freq=freq)`` gives.
 
@@ -58,7 +69,7 @@ def with_period(bench: Workbench, rows: Rows, freq: str, tz: str = "UTC") -> Row
     bounds = span(bench, rows) or (0, 0)
     if isinstance(offset, pd.tseries.offsets.Tick):
         return _with_clock_period(bench, rows, freq, int(pd.Timedelta(offset).value), tz, bounds)
-    rows = rows.with_columns(day=local_ns(tz, *bounds) // DAY)
+    rows = rows.with_columns(day=whole(local_ns(tz, *bounds), DAY))
     first, last = (_local_day(moment, tz) for moment in bounds)
     days = pd.date_range(_stamp(first), _stamp(last), freq="D", unit="ns")
     labels = pd.Series(days, index=days).groupby(pd.Grouper(freq=offset)).ngroup()
@@ -73,6 +84,72 @@ def with_period(bench: Workbench, rows: Rows, freq: str, tz: str = "UTC") -> Row
         }
     )
     return rows.join(bench.constant(calendar), on="day", how="inner").drop("day")
+
+
+def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple[int, int]:
+    """First nanosecond of ``period``, and the first after it, in the zone ``tz``.
+
+    ``period`` is a year ``2026``, quarter ``2026-Q1``, month ``2026-03``, ISO week ``2026-W10`` or
+    day ``2026-03-08``, or a pair of moments (the second is left out). Raises ``AnalysisError``.
+    """
+    if isinstance(period, tuple):
+        if len(period) != 2:
+            raise AnalysisError(f"period={shorten(period)}: give two moments, or text")
+        first, end = moment_ns(period[0], "period"), moment_ns(period[1], "period")
+    else:
+        first, end = (_midnight(day, tz) for day in _calendar_days(period))
+    if first >= end:
+        raise AnalysisError(f"period={shorten(period)} ends before it begins")
+    return first, end
+
+
+def _calendar_days(period: str) -> tuple[date, date]:
+    for pattern, days in _PERIODS:
+        match = pattern.fullmatch(period) if isinstance(period, str) else None
+        if match is not None:
+            try:
+                start, stop = days(*map(int, match.groups()))
+            except ValueError as error:
+                raise AnalysisError(f"period={period!r}: {error}") from error
+            return start, stop
+    raise AnalysisError(
+        f"period={shorten(period)} is no period; give '2026', '2026-Q1', '2026-03', '2026-W10', "
+        "'2026-03-08' or a pair of moments"
+    )
+
+
+def _months(year: int, month: int, count: int) -> tuple[date, date]:
+    after = year * 12 + month - 1 + count
+    return date(year, month, 1), date(after // 12, after % 12 + 1, 1)
+
+
+def _week(year: int, week: int) -> tuple[date, date]:
+    monday = date.fromisocalendar(year, week, 1)
+    return monday, monday + timedelta(days=7)
+
+
+def _day(year: int, month: int, day: int) -> tuple[date, date]:
+    found = date(year, month, day)
+    return found, found + timedelta(days=1)
+
+
+_PERIODS: Final = tuple(
+    (re.compile(pattern, re.ASCII), days)
+    for pattern, days in (
+        (r"(\d{4})", lambda year: _months(year, 1, 12)),
+        (r"(\d{4})-?Q([1-4])", lambda year, quarter: _months(year, 3 * quarter - 2, 3)),
+        (r"(\d{4})-(\d{2})", lambda year, month: _months(year, month, 1)),
+        (r"(\d{4})-W(\d{2})", _week),
+        (r"(\d{4})-(\d{2})-(\d{2})", _day),
+    )
+)
+
+
+def _midnight(day: date, tz: str) -> int:
+    """The first moment of the day; where clocks skip midnight, the first that there is."""
+    zone(tz)
+    stamp = pd.Timestamp(day).tz_localize(tz, nonexistent="shift_forward", ambiguous=True)
+    return int(stamp.as_unit("ns").value)
 
 
 def days_between(first: int, last: int) -> pa.Table:
@@ -109,7 +186,7 @@ def _with_clock_period(
     calendar = pa.table(
         {"step": steps, "period": pa.array(starts).cast(pa.timestamp("us", "UTC"), safe=False)}
     )
-    rows = rows.with_columns(step=nw.col("at") // step)
+    rows = rows.with_columns(step=whole(nw.col("at"), step))
     return rows.join(bench.constant(calendar), on="step", how="inner").drop("step")
 
 

@@ -6,6 +6,7 @@ present; ``FAILED`` counts nothing; ``PENDING`` counts only for ``DEBIT``, only 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -17,6 +18,7 @@ from fundlab.analysis.engines import (
     MONEY_TYPE,
     TEXT,
     TIME,
+    Kind,
     Wanted,
     Workbench,
     columns,
@@ -59,6 +61,12 @@ def moved_asset() -> nw.Expr:
     return nw.coalesce(nw.col("balance_asset"), nw.col("asset"))
 
 
+def plain(name: str) -> nw.Expr:
+    """``10.500000000000000000`` as ``10.5``."""
+    digits = nw.col(name).cast(nw.String).str.replace_all("0+$", "")
+    return digits.str.replace_all("[.]$", "")
+
+
 @dataclass(frozen=True)
 class Fault:
     """A reason to refuse a frame: the column at fault, in which rows, what is wrong with it."""
@@ -85,19 +93,71 @@ STATES: Final = (unknown("status", STATUSES), unknown("direction", DIRECTIONS))
 
 
 def changes(
-    bench: Workbench, transfers: object, view: View, by: str, *, keep: bool = False
+    bench: Workbench,
+    transfers: object,
+    view: View,
+    by: str,
+    *,
+    keep: bool = False,
+    named: bool = False,
+    **also: Kind,
 ) -> Rows:
-    """The rows that count in ``view``: ``id``, ``profile_id``, ``asset`` (the one that changes),
-    ``at`` (``by`` in ns) and the signed ``change``."""
+    """The rows that count in ``view``: ``id`` (never missing with ``named``), ``profile_id``,
+    ``asset`` (the one that changes), ``at`` (``by`` in ns) and the signed ``change``; ``also`` are
+    more columns, kept as they are."""
+    rows = bench.take(transfers, transfer_columns(by, **also), keep=keep)
+    return _counting(bench, rows, view, by, named=named)[0]
+
+
+def changes_and_span(
+    bench: Workbench, transfers: object, view: View, by: str
+) -> tuple[Rows, tuple[int, int]]:
+    """:func:`changes`, and their first and last ``at`` (0 without any), by one look at the rows."""
+    rows = bench.take(transfers, transfer_columns(by))
+    counting, (first, last) = _counting(bench, rows, view, by, named=False)
+    return counting, (first or 0, last or 0)
+
+
+def _counting(
+    bench: Workbench, rows: Rows, view: View, by: str, *, named: bool
+) -> tuple[Rows, tuple[int | None, int | None]]:
     choice("view", view, get_args(View))
-    rows = bench.take(transfers, transfer_columns(by), keep=keep)
-    needed = ("id", "profile_id", "asset", "total", by)
-    refuse(bench, rows, *STATES, *(gap(name, _counts(view)) for name in needed))
-    counting = rows.filter(_counts(view))
-    signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col("total"))
-    return counting.with_columns(
-        asset=moved_asset(), at=nw.col(by), change=signed.otherwise(zero() - nw.col("total"))
+    counts = _counts(view)
+    needed = (*(("id",) if named else ()), "profile_id", "asset", "total", by)
+    states = bench.collect(_by_state(rows, needed, by)).to_pylist()
+    if not all(_sound(state, needed, view) for state in states):
+        refuse(bench, rows, *STATES, *(gap(name, counts) for name in needed))
+    counting = [state for state in states if _state_counts(state, view)]
+    first = min((state["first"] for state in counting), default=None)
+    last = max((state["last"] for state in counting), default=None)
+    return with_change(rows.filter(counts)).with_columns(at=nw.col(by)), (first, last)
+
+
+def _by_state(rows: Rows, needed: Sequence[str], by: str) -> Rows:
+    """What there is of each status and direction: one cheap look finds whatever is wrong."""
+    return rows.group_by("status", "direction").agg(
+        rows=nw.len(),
+        first=nw.col(by).min(),
+        last=nw.col(by).max(),
+        **{f"{name} there": nw.col(name).count() for name in needed},
     )
+
+
+def _sound(state: Mapping[str, Any], needed: Sequence[str], view: View) -> bool:
+    known = state["status"] in STATUSES and state["direction"] in DIRECTIONS
+    whole = all(state[f"{name} there"] == state["rows"] for name in needed)
+    return known and (whole or not _state_counts(state, view))
+
+
+def _state_counts(state: Mapping[str, Any], view: View) -> bool:
+    held = view == "available" and state["status"] == "PENDING" and state["direction"] == "DEBIT"
+    return held or state["status"] in COMPLETED
+
+
+def with_change(rows: Rows) -> Rows:
+    """The signed ``change`` of each row, and ``asset``, the one that changes."""
+    signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col("total"))
+    return rows.with_columns(asset=moved_asset(), change=signed.otherwise(zero() - nw.col("total")))
 
 
 def completed(bench: Workbench, rows: Rows, *needed: str) -> Rows:
@@ -127,6 +187,14 @@ def unique(bench: Workbench, rows: Rows, label: str) -> None:
         raise AnalysisError(f"{label} has more than one row for: {shown}")
 
 
+def unique_ids(bench: Workbench, rows: Rows, label: str) -> None:
+    """Refuses a second row of an ``id``."""
+    counts = rows.group_by("id").agg(count=nw.len()).filter(nw.col("count") > 1)
+    doubled = bench.collect(counts.sort("id").head(SHOWN_ROWS)).column("id").to_pylist()
+    if doubled:
+        raise AnalysisError(f"{label}: more than one row of id {', '.join(doubled)}")
+
+
 def refuse(bench: Workbench, rows: Rows, *faults: Fault, label: str = "transfers") -> None:
     """Raises :class:`AnalysisError` naming the first rows of the first fault there is."""
     there = bench.collect(
@@ -138,7 +206,7 @@ def refuse(bench: Workbench, rows: Rows, *faults: Fault, label: str = "transfers
 
 
 def _named_rows(bench: Workbench, rows: Rows, fault: Fault, label: str) -> str:
-    named = "id" if label == "transfers" else "profile_id"
+    named = "id" if label in ("transfers", "events", "quotes") else "profile_id"
     bad = rows.filter(fault.where).select(row=nw.col(named), value=nw.col(fault.column))
     first = bench.collect(bad.sort("row", "value").head(SHOWN_ROWS + 1)).to_pylist()
     value = first[0]["value"]

@@ -130,6 +130,8 @@ def _arrow_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
+    if value is pd.NaT:
+        return None
     if isinstance(value, pd.Timestamp | datetime):
         stamp = pd.Timestamp(value)
         if stamp.tzinfo is None:

@@ -1,0 +1,365 @@
+"""Running balances over a whole store in one pass, in memory that does not grow with it.
+
+The parts are kept in time order, so it takes one exact sum of 128 bits for each profile and asset
+to walk them. Reading, summing and writing go side by side.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from queue import Full, Queue
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fundlab.analysis.engines import MONEY_TYPE, TIME_TYPE
+from fundlab.analysis.rows import COMPLETED, DIRECTIONS, STATUSES, View, choice
+from fundlab.decimals import groups, int128
+from fundlab.errors import AnalysisError, shorten
+
+if TYPE_CHECKING:
+    from fundlab.store.snapshot import Snapshot
+
+T = TypeVar("T")
+_Ints = npt.NDArray[np.int64]
+CODED: Final = pa.dictionary(pa.int32(), pa.string())
+_KEY, _CHANGE = "key:", "change:"
+_NEEDED: Final = (
+    "id", "profile_id", "asset", "balance_asset", "direction", "status", "total", "created_at",
+)  # fmt: skip
+_NEVER_MISSING: Final = ("id", "profile_id", "asset", "created_at")
+_UNIQUE: Final = ("id", "ref_id", "crypto_tx_hash", "group_id", "memo", "metadata")
+_AHEAD: Final = 2
+
+
+def stream_running(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None = None,
+    opening: Mapping[tuple[str, str], int] | None = None,
+    view: View = "ledger",
+) -> pa.RecordBatchReader:
+    """The transfers of ``snapshot`` that count, by ``created_at``, ties by ``id``, with the exact
+    ``balance`` of their profile and asset after each; a batch at a time.
+
+    ``columns`` are those wanted beside ``balance`` (all by default); repetitive text comes
+    dictionary-coded. ``opening`` maps (profile_id, asset) to units of 10^-18. Raises
+    :class:`AnalysisError` for rows nobody can count, ``OverflowError`` for a balance beyond 20
+    integer digits.
+    """
+    choice("view", view, get_args(View))
+    names = snapshot.table.schema.names if columns is None else list(columns)
+    strange = [name for name in names if name not in snapshot.table.schema.names]
+    if strange:
+        raise AnalysisError(
+            f"columns: {snapshot.table.name} has no {', '.join(map(repr, strange))}"
+        )
+    schema = pa.schema(
+        [*(_output_field(snapshot.table.schema.field(name)) for name in names),
+         pa.field("balance", MONEY_TYPE)]
+    )  # fmt: skip
+    sums = _Sums(opening or {}, view, names)
+    batches = (
+        batch
+        for rows in _in_time_order(_ahead(_groups(snapshot, names, sums)))
+        for batch in sums.after(rows).select(schema.names).cast(schema).to_batches()
+        if len(batch)
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def write_stream(reader: pa.RecordBatchReader, path: str | Path) -> int:
+    """Write the batches to one Parquet file while the next are computed; returns the rows."""
+    path = Path(path)
+    coded = [field.name for field in reader.schema if field.type == CODED]
+    hidden = path.with_name(f".{path.name}.tmp")
+    rows = 0
+    try:
+        with pq.ParquetWriter(
+            hidden, reader.schema, compression="zstd", compression_level=1, use_dictionary=coded
+        ) as writer:
+            for batch in _ahead(reader):
+                writer.write_table(pa.Table.from_batches([batch]), row_group_size=len(batch))
+                rows += len(batch)
+        hidden.replace(path)
+    finally:
+        hidden.unlink(missing_ok=True)
+    return rows
+
+
+def _output_field(field: pa.Field) -> pa.Field:
+    repetitive = field.type == pa.string() and field.name not in _UNIQUE
+    return field.with_type(CODED) if repetitive else field
+
+
+# --------------------------------------------------------------------------------- reading
+
+_Group = tuple[int, int, pa.Table]
+"""First and last moment (ns) of some rows, and the rows, already reduced to those that count."""
+
+
+def _groups(snapshot: Snapshot, names: Sequence[str], sums: _Sums) -> Iterator[_Group]:
+    """The row groups of all files in order of their first moment."""
+    places = sorted(
+        (low, high, number, file)
+        for file, part in enumerate(snapshot.files)
+        for number, (_, low, high) in enumerate(part.header.row_groups)
+        if low is not None and high is not None
+    )
+    wanted = list(dict.fromkeys([*_NEEDED, *names]))
+    files = [
+        pq.ParquetFile(
+            part.path, metadata=part.metadata, page_checksum_verification=True,
+            read_dictionary=[name for name in wanted if name not in _UNIQUE],
+        )
+        for part in snapshot.files
+    ]  # fmt: skip
+    standing = [
+        {group.number: group.standing for group in snapshot.groups(part, reader)}
+        for part in snapshot.files
+        for reader in [part.open()]
+    ]
+    try:
+        for low, high, number, file in places:
+            if number in standing[file]:
+                rows = files[file].read_row_group(number, columns=wanted)
+                mask = standing[file][number]
+                rows = rows if mask is None else rows.filter(pa.array(mask))
+                yield low, high, sums.counting(_complete(rows, snapshot, wanted))
+    finally:
+        for opened in files:
+            opened.close()
+
+
+def _complete(rows: pa.Table, snapshot: Snapshot, wanted: Sequence[str]) -> pa.Table:
+    """Columns an older file lacks are null."""
+    for name in wanted:
+        if name not in rows.column_names:
+            kind = snapshot.table.schema.field(name).type
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
+    return rows
+
+
+def _in_time_order(groups: Iterable[_Group]) -> Iterator[pa.Table]:
+    """The rows of all groups in order: those before the next group's first moment are safe."""
+    waiting: list[pa.Table] = []
+    last = None
+    for low, high, rows in groups:
+        if waiting and last is not None:
+            safe, rest = (waiting, []) if last < low else _split(waiting, low)
+            waiting = rest
+            if safe:
+                yield _ordered(safe)
+        waiting.append(rows)
+        last = high if last is None or not waiting[:-1] else max(last, high)
+    if waiting:
+        yield _ordered(waiting)
+
+
+def _split(waiting: list[pa.Table], moment: int) -> tuple[list[pa.Table], list[pa.Table]]:
+    bound = pa.scalar(moment, TIME_TYPE)
+    before = [pc.less(rows.column("created_at"), bound) for rows in waiting]
+    pieces = list(zip(waiting, before, strict=True))
+    safe = [rows.filter(mask) for rows, mask in pieces]
+    rest = [rows.filter(pc.invert(mask)) for rows, mask in pieces]
+    return [rows for rows in safe if rows.num_rows], [rows for rows in rest if rows.num_rows]
+
+
+def _ordered(tables: Sequence[pa.Table]) -> pa.Table:
+    rows = pa.concat_tables(tables)
+    moments = rows.column("created_at").cast(pa.int64()).to_numpy()
+    steps = np.diff(moments)
+    ties = np.flatnonzero(steps == 0)
+    in_order = not (steps < 0).any()
+    if in_order and len(ties):
+        ids = rows.column("id")
+        first, second = ids.take(pa.array(ties)), ids.take(pa.array(ties + 1))
+        in_order = bool(pc.all(pc.less_equal(first, second)).as_py())
+    if in_order:
+        return rows
+    order = pc.sort_indices(
+        rows.select(["created_at", "id"]),
+        sort_keys=[("created_at", "ascending"), ("id", "ascending")],
+    )
+    return rows.take(order)
+
+
+def _ahead(items: Iterable[T]) -> Iterator[T]:
+    """``items``, made in a thread of their own, a few ahead; its errors are raised here."""
+    queue: Queue[Any] = Queue(_AHEAD)
+    stop = threading.Event()
+
+    def put(entry: object) -> None:
+        while not stop.is_set():
+            try:
+                queue.put(entry, timeout=0.1)
+            except Full:
+                continue
+            return
+
+    def work() -> None:
+        try:
+            for item in items:
+                put((item, None))
+                if stop.is_set():
+                    return
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            put((None, error))
+        else:
+            put(None)
+
+    thread = threading.Thread(target=work, name="fundlab-stream", daemon=True)
+    thread.start()
+    try:
+        while (entry := queue.get()) is not None:
+            item, error = entry
+            if error is not None:
+                raise error
+            yield item
+    finally:
+        stop.set()
+        thread.join()
+
+
+# --------------------------------------------------------------------------------- summing
+
+
+class _Keys:
+    """A number for every profile and asset, counted from 0 as they are met."""
+
+    def __init__(self) -> None:
+        self._profiles: dict[str, int] = {}
+        self._assets: dict[str, int] = {}
+        self._numbers = np.full((0, 0), -1, np.int32)
+        self.count = 0
+
+    def of(self, profiles: pa.ChunkedArray, assets: pa.ChunkedArray) -> _Ints:
+        rows, columns = _numbers(profiles, self._profiles), _numbers(assets, self._assets)
+        self._grow(len(self._profiles), len(self._assets))
+        found = self._numbers[rows, columns].astype(np.int64)
+        fresh = np.flatnonzero(found < 0)
+        if len(fresh):
+            for row, column in dict.fromkeys(
+                zip(rows[fresh].tolist(), columns[fresh].tolist(), strict=True)
+            ):
+                self._numbers[row, column] = self.count
+                self.count += 1
+            found = self._numbers[rows, columns].astype(np.int64)
+        return found
+
+    def _grow(self, profiles: int, assets: int) -> None:
+        height, width = self._numbers.shape
+        if profiles > height or assets > width:
+            wider = np.full((max(2 * height, profiles), max(width, assets)), -1, np.int32)
+            wider[:height, :width] = self._numbers
+            self._numbers = wider
+
+
+class _Sums:
+    """The balance of every profile and asset so far, and the rules of what counts."""
+
+    def __init__(
+        self, opening: Mapping[tuple[str, str], int], view: View, names: Sequence[str]
+    ) -> None:
+        self._view = view
+        self._kept = list(dict.fromkeys([*_NEVER_MISSING, *names]))
+        self._keys = _Keys()
+        self._balances = np.zeros((0, 2), np.uint64)
+        if opening:
+            profiles, assets = (
+                pa.chunked_array([pa.array(names)]) for names in zip(*opening, strict=True)
+            )
+            places = self._keys.of(profiles, assets)
+            self._balances = np.zeros((len(opening), 2), np.uint64)
+            self._balances[places] = int128.from_ints([*opening.values()])
+
+    def counting(self, rows: pa.Table) -> pa.Table:
+        """The rows that count, with their key and signed change."""
+        status = _places(rows, "status", STATUSES)
+        debit = _places(rows, "direction", DIRECTIONS) == DIRECTIONS.index("DEBIT")
+        counts = np.isin(status, [STATUSES.index(name) for name in COMPLETED])
+        if self._view == "available":
+            counts |= (status == STATUSES.index("PENDING")) & debit
+        units = _units(rows.column("total"))
+        signed = np.where(debit[:, None], int128.negative(units), units)
+        priced = rows.column("total").is_valid().to_numpy()
+        rows = rows.set_column(rows.column_names.index("asset"), "asset", _moved_asset(rows))
+        rows = rows.select(self._kept)
+        if not counts.all():
+            rows, signed, priced = rows.filter(pa.array(counts)), signed[counts], priced[counts]
+        for name in _NEVER_MISSING:
+            if rows.column(name).null_count:
+                bad = rows.filter(pc.is_null(rows.column(name))).column("id")[0]
+                raise AnalysisError(f"transfers: {name} is missing (id {bad})")
+        if not priced.all():
+            bad = rows.column("id")[int(np.argmin(priced))]
+            raise AnalysisError(f"transfers: total is missing (id {bad})")
+        keys = self._keys.of(rows.column("profile_id"), rows.column("asset"))
+        return rows.append_column(_KEY, pa.array(keys)).append_column(_CHANGE, _money(signed))
+
+    def after(self, rows: pa.Table) -> pa.Table:
+        """``rows``, in order, with ``balance``: what each key is left with after each."""
+        keys = rows.column(_KEY).to_numpy()
+        fresh = int(keys.max(initial=-1)) + 1 - len(self._balances)
+        if fresh > 0:
+            zeros = np.zeros((fresh, 2), np.uint64)
+            self._balances = np.concatenate([self._balances, zeros])
+        column = _units(rows.column(_CHANGE)), np.zeros(len(keys), bool)
+        moved, _ = groups.running_sums(column, keys, len(self._balances), skipna=True)
+        balance = int128.add(moved, self._balances[keys])
+        self._balances[keys] = balance  # of several rows of a key the last one stays
+        return rows.append_column("balance", _money(balance))
+
+
+def _numbers(values: pa.ChunkedArray, known: dict[str, int]) -> _Ints:
+    """Texts as numbers, the same for the same text in every batch."""
+    found = [np.zeros(0, np.int64)]
+    for chunk in _coded(values).chunks:
+        texts = chunk.dictionary.to_pylist()
+        table = np.array([known.setdefault(text, len(known)) for text in texts], np.int64)
+        found.append(table[chunk.indices.to_numpy(zero_copy_only=False)])
+    return np.concatenate(found)
+
+
+def _places(rows: pa.Table, name: str, accepted: Sequence[str]) -> _Ints:
+    """Where each value stands among the accepted ones. Raises ``AnalysisError`` for another."""
+    found = [np.zeros(0, np.int64)]
+    for chunk in _coded(rows.column(name)).chunks:
+        texts = chunk.dictionary.to_pylist()
+        table = [accepted.index(text) if text in accepted else -1 for text in texts]
+        indices = chunk.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+        found.append(np.array([*table, -1], np.int64)[indices])
+    places = np.concatenate(found)
+    wrong = np.flatnonzero(places < 0)
+    if len(wrong):
+        value = rows.column(name)[int(wrong[0])].as_py()
+        what = "is missing" if value is None else f"{shorten(value)} is not one of {accepted}"
+        raise AnalysisError(f"transfers: {name} {what} (id {rows.column('id')[int(wrong[0])]})")
+    return places
+
+
+def _coded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+
+
+def _moved_asset(rows: pa.Table) -> pa.ChunkedArray:
+    asset, other = rows.column("asset"), rows.column("balance_asset")
+    if other.null_count == len(other):
+        return asset
+    return pc.coalesce(other.cast(pa.string()), asset.cast(pa.string())).dictionary_encode()
+
+
+def _units(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    words = np.frombuffer(array.buffers()[1] or b"", np.uint64)
+    return words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+
+
+def _money(units: npt.NDArray[np.uint64]) -> pa.Array:
+    memory = pa.py_buffer(np.ascontiguousarray(units))
+    return pa.Array.from_buffers(MONEY_TYPE, len(units), [None, memory])

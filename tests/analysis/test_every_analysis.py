@@ -1,0 +1,145 @@
+"""What holds for every analysis alike: any order, any size, and loud about what it cannot use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from made_transfers import balances_by_hand, make_rows, observed, table
+from transfer_examples import DAY, START, records
+
+from fundlab.analysis import balances, checks, fees, flows, reconcile
+from fundlab.errors import AnalysisError
+
+ROWS = make_rows(150, profiles=4)
+REPORTED = observed(balances_by_hand(ROWS[:-7]), START + 400 * DAY)
+ANALYSES: dict[str, Callable[[Any], Any]] = {
+    "changes": balances.changes,
+    "running": balances.running,
+    "at": lambda rows: balances.at(rows, "2026-06-01"),
+    "daily": balances.daily,
+    "statement": lambda rows: balances.statement(rows, "2026-03"),
+    "holds": balances.holds,
+    "compare": lambda rows: reconcile.compare(rows, REPORTED),
+    "explain": lambda rows: reconcile.explain(rows, REPORTED),
+    "invariants": checks.invariants,
+    "anomalies": lambda rows: checks.anomalies(rows, dormant_for="3D"),
+    "summary": fees.summary,
+    "effective": fees.effective,
+    "batching": lambda rows: fees.batching(rows, freq="MS"),
+    "net": flows.net,
+    "counterparties": flows.counterparties,
+    "conversions": flows.conversions,
+    "ageing": lambda rows: flows.ageing(rows, "2026-12-31"),
+    "internal_pairs": flows.internal_pairs,
+    "settlement_time": flows.settlement_time,
+}
+KINDS: dict[str, Callable[[pa.Table], Any]] = {
+    "pandas": lambda rows: rows.to_pandas(),
+    "polars": pl.from_arrow,
+    "lazy": lambda rows: pl.from_arrow(rows).lazy(),  # type: ignore[union-attr]
+    "duckdb": lambda rows: duckdb.connect().from_arrow(rows),
+}
+every = pytest.mark.parametrize("name", ANALYSES)
+
+
+@every
+def test_every_kind_of_frame_gives_the_same_and_its_own_kind(name: str) -> None:
+    expected = records(ANALYSES[name](table(ROWS)))
+    assert expected or name in ("invariants", "batching")
+    for make in KINDS.values():
+        frame = make(table(ROWS))
+        result = ANALYSES[name](frame)
+        assert type(result) is type(frame)
+        assert rounded(records(result)) == rounded(expected)
+
+
+def rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """DuckDB's own intervals end at microseconds, and Arrow calls them something else."""
+    return [{name: _microseconds(value) for name, value in row.items()} for row in rows]
+
+
+def _microseconds(value: Any) -> Any:
+    if isinstance(value, pa.MonthDayNano):
+        value = pd.Timedelta(days=value.days) + pd.Timedelta(value.nanoseconds, "ns")
+    return value.floor("us") if isinstance(value, pd.Timedelta) else value
+
+
+@every
+def test_the_order_of_rows_does_not_matter(name: str) -> None:
+    shuffled = Random(name).sample(ROWS, len(ROWS))
+    result = records(ANALYSES[name](table(shuffled)))
+    if name == "running":
+        assert [row["balance"] for row in result] == [
+            row["balance"] for row in records(ANALYSES[name](table(ROWS)))
+        ]
+    else:
+        assert result == records(ANALYSES[name](table(ROWS)))
+
+
+@every
+def test_nothing_and_one_row(name: str) -> None:
+    for make in (lambda rows: rows, KINDS["pandas"]):
+        few = [ANALYSES[name](make(table(rows))) for rows in ([], ROWS[:1])]
+        assert len({tuple(columns_of(result)) for result in few}) == 1
+        if name not in ("compare", "explain"):
+            assert records(few[0]) == []
+
+
+def columns_of(frame: Any) -> list[str]:
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect_schema().names()
+    return list(frame.column_names if isinstance(frame, pa.Table) else frame.columns)
+
+
+@every
+def test_the_types_are_the_same_for_no_rows_as_for_many(name: str) -> None:
+    if name == "running":
+        pytest.skip("keeps the types of the caller's own columns, which pandas guesses when empty")
+    many, none = (ANALYSES[name](table(rows).to_pandas()) for rows in (ROWS, []))
+    assert many.dtypes.astype(str).to_dict() == none.dtypes.astype(str).to_dict()
+
+
+@every
+@pytest.mark.parametrize("column", ["status", "created_at"])
+def test_a_column_without_values_is_refused(name: str, column: str) -> None:
+    frame = table(ROWS).set_column(
+        table([]).column_names.index(column), column,
+        pa.nulls(len(ROWS), table([]).schema.field(column).type),
+    )  # fmt: skip
+    if name == "invariants":
+        assert len(records(checks.invariants(frame))) >= len(ROWS)
+    elif column == "created_at" and name in ("internal_pairs",):
+        assert records(ANALYSES[name](frame))
+    else:
+        with pytest.raises(AnalysisError, match=f"{column} is missing"):
+            ANALYSES[name](frame)
+
+
+@every
+def test_a_time_without_a_zone_is_refused(name: str) -> None:
+    frame = table(ROWS).to_pandas()
+    frame["created_at"] = frame["created_at"].dt.tz_localize(None)
+    with pytest.raises(AnalysisError, match=r"'created_at' holds .* with a time zone are needed"):
+        ANALYSES[name](frame)
+
+
+@every
+def test_floats_are_no_money(name: str) -> None:
+    frame = table(ROWS).to_pandas().astype({"total": "float64", "amount": "float64"})
+    with pytest.raises(AnalysisError, match="holds double; exact decimals are needed"):
+        ANALYSES[name](frame)
+
+
+@every
+def test_the_frame_is_left_untouched(name: str) -> None:
+    frame = table(ROWS).to_pandas()
+    before = frame.copy(deep=True)
+    ANALYSES[name](frame)
+    pd.testing.assert_frame_equal(frame, before)

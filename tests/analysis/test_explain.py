@@ -1,0 +1,124 @@
+"""Explaining differences: what the result looks like, and where in time a break is found."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from made_transfers import observed
+from transfer_examples import DAY, KINDS, START, Row, arrow, exact_sum, records, transfer
+
+from fundlab.analysis import reconcile
+from fundlab.errors import AnalysisError
+
+D = Decimal
+ROWS = [
+    transfer(f"t{n}", amount=D(n + 1), created_at=START + n * DAY, updated_at=START + n * DAY + 5)
+    for n in range(10)
+]
+USD = ("p1", "USD")
+NOW = START + 99 * DAY
+
+
+def reported(total: Any, at: int = NOW) -> pa.Table:
+    return observed({USD: D(total)}, at)
+
+
+def told(rows: list[Row], *more: Any) -> list[tuple[Any, ...]]:
+    names = ("difference", "rank", "cause", "transfer_id", "amount")
+    return [
+        tuple(row[name] for name in names) for row in records(reconcile.explain(arrow(rows), *more))
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_explain_by_literal(kind: str) -> None:
+    rows = [*ROWS, transfer("waits", status="PENDING", amount=D("7.5"))]
+    result = records(reconcile.explain(KINDS[kind](rows), reported("62.5")))
+    assert result == [
+        {
+            "profile_id": "p1", "asset": "USD", "difference": D("7.5"), "rank": 1,
+            "cause": "pending", "transfer_id": "waits", "amount": D("7.5"),
+            "detail": "PENDING here, completed at the service",
+        },
+        {
+            "profile_id": "p1", "asset": "USD", "difference": D("7.5"), "rank": 2,
+            "cause": "missing_transfer", "transfer_id": None, "amount": D("7.5"),
+            "detail": "a credit of 7.5 USD between the beginning and now",
+        },
+    ]  # fmt: skip
+
+
+def test_what_matches_needs_no_explanation() -> None:
+    assert told(ROWS, reported(55)) == []
+    assert told([], observed({}, NOW)) == []
+
+
+def test_a_difference_is_narrowed_to_the_interval_of_the_observations() -> None:
+    missing = [row for row in ROWS if row["id"] != "t4"]
+    course = [exact_sum(D(n + 1) for n in range(days)) for days in range(11)]
+    seen = pa.concat_tables(
+        [reported(total, START + days * DAY - 1) for days, total in enumerate(course)]
+    )
+    result = records(reconcile.explain(arrow(missing), reported(55), seen))
+    assert [(row["cause"], row["difference"]) for row in result] == [("missing_transfer", D(5))]
+    assert result[0]["detail"] == (
+        "a credit of 5 USD between 2026-01-04T23:59:59.999999999Z and "
+        "2026-01-05T23:59:59.999999999Z"
+    )
+
+
+def test_two_differences_in_one_balance_are_told_apart() -> None:
+    missing = [row for row in ROWS if row["id"] not in ("t2", "t7")]
+    course = [exact_sum(D(n + 1) for n in range(days)) for days in range(11)]
+    seen = pa.concat_tables(
+        [reported(total, START + days * DAY - 1) for days, total in enumerate(course)]
+    )
+    found = told(missing, reported(55), seen)
+    assert [row[0] for row in found] == [D(3), D(8)]
+    assert told(missing, reported(55))[0][0] == D(11)
+
+
+def test_the_stores_own_differences_are_taken_as_they_are() -> None:
+    asserted = pa.table(
+        {
+            "profile_id": ["p1"] * 3,
+            "asset": ["USD"] * 3,
+            "difference": pa.array([D(0), D(5), D(5)], pa.decimal128(38, 18)),
+            "observed_at": pa.array([START + n * 3 * DAY for n in (1, 2, 3)], pa.int64()).cast(
+                pa.timestamp("ns", "UTC")
+            ),
+        }
+    )
+    result = records(reconcile.explain(arrow(ROWS), reported(60), asserted))
+    assert {row["difference"] for row in result} == {D(5)}
+    assert "between 2026-01-04T00:00:00.000000000Z and 2026-01-07" in result[-1]["detail"]
+
+
+def test_a_break_that_came_and_went_is_found() -> None:
+    seen = pa.concat_tables([reported(1, START + DAY - 1), reported(9, START + 2 * DAY - 1)])
+    found = told(ROWS, reported(55), seen)
+    assert [row[0] for row in found if row[1] == 1] == [D(6), D(-6)]
+
+
+def test_the_best_of_each_cause_comes_first() -> None:
+    rows = [*ROWS, *(transfer(f"w{n}", status="PENDING", amount=D("7.5")) for n in range(9))]
+    found = told(rows, reported("62.5"))
+    assert [row[2] for row in found] == ["pending", "missing_transfer"] + ["pending"] * 4
+    assert [row[1] for row in found] == [1, 2, 3, 4, 5, 6]
+
+
+def test_opening_balances_count() -> None:
+    opening = pa.table(
+        {"profile_id": ["p1"], "asset": ["USD"], "balance": pa.array([5], pa.decimal128(38, 18))}
+    )
+    assert records(reconcile.explain(arrow(ROWS), reported(60), None, opening)) == []
+
+
+def test_what_cannot_be_used_is_refused() -> None:
+    with pytest.raises(AnalysisError, match="assertions has no column 'available'"):
+        told(ROWS, reported(55), reported(55).drop_columns(["available"]))
+    with pytest.raises(AnalysisError, match=r"transfers: total is missing \(id t0\)"):
+        told([{**ROWS[0], "total": None}], reported(55))

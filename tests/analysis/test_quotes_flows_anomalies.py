@@ -1,0 +1,298 @@
+"""Quotes, batches, counterparties, conversions, open items and what looks odd, by literal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from made_transfers import TEXTS, make_rows, table
+from transfer_examples import DAY, START, Row, change, exact_sum, laws, records, transfers
+from transfer_examples import transfer as basic
+
+from fundlab.analysis import checks, fees, flows
+from fundlab.errors import AnalysisError, ServiceError
+from fundlab.values import Instant
+
+D = Decimal
+MINUTE = DAY // 1440
+TIME = pa.timestamp("ns", "UTC")
+
+
+def transfer(id_: str, **given: Any) -> Row:
+    return {**dict.fromkeys(TEXTS), **basic(id_, **given)}
+
+
+KINDS: dict[str, Any] = {
+    "arrow": table,
+    "pandas": lambda rows: table(rows).to_pandas(),
+    "polars": lambda rows: pl.from_arrow(table(rows)),
+    "duckdb": lambda rows: duckdb.connect().from_arrow(table(rows)),
+}
+WIRE: Row = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL", "fee": D("25")}
+ETH: Row = {
+    "direction": "DEBIT", "type": "CRYPTO_WITHDRAWAL", "asset": "ETH", "crypto_network": "BASE",
+    "destination_address": "0xa",
+}  # fmt: skip
+
+
+def told(result: Any, *names: str) -> list[Any]:
+    return [tuple(row[name] for name in names) for row in records(result)]
+
+
+# ------------------------------------------------------------------------------------- fees
+
+
+class Quoting:
+    """A client that quotes by network, and refuses one."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def list_crypto_destination_addresses(self, **filters: Any) -> list[Any]:
+        self.asked.append(filters)
+        return [
+            SimpleNamespace(crypto_network=network, address=f"to-{network}", nickname=None)
+            for network in ("ETHEREUM", "BASE", "STELLAR", "BROKEN")
+        ]
+
+    def create_crypto_withdrawal_fee(self, **request: Any) -> Any:
+        network = request["crypto_network"]
+        if network in ("STELLAR", "BROKEN"):
+            status = 400 if network == "STELLAR" else 503
+            raise ServiceError(status, "Bad Request", "STELLAR does not carry ETH")
+        fee = {"ETHEREUM": "0.0015", "BASE": "0.000000000000000001"}[network]
+        amount, total = request.get("amount"), request.get("total")
+        return SimpleNamespace(
+            id=f"q-{network}", fee=fee, amount=amount, total=total,
+            expires_at=Instant.from_ns(START + 7),
+        )  # fmt: skip
+
+
+class Three(Quoting):
+    def list_crypto_destination_addresses(self, **filters: Any) -> list[Any]:
+        return super().list_crypto_destination_addresses(**filters)[:3]
+
+
+def test_quotes_cheapest_first_with_what_is_refused_last() -> None:
+    client = Three()
+    result = fees.compare_quotes(client, "ETH", "2", crypto_networks="BASE")
+    assert client.asked == [{"crypto_networks": ["BASE"]}]
+    assert result["fee"].dtype == "decimal"
+    assert told(result, "id", "crypto_network", "fee", "total", "expires_at", "problem") == [
+        ("q-BASE", "BASE", D("1E-18"), D("2.000000000000000001"),
+         "2026-01-01T00:00:00.000000007+00:00", None),
+        ("q-ETHEREUM", "ETHEREUM", D("0.0015"), D("2.0015"),
+         "2026-01-01T00:00:00.000000007+00:00", None),
+        (None, "STELLAR", None, None, None, "STELLAR does not carry ETH"),
+    ]  # fmt: skip
+    by_total = fees.compare_quotes(Three(), "ETH", total="2")
+    assert by_total["amount"].iloc[1] == D("1.9985")
+
+
+def test_quotes_need_one_amount_and_a_service_that_answers() -> None:
+    for given_ in ({}, {"amount": "1", "total": "1"}):
+        with pytest.raises(AnalysisError, match="exactly one of amount and total"):
+            fees.compare_quotes(Quoting(), "ETH", **given_)
+    with pytest.raises(ServiceError, match="503"):
+        fees.compare_quotes(Quoting(), "ETH", "1")
+
+
+def quotes(*rows: tuple[str, str, str, int]) -> pa.Table:
+    columns = list(zip(*rows, strict=True))
+    money = pa.decimal128(38, 18)
+    return pa.table(
+        {
+            "id": list(columns[0]),
+            "crypto_network": ["BASE"] * len(rows),
+            "destination_address": ["0xa"] * len(rows),
+            "asset": ["ETH"] * len(rows),
+            "amount": pa.array([D(x) for x in columns[1]], money),
+            "fee": pa.array([D(x) for x in columns[2]], money),
+            "expires_at": pa.array([START + x for x in columns[3]], pa.int64()).cast(TIME),
+        }
+    )
+
+
+def test_drift_is_charged_less_quoted() -> None:
+    offered = quotes(
+        ("old", "10", "0.1", MINUTE), ("last", "10", "0.2", 3 * MINUTE), ("late", "10", "9", DAY),
+        ("other", "11", "5", 3 * MINUTE),
+    )  # fmt: skip
+    rows = [
+        transfer("t1", fee=D("0.25"), created_at=START, **ETH),
+        transfer("t2", fee=D("0.2"), created_at=START + 10 * MINUTE, **ETH),
+        transfer("t3", fee=D("0.2"), created_at=START, **{**ETH, "destination_address": "0xb"}),
+        transfer("t4", fee=D("0.2"), status="FAILED", **ETH),
+    ]
+    result = fees.drift(offered, table(rows))
+    names = ("transfer_id", "quote_id", "quoted", "charged", "drift", "status")
+    assert told(result, *names) == [
+        ("t1", "last", D("0.2"), D("0.25"), D("0.05"), "in_time"),
+        ("t2", "last", D("0.2"), D("0.2"), D("0"), "lapsed"),
+    ]
+    with pytest.raises(
+        AnalysisError, match="quotes: more than one row of id last, late, old, other"
+    ):
+        fees.drift(pa.concat_tables([offered, offered]), table(rows))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batching_by_literal(kind: str) -> None:
+    rows = [
+        transfer("a", fiat_account_id="f1", created_at=START + 1, **WIRE),
+        transfer("b", fiat_account_id="f1", created_at=START + 2, **WIRE),
+        transfer("c", fiat_account_id="f1", created_at=START + DAY, **WIRE),
+        transfer("d", fiat_account_id="f2", created_at=START, **WIRE),
+        transfer("e", fiat_account_id="f1", created_at=START, status="PENDING", **WIRE),
+        transfer("f", created_at=START, **WIRE),
+    ]
+    names = ("target", "count", "amount", "fee", "single_fee", "saved")
+    assert told(fees.batching(KINDS[kind](rows)), *names) == [
+        ("f1", 2, D("20"), D("50"), D("25"), D("25"))
+    ]
+    by_month = told(fees.batching(KINDS[kind](rows), freq="MS"), *names)
+    assert by_month == [("f1", 3, D("30"), D("75"), D("25"), D("50"))]
+
+
+# ------------------------------------------------------------------------------------ flows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counterparties_by_literal(kind: str) -> None:
+    half: Row = {"group_id": "g", "asset": "USDC"}
+    rows = [
+        transfer("a", fiat_account_id="f1", **WIRE),
+        transfer("b"),
+        transfer("c", **{**ETH, "fee": D("1")}),
+        transfer("d", type="INTERNAL_TRANSFER_DEBIT", direction="DEBIT", **half),
+        transfer("e", type="INTERNAL_TRANSFER_CREDIT", profile_id="p2", **half),
+    ]
+    names = ("profile_id", "kind", "counterparty", "asset", "count", "inflow", "outflow", "net")
+    assert told(flows.counterparties(KINDS[kind](rows)), *names) == [
+        ("p1", "address", "0xa", "ETH", 1, D("0"), D("11"), D("-11")),
+        ("p1", "fiat_account", "f1", "USD", 1, D("0"), D("35"), D("-35")),
+        ("p1", "profile", "p2", "USDC", 1, D("0"), D("10"), D("-10")),
+        ("p1", "unknown", None, "USD", 1, D("10"), D("0"), D("10")),
+        ("p2", "profile", "p1", "USDC", 1, D("10"), D("0"), D("10")),
+    ]
+
+
+@given(rows=transfers())
+@laws
+def test_flows_of_counterparties_add_up_to_the_change(rows: list[Row]) -> None:
+    rows = [{**dict.fromkeys(TEXTS), **row} for row in rows]
+    found: dict[Any, Any] = defaultdict(list)
+    for row in records(flows.counterparties(table(rows))):
+        found[row["profile_id"], row["asset"]].append(row["net"])
+    expected: dict[Any, Any] = defaultdict(list)
+    for row in rows:
+        signed = change(row, "ledger")
+        if signed is not None:
+            expected[row["profile_id"], row["balance_asset"] or row["asset"]].append(signed)
+    assert {k: exact_sum(v) for k, v in found.items()} == {
+        k: exact_sum(v) for k, v in expected.items()
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conversions_by_literal(kind: str) -> None:
+    rows = [
+        transfer("a", asset="USDC", balance_asset="USD", amount=D("5")),
+        transfer("b", asset="USDC", balance_asset="USD", amount=D("6"), created_at=START + 1),
+        transfer("c", asset="USDC", balance_asset="USDC"),
+        transfer("d", asset="PYUSD", balance_asset="USD", **WIRE),
+        transfer("e", asset="USDC", balance_asset="USD", status="FAILED"),
+    ]
+    names = ("direction", "from_asset", "to_asset", "count", "amount", "total")
+    assert told(flows.conversions(KINDS[kind](rows)), *names) == [
+        ("CREDIT", "USDC", "USD", 2, D("11"), D("11")),
+        ("DEBIT", "USD", "PYUSD", 1, D("10"), D("35")),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ageing_by_literal(kind: str) -> None:
+    rows = [
+        transfer(str(age), status="PENDING", created_at=START + 10 * DAY - age)
+        for age in (0, DAY // 24 - 1, DAY // 24, DAY, 3 * DAY, 7 * DAY, 9 * DAY)
+    ]
+    rows += [transfer("done"), transfer("later", status="PENDING", created_at=START + 11 * DAY)]
+    result = flows.ageing(KINDS[kind](rows), "2026-01-11")
+    assert told(result, "age", "count", "total") == [
+        ("under 1h", 2, D("20")),
+        ("1h to 1D", 1, D("10")),
+        ("1D to 3D", 1, D("10")),
+        ("3D to 7D", 1, D("10")),
+        ("7D on", 2, D("20")),
+    ]
+    for edges in ((), ("2D", "1D"), ("0D",), ("soon",)):
+        with pytest.raises(AnalysisError, match="edges="):
+            flows.ageing(KINDS[kind](rows), "2026-01-11", edges)
+
+
+# --------------------------------------------------------------------------------- anomalies
+
+
+def accounts(**approved: int) -> pa.Table:
+    moments = pa.array([START + at for at in approved.values()], pa.int64()).cast(TIME)
+    return pa.table(
+        {
+            "id": list(approved),
+            "status": ["REJECTED" if name == "bad" else "APPROVED" for name in approved],
+            "created_at": moments,
+            "updated_at": moments,
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_anomalies_by_literal(kind: str) -> None:
+    wires = [
+        transfer(f"w{n:02}", fiat_account_id=f"f{n}", created_at=START + n * DAY, **WIRE)
+        for n in range(30)
+    ]
+    odd = [
+        transfer("again", fiat_account_id="f3", created_at=START + 3 * DAY + 10 * MINUTE, **WIRE),
+        transfer("fresh", fiat_account_id="new", created_at=START + 5 * DAY,
+                 **{**WIRE, "amount": D(3)}),
+        transfer("dear", created_at=START + 6 * DAY, **{**WIRE, "fee": D("25.01")}),
+        transfer("slept", created_at=START + 130 * DAY),
+        transfer("failed", fiat_account_id="f3", created_at=START + 3 * DAY + 1,
+                 status="FAILED", **WIRE),
+    ]  # fmt: skip
+    known = accounts(new=5 * DAY - MINUTE, f4=0, bad=0)
+    result = checks.anomalies(KINDS[kind](wires + odd), known)
+    assert told(result, "rule", "transfer_id", "related_id", "expected", "found") == [
+        ("dormant_profile", "slept", "w29", "a transfer at least every 90 days", "8726400 s after"),
+        ("fresh_account", "fresh", "new",
+         "an account approved at least 0 days 01:00:00 before", "60 s after"),
+        ("repeated_amount", "again", "w03",
+         "more than 0 days 00:10:00 between equal amounts to one account", "600 s after"),
+        ("unusual_fee", "dear", None, "25", "25.01"),
+    ]  # fmt: skip
+
+
+def test_a_quiet_history_has_no_anomalies_but_those_of_the_rules() -> None:
+    assert records(checks.anomalies(table(make_rows(2_000)))) == []
+    assert records(checks.anomalies(table([]))) == []
+    for span in ("soon", "-1h", None):
+        with pytest.raises(AnalysisError, match="repeated_within="):
+            checks.anomalies(table([]), repeated_within=span)  # type: ignore[arg-type]
+
+
+def test_results_are_typed_in_pandas() -> None:
+    frame = table(make_rows(300)).to_pandas()
+    assert flows.conversions(frame).dtypes.astype(str).to_dict() == {
+        "profile_id": "string", "direction": "string", "from_asset": "string",
+        "to_asset": "string", "count": "int64", "amount": "decimal", "total": "decimal",
+        "first": "datetime64[ns, UTC]", "last": "datetime64[ns, UTC]",
+    }  # fmt: skip
+    assert isinstance(fees.batching(frame), pd.DataFrame)

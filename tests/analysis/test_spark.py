@@ -1,0 +1,177 @@
+"""The same analyses on Spark, to the last digit; and the store read by the cluster.
+
+Needs Java, which PySpark does not bring: without it, or without the extra ``spark``, skipped.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fake_service import FakeService, moment, withdrawal
+from fake_service import transfer as service_transfer
+from made_transfers import balances_by_hand, make_rows, observed, table
+from transfer_examples import DAY, START, arrow, records, transfer
+
+from fundlab.analysis import balances, checks, events, fees, flows, reconcile
+from fundlab.errors import InvalidRequest
+from fundlab.store import Store
+
+pyspark = pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java; none on the PATH"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+D = Decimal
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pyspark.sql import SparkSession
+
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "America/New_York")
+            .config("spark.pyspark.python", sys.executable)
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
+
+
+def as_nanoseconds(frame: pa.Table) -> pa.Table:
+    """What Spark can hold: times and durations as integers."""
+    for place, field in enumerate(frame.schema):
+        if pa.types.is_timestamp(field.type) or pa.types.is_duration(field.type):
+            column = frame.column(place)
+            if pa.types.is_timestamp(field.type):
+                column = column.cast(pa.timestamp("ns", "UTC"))
+            frame = frame.set_column(place, field.name, column.cast(pa.int64()))
+    return frame
+
+
+ROWS = make_rows(400)
+TABLE = table(ROWS)
+REPORTED = observed(balances_by_hand(ROWS), START + 400 * DAY)
+BROKEN = table(ROWS[:100] + ROWS[101:])
+ANALYSES: dict[str, Callable[[Any], Any]] = {
+    "changes": balances.changes,
+    "running": lambda rows: balances.running(rows, view="available"),
+    "at": lambda rows: balances.at(rows, "2026-06-01"),
+    "daily": lambda rows: balances.daily(rows, tz="America/New_York"),
+    "statement": lambda rows: balances.statement(rows, "2026-03", tz="America/New_York"),
+    "holds": balances.holds,
+    "compare": lambda rows: reconcile.compare(rows, REPORTED),
+    "invariants": checks.invariants,
+    "anomalies": lambda rows: checks.anomalies(rows, dormant_for="3D"),
+    "summary": lambda rows: fees.summary(rows, by=["type", "asset"], freq="MS"),
+    "effective": fees.effective,
+    "batching": fees.batching,
+    "net": lambda rows: flows.net(rows, freq="W", tz="America/New_York"),
+    "net_by_the_hour": lambda rows: flows.net(rows, freq="6h"),
+    "counterparties": flows.counterparties,
+    "conversions": flows.conversions,
+    "ageing": lambda rows: flows.ageing(rows, "2026-12-31"),
+    "internal_pairs": flows.internal_pairs,
+    "settlement_time": flows.settlement_time,
+}
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_spark_gives_the_same_to_the_last_digit(name: str, session: Any) -> None:
+    analyse = ANALYSES[name]
+    found = analyse(session.createDataFrame(as_nanoseconds(TABLE)))
+    expected = as_nanoseconds(analyse(TABLE))
+    assert type(found).__module__.startswith("pyspark.sql")
+    got = as_nanoseconds(found.toArrow())
+    assert got.column_names == expected.column_names
+    assert got.to_pylist() == expected.to_pylist()
+
+
+def test_explain_on_spark(session: Any) -> None:
+    found = reconcile.explain(session.createDataFrame(as_nanoseconds(BROKEN)), REPORTED)
+    expected = reconcile.explain(BROKEN, REPORTED)
+    assert expected.num_rows
+    assert found.toArrow().to_pylist() == expected.to_pylist()
+
+
+def test_the_largest_and_the_smallest_meet_exactly(session: Any) -> None:
+    rows = [
+        transfer("a", amount=D("99999999999999999999.999999999999999999")),
+        transfer("b", amount=D("1E-18"), direction="DEBIT", created_at=START + 1),
+    ]
+    found = balances.running(session.createDataFrame(as_nanoseconds(arrow(rows))))
+    assert [row["balance"] for row in found.toArrow().to_pylist()] == [
+        D("99999999999999999999.999999999999999999"),
+        D("99999999999999999999.999999999999999998"),
+    ]
+
+
+def test_overflow_is_an_error(session: Any) -> None:
+    huge = [{**ROWS[0], "id": str(n), "total": D("6E19"), "status": "COMPLETED"} for n in range(2)]
+    rows = session.createDataFrame(as_nanoseconds(table(huge)))
+    with pytest.raises(OverflowError, match="20 integer digits"):
+        reconcile.explain(rows, REPORTED)
+
+
+def test_the_session_is_left_as_it_was(session: Any) -> None:
+    names = ("spark.sql.ansi.enabled", "spark.sql.decimalOperations.allowPrecisionLoss")
+    before = [session.conf.get(name) for name in names]
+    balances.at(session.createDataFrame(as_nanoseconds(TABLE)), "2026-06-01")
+    assert [session.conf.get(name) for name in names] == before
+
+
+def test_events_on_spark(session: Any) -> None:
+    told = pa.table(
+        {
+            "id": ["e1"],
+            "type": ["transfer.wire_deposit.completed"],
+            "object": ['{"id": "t1", "status": "COMPLETED"}'],
+            "created_at": pa.array([START + 5], pa.int64()),
+            "undelivered_webhooks": pa.array([2], pa.int64()),
+        }
+    )
+    found = events.backlog(session.createDataFrame(told)).toArrow().to_pylist()
+    assert [(row["type"], row["undelivered"], row["oldest"]) for row in found] == [
+        ("transfer.wire_deposit.completed", 2, START + 5)
+    ]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_cluster_reads_the_store(session: Any, tmp_path: Path, compacted: bool) -> None:
+    store = Store(tmp_path / "store")
+    first, second = withdrawal(1, profile_id="p-2"), service_transfer(2)
+    for given in ([first], [{**first, "status": "COMPLETED", "updated_at": moment(10)}, second]):
+        store.sync(FakeService([dict(row) for row in given]), tables=["transfers"], full=True)
+    if compacted:
+        store.compact()
+    rows = store.scan("transfers", engine="spark", spark=session)
+    read = as_nanoseconds(store.read_arrow("transfers"))
+    assert rows.columns == read.column_names
+    assert sorted(rows.toArrow().to_pylist(), key=lambda row: row["id"]) == sorted(
+        read.to_pylist(), key=lambda row: row["id"]
+    )
+    assert records(balances.at(rows, "2030-01-01").toArrow()) == records(
+        balances.at(store.read_arrow("transfers"), "2030-01-01")
+    )
+
+
+def test_a_session_must_be_given(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="give spark=session"):
+        Store(tmp_path).scan("transfers", engine="spark")

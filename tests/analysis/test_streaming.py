@@ -1,0 +1,177 @@
+"""Running balances over the store in one pass: the same as in memory, whatever the parts."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fake_service import FakeService
+from made_transfers import make_rows
+from transfer_examples import START, Row, records
+
+from fundlab.analysis import balances
+from fundlab.errors import AnalysisError
+from fundlab.store import Store
+from fundlab.values import Instant
+
+TIME = pa.timestamp("ns", "UTC")
+
+
+def as_told(row: Row) -> dict[str, Any]:
+    """A row as the service would send it."""
+    told = {name: value for name, value in row.items() if value is not None}
+    for name in ("amount", "fee", "total"):
+        told[name] = f"{row[name]:f}"
+    for name in ("created_at", "updated_at"):
+        told[name] = str(Instant.from_ns(row[name]))
+    return {**told, "customer_id": "customer"}
+
+
+def sync(store: Store, rows: list[Row]) -> None:
+    service = FakeService([as_told(row) for row in rows])
+    store.sync(service, tables=["transfers"], full=True)
+
+
+ROWS = make_rows(600, profiles=7)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Parts that overlap in time, and rows that changed since: pending ones are settled last."""
+    found = Store(tmp_path_factory.mktemp("streamed") / "store")
+    rows = [{**row, "created_at": START + 10**9 * (n // 2)} for n, row in enumerate(ROWS)]
+    for row in rows:
+        row["updated_at"] = row["created_at"]
+    shuffled = Random(5).sample(rows, len(rows))
+    sync(found, shuffled[:300])
+    sync(found, rows)
+    settled = [
+        {**row, "status": "COMPLETED", "updated_at": row["updated_at"] + 5}
+        if row["status"] == "PENDING" and n % 2
+        else row
+        for n, row in enumerate(rows)
+    ]
+    sync(found, settled)
+    return found
+
+
+def expected(store: Store, **how: Any) -> list[tuple[Any, ...]]:
+    rows = records(balances.running(store.read_arrow("transfers"), **how))
+    return [(row["id"], row["profile_id"], row["asset"], row["balance"]) for row in rows]
+
+
+def streamed(reader: pa.RecordBatchReader) -> list[tuple[Any, ...]]:
+    rows = records(reader.read_all())
+    return [(row["id"], row["profile_id"], row["asset"], row["balance"]) for row in rows]
+
+
+@pytest.mark.parametrize("view", ["ledger", "available"])
+def test_the_pass_gives_what_memory_gives(store: Store, view: Any) -> None:
+    found = streamed(balances.running(store, view=view))  # type: ignore[arg-type]
+    assert len(found) > 500
+    assert found == expected(store, view=view)
+
+
+def test_opening_balances_count(store: Store) -> None:
+    opening = pa.table(
+        {
+            "profile_id": ["profile-001", "profile-nobody"],
+            "asset": ["USD", "USD"],
+            "balance": pa.array([7, 1], pa.decimal128(38, 18)),
+        }
+    )
+    found = streamed(balances.running(store, opening))  # type: ignore[arg-type]
+    assert found == expected(store, opening=opening)
+    assert found != expected(store)
+
+
+def test_every_column_is_there_and_the_others_are_as_they_were(store: Store) -> None:
+    reader: Any = balances.running(store)
+    names = store.read_arrow("transfers").column_names
+    assert reader.schema.names == [*names, "balance"]
+    rows = reader.read_all()
+    memory = balances.running(store.read_arrow("transfers"))
+    for name in names:
+        column = rows.column(name)
+        text = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+        assert text.to_pylist() == memory.column(name).to_pylist(), name
+
+
+def test_the_file_holds_the_columns_asked_for(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "running.parquet"
+    assert balances.write_running(store, path) == len(expected(store))
+    found = pq.read_table(path)
+    assert found.column_names == ["id", "profile_id", "asset", "created_at", "balance"]
+    assert found.schema.field("created_at").type == TIME
+    assert streamed(found.to_reader()) == expected(store)
+    assert [file.name for file in tmp_path.iterdir()] == ["running.parquet"]
+    with pytest.raises(AnalysisError, match="transfers has no 'colour'"):
+        balances.write_running(store, path, ["id", "colour"])
+
+
+def test_a_compacted_store_and_a_past_one_give_the_same(store: Store, tmp_path: Path) -> None:
+    copy = Store(tmp_path / "copy")
+    sync(copy, ROWS)
+    before = streamed(balances.running(copy))  # type: ignore[arg-type]
+    copy.compact()
+    assert streamed(balances.running(copy)) == before  # type: ignore[arg-type]
+    assert before == expected(copy)
+
+
+def test_other_analyses_take_a_store_too(store: Store) -> None:
+    rows = store.read_arrow("transfers")
+    for analyse in (balances.daily, balances.holds, balances.changes):
+        assert records(analyse(store)) == records(analyse(rows))  # type: ignore[operator]
+    by_update = records(balances.running(store, by="updated_at"))  # type: ignore[arg-type]
+    assert len(by_update) == len(expected(store))
+
+
+def test_an_empty_store_has_no_rows(tmp_path: Path) -> None:
+    reader: Any = balances.running(Store(tmp_path / "nothing"))  # type: ignore[arg-type]
+    assert reader.read_all().num_rows == 0
+    path = tmp_path / "out.parquet"
+    assert balances.write_running(Store(tmp_path / "nothing"), path) == 0
+    assert pq.read_table(path).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [({"status": "SETTLED"}, r"status 'SETTLED' is not one of .*\(id transfer-0000003\)")],
+)
+@pytest.mark.filterwarnings("ignore::fundlab.errors.UnknownValueWarning")
+def test_rows_nobody_can_count_are_named(spoil: Row, message: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    sync(store, [*ROWS[:3], {**ROWS[3], **spoil}])
+    path = tmp_path / "out.parquet"
+    with pytest.raises(AnalysisError, match=message):
+        balances.write_running(store, path)
+    assert not path.exists()
+    assert [file.name for file in tmp_path.iterdir()] == ["store"]
+
+
+def test_overflow_is_an_error(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    half = {"total": 6 * 10**19, "amount": 6 * 10**19, "fee": 0, "asset": "USD"}
+    place = {"profile_id": "p", "balance_asset": None}
+    state = {"direction": "CREDIT", "status": "COMPLETED"}
+    sync(store, [{**row, **half, **place, **state} for row in ROWS[:2]])
+    with pytest.raises(OverflowError, match="20 before the point"):
+        streamed(balances.running(store))  # type: ignore[arg-type]
+
+
+def test_a_reader_left_early_leaves_no_thread(store: Store) -> None:
+    reader: Any = balances.running(store)
+    reader.read_next_batch()
+    del reader
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while names := [one for one in threading.enumerate() if one.name == "fundlab-stream"]:
+        assert time.monotonic() < deadline, names
+        time.sleep(0.01)
