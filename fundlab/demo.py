@@ -122,8 +122,9 @@ def run(
         frames["balances"],
         title="Funding report: demo on the sandbox",
         as_of=as_of,
-        generated_at=as_of,
         events=frames["events"],
+        fiat_accounts=store.read("fiat_accounts"),
+        addresses=store.read("addresses"),
         withdrawals=[withdrawal.id],
         sources={
             "Store": str(store_path),

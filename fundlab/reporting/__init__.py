@@ -1,10 +1,33 @@
-"""What people look at: a frozen report of balances, flows, fees and their proof, and its HTML.
+"""What people look at: a frozen report of balances, flows, fees and their proof.
 
-``build`` gathers the figures, ``render_html`` turns them into one self-contained page and
-``write`` puts it on disk. The same inputs give the same bytes.
+``report`` makes it from a store and writes it; ``build`` gathers the figures from frames,
+``render_html`` and ``write`` make files of them. The same inputs give the same bytes.
 """
 
-from fundlab.reporting.facts import KeyFigure, Report, Verdict, build, versions
+from fundlab.reporting.build import build
+from fundlab.reporting.facts import KeyFigure, Report, Verdict, versions
+from fundlab.reporting.job import (
+    FORMATS,
+    Written,
+    missing_months,
+    read_report,
+    report,
+    write_report,
+)
 from fundlab.reporting.page import render_html, write
 
-__all__ = ["KeyFigure", "Report", "Verdict", "build", "render_html", "versions", "write"]
+__all__ = [
+    "FORMATS",
+    "KeyFigure",
+    "Report",
+    "Verdict",
+    "Written",
+    "build",
+    "missing_months",
+    "read_report",
+    "render_html",
+    "report",
+    "versions",
+    "write",
+    "write_report",
+]

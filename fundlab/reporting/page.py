@@ -1,14 +1,14 @@
-"""A :class:`Report` as one self-contained HTML page, and the page on disk."""
+"""A :class:`Report` as one self-contained HTML page."""
 
 from __future__ import annotations
 
-import os
+import base64
+import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-from uuid import uuid4
+from typing import Any, Final
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,11 +17,16 @@ from matplotlib.figure import Figure
 
 from fundlab import charts
 from fundlab.charts import humanise
+from fundlab.exports import replacing
 from fundlab.reporting import tables
+from fundlab.reporting.details import MAX_NOTABLE
 from fundlab.reporting.facts import Report
 from fundlab.reporting.pictures import PAGE_COLOURS, SERIES_MARKS, inline_svg
 
 MAX_CHARTS: Final = 12
+MAX_FALLS: Final = 6
+MAX_WIDE_CHARTS: Final = 4
+_HERE: Final = Path(__file__).parent
 _TEMPLATES: Final = Environment(
     loader=PackageLoader("fundlab.reporting", "."),
     autoescape=True,
@@ -29,70 +34,83 @@ _TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+Legend = tuple[tuple[str, str, str], ...]
+_IN_AND_OUT: Final = (("■", "inflow", "more in"), ("■", "outflow", "more out"))
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """The charts of one section, one for each asset, and what their colours mean."""
+    """The charts of one section, most one for each asset, and what their colours mean."""
 
     charts: tuple[Markup, ...]
-    legend: tuple[tuple[str, str, str], ...]
-    hidden: int
+    legend: Legend = ()
+    hidden: int = 0
 
 
 def render_html(report: Report) -> str:
-    """The page: no script, nothing fetched, readable from 360 pixels up, on paper and in the dark.
+    """The page: nothing is fetched, one script of ours sorts tables, readable from 360 pixels up,
+    on paper and in the dark.
 
     Long tables are cut and say so. The same report gives the same text.
     """
-    style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+    script = (_HERE / "sort.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = _TEMPLATES.get_template("report.html.j2").render(
         report=report,
-        style=Markup(style),  # noqa: S704 - our own file
-        course=_course(report),
-        flows=_flows(report),
-        fees=_fees(report),
-        tables={
-            "reconciliation": tables.reconciliation(report),
-            "balances": tables.balances(report),
-            "flows": tables.flows(report),
-            "fees": tables.fees(report),
-            "open_items": tables.open_items(report),
-            "withdrawals": tables.withdrawals(report),
-            "violations": tables.violations(report),
-            "events": tables.events(report),
-        },
+        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
+        script=Markup(script),  # noqa: S704 - our own
+        script_hash=digest,
+        pictures=_pictures(report),
+        tables={name: view(report) for name, view in tables.VIEWS.items()},
         sources=report.sources,
+        max_notable=MAX_NOTABLE,
     )
     return re.sub(r"\n{2,}", "\n", page)
 
 
-def write(report: Report, path: str | os.PathLike[str]) -> Path:
-    """Renders ``report`` to ``path``: under another name beside it first, then by one rename.
-
-    Missing folders are made. Returns the path written.
-    """
+def write(report: Report, path: str | Path) -> Path:
+    """Renders ``report`` to ``path``, under another name first. Returns the path written."""
     target = Path(path)
     text = render_html(report)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-    try:
+    with replacing(target) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return target
 
 
+def _pictures(report: Report) -> Mapping[str, Gallery]:
+    return {
+        "course": _course(report),
+        "waterfall": _by_asset(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
+        "flows": _by_asset(
+            report.flows, charts.flow_bars, "flows",
+            (("■", "inflow", "in"), ("■", "outflow", "out"), ("●", "ink", "net")), legend=False,
+        ),
+        "calendar": _by_asset(
+            report.daily_flows, charts.flows_calendar, "days", _IN_AND_OUT,
+            most=MAX_WIDE_CHARTS, tz=report.tz, legend=False,
+        ),
+        "links": _by_asset(report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS),
+        "fees": _fees(report),
+        "settlement": _one(report.settlement, charts.settlement_times, "settled"),
+        "hours": _one(report.hours, charts.transfer_hours, "hours", tz=report.tz),
+    }  # fmt: skip
+
+
 def _course(report: Report) -> Gallery:
-    names = charts.rank_profiles(report.daily)
-    legend = tuple((SERIES_MARKS[place], f"s{place}", name) for place, name in enumerate(names))
-    return _gallery(report.daily, charts.balance_course, "course", legend)
-
-
-def _flows(report: Report) -> Gallery:
-    legend = (("■", "inflow", "in"), ("■", "outflow", "out"), ("●", "ink", "net"))
-    return _gallery(report.flows, charts.flow_bars, "flows", legend)
+    names = charts.rank_profiles(report.course)
+    legend: Legend = tuple(
+        (SERIES_MARKS[place], f"s{place}", name) for place, name in enumerate(names)
+    )
+    inside = report.assertions["observed_at"] < report.end
+    if report.first is not None:
+        inside &= report.assertions["observed_at"] >= report.first
+    observed = report.assertions[inside]
+    if len(observed):
+        legend += (("○", "ink", "observed, agrees"), ("✕", "bad", "observed, differs"))
+    return _by_asset(
+        report.course, charts.balance_course, "course", legend,
+        assertions=observed, legend=False,
+    )  # fmt: skip
 
 
 def _fees(report: Report) -> Gallery:
@@ -100,20 +118,29 @@ def _fees(report: Report) -> Gallery:
     charged = frame[frame["fee"].astype("float64") != 0]
     types = charts.rank_types(charged)
     legend = tuple(("■", f"s{place}", humanise(kind)) for place, kind in enumerate(types))
-    return _gallery(charged, charts.fees_by_type, "fees", legend)
+    return _by_asset(charged, charts.fees_by_type, "fees", legend, legend=False)
 
 
-def _gallery(
+def _by_asset(
     frame: pd.DataFrame,
     draw: Callable[..., Figure],
     name: str,
-    legend: tuple[tuple[str, str, str], ...],
+    words: Legend = (),
+    *,
+    most: int = MAX_CHARTS,
+    **given: Any,
 ) -> Gallery:
     """The busiest assets, in order of their names."""
     rows = frame["asset"].astype("str").value_counts(sort=False).sort_index()
-    shown = sorted(rows.sort_values(ascending=False, kind="stable").index[:MAX_CHARTS])
+    shown = sorted(rows.sort_values(ascending=False, kind="stable").index[:most])
     pictures = tuple(
-        inline_svg(draw(frame, PAGE_COLOURS, asset=asset, legend=False), f"{name}{number}")
+        inline_svg(draw(frame, PAGE_COLOURS, asset=asset, **given), f"{name}{number}")
         for number, asset in enumerate(shown)
     )
-    return Gallery(pictures, legend if pictures else (), len(rows) - len(shown))
+    return Gallery(pictures, words if pictures else (), len(rows) - len(shown))
+
+
+def _one(frame: pd.DataFrame, draw: Callable[..., Figure], name: str, **given: Any) -> Gallery:
+    if frame.empty:
+        return Gallery(())
+    return Gallery((inline_svg(draw(frame, PAGE_COLOURS, **given), name),))

@@ -14,13 +14,13 @@ SERIES_MARKS: Final = ("●", "■", "▲", "◆", "▼", "✚", "✖")
 """The marks that charts.balance_course puts at the end of each line."""
 
 _NAMES: Final = (
-    "card", "ink", "muted", "line", "inflow", "outflow",
+    "card", "ink", "muted", "line", "inflow", "outflow", "bad",
     "s0", "s1", "s2", "s3", "s4", "s5", "s6",
 )  # fmt: skip
 _STAND_INS: Final = tuple(f"#fe01{number:02x}" for number in range(len(_NAMES)))
 PAGE_COLOURS: Final = Theme(
     paper=_STAND_INS[0], ink=_STAND_INS[1], muted=_STAND_INS[2], grid=_STAND_INS[3],
-    inflow=_STAND_INS[4], outflow=_STAND_INS[5], series=_STAND_INS[6:],
+    inflow=_STAND_INS[4], outflow=_STAND_INS[5], alarm=_STAND_INS[6], series=_STAND_INS[7:],
 )  # fmt: skip
 """Stand-ins that :func:`inline_svg` turns into the page's CSS variables."""
 

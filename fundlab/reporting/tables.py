@@ -6,7 +6,8 @@ their points line up and no digit is lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import pandas as pd
@@ -29,9 +30,13 @@ _VERDICTS: Final[dict[str, tuple[str, Style]]] = {
 
 @dataclass(frozen=True)
 class Cell:
+    """``value`` is what a column of numbers or times is sorted by; ``place`` comes of it."""
+
     text: str
     style: Style = "text"
     title: str = ""
+    value: Any = None
+    place: int | None = None
 
 
 @dataclass(frozen=True)
@@ -56,29 +61,31 @@ def reconciliation(report: Report) -> View:
         return (
             _asset(row.asset), _short(row.profile_id), money(row, "rebuilt"),
             money(row, "reported"), money(row, "difference"), Cell(words, tone),
+            *((Cell("–", "time") if pd.isna(row.since) else _time(row.since),) if off else ()),
         )  # fmt: skip
 
-    columns = _columns("Asset", "Profile", "#Rebuilt", "#Reported", "#Difference", "Verdict")
+    off = len(report.breaks) > 0
+    columns = _columns("Asset", "Profile", "#Rebuilt", "#Reported", "#Difference", "Verdict",
+                       *(["First seen"] if off else []))  # fmt: skip
     return _view("Rebuilt and reported balances", columns, broken_first, cells)
 
 
 def balances(report: Report) -> View:
+    names = ("opening", "inflow", "outflow", "closing", "held", "available")
     frame = report.balances
-    frame = frame.assign(held=frame["ledger"] - frame["available"])
-    money = _Money(frame, "ledger", "held", "available")
+    money = _Money(frame, *names)
 
     def cells(row: Any) -> tuple[Cell, ...]:
-        sums = (money(row, name) for name in ("ledger", "held", "available"))
-        return (_asset(row.asset), _short(row.profile_id), *sums)
+        return (_asset(row.asset), _short(row.profile_id), *(money(row, name) for name in names))
 
-    columns = _columns("Asset", "Profile", "#Ledger", "#Held by pending", "#Available")
+    columns = _columns(
+        "Asset", "Profile", "#Opening", "#In", "#Out", "#Closing", "#Held by pending", "#Available"
+    )
     return _view("Balances by asset and profile", columns, frame, cells)
 
 
 def flows(report: Report) -> View:
-    keys = ["period", "asset"]
-    sums = report.flows.groupby(keys, sort=False)[["inflow", "outflow", "net"]].sum().reset_index()
-    sums = sums.sort_values(keys, ascending=[False, True], kind="stable")
+    sums = report.flows.sort_values(["period", "asset"], ascending=[False, True], kind="stable")
     money = _Money(sums, "inflow", "outflow", "net")
 
     def cells(row: Any) -> tuple[Cell, ...]:
@@ -95,16 +102,49 @@ def fees(report: Report) -> View:
     frame = charged.sort_values(["asset", "type"], kind="stable")
     frame = frame.rename(columns={"count": "transfers"})  # a named tuple has a method of that name
     money = _Money(frame, "amount", "fee")
+    compared = report.first is not None
 
     def cells(row: Any) -> tuple[Cell, ...]:
-        bps = Cell("–" if pd.isna(row.bps) else f"{row.bps:,.2f}", "number")
+        drift = (_points(row.bps_before), _points(row.drift, signed=True)) if compared else ()
         return (
-            _asset(row.asset), Cell(humanise(str(row.type))), Cell(f"{row.transfers:,}", "number"),
-            money(row, "amount"), money(row, "fee"), bps,
+            _asset(row.asset), Cell(humanise(str(row.type))), _count(row.transfers),
+            money(row, "amount"), money(row, "fee"), _points(row.bps), *drift,
         )  # fmt: skip
 
-    columns = _columns("Asset", "Type", "#Transfers", "#Amount", "#Fee", "#Basis points")
+    labels = ["Asset", "Type", "#Transfers", "#Amount", "#Fee", "#Basis points"]
+    columns = _columns(*labels, *(["#Before", "#Drift"] if compared else []))
     return _view("Fees by asset and type", columns, frame, cells)
+
+
+def causes(report: Report) -> View:
+    frame = report.causes
+    money = _Money(frame, "difference", "amount")
+
+    def cells(row: Any) -> tuple[Cell, ...]:
+        return (
+            _asset(row.asset), _short(row.profile_id), money(row, "difference"), _count(row.rank),
+            Cell(str(row.cause).replace("_", " ")), money(row, "amount"), _text(row.detail),
+            _identifier(row.transfer_id),
+        )  # fmt: skip
+
+    columns = _columns(
+        "Asset", "Profile", "#Difference", "#Rank", "Cause", "#Amount", "Detail", "Transfer"
+    )
+    return _view("What could make the differences, likeliest first", columns, frame, cells)
+
+
+def ageing(report: Report) -> View:
+    frame = report.ageing.rename(columns={"count": "transfers"})
+    money = _Money(frame, "total")
+
+    def cells(row: Any) -> tuple[Cell, ...]:
+        return (
+            Cell(row.age), Cell(humanise(str(row.type))), _asset(row.asset),
+            _count(row.transfers), money(row, "total"), _time(row.oldest),
+        )  # fmt: skip
+
+    columns = _columns("Age", "Type", "Asset", "#Transfers", "#Total", "Oldest")
+    return _view("Pending transfers by age", columns, frame, cells)
 
 
 def open_items(report: Report) -> View:
@@ -113,9 +153,9 @@ def open_items(report: Report) -> View:
 
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
-            _time(row.created_at), Cell(age_text(row.age), "number"),
+            _time(row.created_at), Cell(age_text(row.age), "number", value=row.age),
             Cell(humanise(str(row.type))), _asset(row.asset), money(row, "amount"),
-            money(row, "total"), _short(row.profile_id), Cell(str(row.id), "id"),
+            money(row, "total"), _short(row.profile_id), _identifier(row.id),
         )  # fmt: skip
 
     columns = _columns(
@@ -134,8 +174,8 @@ def withdrawals(report: Report) -> View:
         sums = (money(row, name) for name in ("amount", "fee", "total"))
         return (
             _time(row.created_at), Cell(humanise(str(row.type))), _asset(row.asset), *sums,
-            Cell(humanise(status), tones.get(status, "warn")), _recipient(row),
-            _optional(row, "ref_id"), Cell(str(row.id), "id"),
+            Cell(humanise(status), tones.get(status, "warn")), _text(row.recipient),
+            _identifier(row.ref_id), _identifier(row.id),
         )  # fmt: skip
 
     columns = _columns(
@@ -146,11 +186,71 @@ def withdrawals(report: Report) -> View:
     return _view(caption, columns, frame, cells)
 
 
+def recipients(report: Report) -> View:
+    frame = report.recipients.rename(columns={"count": "transfers"})
+    money = _Money(frame, "amount", "fee")
+
+    def cells(row: Any) -> tuple[Cell, ...]:
+        return (
+            _text(row.recipient), Cell(humanise(str(row.type))), _asset(row.asset),
+            _count(row.transfers), money(row, "amount"), money(row, "fee"), _time(row.last),
+        )  # fmt: skip
+
+    columns = _columns("To", "Type", "Asset", "#Transfers", "#Amount", "#Fee", "Last")
+    return _view("Where completed withdrawals went", columns, frame, cells, limit=100)
+
+
+def settlement(report: Report) -> View:
+    frame = report.settlement.rename(columns={"count": "transfers"})
+
+    def cells(row: Any) -> tuple[Cell, ...]:
+        times = (Cell(age_text(age), "number", value=age) for age in
+                 (row.p50, row.p90, row.p99, row.max))  # fmt: skip
+        return (Cell(humanise(str(row.type))), _count(row.transfers), *times)
+
+    columns = _columns("Type", "#Transfers", "#Half", "#90 %", "#99 %", "#Slowest")
+    return _view("Time to settle by type", columns, frame, cells)
+
+
+def anomalies(report: Report) -> View:
+    def cells(row: Any) -> tuple[Cell, ...]:
+        return (
+            _time(row.created_at), Cell(str(row.rule).replace("_", " ")), _text(row.expected),
+            _text(row.found), _short(row.profile_id), _identifier(row.transfer_id),
+        )  # fmt: skip
+
+    columns = _columns("Created", "Rule", "Expected", "Found", "Profile", "Transfer")
+    return _view("Transfers worth a look, latest first", columns, report.anomalies, cells, limit=50)
+
+
+def pairs(report: Report) -> View:
+    frame = report.pairs
+    money = _Money(frame, "amount")
+
+    def cells(row: Any) -> tuple[Cell, ...]:
+        ids = (_identifier(row.group_id), _identifier(row.debit_id), _identifier(row.credit_id))
+        return (
+            Cell(str(row.status).replace("_", " "), "bad"), _asset(row.asset),
+            money(row, "amount"), *ids,
+        )  # fmt: skip
+
+    columns = _columns("State", "Asset", "#Amount", "Group", "Debit", "Credit")
+    return _view("Internal transfers whose halves do not match", columns, frame, cells)
+
+
+def notable(report: Report) -> View:
+    def cells(row: Any) -> tuple[Cell, ...]:
+        return (_time(row.created_at), _text(row.type), _text(row.object), _identifier(row.id))
+
+    columns = _columns("Created", "Event", "Object", "Id")
+    return _view("Events of note, latest first", columns, report.notable, cells, limit=25)
+
+
 def violations(report: Report) -> View:
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
             Cell(str(row.rule).replace("_", " ")), _text(row.expected), _text(row.found),
-            Cell(_cut(str(row.transfer_id)), "id"),
+            _identifier(row.transfer_id),
         )  # fmt: skip
 
     columns = _columns("Rule", "Expected", "Found", "Transfer")
@@ -159,7 +259,7 @@ def violations(report: Report) -> View:
 
 def events(report: Report) -> View:
     def cells(row: Any) -> tuple[Cell, ...]:
-        return (_text(row.type), Cell(f"{row.events:,}", "number"))
+        return (_text(row.type), _count(row.events))
 
     frame = report.events.rename(columns={"count": "events"})
     return _view("Events by type", _columns("Event", "#Count"), frame, cells, limit=12)
@@ -184,8 +284,8 @@ class _Money:
         if pd.isna(amount):
             return Cell("–", "number")
         if not amount:
-            return Cell("0", "zero")
-        return Cell(f"{amount:,.{self._digits[row.asset]}f}", "number")
+            return Cell("0", "zero", value=amount)
+        return Cell(f"{amount:,.{self._digits[row.asset]}f}", "number", value=amount)
 
 
 def _view(
@@ -195,8 +295,20 @@ def _view(
     cells: Any,
     limit: int = MAX_ROWS,
 ) -> View:
-    rows = tuple(cells(row) for row in frame.head(limit).itertuples(index=False))
-    return View(caption, columns, rows, max(len(frame) - limit, 0))
+    rows = [cells(row) for row in frame.head(limit).itertuples(index=False)]
+    columns_of_cells = [_placed(column) for column in zip(*rows, strict=True)]
+    placed = tuple(zip(*columns_of_cells, strict=True))
+    return View(caption, columns, placed, max(len(frame) - limit, 0))
+
+
+def _placed(cells: Sequence[Cell]) -> list[Cell]:
+    """Cells that know their place in order, so that the page sorts exact amounts without
+    counting; missing ones come first."""
+    values = sorted({cell.value for cell in cells if cell.value is not None})
+    places = {value: place for place, value in enumerate(values)}
+    if not places:
+        return list(cells)
+    return [replace(cell, place=places.get(cell.value, -1)) for cell in cells]
 
 
 def _columns(*labels: str) -> tuple[tuple[str, Style], ...]:
@@ -216,28 +328,48 @@ def _short(identifier: object) -> Cell:
     return Cell(shorten_id(str(identifier)), "short", _cut(str(identifier)))
 
 
-def _optional(row: Any, name: str) -> Cell:
-    value = getattr(row, name, None)
+def _identifier(value: Any) -> Cell:
     return Cell("–" if pd.isna(value) else _cut(str(value)), "id")
 
 
-def _recipient(row: Any) -> Cell:
-    """Where the money went, shortened: the account's id or the crypto address."""
-    for name in ("fiat_account_id", "destination_address"):
-        value = getattr(row, name, None)
-        if not pd.isna(value):
-            return Cell(shorten_id(str(value)), "short")
-    return Cell("–")
+def _count(number: Any) -> Cell:
+    return Cell(f"{number:,}", "number", value=int(number))
+
+
+def _points(bps: Any, *, signed: bool = False) -> Cell:
+    if pd.isna(bps):
+        return Cell("–", "number")
+    return Cell(f"{bps:+,.2f}" if signed else f"{bps:,.2f}", "number", value=bps)
 
 
 def _time(moment: pd.Timestamp) -> Cell:
-    return Cell(f"{moment:%Y-%m-%d %H:%M:%S}", "time", moment.isoformat())
+    return Cell(f"{moment:%Y-%m-%d %H:%M:%S}", "time", moment.isoformat(), moment)
 
 
 def _period(moment: pd.Timestamp, freq: str, tz: str) -> Cell:
     local = moment.tz_convert(tz)
-    return Cell(f"{local:%Y-%m}" if freq == "MS" else f"{local:%Y-%m-%d}", "time")
+    words = f"{local:%Y-%m}" if freq == "MS" else f"{local:%Y-%m-%d}"
+    return Cell(words, "time", value=moment)
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+
+
+VIEWS: Final[Mapping[str, Callable[[Report], View]]] = {
+    "balances": balances,
+    "reconciliation": reconciliation,
+    "causes": causes,
+    "flows": flows,
+    "fees": fees,
+    "settlement": settlement,
+    "ageing": ageing,
+    "open_items": open_items,
+    "withdrawals": withdrawals,
+    "recipients": recipients,
+    "violations": violations,
+    "anomalies": anomalies,
+    "pairs": pairs,
+    "events": events,
+    "notable": notable,
+}

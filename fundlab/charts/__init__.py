@@ -1,0 +1,56 @@
+"""Frames to matplotlib figures: the only place where money becomes float.
+
+Each function takes a frame of :mod:`fundlab.analysis` and returns a ``matplotlib.figure.Figure``,
+most with one panel for each asset, or only that of ``asset`` in the colours of the whole; neither
+pyplot nor the global settings are touched. The figure's label, ``figure.get_label()``, is its
+alternative text. ``theme`` is :data:`LIGHT` or :data:`DARK`.
+
+>>> import fundlab as fl
+>>> with fl.sandbox.serve(seed=7, transfers=200) as sandbox:
+...     transfers = fl.load_transfers(sandbox.connect())
+>>> figure = fl.charts.balance_course(fl.balances.daily(transfers))
+"""
+
+from fundlab.charts.bars import MAX_BARS, fees_by_type, flow_bars
+from fundlab.charts.course import MAX_POINTS, balance_course
+from fundlab.charts.diagram import flow_diagram
+from fundlab.charts.heat import flows_calendar, transfer_hours
+from fundlab.charts.look import (
+    DARK,
+    LIGHT,
+    MAX_SERIES,
+    PANEL,
+    Theme,
+    compact,
+    humanise,
+    rank_profiles,
+    rank_types,
+    shorten_id,
+    to_svg,
+)
+from fundlab.charts.settlement import settlement_times
+from fundlab.charts.waterfall import waterfall
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "MAX_BARS",
+    "MAX_POINTS",
+    "MAX_SERIES",
+    "PANEL",
+    "Theme",
+    "balance_course",
+    "compact",
+    "fees_by_type",
+    "flow_bars",
+    "flow_diagram",
+    "flows_calendar",
+    "humanise",
+    "rank_profiles",
+    "rank_types",
+    "settlement_times",
+    "shorten_id",
+    "to_svg",
+    "transfer_hours",
+    "waterfall",
+]

@@ -1,0 +1,151 @@
+"""Flows and fees, a bar for each period."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fundlab.charts import look
+from fundlab.charts.look import (
+    LIGHT,
+    Theme,
+    compact,
+    humanise,
+    rank_types,
+)
+
+MAX_BARS: Final = 60
+
+
+def flow_bars(
+    net: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None, legend: bool = True
+) -> Figure:
+    """Inflow above and outflow below the line for each period, net as a dot (``flows.net``)."""
+    look.need(net, "period", "asset", "inflow", "outflow", "net")
+
+    bars = Bars.of(net)
+
+    def draw(axes: Axes, rows: pd.DataFrame) -> None:
+        periods = rows["period"].dt.tz_localize(None)
+        sums = look.floats(rows, "inflow", "outflow", "net").groupby(periods).sum()
+        sums = sums[sums.index >= bars.first]
+        starts = sums.index.to_numpy()
+        axes.bar(starts, sums["inflow"], bars.width, color=theme.inflow)
+        axes.bar(starts, -sums["outflow"], bars.width, color=theme.outflow)
+        axes.plot(
+            starts, sums["net"], linestyle="none", marker="o", markersize=4.6,
+            color=theme.ink, markeredgecolor=theme.paper, markeredgewidth=1.1,
+        )  # fmt: skip
+        axes.axhline(0, color=theme.muted, linewidth=0.8)
+        look.date_axis(axes, bars.first, bars.last)
+        look.note(axes, f"net {compact(float(sums['net'].sum()), signed=True)}", theme)
+
+    figure = look.panels(
+        look.only(look.by_asset(net), asset), draw, theme, "No flows", rows_below=1 if legend else 0
+    )
+    if legend and len(net):
+        _flow_legend(figure, theme)
+    return look.described(figure, _describe_flows(look.rows_of(net, asset)))
+
+
+def fees_by_type(
+    summary: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None, legend: bool = True
+) -> Figure:
+    """Bars of the fees paid, stacked by transfer type for each period
+    (``fees.summary(…, by=["type", "asset"], freq=…)``)."""
+    look.need(summary, "type", "asset", "fee", "period")
+    charged = summary[look.floats(summary, "fee")["fee"] != 0]
+    types = rank_types(charged)
+    bars = Bars.of(charged)
+
+    def draw(axes: Axes, rows: pd.DataFrame) -> None:
+        fees = _fees_by_period(rows[rows["period"].dt.tz_localize(None) >= bars.first], types)
+        starts = fees.index.to_numpy()
+        below = np.zeros(len(fees))
+        for kind in fees.columns:
+            color = theme.series[types.index(kind)]
+            axes.bar(starts, fees[kind], bars.width, below, color=color)
+            below += fees[kind].to_numpy()
+        look.date_axis(axes, bars.first, bars.last)
+        axes.set_ylim(*look.with_zero(below))
+        look.note(axes, f"{compact(float(below.sum()))} in all", theme)
+
+    figure = look.panels(
+        look.only(look.by_asset(charged), asset),
+        draw,
+        theme,
+        "No fees",
+        rows_below=1 if legend else 0,
+    )
+    if legend and len(charged):
+        handles = [look.square(theme.series[place]) for place in range(len(types))]
+        look.legend_row(figure, handles, [humanise(kind) for kind in types], theme)
+    return look.described(figure, _describe_fees(look.rows_of(charged, asset)))
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The time axis that all panels of a bar chart share: at most :data:`MAX_BARS` periods."""
+
+    first: pd.Timestamp
+    last: pd.Timestamp
+    width: Any  # a Timedelta: matplotlib takes one beside times, its types do not say so
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> Bars:
+        periods = pd.DatetimeIndex(frame["period"].dt.tz_localize(None).unique()).sort_values()
+        shown = periods[-MAX_BARS:]
+        if shown.empty:
+            return cls(pd.Timestamp(0), pd.Timestamp(0), pd.Timedelta(days=1))
+        step = shown.to_series().diff().min() if len(shown) > 1 else pd.Timedelta(days=28)
+        air = step if len(shown) > 4 else step * 2  # a few bars should not fill the panel
+        return cls(shown[0] - air / 2, shown[-1] + air / 2, step * 0.72)
+
+
+def _flow_legend(figure: Figure, theme: Theme) -> None:
+    dot = Line2D([], [], color=theme.ink, linestyle="none", marker="o", markersize=4)
+    handles = [look.square(theme.inflow), look.square(theme.outflow), dot]
+    look.legend_row(figure, handles, ["in", "out", "net"], theme)
+
+
+def _fees_by_period(rows: pd.DataFrame, types: list[str]) -> pd.DataFrame:
+    kinds = rows["type"].astype(str)
+    table = pd.DataFrame(
+        {
+            "kind": kinds.where(kinds.isin(types), types[-1]),
+            "period": rows["period"].dt.tz_localize(None),
+            "fee": rows["fee"].astype("float64"),
+        }
+    )
+    return table.pivot_table(
+        index="period", columns="kind", values="fee", aggfunc="sum", fill_value=0.0
+    )
+
+
+def _describe_flows(net: pd.DataFrame) -> str:
+    if not len(net):
+        return "Inflow and outflow: none."
+    sums = look.floats(net, "inflow", "outflow").groupby(net["asset"].astype(str)).sum()
+    each = "; ".join(
+        f"{asset} in {compact(row.inflow)}, out {compact(row.outflow)}"
+        for asset, row in sums.iterrows()
+    )
+    return f"Inflow and outflow over {net['period'].nunique()} periods: {each}."
+
+
+def _describe_fees(charged: pd.DataFrame) -> str:
+    if not len(charged):
+        return "Fees by type: none."
+    fees = look.floats(charged, "fee")["fee"]
+    sums = fees.groupby([charged["asset"].astype(str), charged["type"].astype(str)]).sum()
+    each = ", ".join(
+        f"{humanise(str(kind))} {compact(float(fee))} {asset}"
+        for asset, kind, fee in sums.reset_index().to_numpy()
+    )
+    return f"Fees by type: {each}."

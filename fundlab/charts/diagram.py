@@ -1,0 +1,199 @@
+"""Where money came from and where it went: bands through the profiles (a Sankey diagram)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
+
+from fundlab.charts import look
+from fundlab.charts.look import LIGHT, Layout, Theme, compact, humanise
+
+MAX_ENDS: Final = 7
+_GAP: Final = 0.03
+_WIDTH: Final = 0.022
+_MARGINS: Final = (150.0, 196.0, 30.0, 10.0)
+_LAYOUT: Final = Layout((640.0, 236.0), _MARGINS, columns=1)
+
+Spans = dict[str, tuple[float, float]]
+
+
+def flow_diagram(links: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None) -> Figure:
+    """Bands from sources through profiles to targets, as wide as the amounts they stand for.
+
+    ``links`` has ``stage`` (1 into a profile, 2 out of one), ``source``, ``target``, ``asset`` and
+    ``amount``. At most :data:`MAX_ENDS` names stand on each side, the smaller ones as one.
+    """
+    look.need(links, "stage", "source", "target", "asset", "amount")
+    by_asset = {}
+    for name, rows in look.by_asset(links).items():
+        amounts = rows.assign(amount=rows["amount"].astype("float64"))
+        moved = amounts[amounts["amount"] > 0]
+        if len(moved):
+            by_asset[name] = _few(moved)
+    profiles = sorted({str(name) for rows in by_asset.values() for name in _profiles(rows)})
+    colors = {name: theme.series[n % len(theme.series)] for n, name in enumerate(profiles)}
+    figure = look.panels(
+        look.only(by_asset, asset), lambda axes, rows: _draw(axes, rows, colors, theme), theme,
+        "No flows", layout=_LAYOUT,
+    )  # fmt: skip
+    return look.described(figure, _describe(look.only(by_asset, asset)))
+
+
+def _draw(axes: Axes, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) -> None:
+    axes.set_axis_off()
+    axes.set_xlim(0, 1)
+    axes.set_ylim(1, 0)
+    into, out = rows[rows["stage"] == 1], rows[rows["stage"] == 2]
+    brought = into.groupby("target")["amount"].sum()
+    taken = out.groupby("source")["amount"].sum()
+    columns = [
+        into.groupby("source")["amount"].sum().sort_values(ascending=False, kind="stable"),
+        pd.concat([brought, taken], axis=1).max(axis=1).sort_values(ascending=False, kind="stable"),
+        out.groupby("target")["amount"].sum().sort_values(ascending=False, kind="stable"),
+    ]
+    room = min(1 - _GAP * max(len(column) - 1, 0) for column in columns)
+    scale = room / max(max(float(column.sum()) for column in columns), 1e-300)
+    left, middle, right = (_spans(column, scale) for column in columns)
+    _bands(axes, into, "source", "target", left, middle, scale, (0.0, 0.5), colors)
+    _bands(axes, out, "target", "source", right, middle, scale, (1.0, 0.5), colors)
+    for x, spans, side in ((0.0, left, "right"), (0.5, middle, ""), (1.0, right, "left")):
+        _nodes(axes, spans, x, side, columns, theme, colors)
+
+
+def _spans(sizes: pd.Series[float], scale: float) -> Spans:
+    """Where each name begins and ends, from the top down, the whole in the middle."""
+    used = float(sizes.sum()) * scale + _GAP * max(len(sizes) - 1, 0)
+    top = (1 - used) / 2
+    found: Spans = {}
+    for name, size in sizes.items():
+        found[str(name)] = (top, top + float(size) * scale)
+        top += float(size) * scale + _GAP
+    return found
+
+
+def _bands(
+    axes: Axes,
+    rows: pd.DataFrame,
+    end: str,
+    profile: str,
+    ends: Spans,
+    profiles: Spans,
+    scale: float,
+    across: tuple[float, float],
+    colors: dict[str, str],
+) -> None:
+    at_end = {name: top for name, (top, _) in ends.items()}
+    at_profile = {name: top for name, (top, _) in profiles.items()}
+    order = rows.assign(
+        a=rows[end].map(lambda name: ends[name][0]),
+        b=rows[profile].map(lambda name: profiles[name][0]),
+    ).sort_values(["a", "b"], kind="stable")
+    inward = _WIDTH if across[0] < across[1] else -_WIDTH
+    x0, x1 = across[0] + max(inward, 0) - max(-inward, 0), across[1] - inward / 2
+    for name, owner, amount in zip(order[end], order[profile], order["amount"], strict=True):
+        size, y0, y1 = amount * scale, at_end[name], at_profile[owner]
+        at_end[name] += size
+        at_profile[owner] += size
+        axes.add_patch(_band(x0, y0, x1, y1, size, colors[owner]))
+
+
+def _band(x0: float, y0: float, x1: float, y1: float, size: float, color: str) -> PathPatch:
+    half = (x0 + x1) / 2
+    points = [(x0, y0), (half, y0), (half, y1), (x1, y1), (x1, y1 + size), (half, y1 + size),
+              (half, y0 + size), (x0, y0 + size), (x0, y0)]  # fmt: skip
+    codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
+    return PathPatch(Path(points, codes), facecolor=color, alpha=0.34, linewidth=0)
+
+
+def _nodes(
+    axes: Axes,
+    spans: Spans,
+    x: float,
+    side: str,
+    columns: list[pd.Series[float]],
+    theme: Theme,
+    colors: dict[str, str],
+) -> None:
+    sizes = columns[{0.0: 0, 0.5: 1, 1.0: 2}[x]]
+    start = {0.0: 0.0, 0.5: 0.5 - _WIDTH / 2, 1.0: 1.0 - _WIDTH}[x]
+    labels = _spread([sum(span) / 2 for span in spans.values()])
+    for (name, (top, bottom)), height in zip(spans.items(), labels, strict=True):
+        color = colors.get(name, theme.muted) if not side else theme.muted
+        axes.add_patch(
+            Rectangle((start, top), _WIDTH, max(bottom - top, 0.002), facecolor=color, linewidth=0)
+        )
+        shown = name if len(name) <= 22 else f"{name[:20]}…"
+        amount = compact(float(sizes[name]))
+        if side:
+            shift = -5 if side == "right" else 5
+            _label(axes, x, height, f"{shown} · {amount}", shift, side, theme.ink)
+        else:
+            _label(axes, start + _WIDTH, height, shown, 4, "left", theme.ink)
+
+
+def _label(axes: Axes, x: float, y: float, text: str, shift: float, ha: str, color: str) -> None:
+    axes.annotate(
+        look.drawable(text), (x, y), (shift, 0), textcoords="offset points", ha=ha, va="center",
+        fontsize=look.TEXT - 1.5, color=color, parse_math=False, annotation_clip=False,
+    )  # fmt: skip
+
+
+def _spread(heights: list[float], least: float = 0.062) -> list[float]:
+    """``heights`` moved apart so that labels do not overlap, and back into the panel."""
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + least) if placed else height)
+    over = max(placed[-1] - 1.0, 0.0) if placed else 0.0
+    for n in range(len(placed) - 1, -1, -1):
+        limit = placed[n + 1] - least if n + 1 < len(placed) else 1.0
+        placed[n] = min(placed[n], limit) if over else placed[n]
+    return placed
+
+
+def _profiles(rows: pd.DataFrame) -> set[str]:
+    return {*rows.loc[rows["stage"] == 1, "target"], *rows.loc[rows["stage"] == 2, "source"]}
+
+
+def _few(rows: pd.DataFrame) -> pd.DataFrame:
+    """At most :data:`MAX_ENDS` sources, profiles and targets; each name as it is to be shown."""
+    table = pd.DataFrame(
+        {
+            "stage": rows["stage"].astype("int64"),
+            "source": rows["source"].astype(str).map(humanise),
+            "target": rows["target"].astype(str).map(humanise),
+            "amount": rows["amount"],
+        }
+    )
+    into = table["stage"] == 1
+    for end, mine in (("source", into), ("target", ~into)):
+        table.loc[mine, end] = _gathered(table.loc[mine, end], table.loc[mine, "amount"])
+    profile = _gathered(table["target"].where(into, table["source"]), table["amount"])
+    table["target"] = profile.where(into, table["target"])
+    table["source"] = table["source"].where(into, profile)
+    keys = ["stage", "source", "target"]
+    return table.groupby(keys)["amount"].sum().reset_index()
+
+
+def _gathered(names: pd.Series[str], amounts: pd.Series[float]) -> pd.Series[str]:
+    sums = amounts.groupby(names).sum().sort_values(ascending=False, kind="stable")
+    if len(sums) <= MAX_ENDS:
+        return names
+    kept = set(sums.index[: MAX_ENDS - 1])
+    return names.where(names.isin(kept), f"{len(sums) - len(kept):,} others")
+
+
+def _describe(by_asset: dict[str, pd.DataFrame]) -> str:
+    if not by_asset:
+        return "Flows between the outside, profiles and recipients: none."
+    each = []
+    for name, rows in by_asset.items():
+        sums = rows.groupby("stage")["amount"].sum()
+        into, out = float(sums.get(1, 0.0)), float(sums.get(2, 0.0))
+        each.append(f"{name} {compact(into)} into and {compact(out)} out of "
+                    f"{len(_profiles(rows))} profiles")  # fmt: skip
+    return f"Flows between the outside, profiles and recipients: {'; '.join(each)}."

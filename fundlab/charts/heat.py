@@ -1,0 +1,169 @@
+"""Heat maps: what each day brought or took, and at which hours transfers are made."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+
+from fundlab.charts import look
+from fundlab.charts.look import LIGHT, Layout, Theme, compact
+
+MAX_WEEKS: Final = 53
+_FEW_WEEKS: Final = 12
+WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_STRENGTHS: Final = (0.28, 0.48, 0.72, 1.0)
+_CALENDAR: Final = Layout((360.0, 156.0), (38.0, 12.0, 30.0, 24.0))
+_HOURS: Final = Layout((480.0, 208.0), (38.0, 12.0, 30.0, 38.0))
+
+Places = npt.NDArray[np.int64]
+
+
+def flows_calendar(
+    net: pd.DataFrame,
+    theme: Theme = LIGHT,
+    *,
+    tz: str = "UTC",
+    asset: str | None = None,
+    legend: bool = True,
+) -> Figure:
+    """A square for each day, weeks from left to right, coloured by the day's net flow
+    (``flows.net(…, freq="D")``); at most the last :data:`MAX_WEEKS` weeks."""
+    look.need(net, "period", "asset", "net")
+    days = net["period"].dt.tz_convert(tz).dt.tz_localize(None).dt.normalize()
+    monday = days - pd.to_timedelta(days.dt.day_of_week, unit="D")
+    last = monday.max()
+    start = max(monday.min(), last - pd.Timedelta(weeks=MAX_WEEKS - 1)) if len(net) else last
+    rows = pd.DataFrame(
+        {
+            "asset": net["asset"].astype(str),
+            "week": (monday - start).dt.days // 7,
+            "day": days.dt.day_of_week,
+            "net": net["net"].astype("float64"),
+        }
+    )
+    rows = rows[rows["week"] >= 0]
+    weeks = int(rows["week"].max()) + 1 if len(rows) else 1
+
+    def draw(axes: Axes, rows: pd.DataFrame) -> None:
+        sums = rows.groupby(["week", "day"])["net"].sum().reset_index()
+        size = sums["net"].abs()
+        top = float(size.max()) or 1.0
+        _blank(axes, weeks, len(WEEKDAYS), theme)
+        for color, mine in ((theme.inflow, sums["net"] > 0), (theme.outflow, sums["net"] < 0)):
+            _squares(axes, sums[mine], "week", "day", (size / top)[mine], color)
+        _month_names(axes, start, weeks)
+        _name_weekdays(axes)
+        look.note(axes, f"up to {compact(top)} a day", theme)
+
+    figure = look.panels(
+        look.only(look.by_asset(rows), asset), draw, theme, "No flows",
+        rows_below=1 if legend else 0, layout=_CALENDAR,
+    )  # fmt: skip
+    if legend and len(net):
+        handles = [look.square(color) for color in (theme.inflow, theme.outflow)]
+        look.legend_row(figure, handles, ["more in", "more out"], theme)
+    return look.described(figure, _describe_days(rows, asset))
+
+
+def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "UTC") -> Figure:
+    """How many transfers are made at each hour of each weekday, in the zone ``tz``.
+
+    ``transfers`` has ``created_at`` and, where its rows stand for several, ``count``.
+    """
+    look.need(transfers, "created_at")
+    local = transfers["created_at"].dt.tz_convert(tz)
+    weight = transfers["count"] if "count" in transfers.columns else pd.Series(1, transfers.index)
+    rows = pd.DataFrame({"hour": local.dt.hour, "day": local.dt.day_of_week, "count": weight})
+    sums = rows.groupby(["day", "hour"])["count"].sum().astype("float64").reset_index()
+
+    def draw(axes: Axes, sums: pd.DataFrame) -> None:
+        top = float(sums["count"].max())
+        _blank(axes, 24, len(WEEKDAYS), theme)
+        _squares(axes, sums, "hour", "day", sums["count"] / top, theme.inflow)
+        axes.set_xticks(range(0, 24, 3), [f"{hour:02d}" for hour in range(0, 24, 3)])
+        axes.set_xlabel(f"hour of the day ({tz})", color=theme.muted, fontsize=look.TEXT - 0.5)
+        _name_weekdays(axes)
+        look.note(axes, f"up to {top:,.0f} in an hour of the week", theme)
+
+    shown = {"Transfers": sums} if len(sums) else {}
+    figure = look.panels(shown, draw, theme, "No transfers", layout=_HOURS)
+    return look.described(figure, _describe_hours(sums, tz))
+
+
+def _blank(axes: Axes, columns: int, rows: int, theme: Theme) -> None:
+    axes.grid(visible=False)
+    axes.spines["bottom"].set_visible(False)
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
+    every = np.array([(x, y) for x in range(columns) for y in range(rows)], dtype=np.int64)
+    axes.add_patch(_patch(every, theme.grid, 0.45))
+
+
+def _squares(
+    axes: Axes, rows: pd.DataFrame, x: str, y: str, share: pd.Series[Any], color: str
+) -> None:
+    """One shape for each strength: hundreds of squares stay small in a page."""
+    places = rows[[x, y]].to_numpy(dtype=np.int64)
+    level = np.minimum((np.sqrt(share.to_numpy()) * len(_STRENGTHS)).astype(int), 3)
+    for number, strength in enumerate(_STRENGTHS):
+        if (level == number).any():
+            axes.add_patch(_patch(places[level == number], color, strength))
+
+
+def _patch(places: Places, color: str, strength: float) -> PathPatch:
+    corner = np.array([(-0.44, -0.44), (0.44, -0.44), (0.44, 0.44), (-0.44, 0.44), (-0.44, -0.44)])
+    points = (places[:, None, :] + corner[None]).reshape(-1, 2)
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(places)
+    return PathPatch(Path(points, codes), facecolor=color, alpha=strength, linewidth=0)
+
+
+def _name_weekdays(axes: Axes) -> None:
+    axes.set_yticks(range(len(WEEKDAYS)), WEEKDAYS)
+
+
+def _month_names(axes: Axes, start: pd.Timestamp, weeks: int) -> None:
+    mondays = [start + pd.Timedelta(weeks=week) for week in range(weeks)]
+    if weeks <= _FEW_WEEKS:
+        shown = range(0, weeks, 1 if weeks <= _FEW_WEEKS // 2 else 2)
+        axes.set_xticks(shown, [f"{mondays[n]:%d %b}" for n in shown])
+        return
+    firsts = [n for n, day in enumerate(mondays) if n == 0 or day.month != mondays[n - 1].month]
+    step = -(-len(firsts) // 6)
+    named = firsts[::step]
+    if len(named) > 1 and named[1] - named[0] < weeks / 9:
+        named = named[1:]
+    axes.set_xticks(named, [_month_name(mondays[n]) for n in named])
+
+
+def _month_name(day: pd.Timestamp) -> str:
+    return f"{day:%Y}" if day.month == 1 else f"{day:%b}"
+
+
+def _describe_days(rows: pd.DataFrame, asset: str | None) -> str:
+    rows = look.rows_of(rows, asset)
+    if not len(rows):
+        return "Net flow of each day: none."
+    sums = rows.groupby("asset")["net"].agg(["sum", "min", "max"])
+    each = "; ".join(
+        f"{name} {compact(row['sum'], signed=True)} in all, days from "
+        f"{compact(row['min'], signed=True)} to {compact(row['max'], signed=True)}"
+        for name, row in sums.iterrows()
+    )
+    return f"Net flow of each day: {each}."
+
+
+def _describe_hours(sums: pd.DataFrame, tz: str) -> str:
+    if not len(sums):
+        return "Transfers by hour and weekday: none."
+    most = sums.sort_values("count", ascending=False, kind="stable").iloc[0]
+    return (
+        f"{sums['count'].sum():,.0f} transfers by hour and weekday ({tz}); most on "
+        f"{WEEKDAYS[int(most['day'])]} at {int(most['hour']):02d}: {most['count']:,.0f}."
+    )

@@ -1,0 +1,297 @@
+"""What every chart shares: colours, panels, axes, letters, and the frames they take."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, Final
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from fundlab.errors import AnalysisError
+
+MAX_SERIES: Final = 6
+PANEL: Final = (360.0, 200.0)
+"""Width and height of one panel in points; text is 10 points high at that size."""
+
+MARGINS: Final = (50.0, 12.0, 30.0, 26.0)
+"""Left, right, top and bottom of a panel, in points."""
+TEXT: Final = 10.0
+MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_LEGEND_ROW: Final = 22.0
+_PER_ROW: Final = (4, 8)
+_FONT: Final = FontProperties(family="DejaVu Sans")
+_OTHERS: Final = re.compile(r"[\d,]+ others")
+_ACRONYMS: Final = frozenset({"CBIT", "CUBIX", "RTP", "SEN"})
+_SVG_LOCK: Final = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of a figure. ``series`` is safe for colour-blind readers (after Okabe and Ito)."""
+
+    paper: str
+    ink: str
+    muted: str
+    grid: str
+    inflow: str
+    outflow: str
+    alarm: str
+    series: tuple[str, ...]
+
+
+LIGHT: Final = Theme(
+    "#ffffff", "#1b2330", "#5b6675", "#e3e7ec", "#0067a5", "#c05a00", "#b01f2e",
+    ("#0067a5", "#c05a00", "#00866a", "#a83279", "#7a6a00", "#4b4fa8", "#6b7280"),
+)  # fmt: skip
+DARK: Final = Theme(
+    "#151b23", "#e8edf3", "#9aa6b5", "#2b3541", "#58b4ee", "#f0a04b", "#ff8f94",
+    ("#58b4ee", "#f0a04b", "#3fc7a0", "#e58ac0", "#d9c64a", "#a3a8f5", "#9aa6b5"),
+)  # fmt: skip
+
+
+def to_svg(figure: Figure) -> str:
+    """The figure as SVG text, the same bytes for the same figure; text stays text."""
+    out = StringIO()
+    with _SVG_LOCK, mpl.rc_context({"svg.hashsalt": "fundlab", "svg.fonttype": "none"}):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def compact(value: float, *, signed: bool = False) -> str:
+    """A short figure for axes and notes: ``1.2 M``, ``950 k``, ``0.005``."""
+    plus = "+" if signed and value > 0 else ""
+    size = abs(value)
+    for limit, suffix in ((1e12, " T"), (1e9, " B"), (1e6, " M"), (1e3, " k")):
+        if size >= limit * 0.9995:
+            return f"{plus}{value / limit:.3g}{suffix}".replace("-", "−")
+    if 1e-9 <= size < 1e-4:
+        return f"{plus}{float(f'{value:.2g}'):.12f}".rstrip("0").replace("-", "−")
+    if size != 0 and size < 1e-4:
+        return f"{plus}{value:.1e}".replace("-", "−")
+    return f"{plus}{value:.3g}".replace("-", "−")
+
+
+def shorten_id(identifier: str) -> str:
+    """A UUID by its first and last characters: ``3f2a…9c1d``."""
+    return identifier if len(identifier) <= 12 else f"{identifier[:4]}…{identifier[-4:]}"
+
+
+def humanise(name: str) -> str:
+    """``WIRE_DEPOSIT`` as ``Wire deposit``, ``RTP_DEPOSIT`` as ``RTP deposit``."""
+    if not name.isupper():
+        return name
+    words = [word if word in _ACRONYMS else word.lower() for word in name.split("_")]
+    phrase = " ".join(words)
+    return phrase[:1].upper() + phrase[1:]
+
+
+def rank_profiles(daily: pd.DataFrame) -> list[str]:
+    """The profiles drawn, sorted; beyond :data:`MAX_SERIES` the rest is one line, ``n others``."""
+    return ranked(daily["profile_id"].astype(str))
+
+
+def rank_types(summary: pd.DataFrame) -> list[str]:
+    """The transfer types drawn, sorted; beyond :data:`MAX_SERIES` the rest is ``n others``."""
+    return ranked(summary["type"].astype(str))
+
+
+def ranked(column: pd.Series) -> list[str]:
+    counts = column.value_counts(sort=False).sort_index()
+    if len(counts) <= MAX_SERIES:
+        names = [str(name) for name in counts.index]
+        return sorted(names, key=lambda name: (_OTHERS.fullmatch(name) is not None, name))
+    kept = counts.sort_values(ascending=False, kind="stable").index[: MAX_SERIES - 1]
+    return [*sorted(map(str, kept)), f"{len(counts) - len(kept)} others"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A panel's size and its margins (left, right, top, bottom), in points."""
+
+    size: tuple[float, float] = PANEL
+    margins: tuple[float, float, float, float] = MARGINS
+    columns: int = 2
+
+    @property
+    def box(self) -> tuple[float, float]:
+        left, right, top, bottom = self.margins
+        return self.size[0] - left - right, self.size[1] - top - bottom
+
+
+def panels(
+    by_asset: Mapping[str, Any],
+    draw: Callable[[Axes, Any], None],
+    theme: Theme,
+    nothing: str,
+    *,
+    rows_below: int = 0,
+    layout: Layout = Layout(),
+) -> Figure:
+    """One panel of fixed size for each asset, in columns, assets in order of their names."""
+    assets = sorted(by_asset)
+    count = max(len(assets), 1)
+    columns = min(layout.columns, count)
+    rows = -(-count // columns)
+    width = columns * layout.size[0]
+    height = rows * layout.size[1] + rows_below * _LEGEND_ROW
+    figure = Figure(figsize=(width / 72, height / 72), dpi=144, facecolor=theme.paper)
+    for number in range(count):
+        row, column = divmod(number, columns)
+        x = column * layout.size[0] + layout.margins[0]
+        y = height - (row + 1) * layout.size[1] + layout.margins[3]
+        size = layout.box[0] / width, layout.box[1] / height
+        axes = figure.add_axes((x / width, y / height, *size))
+        style(axes, theme)
+        if not assets:
+            axes.set_axis_off()
+            write(axes, 0.5, 0.5, nothing, theme.muted, ha="center", size=12)
+            continue
+        title = _above(axes, 0.0, 6 - layout.margins[0], assets[number], theme.ink, "left")
+        title.set_fontsize(TEXT + 1.5)
+        title.set_fontweight("bold")
+        draw(axes, by_asset[assets[number]])
+    return figure
+
+
+def style(axes: Axes, theme: Theme) -> None:
+    axes.set_facecolor(theme.paper)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(theme.grid)
+    axes.grid(axis="y", color=theme.grid, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=theme.muted, labelsize=TEXT - 0.5, length=0, pad=4)
+    money_axis(axes.yaxis)
+
+
+def money_axis(axis: Any) -> None:
+    axis.set_major_locator(MaxNLocator(4))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
+
+
+def date_axis(axes: Axes, first: Any, last: Any) -> None:
+    locator = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]
+    formatter = ConciseDateFormatter(locator, show_offset=False)  # type: ignore[no-untyped-call]
+    formatter.zero_formats[1] = "%Y"
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(formatter)
+    air = (last - first) * 0.01
+    axes.set_xlim(first - air, last + air)
+
+
+def note(axes: Axes, text: str, theme: Theme) -> None:
+    """What the panel comes to, above it on the right."""
+    _above(axes, 1.0, 0.0, text, theme.muted, "right")
+
+
+def _above(axes: Axes, x: float, shift: float, text: str, color: str, ha: str) -> Any:
+    return axes.annotate(
+        drawable(text), (x, 1.0), (shift, 13.0), "axes fraction", "offset points", color=color,
+        ha=ha, va="baseline", fontsize=TEXT, parse_math=False, annotation_clip=False,
+    )  # fmt: skip
+
+
+def write(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    color: str,
+    *,
+    ha: str = "left",
+    va: str = "baseline",
+    size: float = TEXT,
+    of_axes: bool = False,
+) -> Any:
+    """Text as it is: a ``$`` in somebody's name starts no formula, an unknown sign no warning."""
+    transform = axes.transAxes if of_axes else axes.transData
+    return axes.text(
+        x, y, drawable(text), color=color, ha=ha, va=va, fontsize=size, parse_math=False,
+        transform=transform,
+    )  # fmt: skip
+
+
+def name_rows(axes: Axes, names: Sequence[str], theme: Theme) -> None:
+    """Row labels left of a panel whose rows run down from 0."""
+    axes.set_yticks(range(len(names)), [drawable(name) for name in names], color=theme.muted)
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def square(color: str) -> Line2D:
+    return Line2D([], [], color=color, linestyle="none", marker="s", markersize=8)
+
+
+def legend_rows(names: int, panels: int) -> int:
+    """How many rows :func:`legend_row` needs below so many panels."""
+    return -(-names // _PER_ROW[panels > 1])
+
+
+def legend_row(figure: Figure, handles: list[Line2D], names: Sequence[str], theme: Theme) -> None:
+    labels = [drawable(name) for name in names]
+    wide = _PER_ROW[bool(figure.get_figwidth() * 72 > PANEL[0])]
+    legend = figure.legend(
+        handles, labels, loc="lower center", ncols=min(len(labels), wide), frameon=False,
+        fontsize=TEXT - 1, labelcolor=theme.muted, handlelength=1.8, columnspacing=1.2,
+        borderaxespad=0.2,
+    )  # fmt: skip
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def need(frame: pd.DataFrame, *names: str) -> None:
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        gaps = ", ".join(map(repr, missing))
+        raise AnalysisError(f"the frame has no column {gaps}; needed are {', '.join(names)}")
+
+
+def by_asset(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    return {str(asset): rows for asset, rows in frame.groupby(frame["asset"].astype(str))}
+
+
+def only(by_asset: dict[str, pd.DataFrame], asset: str | None) -> dict[str, pd.DataFrame]:
+    if asset is None:
+        return by_asset
+    return {name: rows for name, rows in by_asset.items() if name == asset}
+
+
+def rows_of(frame: pd.DataFrame, asset: str | None) -> pd.DataFrame:
+    return frame if asset is None else frame[frame["asset"].astype(str) == asset]
+
+
+def floats(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
+    return pd.DataFrame({name: frame[name].astype("float64") for name in names}, frame.index)
+
+
+def with_zero(values: Any) -> tuple[float, float]:
+    """Limits that include zero and leave air above."""
+    low = min(0.0, float(np.nanmin(values, initial=0.0)))
+    high = max(0.0, float(np.nanmax(values, initial=0.0)))
+    air = (high - low) * 0.08 or 1.0
+    return (low - air if low < 0 else 0.0, high + air)
+
+
+def drawable(words: str) -> str:
+    """Signs the font lacks become a box; a leading underscore would hide a legend's entry."""
+    font = get_font(findfont(_FONT))
+    shown = "".join(sign if font.get_char_index(ord(sign)) else "▯" for sign in words)
+    return f"\N{NO-BREAK SPACE}{shown}" if shown.startswith("_") else shown
+
+
+def described(figure: Figure, words: str) -> Figure:
+    figure.set_label(words)
+    return figure

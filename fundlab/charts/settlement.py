@@ -1,0 +1,96 @@
+"""How long transfers take to settle, by type."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from fundlab.charts import look
+from fundlab.charts.look import LIGHT, Layout, Theme, humanise
+
+_ROW: Final = 16.0
+_MARGINS: Final = (150.0, 44.0, 18.0, 26.0)
+_LEAST: Final = 1e-3
+"""Seconds: the smallest time a scale of powers can show."""
+_PARTS: Final = ("p50", "p90", "p99", "max")
+_TICKS: Final = (
+    (1e-3, "1 ms"), (1, "1 s"), (60, "1 min"), (3600, "1 h"), (86_400, "1 d"),
+    (7 * 86_400, "1 w"), (30 * 86_400, "30 d"), (365 * 86_400, "1 y"),
+)  # fmt: skip
+
+
+def settlement_times(
+    settlement: pd.DataFrame, theme: Theme = LIGHT, *, legend: bool = True
+) -> Figure:
+    """The spread of settlement times for each type, quickest first (``flows.settlement_time``):
+    half, nine tenths, 99 of 100, and the slowest, on a scale of powers."""
+    look.need(settlement, "type", "count", *_PARTS)
+    seconds = pd.DataFrame(
+        {name: settlement[name].dt.total_seconds().clip(lower=_LEAST) for name in _PARTS}
+    )
+    rows = seconds.assign(name=settlement["type"].astype(str).map(humanise))
+    rows = rows.sort_values(["p50", "name"], kind="stable")
+    height = _MARGINS[2] + _MARGINS[3] + max(len(rows), 3) * _ROW
+    layout = Layout((480.0, height), _MARGINS)
+
+    figure = look.panels(
+        {"": rows} if len(rows) else {}, lambda axes, rows: _draw(axes, rows, theme), theme,
+        "Nothing has settled", rows_below=1 if legend else 0, layout=layout,
+    )  # fmt: skip
+    if legend and len(rows):
+        color = theme.series[0]
+        handles = [
+            Line2D([], [], color=color, linestyle="none", marker="o", markersize=6),
+            Line2D([], [], color=color, linewidth=5, alpha=0.45),
+            Line2D([], [], color=color, linewidth=1.2),
+            Line2D([], [], color=color, linestyle="none", marker="|", markersize=8),
+        ]
+        look.legend_row(figure, handles, ["half", "90 %", "99 %", "slowest"], theme)
+    return look.described(figure, _describe(rows))
+
+
+def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
+    color, places = theme.series[0], range(len(rows))
+    axes.set_xscale("log")
+    axes.hlines(places, rows["p50"], rows["max"], color=color, linewidth=1.0, alpha=0.45)
+    axes.hlines(places, rows["p50"], rows["p99"], color=color, linewidth=1.4)
+    axes.hlines(places, rows["p50"], rows["p90"], color=color, linewidth=5, alpha=0.45)
+    axes.plot(rows["max"], places, linestyle="none", marker="|", markersize=7, color=color)
+    axes.plot(rows["p50"], places, linestyle="none", marker="o", markersize=6, color=color)
+    for place, slowest in zip(places, rows["max"], strict=True):
+        axes.annotate(
+            duration_text(slowest), (slowest, place), (6, 0), textcoords="offset points",
+            va="center", fontsize=look.TEXT - 1.5, color=theme.muted, annotation_clip=False,
+        )  # fmt: skip
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", color=theme.grid, linewidth=0.8)
+    low, high = rows["p50"].min() / 1.5, rows["max"].max() * 1.5
+    inside = [(at, name) for at, name in _TICKS if low <= at <= high]
+    axes.set_xticks([at for at, _ in inside], [name for _, name in inside])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(low, high)
+    look.name_rows(axes, list(rows["name"]), theme)
+
+
+def duration_text(seconds: float) -> str:
+    """``at once``, ``20 s``, ``5.2 min``, ``3.1 h``, ``2.4 d``."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"), (_LEAST, "ms")):
+        if seconds >= size and seconds > _LEAST:
+            count = seconds / size
+            return f"{count:.2g} {unit}" if count < 9.95 else f"{count:,.0f} {unit}"
+    return "at once"
+
+
+def _describe(rows: pd.DataFrame) -> str:
+    if not len(rows):
+        return "Settlement times: nothing has settled."
+    each = "; ".join(
+        f"{name} half within {duration_text(half)}, 99 % within {duration_text(most)}"
+        for name, half, most in zip(rows["name"], rows["p50"], rows["p99"], strict=True)
+    )
+    return f"Settlement times by type: {each}."

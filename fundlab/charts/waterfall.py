@@ -1,0 +1,116 @@
+"""From the opening balance to the closing one, a bar for each kind of movement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fundlab.charts import look
+from fundlab.charts.look import LIGHT, Layout, Theme, compact
+
+MAX_STEPS: Final = 5
+FEES: Final = "Fees"
+"""The step that is never gathered with others."""
+_ROW: Final = 15.0
+_CUT: Final = 0.7
+_MARGINS: Final = (138.0, 52.0, 30.0, 8.0)
+
+
+def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None) -> Figure:
+    """How each asset went from its opening to its closing balance.
+
+    ``movements`` has ``asset``, ``step`` (a name), ``kind`` (``balance`` or ``change``) and
+    ``amount``, in order: the opening, the changes, the closing. The smallest of more than
+    :data:`MAX_STEPS` changes in either direction are drawn as one.
+    """
+    look.need(movements, "asset", "step", "kind", "amount")
+    by_asset = {name: _few(rows) for name, rows in look.by_asset(movements).items()}
+    by_asset = look.only(by_asset, asset)
+    most = max((len(rows) for rows in by_asset.values()), default=5)
+    layout = Layout((look.PANEL[0], _MARGINS[2] + _MARGINS[3] + most * _ROW), _MARGINS)
+
+    def draw(axes: Axes, rows: pd.DataFrame) -> None:
+        _draw(axes, rows, theme)
+        axes.set_ylim(most - 0.4, -0.6)
+
+    figure = look.panels(by_asset, draw, theme, "No movements", layout=layout)
+    return look.described(figure, _describe(look.rows_of(movements, asset)))
+
+
+def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
+    level = 0.0
+    edges: list[float] = []
+    axes.grid(visible=False)
+    axes.spines["bottom"].set_visible(False)
+    for place, (kind, amount) in enumerate(zip(rows["kind"], rows["amount"], strict=True)):
+        balance = kind == "balance"
+        start = 0.0 if balance else level
+        level = amount if balance else level + amount
+        color = theme.muted if balance else theme.inflow if amount >= 0 else theme.outflow
+        axes.barh(place, level - start, 0.66, start, color=color, edgecolor=color, linewidth=0.8)
+        if place + 1 < len(rows):
+            axes.plot(
+                [level, level], [place - 0.33, place + 1.33], color=theme.muted, linewidth=0.7
+            )
+        axes.annotate(
+            compact(amount, signed=not balance), (max(start, level), place), (4, 0),
+            textcoords="offset points", va="center", fontsize=look.TEXT - 1, color=theme.ink,
+            annotation_clip=False,
+        )  # fmt: skip
+        edges.append(level)
+    low, high = _limits(edges)
+    air = (high - low) * 0.02
+    axes.set_xlim(low, high + air)
+    if low > 0:
+        look.note(axes, f"drawn from {compact(low)} on", theme)
+    look.name_rows(axes, list(rows["step"]), theme)
+    axes.set_xticks([])
+
+
+def _limits(levels: Sequence[float]) -> tuple[float, float]:
+    """From zero; but where the changes would be slivers beside the balance, only around them."""
+    low, high = min(levels), max(levels)
+    if low > _CUT * high and high > low:
+        return low - (high - low) * 0.5, high
+    air = (max(high, 0) - min(low, 0)) * 0.02 or 1.0
+    return (low - air if low < 0 else 0.0), max(high, 0.0) or 1.0
+
+
+def _few(rows: pd.DataFrame) -> pd.DataFrame:
+    """Amounts as floats, the smaller changes of either direction together."""
+    table = pd.DataFrame(
+        {
+            "step": rows["step"].astype(str),
+            "kind": rows["kind"].astype(str),
+            "amount": rows["amount"].astype("float64"),
+        }
+    ).reset_index(drop=True)
+    changes = table[(table["kind"] == "change") & (table["step"] != FEES)]
+    if changes.empty:
+        return table
+    first, last = table[: changes.index.min()], table[changes.index.max() + 1 :]
+    parts = [first]
+    for side, name in ((changes["amount"] >= 0, "in"), (changes["amount"] < 0, "out")):
+        mine = changes[side]
+        mine = mine.loc[mine["amount"].abs().sort_values(ascending=False, kind="stable").index]
+        rest = mine[MAX_STEPS - 1 :] if len(mine) > MAX_STEPS else mine[:0]
+        parts.append(mine[: len(mine) - len(rest)])
+        if len(rest):
+            words = f"{len(rest)} others {name}"
+            total = rest["amount"].sum()
+            parts.append(pd.DataFrame([{"step": words, "kind": "change", "amount": total}]))
+    return pd.concat([*parts, last], ignore_index=True)
+
+
+def _describe(movements: pd.DataFrame) -> str:
+    if not len(movements):
+        return "From opening to closing balance: no movements."
+    ends = []
+    for asset, rows in look.by_asset(movements).items():
+        amounts = rows["amount"].astype("float64").to_numpy()
+        ends.append(f"{asset} from {compact(amounts[0])} to {compact(amounts[-1])}")
+    return f"From opening to closing balance: {'; '.join(ends)}."

@@ -1,0 +1,119 @@
+"""Tables as files that other programs open safely: CSV, XLSX, Parquet and JSON.
+
+No amount is rounded or written with an exponent, every time names its zone, and no text from
+outside can become a formula. A file is written under another name first, then renamed.
+
+``export_table`` takes one table of a store, ``write_rows`` any Arrow table; ``workbook.py`` writes
+the sheets, ``cells.py`` says how each kind of column becomes text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow as pa
+
+from fundlab.errors import InvalidRequest
+from fundlab.exports.files import replacing
+from fundlab.exports.plain import write_csv, write_json, write_parquet
+from fundlab.exports.workbook import MAX_SHEET_ROWS, Sheet, write_workbook
+from fundlab.tables import find_table
+from fundlab.tables.order import in_order
+
+if TYPE_CHECKING:
+    from fundlab.store import Store
+
+__all__ = [
+    "FORMATS",
+    "MAX_SHEET_ROWS",
+    "Export",
+    "Sheet",
+    "export_table",
+    "replacing",
+    "write_csv",
+    "write_rows",
+    "write_workbook",
+]
+
+Format = Literal["csv", "xlsx", "parquet", "json"]
+Writer = Callable[[pa.Table, Path], None]
+Moment = str | datetime
+
+_PLAIN: Final[Mapping[str, Writer]] = {
+    "csv": write_csv,
+    "parquet": write_parquet,
+    "json": write_json,
+}
+FORMATS: Final = (*_PLAIN, "xlsx")
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written. ``notes`` are what a reader of the file should know, if anything."""
+
+    path: Path
+    format: str
+    rows: int
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": str(self.path),
+            "format": self.format,
+            "rows": self.rows,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.rows:,} rows in {self.path}", *self.notes])
+
+
+def export_table(
+    store: Store,
+    table: str,
+    path: str | os.PathLike[str],
+    format: str,
+    *,
+    as_of: Moment | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+) -> Export:
+    """One table of a store as a file, in the order of ``store.read``, with all its columns.
+
+    ``as_of``, ``since`` (included) and ``until`` (excluded) as there. The same rows give the same
+    bytes; an earlier file is replaced in one step. Raises ``InvalidRequest`` for a table or format
+    that does not exist.
+    """
+    found = find_table(table)
+    _checked(format)
+    rows = in_order(store.read_arrow(table, as_of, since=since, until=until), found)
+    return write_rows(rows, path, format, name=found.name)
+
+
+def write_rows(
+    rows: pa.Table, path: str | os.PathLike[str], format: str, *, name: str = "rows"
+) -> Export:
+    """``rows`` as a file of ``format``: ``csv``, ``xlsx``, ``parquet`` or ``json``.
+
+    Columns of text, exact decimals, times, days, durations, flags and whole numbers; any other
+    kind is refused with ``InvalidRequest``. In a workbook ``name`` becomes the sheet's.
+    """
+    target = Path(path)
+    notes: tuple[str, ...] = ()
+    with replacing(target) as unfinished:
+        if _checked(format) == "xlsx":
+            notes = write_workbook([Sheet(name, rows)], unfinished)
+        else:
+            _PLAIN[format](rows, unfinished)
+    return Export(target, format, rows.num_rows, notes)
+
+
+def _checked(format: str) -> str:
+    if format not in FORMATS:
+        raise InvalidRequest(f"format {format!r} is unknown; there are {', '.join(FORMATS)}")
+    return format

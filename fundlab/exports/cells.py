@@ -1,0 +1,100 @@
+"""How each kind of column becomes text, a column at a time.
+
+=====================  ========================================================
+amounts                ``10``, ``1.5``, ``0.000000000000000001``: every digit, no exponent
+moments                RFC 3339 in UTC: ``2026-10-01T09:30:00.123456789Z``
+days                   ``2026-10-01``
+durations              seconds, exact: ``183600``, ``0.5``
+flags, whole numbers   ``true``, ``false``, ``42``
+=====================  ========================================================
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fundlab.decimals import DecimalArray
+from fundlab.errors import InvalidRequest
+
+_MONEY: Final = pa.decimal128(38, 18)
+_STARTS_A_FORMULA: Final = r"\A(?:[\t\r\n]|[\s\p{Z}\p{C}]*['=+\-@|%＝＋－＠])"
+"""What spreadsheets take for a formula or command at the start of a cell, also behind blanks."""
+
+
+def is_money(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(kind) or pa.types.is_duration(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether the column's words may come from outside."""
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
+    )
+
+
+def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """``column`` as text; missing values stay missing.
+
+    Raises ``InvalidRequest`` for a kind of column that has no exact text.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if pa.types.is_decimal(kind):
+        return _amounts(column)
+    if pa.types.is_timestamp(kind):
+        return _moments(column, kind, name)
+    if pa.types.is_duration(kind):
+        return _amounts(_seconds(column))
+    if is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return column.cast(pa.string())
+    if pa.types.is_date(kind):
+        return column.cast(pa.date32()).cast(pa.string())
+    raise InvalidRequest(
+        f"column {name!r} holds {kind}, which has no exact text; give decimals, times, text, "
+        "flags or whole numbers"
+    )
+
+
+def harmless(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """``texts`` with an apostrophe before each that a spreadsheet would run, or that begins with
+    one: taking one leading apostrophe away gives the text as it was."""
+    risky = starts_a_formula(texts)
+    if not pc.any(risky).as_py():
+        return texts
+    return pc.if_else(risky, pc.binary_join_element_wise("'", texts, ""), texts)
+
+
+def starts_a_formula(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.match_substring_regex(texts, _STARTS_A_FORMULA)
+
+
+def _amounts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = [
+        DecimalArray.from_arrow(chunk.cast(_MONEY)).astype("string[pyarrow]").__arrow_array__()
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array([_flat(chunk).cast(pa.string()) for chunk in chunks], pa.string())
+
+
+def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _moments(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
+    if kind.tz is None:
+        raise InvalidRequest(f"column {name!r} holds times without a zone; give them one")
+    utc = column.cast(pa.timestamp("ns", "UTC"))
+    digits = pc.strftime(utc.cast(pa.timestamp("ns")), "%Y-%m-%dT%H:%M:%S")
+    trimmed = pc.replace_substring_regex(digits, r"\.?0+\z", "")
+    return pc.binary_join_element_wise(trimmed, "Z", "")
+
+
+def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    ns = column.cast(pa.duration("ns")).cast(pa.int64())
+    return pc.multiply(
+        ns.cast(pa.decimal128(19, 0)), pa.scalar("0.000000001").cast(pa.decimal128(10, 9))
+    ).cast(_MONEY)

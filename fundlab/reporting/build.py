@@ -1,0 +1,216 @@
+"""Transfers, balances and events to a frozen :class:`Report` of a period."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import pandas as pd
+
+from fundlab.analysis import balances, checks, fees, flows
+from fundlab.analysis.periods import Moment, period_bounds
+from fundlab.charts import MAX_SERIES
+from fundlab.decimals import DecimalDtype
+from fundlab.moments import moment_ns
+from fundlab.reporting import details, verdict
+from fundlab.reporting.facts import Report
+from fundlab.reporting.inputs import Relation, Span, count, frame_of, moment, named, relation
+from fundlab.tables import TABLES, to_frame
+
+KEYS: Final = ["profile_id", "asset"]
+CALENDAR_DAYS: Final = 371
+_DAY: Final = 86_400_000_000_000
+_FREQUENCIES: Final = ((45, "D"), (180, "W"), (1900, "MS"), (10**9, "QS"))
+
+
+def build(
+    transfers: object,
+    reported: pd.DataFrame,
+    *,
+    title: str,
+    as_of: str | datetime,
+    period: str | tuple[Moment, Moment] | None = None,
+    events: object = None,
+    fiat_accounts: pd.DataFrame | None = None,
+    addresses: pd.DataFrame | None = None,
+    assertions: pd.DataFrame | None = None,
+    opening: pd.DataFrame | None = None,
+    withdrawals: Sequence[str] | None = None,
+    sources: Mapping[str, str] | None = None,
+    tz: str = "UTC",
+) -> Report:
+    """The report of ``period`` (by default everything) from ``transfers`` and the ``reported``
+    balances (``fl.load_balances``), as known at ``as_of``.
+
+    ``transfers`` and ``events`` are DataFrames, Arrow tables or DuckDB relations
+    (``store.scan``), which are queried piece by piece. ``assertions`` are those of the store: they
+    tell since when a balance is off. ``withdrawals`` are the ids of transfers made on this
+    occasion; without it the latest are shown. ``sources`` tells how to get the same figures again.
+    No clock is read. Raises what the analyses raise.
+    """
+    known_at = moment_ns(as_of, "as_of")
+    rows = Span(None, known_at + 1).of(relation(transfers, "transfers"))
+    span = _span(period, tz, known_at)
+    inside, until = span.of(rows), Span(None, span.end).of(rows)
+    seen = to_frame(TABLES["balances"].empty()) if reported is None else reported
+    asserted = _no_assertions() if assertions is None else assertions
+    comparison, causes = verdict.compared(rows, seen, opening, asserted)
+    first, last = _changes(inside)
+    freq = _frequency(span, first, last)
+    profiles = _Profiles(until)
+    drawn = named(until, profiles.kept, profiles.others)
+    opened = None if opening is None else profiles.summed(opening)
+    table = _balances(until, inside, span, opening, tz)
+    fee_sums = _fees(rows, span)
+    recipients = details.Recipients(fiat_accounts, addresses)
+    open_items = details.open_items(until, moment(known_at))
+    violations = frame_of(checks.invariants(inside))
+    return Report(
+        title=title,
+        period=_period_name(period),
+        first=None if span.first is None else moment(span.first),
+        end=moment(span.end),
+        as_of=moment(known_at),
+        first_change=first,
+        last_change=last,
+        tz=tz,
+        freq=freq,
+        verdict=verdict.judge(comparison, count(rows), asserted),
+        key_figures=verdict.key_figures(
+            details.states(inside), comparison, open_items, fee_sums, violations
+        ),
+        balances=table,
+        course=_course(drawn, span, opened, tz),
+        assertions=asserted,
+        movements=details.movements(inside, table),
+        flows=_flows(inside, freq, tz),
+        daily_flows=_flows(Span(span.end - CALENDAR_DAYS * _DAY, span.end).of(inside), "D", tz),
+        links=details.links(span.of(drawn), recipients),
+        fees=fee_sums,
+        fees_over_time=frame_of(fees.summary(inside, freq=freq, tz=tz)),
+        settlement=frame_of(flows.settlement_time(inside)),
+        hours=details.hours(inside),
+        reconciliation=comparison,
+        causes=causes,
+        open_items=open_items,
+        ageing=frame_of(flows.ageing(until, moment(known_at))),
+        withdrawals=details.withdrawals(inside, recipients, withdrawals),
+        recipients=details.recipient_sums(inside, recipients),
+        violations=violations,
+        anomalies=details.anomalies(until, span, fiat_accounts),
+        pairs=frame_of(flows.internal_pairs(until).filter("status <> 'paired'")),
+        events=details.event_counts(events, span),
+        notable=details.notable_events(events, span),
+        made_here=withdrawals is not None,
+        sources=dict(sources or {}),
+    )
+
+
+# --------------------------------------------------------------------------------- its parts
+
+
+def _span(period: str | tuple[Moment, Moment] | None, tz: str, known_at: int) -> Span:
+    if period is None:
+        return Span(None, known_at + 1)
+    first, end = period_bounds(period, tz)
+    return Span(first, min(end, max(known_at + 1, first + 1)))
+
+
+def _period_name(period: str | tuple[Moment, Moment] | None) -> str:
+    if isinstance(period, tuple):
+        return " to ".join(map(str, period))
+    return period or ""
+
+
+def _no_assertions() -> pd.DataFrame:
+    empty = to_frame(TABLES["balances"].empty())
+    amounts = dict.fromkeys(("reported", "rebuilt", "difference"), empty["available"])
+    known = empty[["profile_id", "asset", "observed_at"]].assign(**amounts)
+    return known.assign(complete=pd.Series(dtype="boolean"))
+
+
+def _changes(rows: Relation) -> tuple[pd.Timestamp | None, pd.Timestamp | None]:
+    bounds = rows.aggregate("min(epoch_ns(created_at)), max(epoch_ns(created_at))")
+    first, last = bounds.fetchall()[0]
+    return (None, None) if first is None else (moment(first), moment(last))
+
+
+def _frequency(span: Span, first: pd.Timestamp | None, last: pd.Timestamp | None) -> str:
+    if span.first is not None:
+        days = (span.end - span.first) // _DAY
+    else:
+        days = 0 if first is None or last is None else (last - first).days
+    return next(freq for limit, freq in _FREQUENCIES if days <= limit)
+
+
+class _Profiles:
+    """The busiest profiles, drawn by name; the others are one."""
+
+    def __init__(self, rows: Relation) -> None:
+        counts = rows.aggregate("profile_id, count(*) AS rows").order("rows DESC, profile_id")
+        total = count(counts)
+        kept = total if total <= MAX_SERIES else MAX_SERIES - 1
+        self.kept = [str(name) for name, _ in counts.limit(kept).fetchall()]
+        self.others = f"{total - kept:,} others"
+
+    def summed(self, opening: pd.DataFrame) -> pd.DataFrame:
+        names = opening["profile_id"].where(opening["profile_id"].isin(self.kept), self.others)
+        sums = opening.assign(profile_id=names).groupby(KEYS, as_index=False)["balance"].sum()
+        return pd.DataFrame(sums)
+
+
+def _balances(
+    until: Relation, inside: Relation, span: Span, opening: pd.DataFrame | None, tz: str
+) -> pd.DataFrame:
+    """Opening, flows, closing, held and available of every profile and asset."""
+    end = moment(span.end - 1)
+    sides = {
+        "closing": frame_of(balances.at(until, end, opening)),
+        "available": frame_of(balances.at(until, end, opening, "available")),
+    }
+    if span.first is not None:
+        sides["opening"] = frame_of(balances.at(until, moment(span.first - 1), opening))
+    elif opening is not None:
+        sides["opening"] = opening[[*KEYS, "balance"]]
+    nothing = sides["closing"].iloc[:0]
+    table = nothing[KEYS]
+    for name in ("opening", "closing", "available"):
+        side = sides.get(name, nothing).rename(columns={"balance": name})
+        table = table.merge(side, on=KEYS, how="outer")
+    moved = frame_of(flows.net(inside, "QS", tz))
+    sums = moved.groupby(KEYS, as_index=False)[["inflow", "outflow"]].sum()
+    table = table.merge(sums, on=KEYS, how="left")
+    for name in ("opening", "closing", "available", "inflow", "outflow"):
+        table[name] = table[name].astype(DecimalDtype()).fillna(0)
+    table["held"] = table["closing"] - table["available"]
+    order = [*KEYS, "opening", "inflow", "outflow", "closing", "held", "available"]
+    return table[order].sort_values(["asset", "profile_id"], kind="stable", ignore_index=True)
+
+
+def _course(drawn: Relation, span: Span, opening: pd.DataFrame | None, tz: str) -> pd.DataFrame:
+    last = moment(span.end - 1).tz_convert(tz)
+    course = frame_of(balances.daily(drawn, tz, last.date(), opening))
+    if span.first is None:
+        return course
+    day_before = moment(span.first).tz_convert(tz).tz_localize(None).normalize()
+    inside = course["date"] >= day_before - pd.Timedelta(days=1)
+    return course[inside].reset_index(drop=True)
+
+
+def _flows(inside: Relation, freq: str, tz: str) -> pd.DataFrame:
+    """All profiles together."""
+    by_profile = frame_of(flows.net(inside, freq, tz))
+    sums = by_profile.groupby(["period", "asset"], as_index=False)
+    return pd.DataFrame(sums[["inflow", "outflow", "net"]].sum())
+
+
+def _fees(rows: Relation, span: Span) -> pd.DataFrame:
+    """Effective fees, and how they moved against the same span before."""
+    now = frame_of(fees.effective(span.of(rows)))
+    before = span.before
+    by = ["type", "asset"]
+    earlier = frame_of(fees.effective((before or Span(0, 0)).of(rows)))[[*by, "bps"]]
+    both = now.merge(earlier.rename(columns={"bps": "bps_before"}), on=by, how="left")
+    both["bps_before"] = both["bps_before"].astype(DecimalDtype())
+    return both.assign(drift=both["bps"] - both["bps_before"])

@@ -1,0 +1,290 @@
+"""From a store to files on disk: what stands in them, twice the same, one run at a time."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import os
+import shutil
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pandas as pd
+import pytest
+
+import fundlab as fl
+from fundlab import cli, reporting
+from fundlab.errors import InvalidRequest, StoreError, StoreLocked
+
+D = Decimal
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[fl.Store, fl.Store]:
+    """A store that reconciles, and one to which the service then told a wrong balance."""
+    folder = tmp_path_factory.mktemp("stores")
+    with fl.sandbox.serve(seed=5, transfers=400, profiles=2, clock="manual") as sandbox:
+        client = sandbox.connect()
+        good = fl.Store(folder / "good")
+        good.sync(client)
+        shutil.copytree(folder / "good", folder / "bad")
+        bad = fl.Store(folder / "bad")
+        asked_first = good.assertions()["asset"].iloc[0]
+        wrong = json.dumps({"asset": asked_first, "available": "1.25", "trading": "0"})
+        sandbox.faults.add("status", "get_profile_balance", status=200, body=wrong, count=1)
+        bad.sync(client, tables=["balances"])
+    return good, bad
+
+
+@pytest.fixture(scope="module")
+def good(stores: tuple[fl.Store, fl.Store]) -> fl.Store:
+    return stores[0]
+
+
+@pytest.fixture(scope="module")
+def bad(stores: tuple[fl.Store, fl.Store]) -> fl.Store:
+    return stores[1]
+
+
+@pytest.fixture(scope="module")
+def october(good: fl.Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    out = tmp_path_factory.mktemp("out")
+    return fl.report(good, "2026-10", out=out), out
+
+
+def by_hand(transfers: pd.DataFrame, until: str) -> dict[tuple[str, str], Decimal]:
+    """Ledger balances, summed row by row."""
+    sums: dict[tuple[str, str], Decimal] = {}
+    for row in transfers[transfers["created_at"] < pd.Timestamp(until)].itertuples():
+        if row.status == "COMPLETED":
+            asset = row.asset if pd.isna(row.balance_asset) else row.balance_asset
+            sign = 1 if row.direction == "CREDIT" else -1
+            key = (row.profile_id, asset)
+            sums[key] = sums.get(key, D(0)) + sign * row.total
+    return sums
+
+
+def test_balances_are_those_of_the_period(october: tuple[Any, Path], good: fl.Store) -> None:
+    found, _ = october
+    transfers = good.read("transfers")
+    table = found.balances.set_index(["profile_id", "asset"])
+    opening = by_hand(transfers, "2026-10-01T00:00Z")
+    closing = by_hand(transfers, "2026-11-01T00:00Z")
+    assert {k: v for k, v in table["closing"].items() if k in closing} == closing
+    assert {k: v for k, v in table["opening"].items() if k in opening} == opening
+    moved = table["opening"] + table["inflow"] - table["outflow"]
+    assert (moved == table["closing"]).all()
+    assert (table["closing"] - table["held"] == table["available"]).all()
+
+
+def test_movements_lead_from_opening_to_closing(october: tuple[Any, Path]) -> None:
+    for _, rows in october[0].movements.groupby("asset"):
+        amounts = list(rows["amount"])
+        assert sum(amounts[:-1], D(0)) == amounts[-1]
+        assert "Unexplained" not in set(rows["step"])
+
+
+def test_flows_fees_and_recipients_are_of_the_period(
+    october: tuple[Any, Path], good: fl.Store
+) -> None:
+    found, _ = october
+    transfers = good.read("transfers", since="2026-10-01", until="2026-11-01")
+    done = transfers[transfers["status"] == "COMPLETED"]
+    assert found.fees["fee"].sum() == done["fee"].sum()
+    assert found.flows["inflow"].sum() == done.loc[done["direction"] == "CREDIT", "total"].sum()
+    paid = done[(done["direction"] == "DEBIT") & ~done["type"].str.startswith("INTERNAL")]
+    assert found.recipients["amount"].sum() == paid["amount"].sum()
+    assert found.hours["count"].sum() == len(transfers)
+    assert found.links.loc[found.links["stage"] == 2, "amount"].sum() == (
+        done.loc[done["direction"] == "DEBIT", "total"].sum()
+    )
+
+
+def test_no_account_number_or_address_is_whole(october: tuple[Any, Path], good: fl.Store) -> None:
+    _, out = october
+    text = "".join(path.read_text(encoding="utf-8") for path in out.iterdir()
+                   if path.suffix in {".html", ".csv"})  # fmt: skip
+    for address in good.read("addresses")["address"]:
+        assert address not in text
+    for account in good.read("fiat_accounts")["id"]:
+        assert account not in text
+
+
+def test_every_amount_of_the_files_equals_the_report(october: tuple[Any, Path]) -> None:
+    found, out = october
+    book = openpyxl.load_workbook(out / "report-2026-10.xlsx")
+    for sheet in book.worksheets:
+        assert {cell.data_type for row in sheet.iter_rows() for cell in row} <= {"s", "n"}
+    names = ["opening", "inflow", "outflow", "closing", "held", "available"]
+    for name in names:
+        expected = list(found.balances[name])
+        header = [cell.value for cell in book["Balances"][1]]
+        cells = [row[header.index(name)] for row in book["Balances"].iter_rows(2, values_only=True)]
+        assert [D(cell if isinstance(cell, str) else repr(cell)) for cell in cells] == expected
+        with (out / "report-2026-10.balances.csv").open(encoding="utf-8", newline="") as file:
+            assert [D(row[name]) for row in csv.DictReader(file)] == expected
+
+
+def test_the_same_store_gives_the_same_bytes_and_leaves_nothing_half_done(
+    october: tuple[Any, Path], good: fl.Store, tmp_path: Path
+) -> None:
+    _, out = october
+    reporting.write_report(reporting.read_report(good, "2026-10"), tmp_path)
+    names = sorted(path.name for path in out.iterdir())
+    assert names == sorted(path.name for path in tmp_path.iterdir())
+    assert not [name for name in names if name.startswith(".")]
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (out / name).read_bytes(), name
+
+
+def test_sources_tell_how_to_get_it_again(october: tuple[Any, Path], good: fl.Store) -> None:
+    sources = october[0].sources
+    assert sources["Command"].startswith(f"fundlab report --store {good.path} --as-of ")
+    assert sources["Command"].endswith("--period 2026-10")
+    assert len(sources["Parts"].split()[-1]) == 64
+    again = reporting.read_report(good, "2026-10", as_of=sources["Command"].split()[5])
+    assert again.sources == sources
+
+
+def test_breaks_say_by_how_much_since_when_and_why(bad: fl.Store) -> None:
+    found = reporting.read_report(bad)
+    assert found.verdict.tone == "bad"
+    compared = fl.reconcile.compare(bad.read("transfers"), bad.read("balances"))
+    assert found.verdict.breaks == (compared["status"] != "match").sum() == 1
+    last = bad.assertions()["observed_at"].max()
+    assert f"First seen at {last:%Y-%m-%d}" in found.verdict.detail
+    assert found.breaks["since"].notna().all()
+    assert set(found.causes["profile_id"]) == set(found.breaks["profile_id"])
+
+
+def test_a_store_that_begins_late_opens_with_the_first_observation(tmp_path: Path) -> None:
+    with fl.sandbox.serve(seed=5, transfers=300, clock="manual") as sandbox:
+        store = fl.Store(tmp_path / "late")
+        store.sync(sandbox.connect(), since="2026-06-01")
+    found = reporting.read_report(store)
+    assert found.verdict.headline == "Reconciled: 0 breaks"
+    assert found.balances["opening"].sum() != 0
+
+
+def test_one_run_at_a_time(october: tuple[Any, Path], tmp_path: Path) -> None:
+    handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(StoreLocked, match="another run writes its report"):
+            reporting.write_report(october[0], tmp_path, ["csv"])
+    finally:
+        os.close(handle)
+    reporting.write_report(october[0], tmp_path, ["csv"])
+    assert len(list(tmp_path.iterdir())) == 21
+
+
+def test_missed_months_are_caught_up(good: fl.Store, tmp_path: Path) -> None:
+    first = good.read("transfers")["created_at"].min()
+    last = pd.Timestamp(reporting.job.last_publication(good)).to_period("M") - 1
+    every = [str(month) for month in pd.period_range(first.tz_localize(None), last, freq="M")]
+    assert reporting.missing_months(good, tmp_path) == every
+    (tmp_path / "report-2026-09.html").touch()
+    assert reporting.missing_months(good, tmp_path, "2026-08") == [
+        month for month in every if month >= "2026-08" and month != "2026-09"
+    ]
+    with pytest.raises(InvalidRequest, match="'2026' is no month"):
+        reporting.missing_months(good, tmp_path, "2026")
+
+
+def test_what_cannot_be_reported_says_so(good: fl.Store, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="give some of html, xlsx, csv"):
+        fl.report(good, formats=["pdf"])
+    with pytest.raises(StoreError, match="holds nothing yet; run 'fundlab sync'"):
+        fl.report(fl.Store(tmp_path))
+    assert reporting.job.file_name("2026-10-01 to ../x") == "report-2026-10-01_to_x"
+
+
+# --------------------------------------------------------------------------- the command line
+
+
+def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["fundlab", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    return int(stop.value.code or 0)
+
+
+def test_report_prints_where_and_exits_with_3_on_breaks(
+    good: fl.Store,
+    bad: fl.Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    usual = ("report", "--format", "csv", "--out", tmp_path, "--store")
+    assert run_cli(monkeypatch, *usual, good.path, "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["reconciled"], printed["breaks"], len(printed["files"])) == (True, 0, 21)
+    assert run_cli(monkeypatch, *usual, good.path, "--quiet") == 0
+    assert capsys.readouterr().out == ""
+    assert run_cli(monkeypatch, *usual, bad.path, "--quiet") == 3
+    assert capsys.readouterr().out.startswith("Not reconciled: ")
+    assert run_cli(monkeypatch, *usual, tmp_path / "none") == 1
+    assert "there is no store at" in capsys.readouterr().err
+    assert run_cli(monkeypatch, *usual, good.path, "--catch-up", "--as-of", "2026-10-01") == 2
+
+
+def test_catching_up_is_idempotent(
+    good: fl.Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    usual = ("report", "--store", good.path, "--out", tmp_path, "--format", "html", "--catch-up",
+             "--period", "2026-10", "--json")  # fmt: skip
+    assert run_cli(monkeypatch, *usual) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["reports"][0]["period"] == "2026-10"
+    assert run_cli(monkeypatch, *usual) == 0
+    assert json.loads(capsys.readouterr().out) == {"breaks": 0, "reports": []}
+
+
+def test_verify_finds_a_flipped_bit(
+    good: fl.Store,
+    bad: fl.Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_cli(monkeypatch, "verify", "--store", good.path) == 0
+    assert "no problems" in capsys.readouterr().out
+    assert run_cli(monkeypatch, "verify", "--store", bad.path, "--json") == 3
+    found = json.loads(capsys.readouterr().out)
+    assert {problem["rule"] for problem in found["problems"]} == {"balance"}
+    shutil.copytree(good.path, tmp_path / "flipped")
+    (part,) = (tmp_path / "flipped" / "transfers").glob("part-*.parquet")
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    assert run_cli(monkeypatch, "verify", "--store", tmp_path / "flipped") == 3
+    assert run_cli(monkeypatch, "verify", "--store", tmp_path / "none") == 1
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_export_writes_what_read_gives(
+    good: fl.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    path = tmp_path / f"t.{format}"
+    arguments = ("--format", format, "--out", path, "--store", good.path, "--since", "2026-09-01")
+    assert run_cli(monkeypatch, "export", "transfers", *arguments) == 0
+    if format == "csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            rows: list[dict[str, Any]] = list(csv.DictReader(file))
+    else:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    expected = good.read("transfers", since="2026-09-01")
+    assert [row["id"] for row in rows] == expected["id"].tolist()
+    for name in ("amount", "fee", "total"):
+        assert [row[name] for row in rows] == expected[name].astype("string").tolist()
+    moments = [pd.Timestamp(row["created_at"]) for row in rows]
+    assert moments == expected["created_at"].tolist()
+    assert all(row["created_at"].endswith("Z") for row in rows)
+    assert run_cli(monkeypatch, "export", "moons", *arguments) == 2
