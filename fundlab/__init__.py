@@ -19,8 +19,24 @@ from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
 
 if TYPE_CHECKING:
     from fundlab import actions, charts, decimals, errors, models, sandbox
-    from fundlab.actions import wait_for
-    from fundlab.analysis import balances, checks, fees, flows, reconcile
+    from fundlab.actions import (
+        deposit_sheet,
+        find_deposits,
+        journal,
+        plan_account_update,
+        plan_deposit,
+        plan_deposit_address,
+        plan_rule,
+        plan_withdrawal,
+        plan_withdrawals,
+        quote_fee,
+        register_fiat_account,
+        resume,
+        simulate_deposit,
+        wait_for,
+        wait_for_deposit,
+    )
+    from fundlab.analysis import balances, checks, events, fees, flows, reconcile
     from fundlab.api.client import Client, connect
     from fundlab.load import (
         load_addresses,
@@ -30,6 +46,8 @@ if TYPE_CHECKING:
         load_fiat_accounts,
         load_transfers,
     )
+    from fundlab.notebook import show
+    from fundlab.reporting import report
     from fundlab.settings import Settings
     from fundlab.store import Store
 
@@ -40,13 +58,29 @@ _HOME: Final[dict[str, str]] = {
     "Settings": "fundlab.settings",
     "Store": "fundlab.store",
     "connect": "fundlab.api.client",
+    "deposit_sheet": "fundlab.actions",
+    "find_deposits": "fundlab.actions",
+    "journal": "fundlab.actions",
     "load_addresses": "fundlab.load",
     "load_balances": "fundlab.load",
     "load_deposit_instructions": "fundlab.load",
     "load_events": "fundlab.load",
     "load_fiat_accounts": "fundlab.load",
     "load_transfers": "fundlab.load",
+    "plan_account_update": "fundlab.actions",
+    "plan_deposit": "fundlab.actions",
+    "plan_deposit_address": "fundlab.actions",
+    "plan_rule": "fundlab.actions",
+    "plan_withdrawal": "fundlab.actions",
+    "plan_withdrawals": "fundlab.actions",
+    "quote_fee": "fundlab.actions",
+    "register_fiat_account": "fundlab.actions",
+    "report": "fundlab.reporting",
+    "resume": "fundlab.actions",
+    "show": "fundlab.notebook",
+    "simulate_deposit": "fundlab.actions",
     "wait_for": "fundlab.actions",
+    "wait_for_deposit": "fundlab.actions",
 }
 _MODULES: Final[dict[str, str]] = {
     "actions": "fundlab.actions",
@@ -55,6 +89,7 @@ _MODULES: Final[dict[str, str]] = {
     "checks": "fundlab.analysis.checks",
     "decimals": "fundlab.decimals",
     "errors": "fundlab.errors",
+    "events": "fundlab.analysis.events",
     "fees": "fundlab.analysis.fees",
     "flows": "fundlab.analysis.flows",
     "models": "fundlab.models",
@@ -73,9 +108,13 @@ __all__ = [
     "checks",
     "connect",
     "decimals",
+    "deposit_sheet",
     "errors",
+    "events",
     "fees",
+    "find_deposits",
     "flows",
+    "journal",
     "load_addresses",
     "load_balances",
     "load_deposit_instructions",
@@ -83,11 +122,24 @@ __all__ = [
     "load_fiat_accounts",
     "load_transfers",
     "models",
+    "plan_account_update",
+    "plan_deposit",
+    "plan_deposit_address",
+    "plan_rule",
+    "plan_withdrawal",
+    "plan_withdrawals",
+    "quote_fee",
     "read_parquet",
     "reconcile",
+    "register_fiat_account",
+    "report",
+    "resume",
     "sandbox",
+    "show",
+    "simulate_deposit",
     "types_mapper",
     "wait_for",
+    "wait_for_deposit",
 ]
 
 

@@ -9,17 +9,25 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import sys
+import textwrap
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 
 import typer
 
-from fundlab.errors import FundlabError, SettingsError, StoreLocked
+from fundlab.errors import FundlabError, SettingsError, StoreError, StoreLocked
+
+if TYPE_CHECKING:
+    from fundlab.api.doctor import Check
+    from fundlab.store import Store
 
 FAILED: Final = 1
 BREAKS: Final = 3
 LOCKED: Final = 4
+_UNWRAPPED: Final = 10_000
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,12 +35,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+keys = typer.Typer(no_args_is_help=True, help="Keys that sign requests.")
+app.add_typer(keys, name="keys")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Algorithm = Literal["ES256", "EdDSA"]
 StorePath = Annotated[
-    Path,
-    typer.Option("--store", envvar="FUNDLAB_STORE", help="The store's folder."),
+    Path | None,
+    typer.Option("--store", help="The store's folder; by default the settings' (data/store)."),
 ]
-DEFAULT_STORE: Final = Path("data/store")
+
+
+class TableName(StrEnum):
+    """The tables of a store, named again so that ``--help`` needs not load them."""
+
+    TRANSFERS = "transfers"
+    EVENTS = "events"
+    ADDRESSES = "addresses"
+    FIAT_ACCOUNTS = "fiat_accounts"
+    DEPOSIT_INSTRUCTIONS = "deposit_instructions"
+    BALANCES = "balances"
 
 
 @app.callback()
@@ -61,7 +82,7 @@ def demo(
     transfers: Annotated[int, typer.Option(min=1, help="Transfers in the history.")] = 20_000,
     as_json: Json = False,
 ) -> None:
-    """Run the whole job on an embedded sandbox, from the first sync to the report."""
+    """Run the whole job on a sandbox of its own, from the first sync to the report."""
     from fundlab import demo as job
 
     result = job.run(out, seed=seed, transfers=transfers, say=_say)
@@ -88,14 +109,21 @@ def sandbox(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 0,
     db: Annotated[Path | None, typer.Option(help="SQLite file; kept for a later start.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the history.")] = 7,
-    transfers: Annotated[int, typer.Option(min=0, help="Transfers in the history.")] = 2_000,
+    transfers: Annotated[
+        int, typer.Option(min=0, help="In the history; give --db for millions.")
+    ] = 2_000,
     profiles: Annotated[int, typer.Option(min=1, help="Profiles of the customer.")] = 5,
     signing: Annotated[bool, typer.Option("--signing", help="Require signed requests.")] = False,
-    signing_alg: Annotated[str, typer.Option(help="ES256 or EdDSA.")] = "ES256",
-    clock: Annotated[str, typer.Option(help="real, fast (60 times) or manual.")] = "real",
+    signing_alg: Annotated[Algorithm, typer.Option(help="Of the signing key.")] = "ES256",
+    clock: Annotated[
+        Literal["real", "fast", "manual"], typer.Option(help="Business time; fast is 60 times.")
+    ] = "real",
     empty: Annotated[bool, typer.Option("--empty", help="No history.")] = False,
 ) -> None:
-    """Serve the whole interface on this machine; the first line printed says how to reach it."""
+    """Serve the whole interface on this machine.
+
+    The first line printed is one JSON object that says how to reach it.
+    """
     from fundlab.sandbox import run
 
     run(
@@ -114,8 +142,8 @@ def sandbox(
 
 @app.command()
 def sync(
-    tables: Annotated[list[str] | None, typer.Argument(help="All tables by default.")] = None,
-    store: StorePath = DEFAULT_STORE,
+    tables: Annotated[list[TableName] | None, typer.Argument(help="All by default.")] = None,
+    store: StorePath = None,
     since: Annotated[str | None, typer.Option(help="Only rows created from this time on.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Pages fetched at once.")] = 1,
     full: Annotated[bool, typer.Option("--full", help="Fetch everything again.")] = False,
@@ -123,13 +151,196 @@ def sync(
 ) -> None:
     """Bring the store up to date."""
     from fundlab.api.client import connect
+    from fundlab.settings import store_folder
     from fundlab.store import Store
 
     with connect() as client:
-        result = Store(store).sync(
+        result = Store(store or store_folder()).sync(
             client, tables=tables or None, since=since, workers=workers, full=full
         )
     _answer(result.to_json(), as_json, str(result))
+
+
+@app.command()
+def verify(store: StorePath = None, as_json: Json = False) -> None:
+    """Prove the store: files, rows and balances.
+
+    Checks checksums, schemas, ids, row invariants, and balance changes against transfers.
+    """
+    books = _existing(store)
+    found = books.verify()
+    body = found.to_json()
+    if not found.ok:
+        message = f"{len(found.problems)} problems in {books.path}"
+        body["error"] = {"type": "ProblemsFound", "message": message}
+    _answer(body, as_json, str(found))
+    if not found.ok:
+        raise typer.Exit(BREAKS)
+
+
+@app.command()
+def export(
+    table: Annotated[TableName, typer.Argument()],
+    out: Annotated[Path, typer.Option(help="The file; an earlier one is replaced.")],
+    format: Annotated[Literal["csv", "xlsx", "parquet", "json"], typer.Option(help="Of the file.")],
+    store: StorePath = None,
+    as_of: Annotated[str | None, typer.Option(help="What was known at this time.")] = None,
+    since: Annotated[str | None, typer.Option(help="Rows created from this time on.")] = None,
+    until: Annotated[str | None, typer.Option(help="Rows created before this time.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one table to a file that other programs open safely, every amount exact."""
+    from fundlab.exports import export_table
+
+    written = export_table(
+        _existing(store), table, out, format, as_of=as_of, since=since, until=until
+    )
+    _answer(written.to_json(), as_json, str(written))
+
+
+@app.command()
+def withdraw(
+    profile: Annotated[str, typer.Option(help="Id of the profile that pays.")],
+    fiat_account: Annotated[str, typer.Option(help="Id of the account that is paid.")],
+    amount: Annotated[str, typer.Option(help="Without the fee, such as 100.00.")],
+    asset: Annotated[str, typer.Option(help="What is paid.")] = "USD",
+    ref_id: Annotated[str | None, typer.Option(help="Names the payment; else derived.")] = None,
+    identity: Annotated[str | None, typer.Option(help="End user, third-party flows.")] = None,
+    account: Annotated[str | None, typer.Option(help="The end user's account.")] = None,
+    allow_duplicate: Annotated[
+        bool, typer.Option("--allow-duplicate", help="One more like one of the last 24 hours.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree beforehand.")] = False,
+    confirm_amount: Annotated[
+        str | None, typer.Option(help="The amount again; --yes needs it in production.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Until it has COMPLETED or FAILED.")] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")] = 300.0,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Show a withdrawal's plan, ask, send it; the same again finds what was sent."""
+    from fundlab import actions
+    from fundlab.api.client import connect
+
+    def ask(question: str) -> str:
+        return str(typer.prompt(question, default="", show_default=False, err=True))
+
+    with connect() as client:
+        plan = actions.plan_withdrawal(
+            client,
+            profile_id=profile,
+            fiat_account_id=fiat_account,
+            amount=amount,
+            asset=asset,
+            ref_id=ref_id,
+            identity_id=identity,
+            account_id=account,
+            allow_duplicate=allow_duplicate,
+            store=store,
+        )
+        done = actions.withdraw(
+            plan,
+            actions.Consent(yes, confirm_amount, None if as_json else ask),
+            dry_run=dry_run,
+            wait=wait,
+            timeout=timeout,
+            show=_say if as_json else _write,
+        )
+    _answer(done.to_json(), as_json, str(done))
+    if done.failed:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def report(
+    store: StorePath = None,
+    period: Annotated[
+        str | None,
+        typer.Option(help="2026, 2026-Q4, 2026-10, 2026-W40 or 2026-10-31; all by default."),
+    ] = None,
+    as_of: Annotated[str | None, typer.Option(help="What was known at this time.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the files.")] = Path("data/reports"),
+    format: Annotated[str, typer.Option(help="Some of html,xlsx,csv.")] = "html,xlsx,csv",
+    tz: Annotated[str, typer.Option(help="Zone that days and months are in.")] = "UTC",
+    catch_up: Annotated[
+        bool,
+        typer.Option(
+            "--catch-up",
+            help="Every month that is over and has no report in the folder, from --period on.",
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing unless breaks are found.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write the report of a period; exit status 3 where balances do not match."""
+    from fundlab import reporting
+
+    books = _existing(store)
+    formats = [name.strip() for name in format.split(",") if name.strip()]
+    if catch_up and as_of is not None:
+        raise typer.BadParameter("give either --catch-up or --as-of", param_hint="--catch-up")
+    periods: list[str | None] = [period]
+    if catch_up:
+        periods = [*reporting.missing_months(books, out, period, tz)]
+    written = [
+        reporting.write_report(reporting.read_report(books, name, as_of=as_of, tz=tz), out, formats)
+        for name in periods
+    ]
+    breaks = sum(one.report.verdict.breaks for one in written)
+    body = {"breaks": breaks, "reports": [one.to_json() for one in written]}
+    if as_json or breaks or not quiet:
+        shown = "\n".join(map(str, written)) or "every month that is over has its report"
+        _answer(written[0].to_json() if not catch_up else body, as_json, shown)
+    if breaks:
+        raise typer.Exit(BREAKS)
+
+
+@keys.command("new")
+def new_key(
+    out: Annotated[Path, typer.Option(help="File of the private key; never overwritten.")],
+    alg: Annotated[Algorithm, typer.Option(help="Kind of key.")] = "ES256",
+    encrypt: Annotated[
+        bool,
+        typer.Option("--encrypt", help="Ask for a password (or FUNDLAB_SIGNING_KEY_PASSWORD)."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a key pair: the private key in a file (mode 0600), the public key printed."""
+    from fundlab.api import keys as job
+    from fundlab.secret import Secret
+
+    password = Secret(_asked_password()) if encrypt else None
+    public = job.new_key(alg, out, password)
+    _answer({"alg": alg, "signing_key": str(out), "public_key": public}, as_json, public.rstrip())
+    _say(
+        f"The private key is in {out} (mode 0600). Register the public key on the credential, then "
+        f"set FUNDLAB_SIGNING_KEY={out} and FUNDLAB_SIGNING_KEY_ID to the id it gets there."
+    )
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check settings, clock, token, each scope, signing and one read; name what is wrong."""
+    from fundlab.api import doctor as job
+
+    checks = job.doctor()
+    wrong = [check.name for check in checks if not check.ok]
+    body: dict[str, Any] = {"ok": not wrong, "checks": [vars(check) for check in checks]}
+    message = (
+        f"{len(wrong)} of {len(checks)} checks failed: {', '.join(wrong)}; do what stands beside "
+        "each, then run this again"
+    )
+    if wrong:
+        body["error"] = {"type": "ChecksFailed", "message": message}
+    _answer(body, as_json, _findings(checks))
+    if wrong:
+        if not as_json:
+            _say(f"fundlab: {message}")
+        raise typer.Exit(FAILED)
 
 
 def main() -> NoReturn:
@@ -143,6 +354,35 @@ def main() -> NoReturn:
         else:
             _say(f"fundlab: {' '.join(str(error).split())}")
     sys.exit(status)
+
+
+def _existing(given: Path | None) -> Store:
+    """The store, not an empty one that a mistyped path would stand for."""
+    from fundlab.settings import store_folder
+    from fundlab.store import Store
+
+    path = given or store_folder()
+    if not path.is_dir():
+        raise StoreError(f"there is no store at {path}; run 'fundlab sync --store {path}' first")
+    return Store(path)
+
+
+def _asked_password() -> str:
+    given = os.environ.get("FUNDLAB_SIGNING_KEY_PASSWORD")
+    return given or typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+
+
+def _findings(checks: list[Check]) -> str:
+    lines = []
+    for check in checks:
+        lines.append(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
+        if check.advice:
+            lines.append(f"      → {check.advice}")
+    width = shutil.get_terminal_size((_UNWRAPPED, 0)).columns
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent=" " * 8, break_on_hyphens=False)
+        for line in lines
+    )
 
 
 def _say(step: str) -> None:

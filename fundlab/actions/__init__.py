@@ -1,0 +1,58 @@
+"""What changes something at the service: planned, confirmed, journalled, sent, waited for.
+
+>>> plan = fl.plan_withdrawal(client, profile_id=…, fiat_account_id=…, amount="100.00")
+>>> plan                                        # from, to, amount, fee, balance after, warnings
+>>> transfer = plan.submit(confirm=plan.code)   # once, however often this runs
+>>> fl.wait_for(client, transfer).status
+'COMPLETED'
+"""
+
+from fundlab.actions.accounts import (
+    AccountUpdatePlan,
+    plan_account_update,
+    register_fiat_account,
+)
+from fundlab.actions.batches import BatchPlan, plan_withdrawals
+from fundlab.actions.command import Consent, Done, withdraw
+from fundlab.actions.deposits import (
+    DepositSheet,
+    deposit_sheet,
+    find_deposits,
+    plan_deposit,
+    plan_deposit_address,
+    simulate_deposit,
+    wait_for_deposit,
+)
+from fundlab.actions.plan import Plan
+from fundlab.actions.quotes import FeeQuote, quote_fee
+from fundlab.actions.records import journal, resume
+from fundlab.actions.rules import plan_rule
+from fundlab.actions.waiting import wait_for
+from fundlab.actions.withdrawals import WithdrawalPlan, plan_withdrawal
+
+__all__ = [
+    "AccountUpdatePlan",
+    "BatchPlan",
+    "Consent",
+    "DepositSheet",
+    "Done",
+    "FeeQuote",
+    "Plan",
+    "WithdrawalPlan",
+    "deposit_sheet",
+    "find_deposits",
+    "journal",
+    "plan_account_update",
+    "plan_deposit",
+    "plan_deposit_address",
+    "plan_rule",
+    "plan_withdrawal",
+    "plan_withdrawals",
+    "quote_fee",
+    "register_fiat_account",
+    "resume",
+    "simulate_deposit",
+    "wait_for",
+    "wait_for_deposit",
+    "withdraw",
+]

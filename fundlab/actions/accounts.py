@@ -1,0 +1,200 @@
+"""Fiat accounts: registered and changed like a payment is made, for that is where money will go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fundlab.actions.bank import BankAccount, bank_account, shown_bank
+from fundlab.actions.cards import Row
+from fundlab.actions.identity import derived_ref_id
+from fundlab.actions.plan import (
+    Desk,
+    Order,
+    Plan,
+    check_lapse,
+    check_ref_id,
+    made_elsewhere,
+    open_desk,
+    order,
+)
+from fundlab.api.arguments import Instructions, Metadata, Owner
+from fundlab.api.idempotence import differences
+from fundlab.errors import ActionRefused
+from fundlab.models import FiatAccount, FiatAccountOwner, FiatNetworkInstructions
+from fundlab.store import Store
+
+if TYPE_CHECKING:
+    from fundlab.api.client import Client
+
+_LOOKED_AT: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class AccountUpdatePlan(Plan[FiatAccount]):
+    """A change of a fiat account that can be confirmed."""
+
+    before: BankAccount
+    read: Callable[[], FiatAccount] = field(repr=False)
+
+    def submit(self, confirm: str | None = None) -> FiatAccount:
+        """Change the account, unless it is as asked already; see ``Plan.submit``."""
+        if self.is_submitted:
+            self.desk.say(f"already as asked: fiat account {self.before.id}, {self.before.status}")
+            return self.read()
+        return super().submit(confirm)
+
+    def _recheck(self) -> None:
+        check_lapse(self)
+        now = bank_account(self.read())
+        if now.evidence != self.before.evidence:
+            raise ActionRefused(
+                "account_changed",
+                f"fiat account {now.id} has changed since the plan: it was {self.before.label}, it "
+                f"is {now.label}; nothing was sent: ask who changed it, then plan again",
+            )
+
+    def _sent(self) -> dict[str, Any]:
+        return {name: value for name, value in self.order.arguments.items() if name != "ref_id"}
+
+
+def register_fiat_account(
+    client: Client,
+    *,
+    fiat_account_owner: Owner,
+    fiat_network_instructions: Instructions,
+    identity_id: str | None = None,
+    account_id: str | None = None,
+    metadata: Metadata | None = None,
+    ref_id: str | None = None,
+    store: Store | str | Path | None = None,
+    now: Callable[[], int] | None = None,
+    say: Callable[[str], object] | None = None,
+) -> Plan[FiatAccount]:
+    """Plan the registration of an external bank account (§4.8); ``submit`` sends it once.
+
+    The account is then ``PENDING``: ``fl.wait_for(client, account)`` waits for its review. The
+    journal keeps nothing of the bank details. Arguments, ``store``, ``now``, ``say`` and errors as
+    ``plan_withdrawal``.
+    """
+    desk = open_desk(client, store, now, say)
+    wanted = order(
+        desk, "create_fiat_account", ref_id, fiat_account_owner=fiat_account_owner,
+        fiat_network_instructions=fiat_network_instructions, identity_id=identity_id,
+        account_id=account_id, metadata=metadata,
+    )  # fmt: skip
+    shown = _shown(wanted.arguments)
+    earlier = desk.journal.find(wanted.ref_id)
+    elsewhere = earlier is None and made_elsewhere(desk, wanted) is not None
+    plan: Plan[FiatAccount] = Plan(
+        desk=desk, order=wanted, earlier=earlier, elsewhere=elsewhere, planned_at=desk.now(),
+        title=f"Register a bank account of {shown['owner']}",
+        rows=(*_bank_rows(shown), *_end_user_rows(wanted), Row("ref_id", wanted.ref_id, "faint")),
+        warnings=() if earlier or elsewhere else _warnings(client, shown),
+        facts=_facts(shown),
+    )  # fmt: skip
+    check_ref_id(plan)
+    return plan
+
+
+def plan_account_update(
+    client: Client,
+    fiat_account_id: str,
+    *,
+    fiat_account_owner: Owner | None = None,
+    fiat_network_instructions: Instructions | None = None,
+    metadata: Metadata | None = None,
+    store: Store | str | Path | None = None,
+    now: Callable[[], int] | None = None,
+    say: Callable[[str], object] | None = None,
+) -> AccountUpdatePlan:
+    """Plan a change of a fiat account (§4.10), shown beside what it is now.
+
+    A changed account is reviewed again and cannot be paid until it is ``APPROVED``; one that is as
+    asked already is left alone. Raises as ``plan_withdrawal``.
+    """
+    desk = open_desk(client, store, now, say)
+    current = client.get_fiat_account(fiat_account_id)
+    before = bank_account(current)
+    wanted = order(
+        desk, "update_fiat_account", None, id=fiat_account_id,
+        fiat_account_owner=fiat_account_owner, fiat_network_instructions=fiat_network_instructions,
+        metadata=metadata,
+    )  # fmt: skip
+    asked = {n: v for n, v in wanted.arguments.items() if n not in ("id", "ref_id")}
+    if not asked:
+        raise ActionRefused(
+            "account_changed", f"nothing is given to change of fiat account {fiat_account_id}; "
+            "nothing was sent: give fiat_account_owner, fiat_network_instructions or metadata",
+        )  # fmt: skip
+    is_so = not differences(asked, current.model_dump(mode="json", exclude_none=True))
+    wanted = _from_state(desk, wanted, before)
+    after = _shown(current.to_json() | dict(wanted.arguments))
+    return AccountUpdatePlan(
+        desk=desk, order=wanted, earlier=desk.journal.find(wanted.ref_id), elsewhere=is_so,
+        planned_at=desk.now(), title=f"Change the bank account of {before.owner}",
+        rows=(
+            Row("Account", before.id, "faint", before.status),
+            Row("Now", before.label, detail=before.network),
+            Row("Then", _label(after), "strong", after["network"]),
+            *(Row(f"Metadata {key}", value) for key, value in asked.get("metadata", {}).items()),
+        ),
+        warnings=() if is_so else ("It goes back to PENDING: no payments until it is reviewed.",),
+        facts=_facts(after) | {"fiat_account_id": before.id},
+        evidence=before.evidence,
+        before=before,
+        read=lambda: client.get_fiat_account(fiat_account_id),
+    )  # fmt: skip
+
+
+def _from_state(desk: Desk, wanted: Order, before: BankAccount) -> Order:
+    """The order of a change *from* a state: changing there and back again is three changes."""
+    known = {**wanted.arguments, "from": before.evidence}
+    ref_id = derived_ref_id(desk.journal.id, wanted.kind.operation, known, more=False)
+    return Order(wanted.kind, {**wanted.arguments, "ref_id": ref_id}, ref_id, own_ref_id=False)
+
+
+def _shown(arguments: Mapping[str, Any]) -> dict[str, str]:
+    owner = arguments.get("fiat_account_owner")
+    instructions = arguments.get("fiat_network_instructions")
+    return shown_bank(
+        FiatAccountOwner.model_validate(owner) if owner else None,
+        FiatNetworkInstructions.model_validate(instructions) if instructions else None,
+    )
+
+
+def _label(shown: Mapping[str, str]) -> str:
+    return f"{shown['owner']}, {shown['bank']} {shown['number']}".strip()
+
+
+def _bank_rows(shown: Mapping[str, str]) -> tuple[Row, ...]:
+    return (
+        Row("Owner", shown["owner"], "strong"),
+        Row("Bank", shown["bank"], detail=shown["network"]),
+        Row("Number", shown["number"]),
+    )
+
+
+def _end_user_rows(wanted: Order) -> tuple[Row, ...]:
+    labels = {"identity_id": "Identity", "account_id": "End user account"}
+    arguments = wanted.arguments
+    return tuple(Row(labels[n], arguments[n]) for n in labels if arguments.get(n))
+
+
+def _facts(shown: Mapping[str, str]) -> dict[str, str | None]:
+    return {"account": _label(shown)}
+
+
+def _warnings(client: Client, shown: Mapping[str, str]) -> tuple[str, ...]:
+    """Accounts that look like this one are registered already."""
+    for account in client.list_fiat_accounts(page_size=_LOOKED_AT, max_rows=_LOOKED_AT):
+        known = shown_bank(None, account.fiat_network_instructions)
+        ending = known["number"][-4:]
+        if ending == shown["number"][-4:] and known["network"] == shown["network"]:
+            return (
+                f"An account at this bank that ends in {ending} is registered already: "
+                f"{account.id} ({account.status}).",
+            )
+    return ()

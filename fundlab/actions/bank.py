@@ -1,0 +1,101 @@
+"""A fiat account as plans show it: owner, bank, the last four characters of its number."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from fundlab.actions.identity import evidence_of
+from fundlab.models import (
+    FiatAccount,
+    FiatAccountOwner,
+    FiatNetworkInstructions,
+    WireInstructions,
+)
+
+_SHOWN: Final = 4
+_HIDDEN: Final = "••••"
+
+
+@dataclass(frozen=True)
+class BankAccount:
+    """What may be shown of an account, and a digest of all that must not change unseen."""
+
+    id: str
+    status: str
+    owner: str
+    number: str
+    bank: str
+    network: str
+    identity_id: str | None = None
+    evidence: str = field(default="", repr=False)
+
+    @property
+    def label(self) -> str:
+        """``Harbor Trading LLC, First Harbor Bank ••••6789``."""
+        return ", ".join(
+            part for part in (self.owner, f"{self.bank} {self.number}".strip()) if part
+        )
+
+
+def bank_account(account: FiatAccount) -> BankAccount:
+    """``account`` as it may be shown."""
+    return BankAccount(
+        id=account.id,
+        status=str(account.status),
+        identity_id=account.identity_id,
+        evidence=_evidence(account),
+        **shown_bank(account.fiat_account_owner, account.fiat_network_instructions),
+    )
+
+
+def shown_bank(
+    owner: FiatAccountOwner | None, instructions: FiatNetworkInstructions | None
+) -> dict[str, str]:
+    """``owner``, ``number`` (masked), ``bank`` and ``network`` in words."""
+    wire = instructions.wire if instructions is not None else None
+    name = (owner.name if owner is not None else None) or "owner not shown"
+    if wire is not None:
+        return {
+            "owner": name, "number": masked(wire.account_number), "bank": _bank_name(wire),
+            "network": _wire_network(wire),
+        }  # fmt: skip
+    cubix = instructions.cubix if instructions is not None else None
+    number = cubix.account_id if cubix is not None else None
+    if number is None and instructions is not None:
+        number = instructions.wallet_address
+    return {"owner": name, "number": masked(number), "bank": "CUBIX", "network": "CUBIX"}
+
+
+def masked(number: str | None) -> str:
+    """``••••6789``; nothing at all of a number too short to hide."""
+    if number is None:
+        return ""
+    return _HIDDEN + (number[-_SHOWN:] if len(number) > 2 * _SHOWN - 1 else "")
+
+
+def _bank_name(wire: WireInstructions) -> str:
+    routing = wire.routing_details
+    return (routing.bank_name if routing is not None else None) or "bank not shown"
+
+
+def _wire_network(wire: WireInstructions) -> str:
+    routing = wire.routing_details
+    if routing is None:
+        return "wire"
+    return f"{routing.routing_number_type or ''} wire, routing {routing.routing_number}".strip()
+
+
+def _evidence(account: FiatAccount) -> str:
+    details = account.model_dump(
+        mode="json",
+        exclude_none=True,
+        include={"id", "fiat_account_owner", "fiat_network_instructions", "identity_id"},
+    )
+    return evidence_of(details)
+
+
+def facts_of(bank: BankAccount) -> dict[str, str | None]:
+    """What the journal keeps of an account."""
+    kept = asdict(bank)
+    return {"account": bank.label, "fiat_account_id": kept["id"]}

@@ -1,0 +1,107 @@
+"""``fundlab withdraw`` without its terminal: plan, show, ask, send, wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fundlab.actions.waiting import wait_for
+from fundlab.actions.withdrawals import WithdrawalPlan
+from fundlab.errors import ActionRefused
+from fundlab.models import Transfer
+from fundlab.values import Amount
+
+
+@dataclass(frozen=True)
+class Consent:
+    """How the person at the terminal agrees: beforehand, or by answering ``ask``.
+
+    ``ask`` is ``None`` where nobody can be asked.
+    """
+
+    yes: bool = False
+    confirm_amount: str | None = None
+    ask: Callable[[str], str] | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of it: ``transfer`` is ``None`` after a dry run or a no."""
+
+    plan: WithdrawalPlan
+    transfer: Transfer | None
+    declined: bool = False
+
+    @property
+    def failed(self) -> bool:
+        return self.declined or (self.transfer is not None and self.transfer.status == "FAILED")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "plan": self.plan.to_json(),
+            "already_submitted": self.plan.is_submitted,
+            "transfer": None if self.transfer is None else self.transfer.to_json(),
+        }
+
+    def __str__(self) -> str:
+        if self.declined:
+            return "not sent: the answer was no"
+        if self.transfer is None:
+            return "not sent: this was a dry run"
+        made = self.transfer
+        before = "already submitted, " if self.plan.is_submitted else ""
+        return f"{before}{made.status}: transfer {made.id}, total {made.total} {made.asset}"
+
+
+def withdraw(
+    plan: WithdrawalPlan,
+    consent: Consent,
+    *,
+    dry_run: bool,
+    wait: bool,
+    timeout: float,
+    show: Callable[[str], object],
+) -> Done:
+    """Show ``plan``, have it agreed to, carry it out; what an earlier run did is not asked about.
+
+    Raises ``ActionRefused`` when nobody agreed as the environment demands.
+    """
+    show(repr(plan))
+    if dry_run:
+        return Done(plan, None)
+    if not plan.is_submitted and not _agreed(plan, consent):
+        return Done(plan, None, declined=True)
+    transfer = plan.submit(confirm=plan.code)
+    if wait:
+        transfer = wait_for(plan.desk.client, transfer, timeout=timeout)
+        plan.desk.sender.refresh(plan.ref_id, transfer)
+    return Done(plan, transfer)
+
+
+def _agreed(plan: WithdrawalPlan, consent: Consent) -> bool:
+    production = plan.environment.is_production
+    if consent.yes:
+        if production:
+            _check_amount(plan, consent.confirm_amount)
+        return True
+    if consent.ask is None:
+        raise ActionRefused(
+            "code", "nobody can be asked here; nothing was sent: give --yes to agree beforehand"
+        )
+    if production:
+        return consent.ask("Type the confirmation code to send it") == plan.code
+    return consent.ask("Send it? [y/N]").strip().lower() in ("y", "yes")
+
+
+def _check_amount(plan: WithdrawalPlan, given: str | None) -> None:
+    try:
+        same = given is not None and Amount(given) == plan.amount
+    except ValueError:
+        same = False
+    if not same:
+        raise ActionRefused(
+            "code",
+            f"{plan.environment.base_url} is production: --yes needs the amount repeated, "
+            f"--confirm-amount {plan.amount} (given: {given}); nothing was sent",
+        )

@@ -1,0 +1,229 @@
+"""Money on its way in: instructions, what to quote to the bank, whether it has arrived."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fundlab.actions.cards import Card, Row, html_of, text_of
+from fundlab.actions.environment import Environment, environment_of
+from fundlab.actions.plan import Order, Plan, check_ref_id, made_elsewhere, open_desk, order
+from fundlab.actions.waiting import waiting
+from fundlab.api.arguments import Instructions, Metadata, Network, Owner
+from fundlab.errors import ActionError, ActionRefused
+from fundlab.models import (
+    DepositAddress,
+    FiatDepositInstructions,
+    FiatNetwork,
+    Transfer,
+    TransferType,
+)
+from fundlab.store import Store
+
+if TYPE_CHECKING:
+    from fundlab.api.client import Client
+
+_DEPOSITS: Final = tuple(kind for kind in TransferType if kind.endswith("_DEPOSIT"))
+_SENDER: Final = {"institution_details": {"name": "Example Sender Inc."}}
+_SENDING_BANK: Final = {
+    "wire": {
+        "account_number": "000000000001",
+        "routing_details": {"routing_number_type": "ABA", "routing_number": "021000021"},
+    }
+}
+
+
+def plan_deposit(
+    client: Client,
+    *,
+    profile_id: str,
+    fiat_network: str = "WIRE",
+    routing_number_type: str | None = None,
+    identity_id: str | None = None,
+    account_id: str | None = None,
+    metadata: Metadata | None = None,
+    ref_id: str | None = None,
+    store: Store | str | Path | None = None,
+    now: Callable[[], int] | None = None,
+    say: Callable[[str], object] | None = None,
+) -> Plan[FiatDepositInstructions]:
+    """Plan deposit instructions for a profile (§4.1); ``submit`` asks for them once.
+
+    ``fiat_network`` is ``WIRE`` (``routing_number_type`` ``ABA``, the default, or ``SWIFT``) or
+    ``CUBIX``. Show the result with ``deposit_sheet``. Raises as ``plan_withdrawal``.
+    """
+    desk = open_desk(client, store, now, say)
+    if routing_number_type is None and fiat_network == FiatNetwork.WIRE:
+        routing_number_type = "ABA"
+    wanted = order(
+        desk, "create_fiat_deposit_instructions", ref_id, profile_id=profile_id,
+        fiat_network=fiat_network, routing_number_type=routing_number_type,
+        identity_id=identity_id, account_id=account_id, metadata=metadata,
+    )  # fmt: skip
+    network = " ".join(part for part in (routing_number_type, fiat_network.lower()) if part)
+    earlier = desk.journal.find(wanted.ref_id)
+    plan: Plan[FiatDepositInstructions] = Plan(
+        desk=desk, order=wanted, earlier=earlier,
+        elsewhere=earlier is None and made_elsewhere(desk, wanted) is not None,
+        planned_at=desk.now(), title=f"Deposit instructions for a {network} into the profile",
+        rows=(Row("Credits", f"profile {profile_id}", "strong"), *_given_rows(wanted)),
+        facts={"profile_id": profile_id},
+    )  # fmt: skip
+    check_ref_id(plan)
+    return plan
+
+
+def plan_deposit_address(
+    client: Client,
+    *,
+    profile_id: str,
+    crypto_network: Network,
+    identity_id: str | None = None,
+    account_id: str | None = None,
+    metadata: Metadata | None = None,
+    ref_id: str | None = None,
+    store: Store | str | Path | None = None,
+    now: Callable[[], int] | None = None,
+    say: Callable[[str], object] | None = None,
+) -> Plan[DepositAddress]:
+    """Plan a crypto address that credits a profile (§4.13). Raises as ``plan_withdrawal``."""
+    desk = open_desk(client, store, now, say)
+    wanted = order(
+        desk, "create_deposit_address", ref_id, profile_id=profile_id,
+        crypto_network=crypto_network, identity_id=identity_id, account_id=account_id,
+        metadata=metadata,
+    )  # fmt: skip
+    plan: Plan[DepositAddress] = Plan(
+        desk=desk, order=wanted, earlier=desk.journal.find(wanted.ref_id), planned_at=desk.now(),
+        title=f"Deposit address on {crypto_network}",
+        rows=(Row("Credits", f"profile {profile_id}", "strong"), *_given_rows(wanted)),
+        warnings=(f"What arrives from another network than {crypto_network} may be lost.",),
+        facts={"profile_id": profile_id},
+    )  # fmt: skip
+    check_ref_id(plan)
+    return plan
+
+
+def _given_rows(wanted: Order) -> tuple[Row, ...]:
+    labels = {"identity_id": "Identity", "account_id": "End user account"}
+    arguments = wanted.arguments
+    rows = [Row(labels[name], arguments[name]) for name in labels if arguments.get(name)]
+    rows += [Row(f"Metadata {key}", text) for key, text in arguments.get("metadata", {}).items()]
+    return (*rows, Row("ref_id", wanted.ref_id, "faint"))
+
+
+# ------------------------------------------------------------------------- what to quote
+
+
+@dataclass(frozen=True, repr=False)
+class DepositSheet:
+    """What whoever sends the money must quote; the receiving bank's number is shown in whole."""
+
+    instructions: FiatDepositInstructions
+    environment: Environment
+
+    def card(self) -> Card:
+        found = self.instructions
+        bank = found.fiat_network_instructions
+        rows = [Row("Memo", found.memo_id or "", "strong", "quote it exactly")]
+        if found.fiat_account_owner is not None and found.fiat_account_owner.name:
+            rows.append(Row("Beneficiary", found.fiat_account_owner.name))
+        wire = bank.wire if bank is not None else None
+        if wire is not None:
+            routing = wire.routing_details
+            rows.append(Row("Account number", wire.account_number or "not shown"))
+            if routing is not None:
+                kind = f"{routing.routing_number_type} routing number"
+                rows += [
+                    Row("Bank", routing.bank_name or ""),
+                    Row(kind, str(routing.routing_number)),
+                ]
+        elif bank is not None:
+            cubix = bank.cubix.account_id if bank.cubix is not None else bank.wallet_address
+            rows.append(Row("CUBIX account", cubix or "not shown"))
+        rows.append(Row("Credits", f"profile {found.profile_id}", "faint"))
+        warnings: tuple[str, ...] = ()
+        if found.status != "VALID":
+            warnings = (f"These instructions are {found.status}: do not send money to them.",)
+        note = "money that arrives without the memo cannot be attributed"
+        return Card("Send the money with this", self.environment, tuple(rows), warnings, None, note)
+
+    def __repr__(self) -> str:
+        return text_of(self.card())
+
+    def _repr_html_(self) -> str:
+        return html_of(self.card())
+
+
+def deposit_sheet(client: Client, instructions: FiatDepositInstructions) -> DepositSheet:
+    """What to quote to the bank, as a card."""
+    return DepositSheet(instructions, environment_of(client))
+
+
+# ------------------------------------------------------------------------- has it arrived?
+
+
+def find_deposits(client: Client, instructions: FiatDepositInstructions) -> list[Transfer]:
+    """The deposits that quoted the memo of ``instructions``, newest first."""
+    rows = client.list_transfers(
+        profile_ids=[instructions.profile_id or ""], type=_DEPOSITS,
+        created_at_gte=str(instructions.created_at), order="DESC", order_by="CREATED_AT",
+    )  # fmt: skip
+    return [transfer for transfer in rows if transfer.memo == instructions.memo_id]
+
+
+def wait_for_deposit(
+    client: Client,
+    instructions: FiatDepositInstructions,
+    *,
+    timeout: float = 300.0,
+    sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+    progress: bool | None = None,
+) -> Transfer:
+    """Wait until a deposit that quotes the memo is no longer ``PENDING``; the newest one.
+
+    ``timeout`` is in seconds; interrupting loses nothing. Raises ``ActionError`` when the time is
+    up, saying whether the memo has been seen.
+    """
+    found: list[Transfer] = []
+    what = f"deposit quoting {instructions.memo_id}"
+    for _ in waiting(what, timeout=timeout, sleep=sleep, clock=clock, progress=progress):
+        found = find_deposits(client, instructions)
+        if found and found[0].status != "PENDING":
+            return found[0]
+    state = "has arrived but is still PENDING" if found else "has not arrived"
+    raise ActionError(
+        f"a {what} {state} after {timeout:g} s; nothing is lost: wait again, or ask the sender "
+        "whether the memo was quoted"
+    )
+
+
+def simulate_deposit(
+    client: Client,
+    instructions: FiatDepositInstructions,
+    amount: str | Decimal | int,
+    *,
+    sender: Owner | None = None,
+    sending_bank: Instructions | None = None,
+) -> None:
+    """Let a wire of ``amount`` USD arrive that quotes the memo (§4.4); in a sandbox only.
+
+    Raises ``ActionRefused`` in production, before anything is sent.
+    """
+    environment = environment_of(client)
+    if environment.is_production:
+        raise ActionRefused(
+            "wrong_environment",
+            f"{environment.base_url} is production, where deposits cannot be simulated; nothing "
+            "was sent: connect to a sandbox (or set sandbox = true in its profile if it is one)",
+        )
+    given: dict[str, Any] = {
+        "fiat_account_owner": sender or _SENDER,
+        "fiat_network_instructions": sending_bank or _SENDING_BANK,
+    }
+    client.initiate_sandbox_fiat_deposit(amount=amount, memo_id=instructions.memo_id or "", **given)

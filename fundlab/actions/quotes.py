@@ -1,0 +1,100 @@
+"""Fee quotes for crypto withdrawals, with the time that is left of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from fundlab.actions.cards import Card, Row, html_of, money_text, text_of
+from fundlab.actions.clock import SECOND, shown_time
+from fundlab.actions.environment import Environment, environment_of
+from fundlab.api.arguments import AmountLike, Network
+from fundlab.models import CryptoWithdrawalFee
+from fundlab.progress import progress_bar
+
+if TYPE_CHECKING:
+    from fundlab.api.client import Client
+
+
+@dataclass(frozen=True, repr=False)
+class FeeQuote:
+    """A guaranteed fee (§2.9) and how long it holds by this machine's clock."""
+
+    quote: CryptoWithdrawalFee
+    environment: Environment
+    now: Callable[[], int] = field(default=time.time_ns, repr=False)
+
+    @property
+    def fee(self) -> Decimal:
+        return self.quote.fee
+
+    @property
+    def seconds_left(self) -> float:
+        """0 when it has lapsed."""
+        expires = self.quote.expires_at
+        return 0.0 if expires is None else max(0.0, (expires.ns - self.now()) / SECOND)
+
+    def watch(self, sleep: Callable[[float], object] = time.sleep) -> None:
+        """Count down until it lapses; interrupting loses nothing."""
+        total = round(self.seconds_left)
+        with progress_bar(total, "s", desc="the fee holds", enabled=None) as bar:
+            while self.seconds_left > 0:
+                sleep(min(1.0, self.seconds_left))
+                bar.update(max(0, total - round(self.seconds_left) - bar.n))
+
+    def card(self) -> Card:
+        quote, asset = self.quote, self.quote.asset
+        rows = [
+            Row("To", quote.destination_address or "", detail=f"on {quote.crypto_network}"),
+            *(
+                Row(label, f"{money_text(value)} {asset}", weight, money=True)
+                for label, value, weight in _amounts(quote)
+                if value is not None
+            ),
+        ]
+        left = round(self.seconds_left)
+        note = f"quote {quote.id}"
+        warnings: tuple[str, ...] = ()
+        status: str | None = None
+        if left and quote.expires_at is not None:
+            until = shown_time(quote.expires_at.ns, self.now())
+            status = f"holds for {left // 60}:{left % 60:02d} more, until {until}"
+        else:
+            warnings = ("It has lapsed: ask for another.",)
+        title = f"Fee for withdrawing {asset}"
+        return Card(title, self.environment, tuple(rows), warnings, status, note)
+
+    def __repr__(self) -> str:
+        return text_of(self.card())
+
+    def _repr_html_(self) -> str:
+        return html_of(self.card())
+
+
+def _amounts(quote: CryptoWithdrawalFee) -> tuple[tuple[str, Decimal | None, Any], ...]:
+    return (
+        ("Amount", quote.amount, "plain"), ("Fee", quote.fee, "strong"),
+        ("Total", quote.total, "plain"),
+    )  # fmt: skip
+
+
+def quote_fee(
+    client: Client,
+    *,
+    asset: str,
+    destination_address: str,
+    crypto_network: Network,
+    amount: AmountLike | None = None,
+    total: AmountLike | None = None,
+    identity_id: str | None = None,
+    now: Callable[[], int] = time.time_ns,
+) -> FeeQuote:
+    """Ask for a guaranteed fee (§4.16); it moves nothing. Errors as the client's operation."""
+    quote = client.create_crypto_withdrawal_fee(
+        asset=asset, destination_address=destination_address, crypto_network=crypto_network,
+        amount=amount, total=total, identity_id=identity_id,
+    )  # fmt: skip
+    return FeeQuote(quote, environment_of(client), now)

@@ -1,0 +1,88 @@
+"""A profile's recent withdrawals, as the service has them: likely duplicates, the usual fee."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from fundlab.actions.clock import DAY
+from fundlab.models import Transfer, TransferType
+from fundlab.values import Instant
+
+if TYPE_CHECKING:
+    from fundlab.api.client import Client
+
+WINDOW: Final = DAY
+_LOOKED_AT: Final = 100
+_LONGEST_PAGE: Final = 1000
+_FIAT: Final = tuple(
+    kind for kind in TransferType if kind.endswith("_WITHDRAWAL") and not kind.startswith("CRYPTO")
+)
+
+
+@dataclass(frozen=True)
+class Recent:
+    """The newest fiat withdrawals of a profile (at least those of 24 hours), newest first."""
+
+    transfers: tuple[Transfer, ...]
+    since: int  # nanoseconds since 1970: what is older is not recent
+
+    def to_account(self, fiat_account_id: str) -> list[Transfer]:
+        """The recent ones to one account, failed ones left out."""
+        return [
+            transfer
+            for transfer in self.transfers
+            if transfer.fiat_account_id == fiat_account_id
+            and transfer.status != "FAILED"
+            and created_ns(transfer) >= self.since
+        ]
+
+    def alike(
+        self, fiat_account_id: str, amount: Decimal, asset: str, ref_id: str
+    ) -> list[Transfer]:
+        """Recent ones of the same amount to the same account under another ``ref_id``."""
+        return [
+            transfer
+            for transfer in self.to_account(fiat_account_id)
+            if transfer.amount == amount and transfer.asset == asset and transfer.ref_id != ref_id
+        ]
+
+    def fee(self, fiat_account_id: str) -> Decimal | None:
+        """What the last withdrawal to the account cost; ``None`` if there was none."""
+        paid = (t.fee for t in self.transfers if t.fiat_account_id == fiat_account_id)
+        return next((fee for fee in paid if fee is not None), None)
+
+    def usual_fees(self, network: str) -> list[Decimal]:
+        """The fees of late on ``WIRE`` or ``CUBIX``, each once, lowest first."""
+        kind = f"{network}_WITHDRAWAL"
+        fees = (t.fee for t in self.transfers if t.type == kind)
+        return sorted({fee for fee in fees if fee is not None})
+
+
+def recent_withdrawals(client: Client, profile_id: str, now: int) -> Recent:
+    """Read them: all of the last 24 hours, and the hundred newest.
+
+    A sandbox's business time may be behind this machine's: there the 24 hours before its newest
+    withdrawal count.
+    """
+    asked: dict[str, Any] = {
+        "profile_ids": [profile_id], "type": _FIAT, "order": "DESC", "order_by": "CREATED_AT",
+    }  # fmt: skip
+    found = list(client.list_transfers(**asked, page_size=_LOOKED_AT, max_rows=_LOOKED_AT))
+    since = now - WINDOW
+    if found and not client.settings.is_production:
+        since = min(since, created_ns(found[0]) - WINDOW)
+    if len(found) == _LOOKED_AT and created_ns(found[-1]) >= since:
+        # rows of one moment may straddle the cut: ask from there on, and leave out what is known
+        more = client.list_transfers(
+            **asked, created_at_lte=str(found[-1].created_at),
+            created_at_gte=str(Instant.from_ns(since)), page_size=_LONGEST_PAGE,
+        )  # fmt: skip
+        known = {transfer.id for transfer in found}
+        found += [transfer for transfer in more if transfer.id not in known]
+    return Recent(tuple(found), since)
+
+
+def created_ns(transfer: Transfer) -> int:
+    return transfer.created_at.ns if transfer.created_at is not None else 0

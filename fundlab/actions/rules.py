@@ -1,0 +1,79 @@
+"""Orchestration rules: the plan says in words what will be converted into what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fundlab.actions.cards import Row
+from fundlab.actions.plan import Plan, check_ref_id, open_desk, order
+from fundlab.api.arguments import Asset, End
+from fundlab.models import OrchestrationRule
+from fundlab.store import Store
+
+if TYPE_CHECKING:
+    from fundlab.api.client import Client
+
+
+def plan_rule(
+    client: Client,
+    *,
+    profile_id: str,
+    source_asset: Asset,
+    destination_asset: Asset,
+    source: End,
+    destination: End | None = None,
+    nickname: str | None = None,
+    identity_id: str | None = None,
+    account_id: str | None = None,
+    ref_id: str | None = None,
+    store: Store | str | Path | None = None,
+    now: Callable[[], int] | None = None,
+    say: Callable[[str], object] | None = None,
+) -> Plan[OrchestrationRule]:
+    """Plan a rule that converts what arrives (§4.14); ``submit`` creates it once.
+
+    ``source`` and ``destination`` hold one of ``crypto``, ``fiat`` and ``profile``. Raises as
+    ``plan_withdrawal``.
+    """
+    desk = open_desk(client, store, now, say)
+    wanted = order(
+        desk, "create_orchestration_rule", ref_id, profile_id=profile_id,
+        source_asset=source_asset, destination_asset=destination_asset, source=source,
+        destination=destination, nickname=nickname, identity_id=identity_id, account_id=account_id,
+    )  # fmt: skip
+    arguments = wanted.arguments
+    into = arguments["destination_asset"]
+    target = arguments.get("destination")
+    rows = [
+        Row("What arrives", f"{arguments['source_asset']} at {_end(arguments['source'])}"),
+        Row("Becomes", into, "strong", "all of it, from now on"),
+        Row("Then goes to", _end(target) if target else f"profile {profile_id}, where it stays"),
+        Row("Profile", profile_id, "faint"),
+    ]
+    labels = {"nickname": "Nickname", "identity_id": "Identity", "account_id": "End user account"}
+    rows += [Row(labels[name], arguments[name]) for name in labels if arguments.get(name)]
+    plan: Plan[OrchestrationRule] = Plan(
+        desk=desk, order=wanted, earlier=desk.journal.find(wanted.ref_id), planned_at=desk.now(),
+        title=f"Convert every {arguments['source_asset']} into {into}",
+        rows=(*rows, Row("ref_id", wanted.ref_id, "faint")),
+        warnings=("The interface has no operation that shows, changes or ends a rule.",),
+        facts={"profile_id": profile_id, "asset": f"{arguments['source_asset']} → {into}"},
+    )  # fmt: skip
+    check_ref_id(plan)
+    return plan
+
+
+def _end(end: Mapping[str, Any]) -> str:
+    """A source or destination in words."""
+    if profile := end.get("profile"):
+        return f"profile {profile.get('profile_id')}"
+    if crypto := end.get("crypto"):
+        address = crypto.get("address") or crypto.get("address_id") or "a new deposit address"
+        return f"{address} on {crypto.get('network')}"
+    fiat = end.get("fiat") or {}
+    if fiat.get("fiat_account_id"):
+        return f"fiat account {fiat['fiat_account_id']}"
+    named = fiat.get("deposit_instructions_id") or fiat.get("memo_id") or "new"
+    return f"deposit instructions {named}"

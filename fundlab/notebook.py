@@ -1,0 +1,185 @@
+"""How a table looks in a notebook: money by its asset, times in a zone, ids short but whole.
+
+For looking only: the frame itself is left as it is, and nothing shown is rounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+
+from fundlab.decimals import DecimalDtype
+from fundlab.errors import InvalidRequest
+
+DEFAULT_ROWS: Final = 20
+_DECIMALS: Final[Mapping[str, int]] = {"BTC": 8, "BCH": 8, "LTC": 8, "ETH": 6, "SOL": 6}
+_FEWEST: Final = 2
+_ASSET_COLUMNS: Final = ("balance_asset", "asset")
+_LONG_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|[A-Za-z0-9_-]{28,}", re.ASCII)
+_ID_START, _ID_END = 8, 4
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown, and the whole of it where it is shortened."""
+
+    text: str
+    whole: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    number: bool
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Shown:
+    """A frame ready to be looked at."""
+
+    columns: tuple[Column, ...]
+    rows: int
+    hidden: int
+    zone: str
+
+    def _repr_html_(self) -> str:
+        return _TABLE.render(
+            style=_STYLE, columns=self.columns, shown=self.rows - self.hidden, note=self.note
+        )
+
+    def __repr__(self) -> str:
+        lines = [[column.name, *(cell.text for cell in column.cells)] for column in self.columns]
+        padded = [
+            [_padded(text, max(map(len, texts)), column.number) for text in texts]
+            for texts, column in zip(lines, self.columns, strict=True)
+        ]
+        return "\n".join(
+            ["  ".join(row).rstrip() for row in zip(*padded, strict=True)] + [self.note]
+        )
+
+    @property
+    def note(self) -> str:
+        """How many rows there are, and whose clock the times follow."""
+        more = f", {self.hidden:,} of them not shown" if self.hidden else ""
+        return f"{self.rows:,} rows{more} · times in {self.zone}"
+
+
+def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Shown:
+    """``frame`` for a human: the first ``rows`` rows.
+
+    Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
+    asset, more where the amount has more; times are in ``tz``, a zone such as
+    ``"Europe/Zurich"``; long ids are shortened, the whole shows on hover. Raises
+    ``InvalidRequest`` for an unknown zone.
+    """
+    try:
+        ZoneInfo(tz)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise InvalidRequest(
+            f"tz={tz!r} is not a time zone; give a name such as 'UTC' or 'Europe/Zurich'"
+        ) from None
+    if rows < 0:
+        raise InvalidRequest(f"rows={rows} is not accepted; give 0 or more")
+    head = frame.head(rows)
+    assets = next((head[name] for name in _ASSET_COLUMNS if name in head.columns), None)
+    columns = tuple(
+        _column(str(head.columns[position]), head.iloc[:, position], assets, tz)
+        for position in range(head.shape[1])
+    )
+    return Shown(columns, len(frame), len(frame) - len(head), tz)
+
+
+def _column(name: str, values: pd.Series, assets: pd.Series | None, tz: str) -> Column:
+    dtype = values.dtype
+    if isinstance(dtype, DecimalDtype):
+        of = [None] * len(values) if assets is None else assets.tolist()
+        pairs = zip(values, of, strict=True)
+        cells = tuple(Cell("" if pd.isna(v) else _money(v, asset)) for v, asset in pairs)
+        return Column(name, number=True, cells=cells)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return Column(name, number=False, cells=_cells(values, lambda value: _time(value, tz)))
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype):
+        whole = pd.api.types.is_integer_dtype(dtype)
+        return Column(
+            name, number=True, cells=_cells(values, lambda v: Cell(f"{v:,}" if whole else f"{v:g}"))
+        )
+    return Column(name, number=False, cells=_cells(values, _text))
+
+
+def _cells(values: pd.Series, shown: Callable[[Any], Cell]) -> tuple[Cell, ...]:
+    return tuple(Cell("") if _is_missing(value) else shown(value) for value in values)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
+
+
+def _money(value: Decimal, asset: object) -> str:
+    exact = value.normalize()
+    exponent = exact.as_tuple().exponent
+    usual = _DECIMALS.get(str(asset), _FEWEST)
+    digits = max(usual, -exponent) if isinstance(exponent, int) else usual
+    return f"{exact:,.{digits}f}"
+
+
+def _time(value: pd.Timestamp, tz: str) -> Cell:
+    local = value.tz_convert(tz)
+    return Cell(local.strftime("%Y-%m-%d %H:%M:%S"), local.isoformat())
+
+
+def _text(value: object) -> Cell:
+    text = str(value)
+    if _LONG_ID.fullmatch(text):
+        return Cell(f"{text[:_ID_START]}…{text[-_ID_END:]}", text)
+    return Cell(text)
+
+
+def _padded(text: str, width: int, number: bool) -> str:
+    return text.rjust(width) if number else text.ljust(width)
+
+
+_STYLE: Final = """
+.fl-table { --ink: var(--jp-ui-font-color1, var(--vscode-editor-foreground, currentColor));
+  --soft: var(--jp-ui-font-color2, var(--vscode-descriptionForeground, currentColor));
+  --line: color-mix(in srgb, var(--ink) 20%, transparent);
+  color: var(--ink); font: 13px/1.4 system-ui, sans-serif; overflow-x: auto; margin: 4px 0; }
+.fl-table table { table-layout: auto; border-collapse: collapse; }
+.fl-table th, .fl-table td { padding: 4px 12px !important; text-align: left !important;
+  border-bottom: 1px solid var(--line); white-space: nowrap; background: none !important;
+  color: var(--ink); }
+.fl-table th { color: var(--soft); font-weight: 500; }
+.fl-table .fl-number { text-align: right !important; font-variant-numeric: tabular-nums; }
+.fl-table [title] { cursor: help; }
+.fl-table abbr { text-decoration: none; border-bottom: 1px dotted var(--line); }
+.fl-table p { color: var(--soft); margin: 6px 12px; }
+"""
+_TABLE: Final = Environment(
+    autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+).from_string(
+    """\
+<div class="fl-table"><style>{{ style|safe }}</style>
+<table><thead><tr>
+{% for column in columns %}<th{{ ' class="fl-number"'|safe if column.number }}>{{ column.name }}\
+</th>{% endfor %}
+</tr></thead><tbody>
+{% for row in range(shown) %}<tr>
+{% for column in columns %}
+{% set cell = column.cells[row] %}
+<td{{ ' class="fl-number"'|safe if column.number }}>\
+{% if cell.whole %}<abbr title="{{ cell.whole }}">{{ cell.text }}</abbr>\
+{% else %}{{ cell.text }}{% endif %}</td>
+{% endfor %}
+</tr>
+{% endfor %}
+</tbody></table>
+<p>{{ note }}</p></div>
+"""
+)

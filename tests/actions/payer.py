@@ -1,0 +1,122 @@
+"""A process that pays, to be killed: it shares nothing with the test but the store on disk."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pandas as pd
+
+import fundlab as fl
+from fundlab.api.client import Client
+from fundlab.api.transport import Environment
+from fundlab.errors import CallError
+from fundlab.sandbox.serve import Sandbox
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["pytest", "fundlab.actions", "fundlab.api.client"])
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What to pay with which credential; ``twice`` is how often a request is delivered twice."""
+
+    connection: Mapping[str, str]
+    store: Path
+    payments: Sequence[Mapping[str, str]]
+    twice: float = 0.0
+    batch: bool = False
+    seed: int = 0
+
+    def client(self) -> Client:
+        settings = fl.connect(**self.connection, store=self.store).settings
+        return Client(settings, environment=Environment(sleep=lambda seconds: None))
+
+
+def orders(sandbox: Sandbox, store: Path, payments: Sequence[Mapping[str, str]]) -> Orders:
+    names = ("base_url", "auth_url", "client_id", "client_secret")
+    return Orders({name: getattr(sandbox, name) for name in names}, store, payments)
+
+
+def pay(wanted: Orders, said: list[str]) -> int:
+    """Plan and submit each payment as a notebook would; how many could not be finished."""
+    client, chance, failed = wanted.client(), Random(wanted.seed), 0
+    if wanted.twice:
+        _deliver_twice(client, wanted.twice, chance)
+    if wanted.batch:
+        fl.plan_withdrawals(client, pd.DataFrame(wanted.payments), say=said.append).submit()
+        return 0
+    for payment in wanted.payments:
+        try:
+            plan = fl.plan_withdrawal(client, say=said.append, **payment)
+            plan.submit(confirm=plan.code)
+        except CallError:
+            failed += 1
+    return failed
+
+
+def _deliver_twice(client: Client, share: float, chance: Random) -> None:
+    once = client.create_fiat_withdrawal
+
+    def sometimes_twice(**given: Any) -> Any:
+        if chance.random() < share:
+            once(**given)
+        return once(**given)
+
+    client.create_fiat_withdrawal = sometimes_twice  # type: ignore[method-assign]
+
+
+def _main(wanted: Orders, channel: Connection) -> None:
+    said: list[str] = []
+    channel.send("ready")
+    channel.recv()
+    channel.send((pay(wanted, said), said))
+
+
+@dataclass
+class Payer:
+    """A process about to pay."""
+
+    wanted: Orders
+    process: ForkServerProcess = field(init=False)
+    channel: Connection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.channel, theirs = _PROCESSES.Pipe()
+        self.process = _PROCESSES.Process(target=_main, args=(self.wanted, theirs))
+        self.process.start()
+        theirs.close()
+        assert self.channel.recv() == "ready"
+
+    def start(self) -> None:
+        self.channel.send("go")
+
+    def result(self) -> tuple[int, list[str]]:
+        """How many payments could not be finished, and what was said."""
+        found: tuple[int, list[str]] = self.channel.recv()
+        self.close()
+        return found
+
+    def kill_after(self, seconds: float) -> bool:
+        """Kill it that much later, as a power cut would; whether it was still at work."""
+        at_work = not self.channel.poll(seconds)
+        self.process.kill()
+        self.close()
+        return at_work
+
+    def close(self) -> None:
+        self.channel.close()
+        self.process.join()
+        self.process.close()
+
+
+def run(wanted: Orders) -> tuple[int, list[str]]:
+    payer = Payer(wanted)
+    payer.start()
+    return payer.result()

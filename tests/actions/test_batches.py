@@ -1,0 +1,161 @@
+"""Tables of payments: validated as a whole, paid one by one, the result beside the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import fundlab as fl
+from fundlab.errors import ActionRefused, CallError, InvalidRequest
+
+
+def table(bench: Any, *amounts: Any, **columns: Any) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "profile_id": bench.profile_id,
+            "fiat_account_id": bench.account.id,
+            "amount": pd.Series(amounts, dtype=columns.pop("dtype", "object")),
+            **columns,
+        }
+    )
+
+
+def batch(bench: Any, frame: pd.DataFrame, **given: Any) -> Any:
+    return fl.plan_withdrawals(bench.client, frame, **({"say": bench.said.append} | given))
+
+
+def test_every_row_is_paid_and_the_result_stands_beside_it(bench: Any) -> None:
+    frame = table(bench, "1.00", "2.50", 3, invoice=["a", "b", "c"])
+    plan = batch(bench, frame)
+    result = plan.submit(confirm=plan.code)
+    assert result[["invoice", "state", "status"]].values.tolist() == [
+        ["a", "done", "PENDING"], ["b", "done", "PENDING"], ["c", "done", "PENDING"],
+    ]  # fmt: skip
+    assert result["total"].tolist() == [Decimal("26.00"), Decimal("27.50"), Decimal("28.00")]
+    assert result["total"].sum() == Decimal("81.50")
+    assert {t.id for t in bench.made()} == set(result["transfer_id"])
+    assert bench.said[-1].endswith("3 of 3 payments submitted")
+    assert list(frame.columns) == ["profile_id", "fiat_account_id", "amount", "invoice"]
+
+
+@pytest.mark.parametrize("dtype", ["decimal", "int64", "str"])
+def test_amount_columns_of_every_exact_kind(bench: Any, dtype: str) -> None:
+    frame = table(bench, 7, 8)
+    frame["amount"] = pd.Series(["7", "8"]).astype(dtype)
+    assert [plan.amount for plan in batch(bench, frame).plans] == [Decimal(7), Decimal(8)]
+
+
+def test_running_it_again_pays_nothing(bench: Any) -> None:
+    frame = table(bench, "1.00", "2.00")
+    first = batch(bench, frame).submit()
+    again = batch(bench, frame)
+    assert "2 of 2 are already submitted" in repr(again)
+    second = again.submit(confirm=again.code)
+    assert first["transfer_id"].tolist() == second["transfer_id"].tolist()
+    assert len(bench.made()) == 2
+    assert bench.said[-1].endswith("2 of 2 payments submitted (2 of them already before)")
+    assert bench.journal()["batch"].nunique() == 1
+
+
+def test_totals_count_what_is_still_to_be_paid(bench: Any) -> None:
+    bench.pay("1.00")
+    plan = batch(bench, table(bench, "1.00", "2.00", "4.00"))
+    (total,) = plan.totals
+    assert (total.payments, total.amount, total.fees) == (2, Decimal(6), Decimal(50))
+    assert total.after == bench.available() - 56
+    assert "Withdraw 7.00 USD in 3 payments" in repr(plan)
+
+
+def test_every_row_at_fault_is_named_and_nothing_is_sent(bench: Any) -> None:
+    frame = table(bench, "1.00", "2.005", 3.5)
+    with pytest.raises(ActionRefused, match=r"2 of 3 .* row 1: .*3 decimals.* row 2: amount=3\.5"):
+        batch(bench, frame)
+    frame["fiat_account_id"] = ["no-such", bench.account.id, bench.account.id]
+    with pytest.raises(ActionRefused, match=r"3 of 3 .*mend the table, then plan again.* row 0"):
+        batch(bench, frame)
+    assert bench.made() == []
+
+
+def test_the_sum_is_checked_against_the_balance(bench: Any) -> None:
+    half = str(bench.available() / 2 + Decimal("0.01"))
+    frame = table(bench, half, half, ref_id=["one", "two"])
+    with pytest.raises(ActionRefused, match=r"0\.02 USD are missing.*leave some out") as refusal:
+        batch(bench, frame, allow_duplicate=True)
+    assert refusal.value.reason == "insufficient_balance"
+    assert bench.made() == []
+
+
+def test_the_sum_is_checked_against_the_daily_limit(new_bench: Callable[..., Any]) -> None:
+    limited = new_bench(daily_withdrawal_limit="10")
+    with pytest.raises(ActionRefused, match=r"0\.01 above your daily limit of 10"):
+        batch(limited, table(limited, "4.00", "6.01"))
+    assert len(batch(limited, table(limited, "4.00", "6.00")).submit()) == 2
+
+
+def test_rows_alike_must_be_meant(bench: Any) -> None:
+    with pytest.raises(ActionRefused, match=r"row 1: the same payment as row 0: give each a ref"):
+        batch(bench, table(bench, "1.00", "1.00"))
+    frame = table(bench, "1.00", "1.00", ref_id=[f"{n}-{bench.account.id}" for n in "ab"])
+    with pytest.raises(ActionRefused, match=r"row 1: like row 0.*pass allow_duplicate=True"):
+        batch(bench, frame)
+    assert batch(bench, frame, allow_duplicate=True).submit()["state"].tolist() == ["done"] * 2
+    assert len(bench.made()) == 2
+
+
+def test_a_row_the_service_refuses_does_not_stop_the_others(bench: Any) -> None:
+    bench.sandbox.faults.add("status", "create_fiat_withdrawal", status=400, after=1, count=1)
+    result = batch(bench, table(bench, "1.00", "2.00", "3.00")).submit()
+    assert result["state"].tolist() == ["done", "refused", "done"]
+    assert result["detail"].tolist()[1].startswith("create_fiat_withdrawal: 400")
+    assert bench.said[-1].endswith("2 of 3 payments submitted, 1 refused")
+    assert batch(bench, table(bench, "1.00", "2.00", "3.00")).submit()["state"].eq("done").all()
+    assert len(bench.made()) == 3
+
+
+def test_a_lost_connection_stops_it_and_a_rerun_goes_on(bench: Any) -> None:
+    bench.sandbox.faults.add("lost", "create_fiat_withdrawal", after=1)
+    frame = table(bench, "1.00", "2.00", "3.00")
+    with pytest.raises(CallError) as failure:
+        batch(bench, frame).submit()
+    assert any("1 of 3 payments were gone through" in note for note in failure.value.__notes__)
+    bench.sandbox.faults.clear()
+    assert batch(bench, frame).submit()["state"].tolist() == ["done"] * 3
+    assert len(bench.made()) == 3
+
+
+def test_a_batch_is_checked_again_and_confirmed_like_a_plan(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = batch(bench, table(bench, "1.00", "2.00"))
+    with pytest.raises(ActionRefused, match="not the code of this plan"):
+        plan.submit(confirm="AAAA-AAAA")
+    bench.pay("9.00")
+    with pytest.raises(ActionRefused, match=r"available balance of profile .* has changed"):
+        plan.submit(confirm=plan.code)
+    monkeypatch.setattr("fundlab.settings.Settings.is_production", True)
+    with pytest.raises(ActionRefused, match="is production"):
+        batch(bench, table(bench, "1.00", "2.00")).submit()
+    assert len(bench.made()) == 1
+
+
+def test_a_table_without_its_columns_or_rows(bench: Any) -> None:
+    with pytest.raises(InvalidRequest, match="payments lacks amount; it has profile_id"):
+        batch(bench, table(bench, "1.00").drop(columns="amount"))
+    with pytest.raises(InvalidRequest, match="no row"):
+        batch(bench, table(bench, "1.00").head(0))
+
+
+def test_missing_values_are_left_out_and_end_users_are_passed_on(bench: Any) -> None:
+    person = bench.sandbox.control.add_identity()
+    frame = table(
+        bench, "1.00", "2.00",
+        identity_id=[None, person["identity_id"]], account_id=[None, person["account_id"]],
+    )  # fmt: skip
+    assert batch(bench, frame).submit()["state"].tolist() == ["done", "done"]
+    assert {(t.amount, t.identity_id) for t in bench.made()} == {
+        (Decimal(1), None), (Decimal(2), person["identity_id"]),
+    }  # fmt: skip

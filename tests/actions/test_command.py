@@ -1,0 +1,126 @@
+"""``fundlab withdraw``: what it prints, what it sends, how it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fundlab import cli
+
+Run = Any
+
+
+@pytest.fixture
+def run(bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command for the bench; its status, standard output and standard error."""
+    service = bench.sandbox.announcement()
+    for name in ("base_url", "auth_url", "client_id", "client_secret"):
+        monkeypatch.setenv(f"FUNDLAB_{name.upper()}", service[name])
+    monkeypatch.setenv("FUNDLAB_STORE", str(bench.store))
+
+    def command(*options: str, answer: str = "") -> tuple[int, str, str]:
+        given = ["--profile", bench.profile_id, "--fiat-account", bench.account.id]
+        monkeypatch.setattr("sys.argv", ["fundlab", "withdraw", *given, *options])
+        monkeypatch.setattr("sys.stdin", __import__("io").StringIO(answer))
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(stop.value.code or 0), captured.out, captured.err
+
+    return command
+
+
+def test_it_shows_the_plan_asks_and_sends(bench: Any, run: Run) -> None:
+    status, out, _ = run("--amount", "70.00", answer="y\n")
+    made = bench.made()
+    assert (status, len(made)) == (0, 1)
+    assert "SANDBOX · play money" in out
+    assert "Withdraw 70.00 USD to Harbor Trading LLC" in out
+    assert f"PENDING: transfer {made[0].id}, total 95.00 USD" in out
+
+
+def test_a_no_sends_nothing(bench: Any, run: Run) -> None:
+    status, out, _ = run("--amount", "70.00", answer="\n")
+    assert (status, bench.made()) == (1, [])
+    assert "not sent: the answer was no" in out
+
+
+def test_a_dry_run_sends_nothing(bench: Any, run: Run) -> None:
+    status, out, _ = run("--amount", "70.00", "--dry-run", "--yes")
+    assert (status, bench.made()) == (0, [])
+    assert "not sent: this was a dry run" in out
+
+
+def test_the_same_command_again_finds_what_was_sent(bench: Any, run: Run) -> None:
+    assert run("--amount", "70.00", "--yes")[0] == 0
+    status, out, err = run("--amount", "70")
+    assert (status, len(bench.made())) == (0, 1)
+    assert "already submitted, PENDING" in out
+    assert "already submitted" in err
+    status, out, _ = run("--amount", "70", "--json")
+    answer = json.loads(out)
+    assert (status, answer["already_submitted"]) == (0, True)
+    assert answer["transfer"]["id"] == bench.made()[0].id
+    assert answer["plan"]["amount"] == "70"
+
+
+def test_it_waits_for_the_end(bench: Any, run: Run) -> None:
+    bench.sandbox.faults.add("latency", "get_transfer", count=1, seconds=0.01)
+    assert run("--amount", "70.13", "--yes")[0] == 0
+    bench.sandbox.clock.advance(6)
+    status, out, _ = run("--amount", "70.13", "--yes", "--wait")
+    assert (status, len(bench.made())) == (1, 1)
+    assert "FAILED" in out
+    assert bench.journal()["status"].tolist() == ["FAILED"]
+
+
+def test_json_asks_nobody(bench: Any, run: Run) -> None:
+    status, out, _ = run("--amount", "70.00", "--json", answer="y\n")
+    assert (status, bench.made()) == (1, [])
+    assert "give --yes" in json.loads(out)["error"]["message"]
+
+
+def test_a_refusal_is_one_line(bench: Any, run: Run) -> None:
+    status, out, err = run("--amount", "70.005", "--yes")
+    assert (status, out, bench.made()) == (1, "", [])
+    assert len(err.strip().splitlines()) == 1
+    assert err.startswith("fundlab: amount='70.005' has 3 decimals")
+
+
+def test_a_likely_duplicate_needs_its_option(bench: Any, run: Run) -> None:
+    assert run("--amount", "70.00", "--yes")[0] == 0
+    options = ("--amount", "70.00", "--yes", "--ref-id", f"other-{bench.account.id}")
+    status, _, err = run(*options)
+    assert (status, len(bench.made())) == (1, 1)
+    assert "--allow-duplicate" in err
+    assert run(*options, "--allow-duplicate")[0] == 0
+    assert len(bench.made()) == 2
+
+
+@pytest.mark.parametrize("repeated", [(), ("--confirm-amount", "700"), ("--confirm-amount", "x")])
+def test_yes_in_production_needs_the_amount_repeated(
+    bench: Any, run: Run, monkeypatch: pytest.MonkeyPatch, repeated: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("fundlab.settings.Settings.is_production", True)
+    status, out, err = run("--amount", "70.00", "--yes", *repeated)
+    assert (status, bench.made()) == (1, [])
+    assert "PRODUCTION · real money" in out
+    assert "--confirm-amount 70.00" in err
+    assert run("--amount", "70.00", "--yes", "--confirm-amount", "70")[0] == 0
+    assert len(bench.made()) == 1
+
+
+def test_production_asks_for_the_code(
+    bench: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fundlab.settings.Settings.is_production", True)
+    assert run("--amount", "70.00", answer="y\n")[0] == 1
+    assert bench.made() == []
+    assert run("--amount", "70.00", answer=f"{bench.plan('70.00').code}\n")[0] == 0
+    assert len(bench.made()) == 1
+
+
+def test_wrong_usage(run: Run) -> None:
+    assert run()[0] == 2

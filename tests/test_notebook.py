@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import fundlab as fl
+from fundlab.errors import InvalidRequest
+
+ID = "37f447e2-2d7d-4635-ace9-061b9ec79d6b"
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    moments = ["2026-11-21T14:02:31.5Z", None]
+    return pd.DataFrame(
+        {
+            "id": [ID, "short"],
+            "amount": pd.Series(["1442725.5", "0.000000001"], dtype="decimal"),
+            "asset": ["USD", "BTC"],
+            "created_at": pd.to_datetime(pd.Series(moments), utc=True),
+            "note": ["<b>bold</b>", None],
+            "count": [1200, 7],
+        }
+    )
+
+
+def test_money_times_and_ids_are_shown_for_people(frame: pd.DataFrame) -> None:
+    lines = repr(fl.show(frame, tz="Europe/Zurich")).splitlines()
+    assert lines[1].split() == [
+        "37f447e2…9d6b", "1,442,725.50", "USD", "2026-11-21", "15:02:31", "<b>bold</b>", "1,200",
+    ]  # fmt: skip
+    assert lines[2].split() == ["short", "0.000000001", "BTC", "7"]
+    assert lines[3] == "2 rows · times in Europe/Zurich"
+
+
+def test_the_whole_shows_on_hover_and_text_is_escaped(frame: pd.DataFrame) -> None:
+    page = fl.show(frame)._repr_html_()
+    assert f'<abbr title="{ID}">37f447e2…9d6b</abbr>' in page
+    assert 'title="2026-11-21T14:02:31.500000+00:00"' in page
+    assert "&lt;b&gt;bold&lt;/b&gt;" in page
+    assert "<b>" not in page
+
+
+@pytest.mark.parametrize(
+    ("amount", "asset", "shown"),
+    [
+        ("1", "USD", "1.00"),
+        ("1.005", "USD", "1.005"),
+        ("0.1", "BTC", "0.10000000"),
+        ("-1234.5", "ETH", "-1,234.500000"),
+        ("0.000000000000000001", "ETH", "0.000000000000000001"),
+        ("12", None, "12.00"),
+    ],
+)
+def test_decimals_follow_the_asset_and_nothing_is_rounded(
+    amount: str, asset: Any, shown: str
+) -> None:
+    frame = pd.DataFrame({"amount": pd.Series([amount], dtype="decimal"), "asset": [asset]})
+    assert repr(fl.show(frame)).splitlines()[1].split()[0] == shown
+
+
+def test_long_frames_are_cut_and_say_so(frame: pd.DataFrame) -> None:
+    assert repr(fl.show(pd.concat([frame] * 30))).endswith(
+        "60 rows, 40 of them not shown · times in UTC"
+    )
+    assert fl.show(frame, rows=0).hidden == 2
+
+
+def test_bad_arguments(frame: pd.DataFrame) -> None:
+    with pytest.raises(InvalidRequest, match="tz='Mars' is not a time zone; give a name such as"):
+        fl.show(frame, tz="Mars")
+    with pytest.raises(InvalidRequest, match="rows=-1"):
+        fl.show(frame, rows=-1)
