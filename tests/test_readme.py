@@ -1,0 +1,31 @@
+"""The README's examples run as they stand, one after another, in an empty folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(examples) == 6  # one that connects, and five
+    names: dict[str, Any] = {}
+    try:
+        for example in examples:
+            exec(compile(example, str(README), "exec"), names)
+        transfers = list(names["client"].list_transfers(ref_ids=[names["plan"].ref_id]))
+        assert [(one.amount.text, one.status) for one in transfers] == [("100.00", "PENDING")]
+    finally:
+        names["sandbox"].stop()
+
+
+def test_what_it_links_to_is_there() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8"))
+    assert len(links) >= 3
+    assert [link for link in links if not (README.parent / link).exists()] == []
