@@ -18,6 +18,7 @@ import fundlab as fl
 from fundlab.sandbox.serve import Sandbox
 
 FEE = Decimal("25.00")
+PACE_S = 0.05  # of a batch's payments, so that a kill finds some made and some not
 LONGEST_S = 0.12  # what one plan and its submission take here, and some more
 
 
@@ -200,10 +201,12 @@ def interrupt_and_resume(service: Sandbox, store: Path, payments: int, kills: in
     chance, hits, account = Random(payments), 0, new_account(service)
     wanted = replace(orders(service, store, many(service, payments, account)), batch=True)
     before = spendable(service)
+    service.faults.add("latency", "create_fiat_withdrawal", seconds=PACE_S)
     for _ in range(kills):
         payer = Payer(wanted)
         payer.start()
-        hits += payer.kill_after(chance.uniform(0.05, 6.0 * payments / kills / 40))
+        hits += payer.kill_after(chance.uniform(0.0, 1.5 * PACE_S * payments / kills))
+    service.faults.clear()
     said = run(wanted)[1]
     assert said[-1].split(": ", 1)[1].startswith(f"{payments} of {payments} payments submitted")
     made = withdrawn(service, account)
