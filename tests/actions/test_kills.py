@@ -162,7 +162,7 @@ def pay_through_faults_and_kills(service: Sandbox, store: Path, count: int, seed
         payer.start()
         if chance.random() < 0.5:
             payer.result()
-        elif payer.kill_after(chance.uniform(0.0, 1.5)):
+        elif payer.kill_after(chance.uniform(0.0, 0.5)):
             kills += 1
             left = left + batch if chance.random() < 0.5 else batch + left
     service.faults.clear()
