@@ -8,6 +8,7 @@
     ├── CallError                a call to the service did not bring what was asked for
     │   ├── NetworkError         no usable answer arrived
     │   │   └── DeadlineExceeded the call's time was used up
+    │   ├── SigningFailed        the signer gave no signature; this attempt was not sent
     │   ├── ProtocolError        an answer that is not the interface's (not JSON, wrong shape)
     │   │   └── DataError        one record of it is malformed: table, page, record, field, value
     │   └── ServiceError         the service said no (RFC 9457 problem)
@@ -89,6 +90,10 @@ class NetworkError(CallError):
 
 class DeadlineExceeded(NetworkError):
     """The whole call, retries included, took longer than it may."""
+
+
+class SigningFailed(CallError):
+    """The signer raised or gave no signature; ``__cause__`` is what it raised, if it did."""
 
 
 class ProtocolError(CallError):

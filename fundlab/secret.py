@@ -12,20 +12,35 @@ from typing import Any, NoReturn
 from fundlab.errors import SettingsError
 
 
-class Secret:
-    """A text that shows itself to nobody but the caller of ``reveal()``; cannot be pickled."""
+class Masked:
+    """A value that shows itself to nobody but the caller of ``reveal()``; cannot be pickled."""
 
     __slots__ = ("reveal",)
+    reveal: Callable[[], Any]
+
+    def __init__(self, value: Any) -> None:
+        object.__setattr__(self, "reveal", lambda: value)  # a closure: no attribute holds it
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} cannot be changed")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}('***')"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} is not copied, pickled or sent to another process"
+        )
+
+
+class Secret(Masked):
+    """A text that nobody is to see."""
+
+    __slots__ = ()
     reveal: Callable[[], str]
 
     def __init__(self, text: str) -> None:
-        object.__setattr__(self, "reveal", lambda: text)  # a closure: no attribute holds the text
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("a Secret cannot be changed")
-
-    def __repr__(self) -> str:
-        return "Secret('***')"
+        super().__init__(text)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
@@ -34,9 +49,6 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash((Secret, self.reveal()))
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a Secret is not copied, pickled or sent to another process")
 
 
 def read_private(path: Path, what: str) -> bytes:
@@ -54,6 +66,25 @@ def read_private(path: Path, what: str) -> bytes:
         raise SettingsError(
             f"{what} {path} cannot be read: {error.strerror}; check the path"
         ) from None
+
+
+def read_secret(path: Path, what: str) -> Secret:
+    """The one line of a private file, without the byte order mark that editors may put first.
+
+    Raises ``SettingsError`` as ``read_private`` does, and when there is not one line of UTF-8.
+    """
+    try:
+        lines = [Secret(line) for line in _text_of(path, what).splitlines() or [""]]
+    except UnicodeDecodeError:
+        lines = []
+    if len(lines) != 1:
+        found = f"has {len(lines)} lines" if lines else "is not text in UTF-8"
+        raise SettingsError(f"{what} {path} {found}; write the secret there as one line of UTF-8")
+    return lines[0]
+
+
+def _text_of(path: Path, what: str) -> str:
+    return read_private(path, what).decode("utf-8-sig").strip()
 
 
 def password_of_keyring(service: str, user: str) -> str | None:

@@ -2,6 +2,7 @@
 
 A keyword beats ``FUNDLAB_…`` in the environment, which beats the profile's table in ``config.toml``
 of the user's configuration folder. Secrets are wrapped: no repr, ``vars``, pickle or copy has them.
+Until it is checked, every value is, and no message quotes one: it may be a secret in a wrong place.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from platformdirs import user_config_dir
 
-from fundlab.errors import SettingsError, shorten
-from fundlab.secret import Secret, password_of_keyring, read_private
+from fundlab.errors import SettingsError
+from fundlab.secret import Masked, Secret, password_of_keyring, read_private, read_secret
 
 ENVIRONMENT_PREFIX: Final = "FUNDLAB_"
 CONFIG_NAME: Final = "config.toml"
@@ -30,8 +31,16 @@ _REQUIRED: Final = ("base_url", "auth_url", "client_id", "client_secret")
 _NUMBERS: Final = ("connect_timeout", "read_timeout", "call_timeout", "rate_limit")
 _LARGEST_NUMBER: Final = 1_000_000
 _PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
-_PLAIN_HOST = re.compile(r"[a-z0-9.:-]+")
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OWN_HEADERS: Final = {
+    "accept", "accept-encoding", "authorization", "connection", "content-encoding",
+    "content-length", "content-type", "cookie", "date", "expect", "host", "keep-alive",
+    "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "user-agent",
+    "x-request-id",
+}  # fmt: skip
+_LONGEST_NAME: Final = 255
 _LIMIT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 
@@ -72,29 +81,15 @@ class Settings:
     allowed_accounts: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "base_url", checked_url("base_url", self.base_url))
-        object.__setattr__(self, "auth_url", checked_url("auth_url", self.auth_url))
-        for name in ("client_id", "signing_key_id"):
-            value = getattr(self, name)
-            if value is not None and not _VISIBLE.fullmatch(value):
-                raise _invalid(name, value, "visible ASCII characters without spaces")
-        if not self.client_secret.reveal():
-            raise SettingsError("client_secret is empty; give the secret of client_id")
-        if self.client_secret.reveal().strip() != self.client_secret.reveal():
-            raise SettingsError("client_secret starts or ends with white space; copy it once more")
-        if not _HEADER_NAME.fullmatch(self.signature_header):
-            raise _invalid("signature_header", self.signature_header, "an HTTP header name")
-        if not _VISIBLE.fullmatch(self.signature_prefix or "/"):
-            raise _invalid("signature_prefix", self.signature_prefix, "visible ASCII characters")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None or field.name in _REQUIRED:
+                object.__setattr__(self, field.name, _accepted(_converted, field.name, value))
         if (self.signing_key is None) != (self.signing_key_id is None):
             raise SettingsError(
                 "signing_key and signing_key_id go together: the path of the private key and the "
                 "id under which its public key is registered on the credential"
             )
-        for name in _NUMBERS:
-            value = getattr(self, name)
-            if value is not None and not 0 < value <= _LARGEST_NUMBER:
-                raise _invalid(name, value, f"a number above 0, at most {_LARGEST_NUMBER:,}")
 
     @property
     def is_production(self) -> bool:
@@ -120,15 +115,14 @@ class Settings:
 
         Raises ``SettingsError`` naming what is missing, unknown, malformed or unsafe.
         """
-        overrides = masked(overrides)
+        overrides = masked({name: v for name, v in overrides.items() if v is not None})
         environ = os.environ if environ is None else environ
         found, strays = _from_environment(environ), _strays(environ)
         del environ  # from here on no local of ours holds a plain secret
-        profile = profile or found.pop("profile", None)
+        profile = profile or _profile(found)
         path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
         given = _from_file(path, profile) if profile else {}
-        given |= found
-        given |= {name: value for name, value in overrides.items() if value is not None}
+        given = _overlaid(_overlaid(given, found), overrides)
         unknown = sorted(set(given) - _KNOWN)
         if unknown:
             raise SettingsError(
@@ -139,16 +133,17 @@ class Settings:
         _pick_signing_key(given)
         _find_secret(given, keyring_password or password_of_keyring)
         _demand_required(given, path, profile, strays)
-        return cls(**{name: _converted(name, value) for name, value in given.items()})
+        return cls(**given)
 
 
 def store_folder(environ: Mapping[str, str] | None = None, config_file: Path | None = None) -> Path:
     """The folder of the store that ``connect()`` would name, whatever else is missing."""
     found = _from_environment(os.environ if environ is None else environ)
-    profile = found.get("profile")
+    del environ
+    profile = _profile(found)
     path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
-    given = (_from_file(path, profile) if profile else {}) | found
-    folder: Path = _converted("store", given.get("store", DEFAULT_STORE))
+    given = _overlaid(_from_file(path, profile) if profile else {}, found)
+    folder: Path = _accepted(_converted, "store", given.get("store", DEFAULT_STORE))
     return folder
 
 
@@ -156,6 +151,10 @@ _FIELDS: Final = {field.name for field in fields(Settings)}
 _KNOWN: Final = _FIELDS | {"client_secret_file", "client_secret_keyring", "signing_keys"}
 _SECRETS: Final = {"client_secret", "signing_key_password"}
 _PATHS: Final = {"signing_key", "store", "ca_bundle"}
+_ALTERNATIVES: Final = (
+    {"client_secret", "client_secret_file", "client_secret_keyring"},
+    {"signing_key", "signing_keys"},
+)
 _FLAGS: Final = {"sandbox", "trust_env"}
 _LIMITS: Final = {"withdrawal_limit", "daily_withdrawal_limit"}
 _FLAG_WORDS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -172,12 +171,11 @@ def checked_url(name: str, url: object) -> str:
         port = parts.port
     except ValueError:
         raise _invalid(name, url, accepted) from None
-    if parts.username is not None or parts.password is not None:
+    if "@" in parts.netloc:
         raise SettingsError(f"{name} holds a user or password; give {accepted}")
     plain = (
         parts.scheme in ("https", "http")
-        and parts.hostname
-        and _PLAIN_HOST.fullmatch(parts.hostname)
+        and _is_host(parts.hostname or "")
         and _PLAIN_PATH.fullmatch(parts.path)
         and not any(part in (".", "..") for part in parts.path.split("/"))
         and "?" not in url
@@ -189,10 +187,21 @@ def checked_url(name: str, url: object) -> str:
         raise _invalid(name, url, accepted)
     if parts.scheme == "http" and not _loopback(parts):
         raise SettingsError(
-            f"{name}={url!r} would send secrets in the clear: http:// is for loopback only, "
-            "use https://"
+            f"{name} would send secrets in the clear: http:// is for loopback only, use https://"
         )
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"
+
+
+def _is_host(name: str) -> bool:
+    return bool(_HOST_NAME.fullmatch(name)) or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return "%" not in name
 
 
 def is_loopback(url: str) -> bool:
@@ -227,7 +236,7 @@ def _from_file(path: Path, profile: str) -> dict[str, Any]:
 def _tables(raw: bytes) -> dict[str, dict[str, Any]] | None:
     try:
         content = tomllib.loads(raw.decode("utf-8"))
-    except ValueError:  # its message and context could quote a secret
+    except (ValueError, RecursionError):  # message and context could quote a secret
         return None
     return {name: masked(table) for name, table in content.items() if isinstance(table, dict)}
 
@@ -252,25 +261,52 @@ def _variable(name: str) -> str:
 
 
 def masked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """``values`` with every secret among them wrapped."""
-    return {
-        name: Secret(value) if name in _SECRETS and isinstance(value, str) else value
-        for name, value in values.items()
-    }
+    """``values``, each of them wrapped: what they are is known only when they are checked."""
+    return {name: _masked(value) for name, value in values.items()}
+
+
+def _masked(value: Any) -> Masked:
+    return value if isinstance(value, Masked) else Masked(value)
+
+
+def _accepted(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
+    """What ``check`` makes of ``value``. Its frames, which hold the value, are in no traceback."""
+    value = _masked(value)
+    try:
+        return check(name, value if isinstance(value, Secret) else value.reveal())
+    except SettingsError as error:
+        problem = str(error)
+    raise SettingsError(problem)
+
+
+def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, ``above`` first: also where it gives the same thing under another name."""
+    hidden = {name for group in _ALTERNATIVES if group & above.keys() for name in group}
+    return {name: value for name, value in below.items() if name not in hidden} | dict(above)
+
+
+def _profile(found: dict[str, Any]) -> str | None:
+    name = found.pop("profile", None)
+    return None if name is None else str(name.reveal())
 
 
 def _pick_signing_key(given: dict[str, Any]) -> None:
     keys = given.pop("signing_keys", None)
     if keys is None or "signing_key" in given:
         return
+    chosen = given.get("signing_key_id", Masked(None))
+    given["signing_key"] = _accepted(_key_named, "signing_keys", Masked((keys, chosen)))
+
+
+def _key_named(name: str, keys_and_id: tuple[Masked, Masked]) -> Masked:
+    keys, chosen = (part.reveal() for part in keys_and_id)
     if not isinstance(keys, Mapping):
-        raise SettingsError("signing_keys maps key ids to paths of PEM private keys")
-    chosen = given.get("signing_key_id")
-    if chosen not in keys:
+        raise _invalid(name, keys, "a table of key ids and paths of PEM private keys")
+    if not isinstance(chosen, str) or chosen not in keys:
         raise SettingsError(
-            f"signing_key_id={chosen!r} is none of signing_keys: {', '.join(map(str, keys))}"
+            f"signing_key_id is none of signing_keys: give one of {', '.join(map(str, keys))}"
         )
-    given["signing_key"] = keys[chosen]
+    return Masked(keys[chosen])
 
 
 def _find_secret(given: dict[str, Any], keyring: Callable[[str, str], str | None]) -> None:
@@ -279,17 +315,23 @@ def _find_secret(given: dict[str, Any], keyring: Callable[[str, str], str | None
     if "client_secret" in given:
         return
     if file is not None:
-        raw = read_private(Path(str(file)).expanduser(), "client_secret_file")
-        given["client_secret"] = Secret(raw.decode("utf-8", "replace").strip())
+        given["client_secret"] = _accepted(_secret_of_file, "client_secret_file", file)
     elif entry is not None:
-        user = str(given.get("client_id", ""))
-        found = keyring(str(entry), user)
+        service, user = str(entry.reveal()), str(given.get("client_id", Masked("")).reveal())
+        found = keyring(service, user)
         if found is None:
             raise SettingsError(
-                f"the keyring has no password for service {entry!r} and user {user!r}; "
-                f"store it with: keyring set {entry} {user}"
+                f"the keyring has no password for service {service!r} and user {user!r}; "
+                f"store it with: keyring set {service} {user}"
             )
         given["client_secret"] = Secret(found)
+
+
+def _secret_of_file(name: str, file: object) -> Secret:
+    path = _path(name, file)
+    if not path.exists():
+        raise SettingsError(f"{name} names no file; give the path of a file that holds the secret")
+    return read_secret(path, name)
 
 
 def _demand_required(
@@ -316,23 +358,18 @@ def _with_likely(name: str, known: Iterable[str]) -> str:
 
 def _converted(name: str, value: Any) -> Any:
     if name in _SECRETS:
-        if isinstance(value, Secret):
-            return value
-        raise SettingsError(f"{name} is a {type(value).__name__}; give text")
+        return _secret(name, value)
+    if name in ("base_url", "auth_url"):
+        return checked_url(name, value)
     if name in _PATHS:
-        if isinstance(value, str | os.PathLike):
-            return Path(value).expanduser()
-        raise _invalid(name, value, "a path")
+        return _path(name, value)
     if name in _FLAGS:
         flag = _FLAG_WORDS.get(str(value).lower())
         if flag is None:
             raise _invalid(name, value, "true or false")
         return flag
     if name in _NUMBERS:
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise _invalid(name, value, "a number") from None
+        return _number(name, value)
     if name in _LIMITS:
         if isinstance(value, str | int | Decimal) and _LIMIT.fullmatch(str(value)):
             return Decimal(value)
@@ -342,10 +379,62 @@ def _converted(name: str, value: Any) -> Any:
         if isinstance(ids, list | tuple) and all(isinstance(entry, str) for entry in ids):
             return tuple(entry.strip() for entry in ids)
         raise _invalid(name, value, "a list of fiat account ids")
+    return _text(name, value)
+
+
+def _secret(name: str, value: object) -> Secret:
+    if isinstance(value, str):
+        value = Secret(value)
+    if not isinstance(value, Secret):
+        raise SettingsError(f"{name} is a {type(value).__name__}; give text")
+    if name == "client_secret" and not value.reveal():
+        raise SettingsError("client_secret is empty; give the secret of client_id")
+    if name == "client_secret" and value.reveal().strip() != value.reveal():
+        raise SettingsError("client_secret starts or ends with white space; copy it once more")
+    return value
+
+
+def _path(name: str, value: object) -> Path:
+    accepted = "the path of a file" if name != "store" else "the path of a folder"
+    if not isinstance(value, str | os.PathLike):
+        raise _invalid(name, value, accepted)
+    path = Path(value)
+    if "-----" in str(path) or any(len(part) > _LONGEST_NAME for part in str(path).split("/")):
+        raise _invalid(name, value, f"{accepted}, not what it holds")
+    if not str(path).isprintable():
+        raise _invalid(name, value, accepted)
+    try:
+        return path.expanduser()
+    except RuntimeError:  # the home of a user that does not exist
+        raise _invalid(name, value, accepted) from None
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _invalid(name, value, "a number") from None
+    if not 0 < number <= _LARGEST_NUMBER:
+        raise _invalid(name, number, f"a number above 0, at most {_LARGEST_NUMBER:,}")
+    return number
+
+
+def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise _invalid(name, value, "text")
+    if name == "signature_header":
+        if not _HEADER_NAME.fullmatch(value):
+            raise _invalid(name, value, "an HTTP header name")
+        if value.lower() in _OWN_HEADERS:
+            raise _invalid(name, value, "a header that has no other use, as Service-Signature")
+    elif not _VISIBLE.fullmatch(value) and (value or name != "signature_prefix"):
+        raise _invalid(name, value, "visible ASCII characters without spaces")
     return value
 
 
 def _invalid(name: str, value: object, accepted: str) -> SettingsError:
-    return SettingsError(f"{name}={shorten(value)} is not accepted; give {accepted}")
+    """The error for ``value``, shown only where a number is asked for: it may be a secret."""
+    if name in _NUMBERS and isinstance(value, float):
+        return SettingsError(f"{name}={value!r} is not accepted; give {accepted}")
+    kind = "text" if isinstance(value, str) else type(value).__name__
+    return SettingsError(f"the {kind} given as {name} is not accepted; give {accepted}")

@@ -131,6 +131,8 @@ def test_a_profile_without_a_file_is_an_error(tmp_path: Path) -> None:
         ("http://127.9.9.9", "http://127.9.9.9"),
         ("http://localhost:1", "http://localhost:1"),
         ("http://[::1]:5000", "http://[::1]:5000"),
+        ("https://a.example.", "https://a.example."),
+        ("https://2130706433", "https://2130706433"),
     ],
 )
 def test_urls_that_are_accepted(url: str, accepted: str) -> None:
@@ -148,6 +150,8 @@ def test_urls_that_are_accepted(url: str, accepted: str) -> None:
         "https://api.example.com/a b", "https://api.example.com/%2f", "https://api.example.com/..",
         "https://api.example.com:99999", "https://api.example.com:0", "https://exa mple.com",
         "https://api.example.com\r\nX: y", " https://api.example.com", "https://[::1", None, 5,
+        "https://a..example", "https://.", "https://.a", "https://-a.example", "https://[::1%1]",
+        "https://[127.0.0.1]x",
     ],
 )  # fmt: skip
 def test_urls_that_are_not(url: Any) -> None:
@@ -158,25 +162,87 @@ def test_urls_that_are_not(url: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"client_id": "a b"}, "client_id='a b' is not accepted"),
-        ({"client_id": "a\r\nb"}, "client_id="),
+        ({"client_id": "a b"}, "the text given as client_id is not accepted; give visible ASCII"),
+        ({"client_id": "a\r\nb"}, "given as client_id"),
         ({"client_secret": 5}, "client_secret is a int; give text"),
         ({"client_secret": ""}, "client_secret is empty"),
         ({"client_secret": f"{CANARY}\n"}, "client_secret starts or ends with white space"),
-        ({"signature_header": "A: b"}, "signature_header='A: b' is not accepted; give an HTTP"),
-        ({"signature_prefix": "a b"}, "signature_prefix='a b'"),
+        ({"signature_header": "A: b"}, "given as signature_header is not accepted; give an HTTP"),
+        ({"signature_prefix": "a b"}, "given as signature_prefix is not"),
         ({"signing_key": "k.pem"}, "signing_key and signing_key_id go together"),
         ({"signing_key_id": "k"}, "signing_key and signing_key_id go together"),
         ({"call_timeout": 0}, "call_timeout=0.0 is not accepted; give a number above 0"),
         ({"call_timeout": "nan"}, "call_timeout=nan"),
-        ({"rate_limit": "fast"}, "rate_limit='fast' is not accepted; give a number"),
-        ({"sandbox": "maybe"}, "sandbox='maybe' is not accepted; give true or false"),
-        ({"store": 5}, "store=5 is not accepted; give a path"),
+        ({"rate_limit": "fast"}, "given as rate_limit is not accepted; give a number"),
+        ({"sandbox": "maybe"}, "given as sandbox is not accepted; give true or false"),
+        ({"rate_limit": 10**5000}, "the int given as rate_limit is not accepted; give a number"),
+        ({"store": 5}, "the int given as store is not accepted; give the path of a folder"),
+        ({"store": "~nobody-such/x"}, "given as store is not accepted; give the path of a folder"),
+        ({"signing_keys": [CANARY]}, "the list given as signing_keys is not accepted; give a tab"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         Settings.load(environ=ENVIRON, **change)
+
+
+@pytest.mark.parametrize(
+    "header", ["Authorization", "content-type", "HOST", "Content-Length", "X-Request-Id"]
+)
+def test_the_signature_has_a_header_of_its_own(header: str) -> None:
+    with pytest.raises(SettingsError, match="signature_header is not accepted; give a header that"):
+        Settings.load(environ=ENVIRON, signature_header=header)
+
+
+INLINE = {"client_secret": "inline"}
+IN_FILE = {"client_secret_file": "{folder}/secret"}
+IN_KEYRING = {"client_secret_keyring": "entry"}
+
+
+@pytest.mark.parametrize(
+    ("profile", "environment", "keywords", "secret"),
+    [
+        (INLINE, {}, IN_FILE, "filed"),
+        (INLINE, IN_FILE, {}, "filed"),
+        (IN_FILE, INLINE, {}, "inline"),
+        ({}, INLINE, IN_FILE, "filed"),
+        ({}, INLINE, IN_KEYRING, "kept"),
+        ({}, IN_FILE, IN_KEYRING, "kept"),
+        (IN_KEYRING, IN_FILE, INLINE, "inline"),
+        (IN_FILE, IN_KEYRING, {}, "kept"),
+        (INLINE | IN_FILE, {}, {}, "inline"),
+    ],
+)
+def test_a_secret_named_above_beats_one_named_below_in_any_way(
+    profile: dict[str, str], environment: dict[str, str], keywords: dict[str, str], secret: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    (tmp_path / "secret").touch(0o600)
+    (tmp_path / "secret").write_text("filed")
+    layers = [
+        {name: value.format(folder=tmp_path) for name, value in layer.items()}
+        for layer in (profile, environment, keywords)
+    ]
+    table = "".join(f'{name} = "{value}"\n' for name, value in layers[0].items())
+    environ = {name: value for name, value in ENVIRON.items() if "SECRET" not in name}
+    environ |= {f"FUNDLAB_{name.upper()}": value for name, value in layers[1].items()}
+    loaded = Settings.load(
+        "p",
+        environ=environ,
+        config_file=config(tmp_path, f"[p]\n{table}"),
+        keyring_password=lambda service, user: "kept",
+        **layers[2],
+    )
+    assert loaded.client_secret.reveal() == secret
+
+
+def test_a_key_named_above_beats_one_named_below_in_either_way(tmp_path: Path) -> None:
+    one = config(tmp_path, '[p]\nsigning_key = "/below"\nsigning_key_id = "k"\n')
+    several = Settings.load("p", environ=ENVIRON, config_file=one, signing_keys={"k": "/above"})
+    assert several.signing_key == Path("/above")
+    table = config(tmp_path, '[p]\nsigning_key_id = "k"\n[p.signing_keys]\nk = "/below"\n')
+    environ = ENVIRON | {"FUNDLAB_SIGNING_KEY": "/above"}
+    assert Settings.load("p", environ=environ, config_file=table).signing_key == Path("/above")
 
 
 def test_one_of_several_keys_is_picked_by_its_id(tmp_path: Path) -> None:
@@ -186,7 +252,9 @@ def test_one_of_several_keys_is_picked_by_its_id(tmp_path: Path) -> None:
     )
     settings = Settings.load("p", environ=ENVIRON, config_file=path)
     assert (settings.signing_key, settings.signing_key_id) == (Path("/keys/b.pem"), "b")
-    with pytest.raises(SettingsError, match="signing_key_id='c' is none of signing_keys: a, b"):
+    with pytest.raises(
+        SettingsError, match="signing_key_id is none of signing_keys: give one of a, b"
+    ):
         Settings.load("p", environ=ENVIRON, config_file=path, signing_key_id="c")
 
 
@@ -200,6 +268,41 @@ def test_a_secret_from_a_private_file(tmp_path: Path) -> None:
     secret.chmod(0o600)
     loaded = Settings.load(environ=environ, client_secret_file=str(secret))
     assert loaded.client_secret == Secret(CANARY)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"{CANARY}\n{CANARY}\n".encode(), "has 2 lines; write the secret there as one line"),
+        (f"{CANARY}é".encode("latin-1"), "is not text in UTF-8; write the secret there"),
+        (b"\n", "client_secret is empty"),
+        (b"", "client_secret is empty"),
+    ],
+)
+def test_a_secret_file_that_holds_something_else(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_bytes(content)
+    with pytest.raises(SettingsError, match=message) as caught:
+        Settings.load(environ=ENVIRON, client_secret_file=secret)
+    assert CANARY not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_byte_order_mark_is_no_part_of_a_secret(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_bytes(b"\xef\xbb\xbf" + f"{CANARY}é\r\n".encode())
+    loaded = Settings.load(environ=ENVIRON, client_secret_file=secret)
+    assert loaded.client_secret == Secret(f"{CANARY}é")
+
+
+def test_a_secret_given_as_its_file_is_not_quoted() -> None:
+    with pytest.raises(SettingsError, match="client_secret_file names no file") as caught:
+        Settings.load(environ=ENVIRON, client_secret_file=CANARY)
+    assert CANARY not in str(caught.value)
 
 
 def test_a_secret_from_the_keyring() -> None:

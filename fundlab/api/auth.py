@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from urllib3.filepost import encode_multipart_formdata
 
 from fundlab.api.http import MaskedBytes
-from fundlab.errors import DeadlineExceeded, ScopeMissing
+from fundlab.errors import DeadlineExceeded, NetworkError, RateLimited, ScopeMissing, Unavailable
 from fundlab.secret import Secret
 
+log: Final = logging.getLogger("fundlab.api")
 RENEW_EARLY_S: Final = 60.0
+_EARLY_RENEWAL_S: Final = 10.0
+"""How long an early renewal may keep a call waiting, and the pause after one that failed."""
+_LONGEST_LIFETIME_S: Final = 24 * 3600.0
+_LONGEST_STATED_S: Final = 1e9
 _UNSTATED_LIFETIME_S: Final = 300.0
 _MAX_TOKEN_LENGTH: Final = 16_384
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -23,11 +29,15 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 @dataclass(frozen=True)
 class Grant:
-    """A token, the scopes it was asked for, and until when (on the caller's clock) it is used."""
+    """A token, the scopes it was asked for, and until when (on the caller's clock) it is used.
+
+    From ``use_until`` on it is to be renewed; until ``lapses`` it serves where that fails.
+    """
 
     token: Secret
     scopes: frozenset[str]
     use_until: float
+    lapses: float
 
 
 class Fetch(Protocol):
@@ -44,13 +54,16 @@ class TokenSource:
 
     def __init__(self, fetch: Fetch, clock: Callable[[], float]) -> None:
         self._fetch, self._clock = fetch, clock
-        self._renewal = threading.Lock()
+        self._renewal = threading.Lock()  # held while the token endpoint is asked
+        self._swap = threading.Lock()  # held for a moment, never while waiting
         self._grant: Grant | None = None
 
     def token(self, scope: str, *, operation: str, deadline: float) -> Secret:
         """A token good for ``scope``, from memory or fetched."""
         if grant := self._usable(scope):
             return grant.token
+        if live := self._live(scope):
+            return self._renewed_early(live, scope, operation, deadline).token
         left = max(0.0, deadline - self._clock())
         if not self._renewal.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
             raise DeadlineExceeded(
@@ -61,22 +74,61 @@ class TokenSource:
         try:
             grant = self._usable(scope)  # another thread may have fetched it meanwhile
             if grant is None:
-                grant = self._grant = self._renewed(scope, operation, deadline)
+                grant = self._keep(self._renewed(scope, operation, deadline))
             return grant.token
         finally:
             self._renewal.release()
 
     def reject(self, token: Secret) -> None:
         """Forget ``token``: the service did not accept it."""
-        with self._renewal:
+        with self._swap:
             if self._grant is not None and self._grant.token == token:
-                self._grant = Grant(token, self._grant.scopes, float("-inf"))
+                past = float("-inf")
+                self._grant = replace(self._grant, use_until=past, lapses=past)
 
     def _usable(self, scope: str) -> Grant | None:
         grant = self._grant
         if grant and scope in grant.scopes and self._clock() < grant.use_until:
             return grant
         return None
+
+    def _live(self, scope: str) -> Grant | None:
+        grant = self._grant
+        if grant and scope in grant.scopes and self._clock() < grant.lapses:
+            return grant
+        return None
+
+    def _keep(self, grant: Grant) -> Grant:
+        with self._swap:
+            self._grant = grant
+        return grant
+
+    def _renewed_early(self, live: Grant, scope: str, operation: str, deadline: float) -> Grant:
+        """A new grant, or ``live`` where another thread is at it or the endpoint falters."""
+        if not self._renewal.acquire(blocking=False):
+            return live
+        try:
+            if grant := self._usable(scope):
+                return grant
+            now = self._clock()
+            patience = min(_EARLY_RENEWAL_S, (deadline - now) / 2)
+            try:
+                return self._keep(self._renewed(scope, operation, now + patience))
+            except (NetworkError, RateLimited, Unavailable) as error:
+                log.warning(
+                    "%s: the token could not be renewed early (%s); it serves for %.0f s more",
+                    operation, type(error).__name__, live.lapses - self._clock(),
+                )  # fmt: skip
+            return self._postponed(live)
+        finally:
+            self._renewal.release()
+
+    def _postponed(self, live: Grant) -> Grant:
+        with self._swap:
+            if self._grant is live:  # not rejected meanwhile
+                until = min(self._clock() + _EARLY_RENEWAL_S, live.lapses)
+                self._grant = replace(live, use_until=until)
+        return live
 
     def _renewed(self, scope: str, operation: str, deadline: float) -> Grant:
         held = self._grant.scopes if self._grant else frozenset[str]()
@@ -119,7 +171,10 @@ def read_grant(body: bytes, scopes: frozenset[str], asked_at: float) -> Grant | 
         return "with a token_type other than bearer"
     if isinstance(lifetime, str) and re.fullmatch(r"[0-9]{1,9}", lifetime, re.ASCII):
         lifetime = int(lifetime)
-    if isinstance(lifetime, bool) or not isinstance(lifetime, int | float) or not lifetime > 0:
+    if isinstance(lifetime, bool) or not isinstance(lifetime, int | float):
         return "with an expires_in that is no number of seconds"
+    if not 0 < lifetime <= _LONGEST_STATED_S:  # compared exactly, also where no float is as large
+        return "with an expires_in that is no number of seconds a token may last"
+    lifetime = min(lifetime, _LONGEST_LIFETIME_S)
     early = min(RENEW_EARLY_S, lifetime / 2)  # a short-lived token must not be renewed every call
-    return Grant(Secret(token), scopes, asked_at + lifetime - early)
+    return Grant(Secret(token), scopes, asked_at + lifetime - early, asked_at + lifetime)

@@ -8,13 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from fundlab.api.idempotence import differences
+from fundlab.api.idempotence import contradictions, differences
 from fundlab.api.rows import Rows
 from fundlab.api.signing import Signer, load_signer
 from fundlab.api.transport import Call, Environment, Reply, Transport
 from fundlab.api.urls import encoded_target
-from fundlab.api.validation import body_bytes, checked, read_answer, unlisted_values
-from fundlab.errors import Conflict, DataError, InvalidRequest, UnknownValueWarning
+from fundlab.api.validation import body_bytes, checked, read_answer, refuse_slips, unlisted_values
+from fundlab.errors import (
+    Conflict,
+    DataError,
+    InvalidRequest,
+    ProtocolError,
+    UnknownValueWarning,
+    shorten,
+)
 from fundlab.models import (
     OPERATIONS,
     Operation,
@@ -78,7 +85,8 @@ class Caller:
         return self._send(listed, params=params).body
 
     def _get(self, name: str, model: type[R], **path: str) -> R:
-        return self._read(model, name, self._send(OPERATIONS[name], path))
+        reply = self._send(OPERATIONS[name], path)
+        return _about(self._read(model, name, reply), path, name, reply)
 
     def _tell(self, name: str, keywords: Mapping[str, Any]) -> None:
         """Send what changes something at the service and brings nothing back."""
@@ -97,10 +105,12 @@ class Caller:
         if isinstance(reply, Conflict):
             return self._existing(operation, model, given, reply)
         hint = _unread(given)
-        if model is not OrchestrationRule:
-            return self._read(model, name, reply, hint)
-        rule: Any = self._read(OrchestrationRuleAnswer, name, reply, hint).rule
-        return rule  # type: ignore[no-any-return]
+        made: Any
+        if model is OrchestrationRule:
+            made = self._read(OrchestrationRuleAnswer, name, reply, hint).rule
+        else:
+            made = self._read(model, name, reply, hint)
+        return _about(made, given, name, reply, hint)  # type: ignore[no-any-return]
 
     def _existing(
         self, operation: Operation, model: type[R], given: Mapping[str, Any], conflict: Conflict
@@ -136,8 +146,13 @@ class Caller:
         if operation.query is None or operation.answer is None or operation.items is None:
             raise InvalidRequest(f"{name} is no list")
         max_rows = given.pop("max_rows")
-        if max_rows is not None and (not isinstance(max_rows, int) or max_rows < 0):
+        if max_rows is not None and (not _is_count(max_rows) or max_rows < 0):
             raise InvalidRequest(f"{name}: max_rows={max_rows!r} is not accepted; give 0 or more")
+        page_size = given.get("page_size")
+        if page_size is not None and not _is_count(page_size):
+            raise InvalidRequest(
+                f"{name}: page_size={page_size!r} is not accepted; give a whole number"
+            )
         listed = {field: _listed(value) for field, value in given.items()}
         empty = [field for field, value in listed.items() if value == []]
         if empty:
@@ -151,7 +166,12 @@ class Caller:
             asked = query if cursor is None else query.model_copy(update={"page_cursor": cursor})
             reply = self._send(operation, params=asked.to_params())
             page: Any = read_answer(
-                answer, name, reply.body, page=number, request_id=reply.request_id
+                answer,
+                name,
+                reply.body,
+                page=number,
+                request_id=reply.request_id,
+                status=reply.status,
             )
             rows: list[Any] = getattr(page, items)
             for row in rows:
@@ -162,7 +182,14 @@ class Caller:
         return Rows(name, query, fetch, max_rows)
 
     def _read(self, model: type[R], operation: str, reply: Reply, hint: str | None = None) -> R:
-        resource = read_answer(model, operation, reply.body, request_id=reply.request_id, hint=hint)
+        resource = read_answer(
+            model,
+            operation,
+            reply.body,
+            request_id=reply.request_id,
+            hint=hint,
+            status=reply.status,
+        )
         self._warn_of_unlisted(resource)
         return resource
 
@@ -176,13 +203,15 @@ class Caller:
         given = given or {}
         body, repeatable, again = None, True, "trying again is safe"
         if operation.body is not None:
-            body = body_bytes(checked(operation.body, operation.name, given), operation.name)
+            request = checked(operation.body, operation.name, given)
+            refuse_slips(request, operation.name, given)
+            body = body_bytes(request, operation.name)
             repeatable, again = given.get("ref_id") is not None, _again(operation, given)
         return self.transport.send(
             Call(
                 operation.name,
                 operation.method,
-                encoded_target(operation.path, given, params),
+                _target(operation, given, params),
                 operation.scope,
                 body,
                 repeatable,
@@ -199,6 +228,43 @@ class Caller:
                     UnknownValueWarning,
                     stacklevel=4,
                 )
+
+
+def _about(
+    resource: R, given: Mapping[str, Any], name: str, reply: Reply, hint: str | None = None
+) -> R:
+    """``resource``, if it is what ``given`` (the keywords of operation ``name``) asks for."""
+    operation, other = OPERATIONS[name], []
+    if operation.body is not None:
+        asked = checked(operation.body, name, given).to_json()
+        other = contradictions(asked, resource.model_dump(mode="json", exclude_none=True))
+    for part in ("id", "asset"):  # of the path; services may spell them in another case
+        found, wanted = getattr(resource, part, None), given.get(part)
+        if f"{{{part}}}" in operation.path and str(found).casefold() != str(wanted).casefold():
+            other.append(f"{part} is {shorten(found)}, not {shorten(wanted)}")
+    if not other:
+        return resource
+    raise ProtocolError(
+        f"{name}: the answer is about something else: {'; '.join(other)}",
+        hint=hint or "show it to the operator of the service",
+        operation=name,
+        request_id=reply.request_id,
+        status=reply.status,
+    )
+
+
+def _target(
+    operation: Operation, given: Mapping[str, Any], params: Iterable[tuple[str, str]]
+) -> str:
+    try:
+        return encoded_target(operation.path, given, params)
+    except InvalidRequest as error:
+        problem = str(error)
+    raise InvalidRequest(f"{operation.name}: {problem}; nothing was sent")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _readable(model: type[R], operation: str, found: Mapping[str, Any]) -> R | None:

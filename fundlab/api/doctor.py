@@ -11,7 +11,14 @@ from fundlab.api.http import Answer
 from fundlab.api.problems import clock_skew
 from fundlab.api.signing import Signer
 from fundlab.api.transport import Environment
-from fundlab.errors import AuthenticationFailed, CallError, ScopeMissing, SettingsError, shorten
+from fundlab.errors import (
+    AuthenticationFailed,
+    CallError,
+    ScopeMissing,
+    SettingsError,
+    SigningFailed,
+    shorten,
+)
 from fundlab.models import OPERATIONS, SCOPES
 from fundlab.settings import Settings
 
@@ -49,11 +56,16 @@ def doctor(
     try:
         client = Client(loaded, signer=signer, environment=environment)
     except SettingsError as error:
-        advice = "make a key with: fundlab keys new; register its public key on the credential"
-        return [*checks, Check("signing key", False, str(error), advice)]
+        return [*checks, Check("signing key", False, str(error), _key_advice(loaded))]
     with client:
         checks += _examined(client, environment or Environment())
     return checks
+
+
+def _key_advice(settings: Settings) -> str:
+    if settings.signing_key is None or settings.signing_key.exists():
+        return "set the key, its file or signing_key_password right, then run this again"
+    return "make a key with: fundlab keys new; register its public key on the credential"
 
 
 def _described(settings: Settings) -> str:
@@ -95,6 +107,20 @@ def _connection(client: Client, answer: Answer) -> Check:
             False,
             f"{client.base_url} redirects to {place}",
             "check base_url: no redirect is followed",
+        )
+    if answer.status < 300:
+        return Check(
+            "connection",
+            False,
+            f"{client.base_url} answers {answer.status} to a read without a token",
+            "check base_url and the network: a sign-in page or a proxy may answer in its place",
+        )
+    if answer.status >= 500:
+        return Check(
+            "connection",
+            False,
+            f"{client.base_url} answers {answer.status}: the service, or what is before it, fails",
+            "try again later; if it stays, show it to the operator of the service",
         )
     return Check("connection", True, f"{client.base_url} answers")
 
@@ -138,9 +164,11 @@ def _one_read(client: Client, granted: list[str]) -> Iterator[Check]:
         yield Check("read", True, "not tried: no scope to list transfers, events or fiat accounts")
         return
     try:
-        client.fetch_page(name, [("limit", "1")])
+        next(getattr(client, name)(max_rows=1, page_size=1), None)
     except AuthenticationFailed as error:
         yield _signing_refused(client, error)
+    except SigningFailed as error:
+        yield Check("signing", False, error.problem, "check the signer: nothing was sent")
     except CallError as error:
         yield Check("read", False, error.problem, error.hint or "")
     else:

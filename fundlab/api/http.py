@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -26,6 +27,11 @@ from urllib3.exceptions import ConnectTimeoutError, DecodeError, NewConnectionEr
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 MAX_CONNECTIONS: Final = 32
 _CHUNK: Final = 64 * 1024
+_NO_TLS: Final = {
+    "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "SSLV3_ALERT_HANDSHAKE_FAILURE",
+    "TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_VERSION_NUMBER",
+}  # fmt: skip
+"""What OpenSSL says before a request can be sent."""
 
 
 class MaskedText(str):
@@ -97,7 +103,11 @@ class Http:
         self._adapter = _Adapter(pool_maxsize=MAX_CONNECTIONS)
 
     def exchange(self, request: Outgoing, timeout: float) -> Answer | Failure:
-        """Send ``request`` once; no longer than ``timeout`` seconds, whatever the service does."""
+        """Send ``request`` once; no longer than ``timeout`` seconds, whatever the service does.
+
+        Connecting is the exception: a name with several addresses is tried at each for the connect
+        timeout, and the system's resolver takes its own time.
+        """
         if timeout <= 0:
             return Failure("the call's time was used up", sent=False, timed_out=True)
         _call.deadline = time.monotonic() + timeout
@@ -151,6 +161,12 @@ def _failure(error: Exception) -> Failure:
     kinds = {type(cause).__name__ for cause in causes}
     if "SSLCertVerificationError" in kinds or "CertificateError" in kinds:
         return Failure("its certificate could not be verified", sent=False, final=True)
+    if any(isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS for cause in causes):
+        return Failure(
+            "no TLS connection: it speaks plain http, or TLS of no version known here",
+            sent=False,
+            final=True,
+        )
     if "ProxyError" in kinds:
         return Failure("the proxy of http_proxy or https_proxy cannot be used", sent=False)
     if any(isinstance(cause, ConnectTimeoutError | NewConnectionError) for cause in causes):

@@ -13,15 +13,38 @@ _AMOUNTS: Final = {"amount", "total"}
 _DETAILS: Final = {"fiat_account_owner", "fiat_network_instructions"}
 _VARIANTS: Final = {"wire", "cubix", "institution_details", "person_details"}
 _LAST_SHOWN: Final = 4
+_ECHOED: Final = (
+    "ref_id", "amount", "total", "asset", "profile_id", "identity_id", "account_id",
+    "fiat_account_id", "crypto_network", "source_asset", "destination_asset",
+)  # fmt: skip
 
 
 def differences(asked: Mapping[str, Any], existing: Mapping[str, Any]) -> list[str]:
-    """What of ``asked`` (a request body) ``existing`` (a resource) does not show; empty when equal.
+    """How ``asked`` (a request body) and ``existing`` (a resource) differ; empty when equal.
 
     Amounts are compared as numbers and metadata in full. In bank details, members that the service
-    leaves out or masks to the last four characters count as equal.
+    leaves out or masks to the last four characters count as equal. Metadata and an end user that
+    ``existing`` has and nobody asked for are differences.
     """
-    return [problem for name in asked for problem in _compared(name, asked[name], existing)]
+    lacking = [problem for name in asked for problem in _compared(name, asked[name], existing)]
+    return lacking + [
+        f"{name} is {shorten(existing[name])}, not left out"
+        for name in _only_on_request(asked)
+        if name not in asked and existing.get(name)
+    ]
+
+
+def contradictions(asked: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
+    """What ``made`` (the answer to a request) says otherwise than ``asked``; absent is no word."""
+    told = [name for name in _ECHOED if name in asked and made.get(name) is not None]
+    return [problem for name in told for problem in _compared(name, asked[name], made)]
+
+
+def _only_on_request(asked: Mapping[str, Any]) -> Iterator[str]:
+    """What a resource has only if it was asked for."""
+    yield from ("metadata", "account_id")
+    if "fiat_network" not in asked:  # deposit instructions always name an identity (§2.2)
+        yield "identity_id"
 
 
 def _compared(name: str, asked: Any, existing: Mapping[str, Any]) -> Iterator[str]:

@@ -15,12 +15,13 @@ class Pace:
         self._lock = threading.Lock()
         self._next = float("-inf")
 
-    def wait_s(self) -> float:
-        """Take the next moment; the seconds until then."""
+    def wait_s(self, longest: float = float("inf")) -> float:
+        """Take the next moment; the seconds until then. Beyond ``longest`` it is not taken."""
         with self._lock:
             now = self._clock()
             moment = max(now, self._next)
-            self._next = moment + self._gap
+            if moment - now <= longest:
+                self._next = moment + self._gap
             return moment - now
 
     def hold(self, seconds: float) -> None:

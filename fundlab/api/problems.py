@@ -29,6 +29,7 @@ from fundlab.errors import (
     RateLimited,
     ScopeMissing,
     ServiceError,
+    SigningFailed,
     Unavailable,
     ValidationFailed,
     shorten,
@@ -141,7 +142,9 @@ def unanswered(
     sent = failure.sent or doubtful
     if failure.final and not sent:
         kind = NetworkError
-        hint = "nothing was sent; if the certificate is of your own authority, name it in ca_bundle"
+        hint = f"nothing was sent; check {tried.setting}"
+        if "certificate" in failure.problem:
+            hint += "; if the certificate is of your own authority, name it in ca_bundle"
     elif failure.final:
         kind = ProtocolError
         hint = "look at what answers there: the service, or a proxy before it?"
@@ -166,6 +169,18 @@ def no_turn(tried: Attempted, wait_s: float, *, doubtful: bool) -> DeadlineExcee
         hint=tried.again
         if doubtful
         else "nothing was sent; try again later, or with fewer workers",
+        operation=tried.operation,
+        request_id=tried.request_id,
+    )
+
+
+def unsigned(error: SigningFailed, tried: Attempted, *, doubtful: bool) -> SigningFailed:
+    """``error`` as that of a call: its signer gave no signature."""
+    return SigningFailed(
+        f"{tried.name}: {error.problem}",
+        hint=f"this attempt was not sent, but an earlier one was: {tried.again}"
+        if doubtful
+        else "nothing was sent; check the signer, then try again",
         operation=tried.operation,
         request_id=tried.request_id,
     )

@@ -36,10 +36,12 @@ def is_passing(outcome: Answer | Failure) -> bool:
 
 
 def pause_before(attempt: int, retry_after: float | None, draw: float) -> float:
-    """Seconds to wait before the retry after ``attempt`` (from 1); ``draw`` is in [0, 1)."""
-    if retry_after is not None:
-        return retry_after
-    return min(_FIRST_PAUSE_S * 2.0 ** (attempt - 1), _LONGEST_PAUSE_S) * (0.5 + draw / 2)
+    """Seconds to wait before the retry after ``attempt`` (from 1); ``draw`` is in [0, 1).
+
+    At least ``retry_after``, and never less than without it: a service that says 0 is not pressed.
+    """
+    own = min(_FIRST_PAUSE_S * 2.0 ** (attempt - 1), _LONGEST_PAUSE_S) * (0.5 + draw / 2)
+    return own if retry_after is None else max(retry_after, own)
 
 
 def retry_after_seconds(value: str | None, now: float) -> float | None:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from fundlab.errors import SettingsError
+from fundlab.errors import SettingsError, SigningFailed
 from fundlab.secret import Secret, read_private
 
 ALGORITHMS: Final = ("ES256", "EdDSA")
@@ -107,7 +107,7 @@ def request_signature(
     """The compact JWS of one request: ``target`` is the path and query as sent, ``body`` the bytes.
 
     A request without a body signs the empty payload. ``timestamp`` is in UNIX seconds.
-    Raises ``SettingsError`` when the signer gives no JWS signature.
+    Raises ``SigningFailed`` when the signer gives no JWS signature.
     """
     header = {
         "alg": signer.alg,
@@ -119,14 +119,28 @@ def request_signature(
     signing_input = b".".join(
         (_base64url(json.dumps(header, separators=(",", ":")).encode()), _base64url(body))
     )
-    signature = signer.sign(signing_input)
+    signature = _signed(signer, signing_input)
+    return b".".join((signing_input, _base64url(signature))).decode("ascii")
+
+
+def _signed(signer: Signer, message: bytes) -> bytes:
+    try:
+        signature: object = signer.sign(message)
+    except Exception as error:  # a device or a cloud service, with errors of its own
+        raise SigningFailed(
+            f"the signer of key {signer.kid} raised {type(error).__name__}"
+        ) from error
+    if not isinstance(signature, bytes):
+        raise SigningFailed(
+            f"the signer of key {signer.kid} gave {type(signature).__name__}, not bytes"
+        )
     if len(signature) != _SIGNATURE_BYTES:
-        raise SettingsError(
+        raise SigningFailed(
             f"the signer of key {signer.kid} gave {len(signature)} bytes, not the "
             f"{_SIGNATURE_BYTES} of an {signer.alg} signature in a JWS; devices that answer in DER "
             "need fundlab.api.signing.raw_signature"
         )
-    return b".".join((signing_input, _base64url(signature))).decode("ascii")
+    return signature
 
 
 def _base64url(data: bytes) -> bytes:

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fundlab.api.auth import Grant, TokenSource, read_grant, token_form
+from fundlab.api.echoes import without
 from fundlab.api.http import Answer, Failure, Http, MaskedText, Outgoing
 from fundlab.api.pace import Pace
 from fundlab.api.problems import (
@@ -21,6 +22,7 @@ from fundlab.api.problems import (
     service_error,
     token_error,
     unanswered,
+    unsigned,
 )
 from fundlab.api.retries import (
     MAX_ATTEMPTS,
@@ -32,14 +34,14 @@ from fundlab.api.retries import (
     retry_after_seconds,
 )
 from fundlab.api.signing import Signer, request_signature
-from fundlab.errors import ProtocolError
+from fundlab.errors import ProtocolError, SigningFailed
 from fundlab.secret import Secret
 from fundlab.settings import Settings
 
 log: Final = logging.getLogger("fundlab.api")
 USER_AGENT: Final = "fundlab/0.1"
 _UNAUTHORIZED: Final = 401
-_SHORTEST_TOKEN: Final = 16
+_NOTABLE_PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Reply:
 
     body: bytes = field(repr=False)
     request_id: str
+    status: int
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class Transport:
             spent = (self._env.clock() - started) * 1000
             log.info("%s %s in %.0f ms, request %s", call.operation, status, spent, request_id)
         if answer.status < 300:
-            return Reply(answer.body, request_id)
+            return Reply(answer.body, request_id, answer.status)
         tried = replace(tried, request_id=request_id)
         if answer.status < 400:
             raise redirected(answer, tried)
@@ -139,9 +142,10 @@ class Transport:
         )
         log.debug("token for %s: %d, request %s", tried.scope, answer.status, tried.request_id)
         if answer.status >= 400:
-            answer = _without(answer, self._settings.client_secret)
+            answer = without(answer, self._settings.client_secret)
             raise token_error(answer, tried, env.now())
         if answer.status >= 300:
+            answer = without(answer, self._settings.client_secret)
             raise redirected(answer, tried)
         grant = read_grant(answer.body, scopes, asked_at)
         if isinstance(grant, Grant):
@@ -176,7 +180,7 @@ class Transport:
             doubtful = answer.doubtful
             answer, token = self._once(call, tried, deadline)
             answer = replace(answer, doubtful=answer.doubtful or doubtful)
-        return _without(answer, token)
+        return without(answer, token, self._settings.client_secret)
 
     def _once(self, call: Call, tried: Attempted, deadline: float) -> tuple[Answer, Secret]:
         token = self._tokens.token(call.scope, operation=call.operation, deadline=deadline)
@@ -235,7 +239,7 @@ class Transport:
         while True:
             attempt += 1
             self._sleep_until_turn(tried, deadline, doubtful=doubtful)
-            request = make()
+            request = _made(make, tried, doubtful=doubtful)
             outcome = self._http.exchange(request, deadline - env.clock())
             log.debug(
                 "%s, attempt %d: %s, request %s",
@@ -245,6 +249,11 @@ class Transport:
             if pause is None:
                 break
             doubtful = doubtful or _may_have_been_done(outcome)
+            if pause >= _NOTABLE_PAUSE_S:
+                log.warning(
+                    "%s, attempt %d: %s; waiting %.0f s before the next, request %s",
+                    tried.name, attempt, _summary(outcome), pause, tried.request_id,
+                )  # fmt: skip
             env.sleep(pause)
         if isinstance(outcome, Answer):
             return replace(outcome, doubtful=doubtful)
@@ -275,22 +284,25 @@ class Transport:
         return pause
 
     def _sleep_until_turn(self, tried: Attempted, deadline: float, *, doubtful: bool) -> None:
-        wait = self._pace.wait_s()
-        if self._env.clock() + wait > deadline:
+        left = deadline - self._env.clock()
+        wait = self._pace.wait_s(left)
+        if wait > left:
             raise no_turn(tried, wait, doubtful=doubtful)
+        if wait >= _NOTABLE_PAUSE_S:
+            log.info("%s: its turn comes in %.0f s, request %s", tried.name, wait, tried.request_id)
         if wait > 0:
             self._env.sleep(wait)
 
 
+def _made(make: Callable[[], Outgoing], tried: Attempted, *, doubtful: bool) -> Outgoing:
+    try:
+        return make()
+    except SigningFailed as error:
+        raise unsigned(error, tried, doubtful=doubtful) from error.__cause__
+
+
 def _may_have_been_done(outcome: Answer | Failure) -> bool:
     return outcome.sent if isinstance(outcome, Failure) else outcome.status != TOO_MANY
-
-
-def _without(answer: Answer, secret: Secret) -> Answer:
-    """``answer`` without ``secret``, should the service echo what was sent."""
-    if answer.status < 300 and len(secret.reveal()) < _SHORTEST_TOKEN:
-        return answer  # so short a text may stand in a resource by chance
-    return replace(answer, body=answer.body.replace(secret.reveal().encode(), b"***"))
 
 
 def _named(answer: Answer) -> str | None:

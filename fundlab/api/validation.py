@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Any, Final, TypeVar, get_args
@@ -11,7 +12,7 @@ from typing import Any, Final, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from fundlab.errors import DataError, InvalidRequest, ProtocolError, shorten
-from fundlab.models import Request, Resource
+from fundlab.models import FiatNetworkInstructions, Request, Resource
 
 _PRIVATE: Final = {"fiat_account_owner", "fiat_network_instructions", "metadata"}
 _MODEL_NAMES: Final = {"page_size": "limit"}
@@ -21,6 +22,8 @@ _MALFORMED: Final = "the answer breaks the interface: show it to the operator of
 _NOT_THE_SERVICE: Final = "check base_url: is this the service, or a proxy or portal before it?"
 _PREFIX: Final = "Value error, "
 _START: Final = 60
+
+_MASKED: Final = re.compile(r"X+.{0,4}", re.DOTALL)
 
 Given = TypeVar("Given", bound=BaseModel)
 Answered = TypeVar("Answered", bound=Resource)
@@ -42,13 +45,64 @@ def checked(model: type[Given], operation: str, values: Mapping[str, Any]) -> Gi
 
 
 def body_bytes(request: Request, operation: str) -> bytes:
-    """The JSON of ``request``: compact, UTF-8, the bytes that are signed and sent."""
-    text = json.dumps(request.to_json(), separators=(",", ":"), ensure_ascii=False)
+    """The JSON of ``request``: compact, UTF-8, the bytes that are signed and sent.
+
+    Raises ``InvalidRequest`` for a request without members, and for an account number as lists show
+    it: sent back, the mask would replace the number.
+    """
+    if masked := _masked_number(getattr(request, "fiat_network_instructions", None)):
+        raise InvalidRequest(
+            f"{operation}: fiat_network_instructions.{masked} is masked, as in lists: it would "
+            "replace the real one; give the whole number (get_fiat_account shows it); nothing was "
+            "sent"
+        )
+    content = request.to_json()
+    if not content:
+        raise InvalidRequest(
+            f"{operation}: nothing to change is given; give one of "
+            f"{', '.join(type(request).model_fields)}; nothing was sent"
+        )
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         at = text[max(0, error.start - 20) : error.start]
     raise InvalidRequest(f"{operation}: not valid Unicode after {at!r}; nothing was sent")
+
+
+def refuse_slips(request: Request, operation: str, values: Mapping[str, Any]) -> None:
+    """Raise ``InvalidRequest`` for members of plain dicts in ``values`` that no model knows."""
+    unknown = [name for name in values for name in _unknown(name, values[name], request)]
+    if unknown:
+        raise InvalidRequest(
+            f"{operation}: {', '.join(unknown)} is not in the interface: a slip? (to send it "
+            "nevertheless, give the object as a model of fundlab.models); nothing was sent"
+        )
+
+
+def _unknown(name: str, given: Any, parent: BaseModel) -> Iterator[str]:
+    """The members of the dict ``given`` as ``name`` of ``parent`` that no model knows."""
+    parsed = getattr(parent, name, None)
+    if not isinstance(given, Mapping) or not isinstance(parsed, Resource):
+        return
+    known = type(parsed).model_fields
+    for member, value in given.items():
+        if member not in known:
+            yield f"{name}.{member}"
+        for nested in _unknown(member, value, parsed):
+            yield f"{name}.{nested}"
+
+
+def _masked_number(instructions: FiatNetworkInstructions | None) -> str | None:
+    """Which number of ``instructions`` is all ``X`` but for its end."""
+    if instructions is None:
+        return None
+    wire, cubix = instructions.wire, instructions.cubix
+    numbers = {
+        "wire.account_number": wire.account_number if wire else None,
+        "cubix.account_id": cubix.account_id if cubix else None,
+    }
+    return next((name for name, text in numbers.items() if _MASKED.fullmatch(text or "")), None)
 
 
 def read_answer(
@@ -59,6 +113,7 @@ def read_answer(
     page: int | None = None,
     request_id: str | None = None,
     hint: str | None = None,
+    status: int | None = 200,
 ) -> Answered:
     """``body`` as ``model``; ``hint`` is what to do when that fails, where more than a read did.
 
@@ -77,7 +132,7 @@ def read_answer(
             hint=hint or _NOT_THE_SERVICE,
             operation=operation,
             request_id=request_id,
-            status=200,
+            status=status,
         )
     raise DataError(
         _sentence(dict(first)),

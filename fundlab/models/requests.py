@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -20,6 +21,7 @@ from fundlab.values import Amount, fraction_digits
 
 MAX_METADATA_PAIRS: Final = 6
 MAX_METADATA_LENGTH: Final = 100
+ROUTING_NUMBER: Final = re.compile("[0-9A-Za-z]+")
 
 
 class Request(BaseModel):
@@ -77,6 +79,8 @@ def _check_instructions(value: FiatNetworkInstructions) -> FiatNetworkInstructio
         routing = value.wire.routing_details
         if routing is None or not routing.routing_number:
             raise ValueError("wire.routing_details.routing_number is missing")
+        if ROUTING_NUMBER.fullmatch(routing.routing_number) is None:
+            raise ValueError("wire.routing_details.routing_number must be ASCII letters and digits")
         if routing.routing_number_type not in set(RoutingNumberType):
             raise ValueError("wire.routing_details.routing_number_type must be ABA or SWIFT")
     elif not (value.wallet_address or (value.cubix and value.cubix.account_id)):

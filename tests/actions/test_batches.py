@@ -81,8 +81,8 @@ def test_every_row_at_fault_is_named_and_nothing_is_sent(bench: Any) -> None:
 
 
 def test_the_sum_is_checked_against_the_balance(bench: Any) -> None:
-    half = str(bench.available() / 2 + Decimal("0.01"))
-    frame = table(bench, half, half, ref_id=["one", "two"])
+    rest = str(bench.available() - 100 + Decimal("0.02"))
+    frame = table(bench, "100.00", rest, ref_id=["one", "two"])
     with pytest.raises(ActionRefused, match=r"0\.02 USD are missing.*leave some out") as refusal:
         batch(bench, frame, allow_duplicate=True)
     assert refusal.value.reason == "insufficient_balance"

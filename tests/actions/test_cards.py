@@ -87,7 +87,7 @@ def test_times_name_the_day_when_it_is_another() -> None:
 
 @pytest.mark.parametrize("limit", ["ten", "-5", "1e3", ""])
 def test_limits_that_are_none(bench: Any, limit: str) -> None:
-    with pytest.raises(SettingsError, match=r"daily_withdrawal_limit=.*such as '10000\.00'"):
+    with pytest.raises(SettingsError, match=r"daily_withdrawal_limit .*such as '10000\.00'"):
         bench.sandbox.connect(daily_withdrawal_limit=limit)
 
 

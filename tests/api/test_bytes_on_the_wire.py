@@ -7,6 +7,7 @@ import random
 from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
@@ -22,7 +23,7 @@ from fundlab.api.client import Client
 from fundlab.api.keys import new_key
 from fundlab.api.signing import raw_signature
 from fundlab.api.urls import encoded_target
-from fundlab.errors import InvalidRequest, SettingsError
+from fundlab.errors import InvalidRequest, SigningFailed
 
 HOSTILE = [
     "2026-10-01T00:00:00+00:00", "a b", "a&b=c", "é", "%2f", "/", "?", "#", "a+b", "\x00", "\r\n",
@@ -62,7 +63,7 @@ def test_250_hostile_requests_verify_on_the_received_bytes(
     for number in range(250):
         values = draw.sample(HOSTILE, 2)
         if number % 3 == 0:
-            server.script(scripted.answer({"asset": "USD", "available": "1", "trading": "0"}))
+            server.script(scripted.answer({"asset": values[1], "available": "1", "trading": "0"}))
             client.get_profile_balance(*values)
         elif number % 3 == 1:
             server.script(scripted.answer({"items": []}))
@@ -166,7 +167,55 @@ def test_a_device_that_signs_in_der_is_told_so(
             return key.sign(message, ec.ECDSA(SHA256()))
 
     with pytest.raises(
-        SettingsError, match=r"key hsm-7 gave \d\d bytes, not the 64.*raw_signature"
+        SigningFailed, match=r"key hsm-7 gave \d\d bytes, not the 64.*raw_signature"
     ):
         make_client(signer=Device()).get_transfer("t")
     assert server.received == []
+
+
+@pytest.mark.parametrize(
+    ("gives", "message"),
+    [
+        (None, "key hsm-7 gave NoneType, not bytes; nothing was sent"),
+        ("x" * 64, "key hsm-7 gave str, not bytes; nothing was sent"),
+        (RuntimeError("pin 4711"), "key hsm-7 raised RuntimeError; nothing was sent"),
+    ],
+)
+def test_a_signer_that_fails_is_an_error_of_the_call(
+    gives: Any, message: str, server: scripted.Scripted, make_client: Callable[..., Client]
+) -> None:
+    class Device:
+        kid, alg = "hsm-7", "ES256"
+
+        def sign(self, message: bytes) -> bytes:
+            if isinstance(gives, Exception):
+                raise gives
+            signature: bytes = gives
+            return signature
+
+    with pytest.raises(SigningFailed, match=message) as caught:
+        make_client(signer=Device()).get_transfer("t")
+    assert caught.value.__cause__ is (gives if isinstance(gives, Exception) else None)
+    assert "4711" not in str(caught.value)
+    assert caught.value.operation == "get_transfer"
+    assert server.received == []
+
+
+def test_a_signer_that_fails_later_does_not_say_that_nothing_was_sent(
+    server: scripted.Scripted, make_client: Callable[..., Client]
+) -> None:
+    class Device:
+        kid, alg, calls = "hsm-7", "ES256", 0
+
+        def sign(self, message: bytes) -> bytes:
+            self.calls += 1
+            return bytes(64) if self.calls == 1 else b""
+
+    server.script(scripted.reset)
+    with pytest.raises(
+        SigningFailed, match="an earlier one was: trying again with the same ref_id"
+    ):
+        make_client(signer=Device()).create_fiat_withdrawal(
+            amount="1", fiat_account_id="f", profile_id="p", ref_id="r"
+        )
+    assert len(server.received) == 1

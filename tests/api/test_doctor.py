@@ -15,13 +15,16 @@ from fundlab.api.transport import Environment
 from fundlab.models import SCOPES
 from fundlab.settings import Settings
 
+KNOCK = problem(401)
+"""The service's answer to a read without a token."""
+
 
 def failing(checks: list[Check]) -> list[Check]:
     return [check for check in checks if not check.ok]
 
 
 def test_all_is_well(server: scripted.Scripted, client: Client) -> None:
-    server.script(answer({"items": []}))
+    server.script(KNOCK, answer({"items": []}))
     checks = doctor(client.settings)
     assert failing(checks) == []
     assert [check.name for check in checks] == [
@@ -53,6 +56,20 @@ def test_a_key_that_cannot_be_read(make_client: Callable[..., Client], tmp_path:
     assert "fundlab keys new" in checks[1].advice
 
 
+def test_a_key_that_others_can_read_is_not_to_be_made_anew(
+    make_client: Callable[..., Client], tmp_path: Path
+) -> None:
+    new_key("EdDSA", tmp_path / "k")
+    settings = make_client(signing_key=tmp_path / "k", signing_key_id="k").settings
+    (tmp_path / "k").chmod(0o644)
+    check = doctor(settings)[-1]
+    assert (check.name, check.ok) == ("signing key", False)
+    assert "chmod 600" in check.detail
+    assert check.advice == (
+        "set the key, its file or signing_key_password right, then run this again"
+    )
+
+
 def test_no_connection(make_client: Callable[..., Client]) -> None:
     settings = make_client(base_url="http://127.0.0.1:1").settings
     (check,) = failing(doctor(settings, environment=Environment(sleep=lambda seconds: None)))
@@ -65,6 +82,14 @@ def test_no_connection(make_client: Callable[..., Client]) -> None:
     [
         (problem(404), "check base_url: it is what comes before /v2"),
         (answer(b"", 302, Location="/login"), "check base_url: no redirect is followed"),
+        (
+            answer(b"<html>Sign in</html>"),
+            "check base_url and the network: a sign-in page or a proxy may answer in its place",
+        ),
+        (
+            problem(500),
+            "try again later; if it stays, show it to the operator of the service",
+        ),
     ],
 )
 def test_a_place_that_is_not_the_service(
@@ -78,7 +103,7 @@ def test_a_place_that_is_not_the_service(
 
 def test_a_clock_that_is_off(server: scripted.Scripted, client: Client) -> None:
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 1000))
-    server.script(answer({"items": []}, Date=date))
+    server.script(problem(401, headers={"Date": date}), answer({"items": []}))
     (check,) = failing(doctor(client.settings))
     assert check.name == "clock"
     assert "behind the service's" in check.detail
@@ -87,6 +112,7 @@ def test_a_clock_that_is_off(server: scripted.Scripted, client: Client) -> None:
 def test_an_unknown_credential_ends_the_examination(
     server: scripted.Scripted, client: Client
 ) -> None:
+    server.script(KNOCK)
     server.token_answers[:] = [answer({"error": "invalid_client"}, 401)]
     checks = doctor(client.settings)
     assert checks[-1].name == "token"
@@ -97,7 +123,7 @@ def test_an_unknown_credential_ends_the_examination(
 def test_each_scope_that_is_lacking_is_named(server: scripted.Scripted, client: Client) -> None:
     refused = answer({"error": "invalid_scope"}, 400)
     server.token_answers[:] = [refused, token(), refused, token()]
-    server.script(answer({"items": []}))
+    server.script(KNOCK, answer({"items": []}))
     found = failing(doctor(client.settings))
     assert [check.name for check in found] == [f"scope {SCOPES[0]}", f"scope {SCOPES[2]}"]
     assert f"grant the scope {SCOPES[0]}" in found[0].advice
@@ -120,3 +146,26 @@ def test_a_read_that_fails(server: scripted.Scripted, client: Client) -> None:
     server.script(problem(401), problem(500, "Bug"))
     (check,) = failing(doctor(client.settings))
     assert (check.name, "500 Bug" in check.detail) == ("read", True)
+
+
+def test_a_page_that_is_no_list_is_no_read(server: scripted.Scripted, client: Client) -> None:
+    server.script(KNOCK, answer(b"<html>Sign in</html>"))
+    (check,) = failing(doctor(client.settings))
+    assert check.name == "read"
+    assert "not JSON" in check.detail
+    assert "limit=1&" in server.received[1].target
+
+
+def test_a_signer_that_fails_is_named(
+    server: scripted.Scripted, make_client: Callable[..., Client]
+) -> None:
+    class Device:
+        kid, alg = "hsm-7", "EdDSA"
+
+        def sign(self, message: bytes) -> bytes:
+            raise RuntimeError("the device is unplugged")
+
+    server.script(KNOCK)
+    (check,) = failing(doctor(make_client().settings, signer=Device()))
+    assert check.name == "signing"
+    assert "the signer of key hsm-7 raised RuntimeError" in check.detail

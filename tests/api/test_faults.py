@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import socket
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -169,6 +171,8 @@ FAULTS = [
           errors.DeadlineExceeded, "took too long"),
     Fault("100 Continue without end", [flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n")],
           errors.DeadlineExceeded, "took too long"),
+    Fault("another transfer", [answer({"id": "x"})], errors.ProtocolError,
+          "something else: id is 'x', not 't-1'; show it"),
     # lists
     Fault("a repeated cursor", [rows("a", cursor="x"), rows("b", cursor="x")],
           errors.ProtocolError, "list_transfers: page 2 repeats the cursor 'x'.*may be missing", 2,
@@ -226,6 +230,11 @@ FAULTS = [
           errors.Unavailable, "same ref_id is safe; try again after 20.*in 86400 s", 1, "create"),
     Fault("create: not JSON", [answer(b"<html>")], errors.ProtocolError,
           "not JSON.*probably carried out: look for it by its ref_id, or call again", 1, "create"),
+    Fault("create: another's", [answer(MADE | {"ref_id": "s", "amount": "999"})],
+          errors.ProtocolError, "ref_id is 's', not 'r'; amount is '999', not '1.00'; " + DONE, 1,
+          "create"),
+    Fault("create: the amount in other digits", [answer(MADE | {"amount": "1"})], None, "", 1,
+          "create", MADE | {"amount": "1"}),
     Fault("create: a bad amount in the answer", [answer(MADE | {"amount": "1,00"})],
           errors.DataError, DONE, 1, "create"),
     Fault("create: not gzip", [answer(b"plain", Content_Encoding="gzip")],
@@ -249,6 +258,8 @@ FAULTS = [
     Fault("create without ref_id: 401", [problem(401), answer(MADE)], None, "", 2,
           "create without ref_id", MADE),
     Fault("update: reset", [reset, GOOD], errors.NetworkError, UNKNOWN, 1, "update"),
+    Fault("update: another account", [answer({"id": "g"})], errors.ProtocolError, DONE,
+          1, "update"),
     Fault("update: no id", [answer({})], errors.DataError, DONE, 1, "update"),
 ]  # fmt: skip
 
@@ -333,6 +344,38 @@ def test_a_certificate_that_nobody_signed_is_refused_at_once(
     with pytest.raises(errors.NetworkError, match="certificate could not be verified"):
         make_client(auth_url=tls_url).get_transfer("t")
     assert time.monotonic() - started < LIMIT_S
+
+
+def test_tls_to_a_plain_port_is_named_and_not_tried_again(
+    make_client: Callable[..., Client],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        client = make_client(auth_url=f"https://127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(errors.NetworkError, match="no TLS connection: it speaks") as caught:
+            client.get_transfer("t")
+        thread.join()
+    assert "check auth_url" in str(caught.value)
+    assert "attempts" not in str(caught.value)
+    assert "ca_bundle" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [199, 204, 206])
+def test_the_status_of_an_unreadable_answer_is_told(
+    status: int, server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer(b"", status))
+    with pytest.raises(errors.ProtocolError, match="not JSON") as caught:
+        client.get_transfer("t")
+    assert caught.value.status == status
 
 
 def test_a_ca_bundle_makes_it_trusted(

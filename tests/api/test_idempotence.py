@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fundlab.api.idempotence import differences
+from fundlab.api.idempotence import contradictions, differences
 from fundlab.api.urls import encoded_target
 
 ROUTING = {"routing_number_type": "ABA", "routing_number": "021000021"}
@@ -39,6 +39,8 @@ def wire(number: str, **routing: str) -> dict[str, Any]:
         ({"fiat_network": "WIRE", "routing_number_type": "ABA"},
          {"fiat_network_instructions": WIRE}),
         ({"fiat_network": "CUBIX"}, {"fiat_network_instructions": {"cubix": {"account_id": "c"}}}),
+        ({"fiat_network": "CUBIX"}, {"identity_id": "the customer's own"}),
+        ({"ref_id": "r"}, {"ref_id": "r", "metadata": {}, "identity_id": None, "account_id": ""}),
         ({"source": {"profile": {"profile_id": "p"}}},
          {"source": {"profile": {"profile_id": "p", "nickname": "main"}, "crypto": None}}),
     ],
@@ -70,6 +72,10 @@ def test_the_same(asked: dict[str, Any], existing: dict[str, Any]) -> None:
          "fiat_network is 'CUBIX', not 'WIRE'"),
         ({"routing_number_type": "SWIFT"}, {"fiat_network_instructions": WIRE},
          "routing_number_type is 'ABA', not 'SWIFT'"),
+        ({"ref_id": "r"}, {"ref_id": "r", "metadata": {"a": "7"}},
+         "metadata is {'a': '7'}, not left out"),
+        ({"ref_id": "r"}, {"ref_id": "r", "identity_id": "i"}, "identity_id is 'i', not left out"),
+        ({"ref_id": "r"}, {"ref_id": "r", "account_id": "a"}, "account_id is 'a', not left out"),
         ({"source": {"profile": {"profile_id": "p"}}}, {"source": {"crypto": {"address": "x"}}},
          "source is {'crypto'"),
     ],
@@ -80,6 +86,20 @@ def test_another(asked: dict[str, Any], existing: dict[str, Any], difference: st
     assert found[0].startswith(difference)
     assert "Ada" not in found[0]
     assert "6789" not in found[0]
+
+
+MADE = {"ref_id": "r", "amount": "1.00", "asset": "USD", "profile_id": "p"}
+
+
+@pytest.mark.parametrize("made", [MADE, {}, MADE | {"amount": "01.0", "fee": "9", "memo": "x"}])
+def test_no_contradiction(made: dict[str, Any]) -> None:
+    assert contradictions(MADE | {"metadata": {"a": "b"}}, made) == []
+
+
+@pytest.mark.parametrize("change", [{"ref_id": "s"}, {"amount": "999"}, {"profile_id": "q"}])
+def test_a_contradiction(change: dict[str, str]) -> None:
+    ((name, found),) = change.items()
+    assert contradictions(MADE, MADE | change) == [f"{name} is {found!r}, not {MADE[name]!r}"]
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -196,7 +196,7 @@ def reachable_texts(thing: Any) -> str:
             continue
         seen[id(item)] = item
         if isinstance(item, types.FunctionType):
-            if not item.__qualname__.startswith("Secret."):
+            if not item.__qualname__.startswith("Masked."):
                 queue += item.__closure__ or ()
         elif isinstance(item, str | bytes | bytearray):
             texts.append(str(item) if isinstance(item, str) else item.decode("latin-1"))

@@ -216,6 +216,32 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+def masked(number: str) -> dict[str, Any]:
+    return {"wire": WIRE["wire"] | {"account_number": number}}
+
+
+REFUSED += [
+    ("create_fiat_account", {"fiat_network_instructions": masked("XXXXXXXX6789")},
+     r"wire.account_number is masked, .*give the whole number \(get_fiat_account"),
+    ("update_fiat_account", {"fiat_network_instructions": masked("X6789")}, "number is masked"),
+    ("update_fiat_account", {"fiat_network_instructions": masked("XXXX")}, "number is masked"),
+    ("update_fiat_account",
+     {"fiat_network_instructions": {"cubix": {"account_id": "XXXXXXXXab-1"}}}, "id is masked"),
+    ("initiate_sandbox_fiat_deposit", {"amount": "1.00", "fiat_network_instructions":
+     masked("XX1234")}, "account_number is masked"),
+    ("update_fiat_account", {"metadata": None}, "nothing to change is given; give one of fiat_acc"),
+    ("create_fiat_account", {"fiat_network_instructions":
+     {"wire": WIRE["wire"] | {"intermediary_routing_detials": {"routing_number": "SECRET"}}}},
+     "fiat_network_instructions.wire.intermediary_routing_detials is not in the interface: a slip"),
+    ("create_orchestration_rule", {"source": {"profile": {"profile_id": "p"}, "proflie": 1}},
+     "source.proflie is not in the interface"),
+    ("get_transfer", {"id": ".."}, r"id='\.\.' is not accepted; give an id as text; nothing"),
+    ("list_transfers", {"page_size": True}, "page_size=True is not accepted; give a whole number"),
+    ("list_transfers", {"page_size": "10"}, "page_size='10' is not accepted"),
+    ("list_transfers", {"max_rows": True}, "max_rows=True is not accepted; give 0 or more"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(("name", "change", "message"), REFUSED)
 def test_what_breaks_the_rules_is_refused_before_it_is_sent(
     name: str, change: dict[str, Any], message: str, server: scripted.Scripted, client: Client
@@ -232,6 +258,25 @@ def test_what_breaks_the_rules_is_refused_before_it_is_sent(
     assert str(caught.value).startswith(name)
     assert "pydantic" not in str(caught.value)
     assert (server.received, server.token_requests) == ([], [])
+
+
+@pytest.mark.parametrize("number", ["X67890", "XB6789", "1XXX6789", "DE02120300000000202051"])
+def test_a_number_that_only_looks_masked_is_sent(
+    number: str, server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer({"id": "f"}))
+    client.update_fiat_account("f", fiat_network_instructions=masked(number))
+    sent = server.received[0].json()["fiat_network_instructions"]["wire"]["account_number"]
+    assert sent == number
+
+
+def test_members_that_only_the_service_knows_go_back_with_its_own_objects(
+    server: scripted.Scripted, client: Client
+) -> None:
+    owner = FiatAccountOwner.model_validate({"institution_details": {"name": "X", "lei": "L"}})
+    server.script(answer({"id": "f"}))
+    client.update_fiat_account("f", fiat_account_owner=owner)
+    assert server.received[0].json()["fiat_account_owner"]["institution_details"]["lei"] == "L"
 
 
 def test_a_refusal_does_not_repeat_bank_details(client: Client) -> None:

@@ -137,6 +137,31 @@ def test_a_turn_that_comes_too_late_is_an_error_and_nothing_is_sent(
     assert server.received == []
 
 
+def test_a_refused_turn_is_left_to_others() -> None:
+    pace = Pace(1.0, lambda: 0.0)
+    assert pace.wait_s() == 0.0
+    assert [pace.wait_s(longest=0.5) for _ in range(100)] == [1.0] * 100
+    assert pace.wait_s(longest=1.0) == 1.0
+
+
+@pytest.mark.parametrize("value", ["0", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_a_retry_after_of_nothing_does_not_press_the_service(
+    value: str, server: scripted.Scripted, make_client: Callable[..., Client],
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    slept: list[float] = []
+    client = make_client(environment=time_of([0.0], slept))
+    server.script(problem(429, headers={"Retry-After": value}))
+    with pytest.raises(errors.RateLimited):
+        client.get_transfer("t")
+    assert slept == [0.25, 0.5, 1.0, 2.0, 4.0]
+    pauses = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert [text.partition(", request")[0] for text in pauses] == [
+        f"get_transfer, attempt {n}: 429, 58 bytes; waiting {s} s before the next"
+        for n, s in ((3, 1), (4, 2), (5, 4))
+    ]
+
+
 def test_a_pause_that_the_service_asks_for_holds_for_all() -> None:
     now = [10.0]
     pace = Pace(None, lambda: now[0])

@@ -40,7 +40,7 @@ class Endpoint:
         self.asked.append(set(scopes))
         if not scopes <= self.granted:
             raise errors.ScopeMissing(400, "invalid_scope")
-        return Grant(Secret(f"token-{len(self.asked)}"), scopes, self.now + 100)
+        return Grant(Secret(f"token-{len(self.asked)}"), scopes, self.now + 100, self.now + 150)
 
     def source(self) -> TokenSource:
         return TokenSource(self.fetch, lambda: self.now)
@@ -98,6 +98,68 @@ def test_a_rejected_token_is_not_used_again_but_a_newer_one_is() -> None:
     assert ask(source, "a") == "token-2"
 
 
+class Faltering(Endpoint):
+    """Grants once, then is down."""
+
+    def fetch(self, scopes: frozenset[str], *, operation: str, deadline: float) -> Grant:
+        self.deadline = deadline
+        if self.asked:
+            self.asked.append(set(scopes))
+            raise errors.Unavailable(503, "Down")
+        return super().fetch(scopes, operation=operation, deadline=deadline)
+
+
+def test_a_live_token_serves_while_the_endpoint_is_down() -> None:
+    endpoint = Faltering("a")
+    source = endpoint.source()
+    ask(source, "a")
+    endpoint.now = 100.0  # to be renewed; it lapses at 150
+    assert [ask(source, "a") for _ in range(5)] == ["token-1"] * 5
+    assert len(endpoint.asked) == 2
+    assert endpoint.deadline == 110.0
+    endpoint.now = 110.0
+    assert ask(source, "a") == "token-1"
+    assert len(endpoint.asked) == 3
+    endpoint.now = 150.0
+    with pytest.raises(errors.Unavailable):
+        ask(source, "a")
+
+
+def test_an_early_renewal_leaves_half_of_the_calls_time() -> None:
+    endpoint = Faltering("a")
+    source = endpoint.source()
+    ask(source, "a")
+    endpoint.now = 100.0
+    assert source.token("a", operation="op", deadline=108.0).reveal() == "token-1"
+    assert endpoint.deadline == 104.0
+
+
+def test_nobody_waits_for_an_early_renewal_or_to_reject_a_token() -> None:
+    endpoint = Endpoint("a")
+    source = endpoint.source()
+    first = source.token("a", operation="op", deadline=float("inf"))
+    asked, go_on = threading.Event(), threading.Event()
+    fetch = endpoint.fetch
+
+    def slow(scopes: frozenset[str], *, operation: str, deadline: float) -> Grant:
+        asked.set()
+        go_on.wait(10)
+        return fetch(scopes, operation=operation, deadline=deadline)
+
+    source._fetch = slow
+    endpoint.now = 100.0
+    with ThreadPoolExecutor(3) as pool:
+        renewing = pool.submit(ask, source, "a")
+        assert asked.wait(10)
+        try:
+            assert pool.submit(ask, source, "a").result(5) == "token-1"
+            pool.submit(source.reject, first).result(5)
+        finally:
+            go_on.set()
+        assert renewing.result(5) == "token-2"
+    assert ask(source, "a") == "token-2"
+
+
 @pytest.mark.parametrize(
     ("members", "use_until"),
     [
@@ -107,6 +169,7 @@ def test_a_rejected_token_is_not_used_again_but_a_newer_one_is() -> None:
         ({"expires_in": "3599"}, 1000 + 3599 - 60),
         ({"token_type": "Bearer", "expires_in": 3599.5}, 1000 + 3599.5 - 60),
         ({}, 1000 + 300 - 60),
+        ({"expires_in": 10**9}, 1000 + 86_400 - 60),
     ],
 )
 def test_a_grant_is_used_until_60_s_before_it_lapses(
@@ -137,6 +200,8 @@ def test_a_grant_is_used_until_60_s_before_it_lapses(
         (b'{"access_token": "a", "expires_in": true}', "expires_in"),
         (b'{"access_token": "a", "expires_in": NaN}', "expires_in"),
         (b'{"access_token": "a", "expires_in": null}', "expires_in"),
+        (b'{"access_token": "a", "expires_in": 1e999}', "expires_in"),
+        (b'{"access_token": "a", "expires_in": 1' + b"0" * 400 + b"}", "expires_in"),
     ],
 )
 def test_an_answer_that_is_no_grant_is_refused(
