@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import socket
 import struct
 import time
@@ -153,7 +154,7 @@ async def _early_answer(faults: list[Fault], service: Service) -> Response | Non
         elif fault.kind == "reset":
             return _Reset(service.connections)
         elif fault.kind == "rate_limit":
-            wait = str(int(fault.seconds))
+            wait = str(math.ceil(fault.seconds))
             raise Refusal(429, f"try again in {wait} s", headers={"Retry-After": wait})
         elif fault.kind == "status":
             return _injected(fault)
@@ -304,8 +305,10 @@ async def _framework_problem(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     headers = dict(error.headers or {})
-    detail = phrase(error.status_code)
-    if error.status_code == 405:
+    status, detail = error.status_code, phrase(error.status_code)
+    if status == 404 and not request.scope["raw_path"].startswith(b"/"):
+        status, detail = 400, "the request target must be a path with its query, not a whole URL"
+    if status == 405:
         allowed = sorted(
             method
             for route in request.app.routes
@@ -317,10 +320,10 @@ async def _framework_problem(request: Request, error: Exception) -> Response:
     request.app.state.log.add(
         Logged(
             time.time(), request.method, _raw_path(request).decode("latin-1"), None,
-            error.status_code, detail, "", 0.0,
+            status, detail, "", 0.0,
         )
     )  # fmt: skip
-    return _problem_response(Refusal(error.status_code, detail, headers=headers))
+    return _problem_response(Refusal(status, detail, headers=headers))
 
 
 async def _broken(request: Request, error: Exception) -> Response:

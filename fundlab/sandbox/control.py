@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from fundlab.errors import SandboxError
-from fundlab.models import SCOPES, CryptoNetwork, TransferType
+from fundlab.models import CryptoNetwork, TransferType
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
 from fundlab.sandbox.accounts import add_destination_address
 from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.due import settle
 from fundlab.sandbox.faults import ANY, FaultKind
 from fundlab.sandbox.ledger import available, trading, units, units_text
-from fundlab.sandbox.opening import Options, start_over, take_over
+from fundlab.sandbox.opening import Options, scope_names, start_over, take_over
 from fundlab.sandbox.problems import invalid, not_found
 from fundlab.sandbox.service import Service
 from fundlab.sandbox.transfers import Arrival, receive
@@ -45,6 +47,14 @@ class Control:
     @property
     def _customer_id(self) -> str:
         return self._world.customer_id
+
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """One transaction, after what is due by now: as before every request."""
+        with self.service.database.lock:
+            settle(self._world)
+            with self.service.database.transaction():
+                yield
 
     # ------------------------------------------------------------------ clock
 
@@ -109,9 +119,8 @@ class Control:
         """A credential of the same customer, or of a new one with a profile of its own."""
         with self.service.database.transaction():
             customer_id = self._add_customer() if new_customer else self._customer_id
-            granted = SCOPES if scopes is None else scopes
             credential = self._access.add_credential(
-                client_id, customer_id, granted, signing=signing
+                client_id, customer_id, scope_names(scopes), signing=signing
             )
             profiles = self.service.database.all(
                 "SELECT id FROM profiles WHERE customer_id = ? ORDER BY seq", customer_id
@@ -125,8 +134,12 @@ class Control:
 
     def _add_customer(self) -> str:
         database = self.service.database
-        number = database.next_seq("profiles")
-        customer_id = seeded_uuid(self._world.seed, "customers", number)
+        # credentials outlive a reset, and so do the customers they are of
+        known = database.all(
+            "SELECT customer_id FROM credentials UNION SELECT customer_id FROM profiles"
+        )
+        ids = (seeded_uuid(self._world.seed, "customers", number) for number in itertools.count(2))
+        customer_id = next(new for new in ids if (new,) not in known)
         database.run(
             "INSERT INTO profiles (id, customer_id) VALUES (?, ?)",
             self._world.new_id("profiles"),
@@ -177,7 +190,9 @@ class Control:
         identity_id: str | None = None,
     ) -> Json:
         """Save a crypto destination address (§2.8)."""
-        with self.service.database.transaction():
+        if crypto_network not in set(CryptoNetwork):
+            raise invalid("crypto_network", f"must be one of {', '.join(CryptoNetwork)}")
+        with self._settled():
             self._world.check_end_user(self._customer_id, identity_id, None)
             saved = add_destination_address(
                 self._world, self._customer_id, CryptoNetwork(crypto_network), address, nickname,
@@ -190,7 +205,7 @@ class Control:
         if status not in IDENTITY_STATUSES:
             raise invalid("status", f"must be one of {', '.join(IDENTITY_STATUSES)}")
         world, customer_id = self._world, self._customer_id
-        with self.service.database.transaction():
+        with self._settled():
             identity_id = world.new_id("identities")
             number = world.database.next_seq("identities")
             account_id = seeded_uuid(world.seed, "end_user_accounts", number)
@@ -216,7 +231,8 @@ class Control:
     def add_event(self, type: str, object_type: str, object: Json, is_test: bool = True) -> Json:
         """An event of any kind; a test event unless told otherwise."""
         world = self._world
-        with self.service.database.transaction():
+        _check_json(type=type, object_type=object_type, object=object)
+        with self._settled():
             stamp = world.stamp()
             world.emit(self._customer_id, type, object_type, object, stamp, is_test=is_test)
         return {}
@@ -229,7 +245,7 @@ class Control:
         if asset not in ASSETS or asset == "USD":
             raise invalid("asset", f"{asset[:40]!r} does not arrive on chain")
         database = self.service.database
-        with database.transaction():
+        with self._settled():
             found = database.one(
                 "SELECT customer_id, body FROM deposit_addresses WHERE address = ?", address
             )
@@ -254,7 +270,7 @@ class Control:
         world, wanted = self._world, units(_amount(amount))
         if asset not in ASSETS:
             raise not_found("asset", "asset", asset)
-        with self.service.database.transaction():
+        with self._settled():
             if not self.service.database.one("SELECT 1 FROM profiles WHERE id = ?", profile_id):
                 raise not_found("profile", "profile_id", profile_id)
             change = wanted - world.ledger.balance(trading(profile_id), asset)
@@ -270,7 +286,7 @@ class Control:
     def deprecate_instructions(self, id: str) -> Json:
         """Make deposit instructions ``DEPRECATED``; deposits that quote them are refused."""
         database = self.service.database
-        with database.transaction():
+        with self._settled():
             found = database.one("SELECT body FROM fiat_deposit_instructions WHERE id = ?", id)
             if found is None:
                 raise not_found("deposit instructions", "id", id)
@@ -310,7 +326,7 @@ class Control:
 
     def ledger(self) -> Json:
         """Every ledger account, and per asset what all of them sum to (0 when it holds)."""
-        with self.service.database.lock:
+        with self._settled():
             totals = self._world.ledger.audit()
             accounts = self._world.ledger.balances()
         return {
@@ -328,7 +344,7 @@ class Control:
 
     def save(self) -> bytes:
         """The whole state, without credentials, as the bytes of a SQLite file."""
-        with self.service.database.transaction():
+        with self._settled():
             now = str(self._world.clock.now_ns())
             self.service.database.set_meta("business_ns", now)
         return self.service.database.dump()
@@ -340,6 +356,14 @@ class Control:
         except sqlite3.DatabaseError as error:
             raise SandboxError(f"not a saved state: {error}") from None
         return self.clock()
+
+
+def _check_json(**members: object) -> None:
+    for name, value in members.items():
+        try:
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise invalid(name, f"is not JSON: {error}") from None
 
 
 def _amount(text: str) -> Amount:

@@ -102,11 +102,11 @@ def _check_local(request: Request) -> None:
     """The peer is this machine, and the name it asked for is, too (against DNS rebinding)."""
     peer = request.client.host if request.client is not None else ""
     name = request.url.hostname or ""
-    if not _is_loopback(peer) or not (name == "localhost" or _is_loopback(name)):
+    if not is_loopback(peer) or not (name == "localhost" or is_loopback(name)):
         raise Refusal(403, "the control interface answers this machine only")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -19,6 +19,8 @@ from fundlab.errors import SandboxError
 
 SCHEMA_VERSION: Final = 1
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
+JOURNAL_BYTES: Final = slice(18, 20)
+"""Of a SQLite file: 1 for the usual journal, 2 for a write-ahead log, to write and to read."""
 ACCESS_TABLES: Final = ("credentials", "signing_keys", "tokens")
 """Where the secrets are."""
 
@@ -110,14 +112,14 @@ class Database:
         self.path = path
         if path is not None:
             _create_private(path)
-        self._connection = sqlite3.connect(
+        self._opened: sqlite3.Connection | None = sqlite3.connect(
             str(path) if path is not None else ":memory:",
             isolation_level=None, check_same_thread=False, cached_statements=256, timeout=1.0,
         )  # fmt: skip
         try:
             self._prepare()
         except sqlite3.Error as error:
-            self._connection.close()
+            self.close()
             hint = "another sandbox may be using it" if "locked" in str(error) else str(error)
             raise SandboxError(f"the database {path} cannot be opened: {hint}") from None
 
@@ -125,14 +127,26 @@ class Database:
         if self.path is not None:
             self.run("PRAGMA locking_mode = EXCLUSIVE")
             self.run("PRAGMA synchronous = NORMAL")
-            if not self.is_new:
-                self.write_ahead()
         else:
             self.run("PRAGMA journal_mode = MEMORY")
         self.run("PRAGMA temp_store = MEMORY")
         self.run("PRAGMA cache_size = -65536")
         self.run("BEGIN EXCLUSIVE")
         self.run("COMMIT")
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if self._opened is None:
+            raise SandboxError("the sandbox is stopped")
+        return self._opened
+
+    def keep_private(self) -> None:
+        """Let only the owner of the file read it: for one that is a sandbox's."""
+        if self.path is not None:
+            try:
+                self.path.chmod(0o600)
+            except OSError as error:
+                raise SandboxError(f"{self.path} cannot be made private: {error}") from None
 
     def write_ahead(self) -> None:
         """Use a write-ahead log from now on, so that small transactions are cheap.
@@ -204,7 +218,7 @@ class Database:
             copy.execute("PRAGMA secure_delete = ON")
             for table in ACCESS_TABLES:
                 copy.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
-            return copy.serialize()
+            return _without_log(copy.serialize())
         finally:
             copy.close()
 
@@ -214,7 +228,7 @@ class Database:
         try:
             if not state.startswith(SQLITE_MAGIC):
                 raise sqlite3.DatabaseError("it is no SQLite file")
-            source.deserialize(state)
+            source.deserialize(_without_log(state))
             if source.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
                 raise sqlite3.DatabaseError("it is damaged")
             version = source.execute("SELECT value FROM meta WHERE name = 'schema_version'")
@@ -227,14 +241,25 @@ class Database:
 
     def close(self) -> None:
         with self.lock:
-            self._connection.close()
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+
+def _without_log(state: bytes) -> bytes:
+    """A whole database as the bytes of a file that has no log: only those open in memory."""
+    plain = bytearray(state)
+    plain[JOURNAL_BYTES] = b"\1\1"
+    return bytes(plain)
 
 
 def _create_private(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        os.fchmod(descriptor, 0o600)
+        if not os.fstat(descriptor).st_size:  # what is in another file may not be ours
+            os.fchmod(descriptor, 0o600)
         os.close(descriptor)
-    except OSError as error:
-        raise SandboxError(f"the database {path} cannot be opened: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SandboxError(f"the database {path} cannot be opened: {reason}") from None

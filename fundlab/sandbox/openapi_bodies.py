@@ -15,6 +15,8 @@ from fundlab.models import (
     RoutingNumberType,
     StableAsset,
 )
+from fundlab.models.requests import ROUTING_NUMBER
+from fundlab.sandbox.rules import OTHER_END_ONLY
 from fundlab.sandbox.world import ASSETS
 
 Json = dict[str, Any]
@@ -90,7 +92,7 @@ ROUTING: Final[Json] = {
     "required": ["routing_number_type", "routing_number"],
     "properties": {
         "routing_number_type": {"enum": list(RoutingNumberType)},
-        "routing_number": TEXT,
+        "routing_number": {"type": "string", "pattern": f"^{ROUTING_NUMBER.pattern}$"},
         "bank_name": {"type": ["string", "null"]},
         "bank_address": ADDRESS,
     },
@@ -148,11 +150,16 @@ FIAT_SOURCE: Final[Json] = {
                 "account_type": {"enum": list(RoutingNumberType)},
             },
         },
+        {
+            "required": ["network"],
+            "properties": {"network": {"const": str(FiatNetwork.CUBIX)}, "account_type": NULL},
+        },
     ],
     "properties": {
         name: {"type": ["string", "null"]}
-        for name in ("deposit_instructions_id", "memo_id", "network", "account_type", "memo")
-    },
+        for name in ("deposit_instructions_id", "memo_id", "network", "account_type")
+    }
+    | dict.fromkeys(OTHER_END_ONLY["source"]["fiat"], NULL),
 }
 SOURCE: Final = _one_of(
     crypto={
@@ -171,12 +178,14 @@ DESTINATION: Final = _one_of(
     crypto={
         "type": "object",
         "required": ["network"],
-        "properties": {"network": NETWORK, "address": {"anyOf": [TEXT, NULL]}},
+        "properties": {"network": NETWORK, "address": {"anyOf": [TEXT, NULL]}}
+        | dict.fromkeys(OTHER_END_ONLY["destination"]["crypto"], NULL),
     },
     fiat={
         "type": "object",
         "required": ["fiat_account_id"],
-        "properties": {"fiat_account_id": TEXT, "memo": {"type": ["string", "null"]}},
+        "properties": {"fiat_account_id": TEXT, "memo": {"type": ["string", "null"]}}
+        | dict.fromkeys(OTHER_END_ONLY["destination"]["fiat"], NULL),
     },
     profile={"type": "object", "required": ["profile_id"], "properties": {"profile_id": TEXT}},
 )

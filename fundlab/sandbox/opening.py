@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from fundlab.errors import SandboxError
+from fundlab.models import SCOPES
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
 from fundlab.sandbox.clock import AccessClock, BusinessClock, ClockMode
 from fundlab.sandbox.database import ACCESS_TABLES, INDEXES, SCHEMA, SCHEMA_VERSION, Database
@@ -21,6 +23,7 @@ from fundlab.sandbox.world import World, seeded_uuid
 
 MAX_TRANSFERS: Final = 10_000_000
 MAX_PROFILES: Final = 1_000
+MAX_SEED: Final = 2**63 - 1
 MIN_USERS: Final = 6
 MAX_USERS: Final = 500
 
@@ -40,14 +43,32 @@ class Options:
     signature_prefix: str
 
     def check(self) -> None:
-        if not 0 <= self.transfers <= MAX_TRANSFERS:
-            raise SandboxError(f"transfers {self.transfers} must be from 0 to {MAX_TRANSFERS}")
-        if not 1 <= self.profiles <= MAX_PROFILES:
-            raise SandboxError(f"profiles {self.profiles} must be from 1 to {MAX_PROFILES}")
+        """Raises ``SandboxError`` naming the argument at fault."""
+        check_whole("seed", self.seed, 0, MAX_SEED)
+        check_whole("transfers", self.transfers, 0, MAX_TRANSFERS)
+        check_whole("profiles", self.profiles, 1, MAX_PROFILES)
         if self.signing_alg not in ("ES256", "EdDSA"):
             raise SandboxError(f"signing_alg {self.signing_alg!r} is none of ES256, EdDSA")
         if self.clock not in ("real", "fast", "manual"):
             raise SandboxError(f"clock {self.clock!r} is none of real, fast, manual")
+
+
+def check_whole(name: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise SandboxError(f"{name} {value!r} must be a whole number from {least} to {most}")
+    if not least <= value <= most:
+        raise SandboxError(f"{name} {value} must be from {least} to {most}")
+
+
+def scope_names(scopes: Sequence[str] | None) -> tuple[str, ...]:
+    """All scopes by default; a text is one scope, or several parted by spaces."""
+    if scopes is None:
+        return SCOPES
+    if isinstance(scopes, str):
+        return tuple(scopes.split())
+    if not isinstance(scopes, Sequence) or not all(isinstance(scope, str) for scope in scopes):
+        raise SandboxError(f"scopes {scopes!r} must be a list of scopes: {', '.join(SCOPES)}")
+    return tuple(scopes)
 
 
 def open_service(database: Database, options: Options) -> Service:
@@ -56,12 +77,13 @@ def open_service(database: Database, options: Options) -> Service:
         if database.is_new:
             with database.transaction():
                 _create(database, options)
-            database.write_ahead()
         version = database.get_meta("schema_version")
     except sqlite3.DatabaseError as error:
         raise SandboxError(f"{options.db} is not a sandbox database: {error}") from None
     if version != str(SCHEMA_VERSION):
         raise SandboxError(f"{options.db} has schema {version}, not {SCHEMA_VERSION}")
+    database.keep_private()
+    database.write_ahead()
     world = World(database, _business_clock(database, options.clock), AccessClock())
     access = Access(database, world.access_clock, signature_prefix=options.signature_prefix)
     with database.transaction():
@@ -70,12 +92,19 @@ def open_service(database: Database, options: Options) -> Service:
 
 
 def start_over(service: Service, options: Options) -> None:
-    """Make and seed the database anew; credentials, keys and tokens stay."""
+    """Make and seed the database anew, as it was made; credentials, keys and tokens stay."""
+    first = made_with(service.database, options)
     with service.database.transaction(), _keeping_access(service):
         tables = service.database.all("SELECT name FROM sqlite_master WHERE type = 'table'")
         for (name,) in tables:
             service.database.run(f"DROP TABLE {name}")
-        _create(service.database, replace(options, seed=service.world.seed))
+        _create(service.database, first)
+
+
+def made_with(database: Database, options: Options) -> Options:
+    """The options by which the database was made, which a later start does not change."""
+    stored = json.loads(database.get_meta("history") or "{}")
+    return replace(options, **stored, seed=int(database.get_meta("seed") or options.seed))
 
 
 def take_over(service: Service, state: bytes) -> None:
@@ -113,6 +142,8 @@ def _create(database: Database, options: Options) -> None:
     database.run_script(SCHEMA)
     database.set_meta("schema_version", str(SCHEMA_VERSION))
     database.set_meta("seed", str(options.seed))
+    history = {name: getattr(options, name) for name in ("transfers", "profiles", "empty")}
+    database.set_meta("history", json.dumps(history))
     database.set_meta("customer_id", seeded_uuid(options.seed, "customers", 1))
     start_ns = _start_ns(None, options.clock)
     users = min(MAX_USERS, max(MIN_USERS, options.transfers // 500))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -36,6 +36,16 @@ from fundlab.values import Amount
 
 Rule = dict[str, Any]
 
+OTHER_END_ONLY: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "source": {"crypto": (), "fiat": ("fiat_account_id", "memo"), "profile": ()},
+    "destination": {
+        "crypto": ("address_id",),
+        "fiat": ("deposit_instructions_id", "network", "account_type", "memo_id"),
+        "profile": (),
+    },
+}
+"""End and variant → the fields that only the other end has (§2.6)."""
+
 
 def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule) -> Rule:
     """§4.14; returns the bare rule."""
@@ -43,7 +53,9 @@ def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule)
     world.check_profile(customer_id, wanted.profile_id)
     world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
     _check_assets(wanted)
+    _check_fields("source", wanted.source)
     if wanted.destination is not None:
+        _check_fields("destination", wanted.destination)
         _check_destination(world, customer_id, wanted.destination)
     key, source = _source(world, customer_id, wanted)
     asset = str(wanted.source_asset)
@@ -120,7 +132,7 @@ def pass_on(world: World, customer_id: str, rule: Rule, deposit: Rule, at_ns: in
                 fiat_account_id=fiat["fiat_account_id"], memo=fiat.get("memo"), **user,
             )  # fmt: skip
     if passed is not None:
-        link_conversion(world, deposit, passed["id"], at_ns)
+        link_conversion(world, deposit, passed["id"])
 
 
 # ---------------------------------------------------------------------------- ends
@@ -138,6 +150,24 @@ def _check_assets(wanted: CreateOrchestrationRule) -> None:
         raise invalid("destination_asset", "only USD goes to a fiat destination")
     if wanted.destination.crypto is not None and wanted.destination_asset == "USD":
         raise invalid("destination_asset", "USD does not go to a crypto destination")
+
+
+def _check_fields(end: str, given: RuleEnd) -> None:
+    """Nothing is given that this end would leave unread."""
+    for variant, foreign in OTHER_END_ONLY[end].items():
+        part = getattr(given, variant)
+        for name in foreign:
+            if getattr(part, name, None) is not None:
+                raise invalid(f"{end}.{variant}.{name}", f"does not belong to a {end}")
+
+
+def _check_named(variant: str, end: FiatEnd | CryptoEnd, found: dict[str, str]) -> None:
+    """Whatever else the request says of a source is true of the one that was found."""
+    for name in type(end).model_fields:
+        given = getattr(end, name)
+        if given is not None and given != found.get(name):
+            own = found.get(name, "none")
+            raise invalid(f"source.{variant}.{name}", f"does not fit the source, whose is {own}")
 
 
 def _check_destination(world: World, customer_id: str, destination: RuleEnd) -> None:
@@ -196,6 +226,7 @@ def _fiat_source(
     }
     if wire:
         source["account_type"] = wire["routing_details"]["routing_number_type"]
+    _check_named("fiat", end, source)
     return f"instructions:{instructions['id']}", {"fiat": source}
 
 
@@ -240,6 +271,7 @@ def _crypto_source(
         "address": address["address"],
         "network": address["crypto_network"],
     }
+    _check_named("crypto", end, source)
     return f"address:{address['id']}", {"crypto": source}
 
 

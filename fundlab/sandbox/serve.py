@@ -22,14 +22,13 @@ import uvicorn
 from fastapi import FastAPI
 
 from fundlab.errors import SandboxError
-from fundlab.models import SCOPES
 from fundlab.sandbox.app import build_app, protocol_class
 from fundlab.sandbox.clock import ClockMode
 from fundlab.sandbox.control import Control
-from fundlab.sandbox.control_app import CONTROL_PREFIX, add_control
+from fundlab.sandbox.control_app import CONTROL_PREFIX, add_control, is_loopback
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
-from fundlab.sandbox.opening import Options, open_service
+from fundlab.sandbox.opening import Options, check_whole, made_with, open_service, scope_names
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
@@ -39,6 +38,10 @@ if TYPE_CHECKING:
 
 DEFAULT_TRANSFERS: Final = 2_000
 DEFAULT_PROFILES: Final = 5
+DEFAULT_SEED: Final = 7
+DEFAULTS: Final = {
+    "seed": DEFAULT_SEED, "transfers": DEFAULT_TRANSFERS, "profiles": DEFAULT_PROFILES,
+}  # fmt: skip
 MAX_PORT: Final = 65_535
 START_TIMEOUT_S: Final = 10.0
 MAX_HEAD_BYTES: Final = 2 * 1024 * 1024
@@ -49,7 +52,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     db: str | Path | None = None,
-    seed: int = 7,
+    seed: int = DEFAULT_SEED,
     transfers: int = DEFAULT_TRANSFERS,
     profiles: int = DEFAULT_PROFILES,
     signing: bool = False,
@@ -62,19 +65,19 @@ def serve(
 ) -> Sandbox:
     """Serve the whole interface from a background thread; use it as a context manager.
 
-    ``port`` 0 picks a free one. ``db`` is a file that a later start picks up (its history, seed and
-    credentials stay; it holds their secrets in clear, mode 0600); without it everything lives in
-    memory. ``transfers`` and ``profiles`` size the seeded history, the same for the same ``seed``;
-    ``empty`` leaves it out. A million transfers take about a minute and 2.3 GB: give millions a
-    ``db``. ``signing`` makes the credential require signatures and issues a key of
-    ``signing_alg``. ``clock`` is ``real``, ``fast`` or ``manual``. ``scopes`` are those of the
-    credential. Raises ``SandboxError`` naming the argument at fault.
+    ``host`` is a loopback address or ``localhost``. ``port`` 0 picks a free one. ``db`` is a file
+    that a later start picks up (its history, seed and credentials stay; it holds their secrets in
+    clear, mode 0600); without it everything lives in memory. ``transfers`` and ``profiles`` size
+    the seeded history, the same for the same ``seed``; ``empty`` leaves it out. A million transfers
+    take about a minute and 2.3 GB: give millions a ``db``. ``signing`` makes the credential require
+    signatures and issues a key of ``signing_alg``. ``clock`` is ``real``, ``fast`` or ``manual``.
+    ``scopes`` are those of the credential. Raises ``SandboxError`` naming the argument at fault.
     """
     options = Options(
         db=Path(db) if db is not None else None, seed=seed, transfers=0 if empty else transfers,
         profiles=profiles, signing=signing, signing_alg=signing_alg, clock=clock, empty=empty,
-        scopes=tuple(scopes) if scopes is not None else SCOPES,
-        signature_header=signature_header, signature_prefix=signature_prefix,
+        scopes=scope_names(scopes), signature_header=signature_header,
+        signature_prefix=signature_prefix,
     )  # fmt: skip
     options.check()
     sandbox = Sandbox(options, host, port)
@@ -87,7 +90,7 @@ def serve(
 
 
 def run(*, announce: Callable[[str], None] | None = None, **options: Any) -> None:
-    """Serve in the foreground until SIGINT or SIGTERM, which also break off a long start.
+    """Serve in the foreground until SIGINT, SIGTERM or SIGHUP, which also break off a long start.
 
     The first line printed is the contract's JSON object (``base_url``, ``auth_url``,
     ``control_url``, ``client_id``, ``client_secret``, ``profile_ids`` and, with signing,
@@ -102,6 +105,7 @@ def run(*, announce: Callable[[str], None] | None = None, **options: Any) -> Non
 
     with _stop_signals(stop), suppress(_BrokenOff), serve(**options) as sandbox:
         serving.set()
+        sys.stderr.write(sandbox.kept())
         (announce or _print_line)(json.dumps(sandbox.announcement()))
         arrived.wait()
 
@@ -116,6 +120,7 @@ class Sandbox:
     base_url: str
     auth_url: str
     control_url: str
+    client_id: str
 
     def __init__(self, options: Options, host: str, port: int) -> None:
         self._options, self._host, self._port = options, host, port
@@ -131,6 +136,7 @@ class Sandbox:
         database = Database(options.db)
         self._closing.callback(database.close)
         self._service = open_service(database, options)
+        self.client_id = database.get_meta("client_id") or ""
         self.control = Control(self._service, options)
         self.clock = Clock(self.control)
         self.faults: Faults = self._service.faults
@@ -201,17 +207,16 @@ class Sandbox:
     # ------------------------------------------------------------------ what a user needs
 
     @property
-    def client_id(self) -> str:
-        return self._service.database.get_meta("client_id") or ""
-
-    @property
     def client_secret(self) -> str:
         credential = self._service.access.credential(self.client_id)
         return credential.client_secret if credential else ""
 
     @property
     def profile_ids(self) -> list[str]:
-        rows = self._service.database.all("SELECT id FROM profiles ORDER BY seq")
+        rows = self._service.database.all(
+            "SELECT id FROM profiles WHERE customer_id = ? ORDER BY seq",
+            self._service.world.customer_id,
+        )
         return [row[0] for row in rows]
 
     def connect(self, **overrides: Any) -> Client:
@@ -248,6 +253,17 @@ class Sandbox:
         if self.signing_key is not None:
             shown |= {"signing_key": str(self.signing_key), "signing_key_id": self.signing_key_id}
         return shown
+
+    def kept(self) -> str:
+        """What ``db`` keeps from its first start although this one asks for something else."""
+        asked, defaults = self._options, DEFAULTS
+        first = made_with(self._service.database, asked)
+        return "".join(
+            f"{asked.db} keeps {name} {getattr(first, name)}; "
+            f"{name} {getattr(asked, name)} is for a new file\n"
+            for name, default in defaults.items()
+            if getattr(asked, name) not in (default, getattr(first, name))
+        )
 
     def stop(self) -> None:
         """Stop serving and leave no thread, port or file behind. Safe to call twice."""
@@ -290,8 +306,12 @@ class Clock:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    if not 0 <= port <= MAX_PORT:
-        raise SandboxError(f"port {port} must be from 0 to {MAX_PORT}")
+    check_whole("port", port, 0, MAX_PORT)
+    if host != "localhost" and not is_loopback(str(host)):
+        raise SandboxError(
+            f"host {host!r} is not loopback: the sandbox serves this machine only, "
+            "on 127.0.0.0/8, ::1 or localhost"
+        )
     with ExitStack() as unless_bound:
         try:
             found = socket.getaddrinfo(
@@ -315,7 +335,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def _stop_signals(stop: Callable[..., None]) -> Iterator[None]:
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # a command started by nohup ignores the hang-up, and goes on doing so
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    previous = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:

@@ -65,8 +65,9 @@ def create_withdrawal(world: World, customer_id: str, wanted: CreateFiatWithdraw
         )
     return _hold(
         world, customer_id, kind, wanted.profile_id, wanted.asset, units(wanted.amount), units(fee),
-        ref_id=wanted.ref_id, identity_id=wanted.identity_id, account_id=wanted.account_id,
-        fiat_account_id=wanted.fiat_account_id, metadata=wanted.metadata,
+        at_ns=world.clock.now_ns(), ref_id=wanted.ref_id, identity_id=wanted.identity_id,
+        account_id=wanted.account_id, fiat_account_id=wanted.fiat_account_id,
+        metadata=wanted.metadata,
     )  # fmt: skip
 
 
@@ -97,16 +98,19 @@ def _hold(
     asset: str,
     amount: int,
     fee: int,
+    *,
+    at_ns: int,
     **optional: Any,
 ) -> Row:
     """A ``PENDING`` debit whose total moves from available to held; due a little later."""
     row = add_transfer(
-        world, customer_id, kind, profile_id, asset, amount, fee, TransferStatus.PENDING, **optional
-    )
+        world, customer_id, kind, profile_id, asset, amount, fee, TransferStatus.PENDING,
+        at_ns=at_ns, **optional,
+    )  # fmt: skip
     total = amount + fee
     entries = [(available(profile_id), asset, -total), (held(profile_id), asset, total)]
     world.ledger.post(row["id"], entries)
-    world.schedule(world.clock.now_ns() + WITHDRAWAL_TAKES_NS, "withdrawal", row["id"])
+    world.schedule(at_ns + WITHDRAWAL_TAKES_NS, "withdrawal", row["id"])
     return row
 
 
@@ -244,10 +248,12 @@ def send_out(
     asset: str,
     amount: int,
     fee: int,
+    *,
+    at_ns: int,
     **optional: Any,
 ) -> Row:
-    """A withdrawal the service makes by itself, because a rule says so."""
-    return _hold(world, customer_id, kind, profile_id, asset, amount, fee, **optional)
+    """A withdrawal the service makes by itself at business time ``at_ns``, as a rule says."""
+    return _hold(world, customer_id, kind, profile_id, asset, amount, fee, at_ns=at_ns, **optional)
 
 
 # ---------------------------------------------------------------------------- records
@@ -300,15 +306,15 @@ def add_transfer(
     return row
 
 
-def link_conversion(world: World, deposit: Row, to_transfer_id: str, at_ns: int) -> None:
-    """Note on a converted deposit where the converted money went."""
-    stamp = world.stamp(at_ns)
+def link_conversion(world: World, deposit: Row, to_transfer_id: str) -> None:
+    """Note on a deposit that is being completed where the converted money goes.
+
+    It is part of its completion, in the same transaction: no change and no event of its own.
+    """
     deposit["auto_conversion"] = {**deposit["auto_conversion"], "to_transfer_id": to_transfer_id}
-    deposit["updated_at"] = micros_text(stamp)
     world.database.run(
-        "UPDATE transfers SET updated_at_ns = ?, body = ? WHERE id = ?",
-        stamp, to_bytes(deposit), deposit["id"],
-    )  # fmt: skip
+        "UPDATE transfers SET body = ? WHERE id = ?", to_bytes(deposit), deposit["id"]
+    )
 
 
 def change_transfer(

@@ -50,6 +50,7 @@ SCOPES = {
 
 
 def test_a_token_lasts_3599_seconds_and_names_its_scopes(caller: Caller) -> None:
+    """§5.1, §8."""
     answer = caller.ask_token("events:read_event transfer:read_transfer")
     token = answer.json()
     assert answer.status_code == 200
@@ -60,6 +61,7 @@ def test_a_token_lasts_3599_seconds_and_names_its_scopes(caller: Caller) -> None
 
 
 def test_without_a_scope_all_those_of_the_credential_are_granted(caller: Caller) -> None:
+    """§5.1."""
     assert set(caller.ask_token().json()["scope"].split()) == set(SCOPES)
 
 
@@ -86,12 +88,14 @@ def test_an_urlencoded_form_is_understood_too(caller: Caller) -> None:
 def test_the_token_endpoint_refuses_as_rfc_6749(
     caller: Caller, changes: dict[str, str], status: int, error: str
 ) -> None:
+    """§7."""
     answer = caller.ask_token(**changes)
     assert (answer.status_code, answer.json()["error"]) == (status, error)
     assert answer.json()["error_description"]
 
 
 def test_a_credential_gets_only_the_scopes_it_was_given() -> None:
+    """§7."""
     with serve(empty=True, scopes=["events:read_event"]) as sandbox:
         caller = caller_of(sandbox)
         assert caller.ask_token().json()["scope"] == "events:read_event"
@@ -129,6 +133,7 @@ def test_no_or_an_unknown_token_is_401(caller: Caller, header: str | None) -> No
 def test_a_token_lapses_in_real_time_and_not_in_business_time(
     sandbox: Sandbox, caller: Caller
 ) -> None:
+    """§8."""
     assert caller.get(LIST).status_code == 200
     sandbox.clock.advance(10 * 3600)
     assert caller.get(LIST).status_code == 200
@@ -148,6 +153,7 @@ def test_401_comes_before_403_and_403_before_400_and_404(caller: Caller) -> None
 
 
 def test_rotation_keeps_client_id_tokens_and_keys(signed: Sandbox) -> None:
+    """§5.2."""
     caller = caller_of(signed)
     assert caller.get(LIST).status_code == 200
     fresh = signed.control.rotate_secret(signed.client_id)["client_secret"]
@@ -167,6 +173,7 @@ def test_rotation_keeps_client_id_tokens_and_keys(signed: Sandbox) -> None:
 @pytest.mark.parametrize("alg", ["ES256", "EdDSA"])
 @pytest.mark.parametrize("library", SIGNERS)
 def test_signatures_of_two_libraries_are_accepted(alg: str, library: str) -> None:
+    """§5.2."""
     with serve(empty=True, signing=True, signing_alg=alg) as sandbox:  # type: ignore[arg-type]
         caller = caller_of(sandbox, alg=alg)
         body = json.dumps({"profile_id": sandbox.profile_ids[0], "fiat_network": "CUBIX"}).encode()
@@ -178,6 +185,7 @@ def test_signatures_of_two_libraries_are_accepted(alg: str, library: str) -> Non
 
 
 def test_unsigned_requests_are_refused_when_signing_is_required(signed: Sandbox) -> None:
+    """§7."""
     caller = caller_of(signed, pem=None)
     answer = caller.get(LIST)
     assert answer.status_code == 401
@@ -193,6 +201,7 @@ def test_another_keys_signature_is_refused(signed: Sandbox) -> None:
 
 
 def test_a_changed_byte_of_the_body_is_refused(signed: Sandbox) -> None:
+    """§5.2."""
     caller = caller_of(signed)
     body = json.dumps({"profile_id": signed.profile_ids[0], "fiat_network": "CUBIX"}).encode()
     header = signature_header(signed.signing_key_id, "ES256", "POST", CREATE)
@@ -225,6 +234,7 @@ HEADER_CHANGES = {
 
 @pytest.mark.parametrize("change", HEADER_CHANGES)
 def test_a_header_that_does_not_fit_the_request_is_refused(signed: Sandbox, change: str) -> None:
+    """§5.2."""
     caller = caller_of(signed)
     header = signature_header(signed.signing_key_id, "ES256", "GET", LIST)
     header = {k: v for k, v in (header | HEADER_CHANGES[change]).items() if v is not None}
@@ -248,6 +258,7 @@ def test_handmade_signatures_are_accepted_unchanged(signed: Sandbox) -> None:
 def test_a_timestamp_counts_for_30_minutes_and_5_ahead(
     signed: Sandbox, age: int, status: int
 ) -> None:
+    """§8."""
     caller = caller_of(signed)
     header = signature_header(signed.signing_key_id, "ES256", "GET", LIST, time.time() - age)
     compact = sign_joserfc(header, b"", caller.pem)
@@ -306,6 +317,7 @@ def test_only_one_canonical_signature_header_counts(signed: Sandbox) -> None:
 
 
 def test_several_keys_are_usable_at_once_and_at_once(signed: Sandbox) -> None:
+    """§5.2."""
     made = signed.control.add_signing_key(signed.client_id, "second", alg="EdDSA")
     second = caller_of(signed, kid="second", pem=made["private_key"].encode(), alg="EdDSA")
     first = caller_of(signed)

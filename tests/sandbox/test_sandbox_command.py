@@ -33,7 +33,7 @@ def command(*arguments: str) -> subprocess.Popen[str]:
 
 @contextmanager
 def serving(
-    *arguments: str, by: signal.Signals = signal.SIGTERM
+    *arguments: str, by: signal.Signals = signal.SIGTERM, notes: str = ""
 ) -> Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]:
     """A running sandbox and its first line; stopped by a signal, and seen to stop cleanly."""
     process = command(*arguments)
@@ -43,7 +43,7 @@ def serving(
         yield info, process
         process.send_signal(by)
         more, errors = process.communicate(timeout=30)
-        assert (process.returncode, more, errors) == (0, "", "")
+        assert (process.returncode, more, errors) == (0, "", notes)
     finally:
         process.kill()
         process.communicate()
@@ -67,7 +67,7 @@ def refused(
     return run
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_prints_one_line_serves_and_stops_cleanly(by: signal.Signals) -> None:
     options = ["--empty", "--profiles", "3", "--signing", "--signing-alg", "EdDSA"]
     with serving(*options, by=by) as (info, _):
@@ -81,7 +81,7 @@ def test_it_prints_one_line_serves_and_stops_cleanly(by: signal.Signals) -> None
         assert caller.get("/v2/transfer/transfers").status_code == 200
         assert requests.get(info["control_url"], timeout=30).ok
         caller.close()
-    assert not key.exists()
+    assert not key.parent.exists()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(info["base_url"].rpartition(":")[2])), timeout=1)
 
@@ -120,6 +120,20 @@ def test_a_later_start_picks_the_file_up_with_another_clock(tmp_path: Path) -> N
         assert transfers(second) == 300
         for name in ("client_id", "client_secret", "profile_ids"):
             assert second[name] == first[name]
+
+
+def test_a_later_start_says_what_its_file_keeps(tmp_path: Path) -> None:
+    db = str(tmp_path / "sandbox.db")
+    with serve(db=db, transfers=30, seed=5, profiles=2) as first:
+        profile_ids = first.profile_ids
+    wanted = ["--db", db, "--seed", "6", "--transfers", "40", "--profiles", "2"]
+    notes = (
+        f"{db} keeps seed 5; seed 6 is for a new file\n"
+        f"{db} keeps transfers 30; transfers 40 is for a new file\n"
+    )
+    with serving(*wanted, notes=notes) as (info, _):
+        assert transfers(info) == 30
+        assert info["profile_ids"] == profile_ids
 
 
 def transfers(info: dict[str, Any]) -> int:
@@ -170,7 +184,18 @@ def test_wrong_usage_is_exit_status_2(arguments: list[str], refused: Refused) ->
     assert arguments[0] in message
 
 
-def test_too_long_a_history_is_named(refused: Refused) -> None:
-    status, message = refused("--transfers", "10000001")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--transfers", "10000001"], "transfers 10000001 must be from 0 to 10000000"),
+        (["--seed", "-1"], "seed -1 must be from 0 to 9223372036854775807"),
+        (["--host", "0.0.0.0"], "host '0.0.0.0' is not loopback"),
+    ],
+)
+def test_what_cannot_be_served_is_named(
+    arguments: list[str], expected: str, refused: Refused
+) -> None:
+    status, message = refused(*arguments)
     assert status == 1
-    assert "transfers 10000001 must be from 0 to 10000000" in message
+    assert expected in message
+    assert message.count("\n") == 1

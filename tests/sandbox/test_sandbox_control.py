@@ -107,6 +107,7 @@ def test_a_new_customer_has_a_profile_of_its_own(sandbox: Sandbox) -> None:
 
 
 def test_identities_emit_the_interfaces_events(sandbox: Sandbox, caller: Caller) -> None:
+    """§6."""
     act(sandbox, "add_identity")
     act(sandbox, "add_identity", status="PENDING")
     assert act(sandbox, "add_identity", status="MAYBE").status_code == 400
@@ -171,6 +172,107 @@ def test_the_log_of_requests_is_a_frame(sandbox: Sandbox, caller: Caller) -> Non
     assert len(sandbox.requests()) == 0
 
 
+@pytest.mark.parametrize("over_http", [False, True])
+@pytest.mark.parametrize("target", ["memory", "file"])
+@pytest.mark.parametrize("origin", ["memory", "file"])
+def test_a_scenario_of_a_file_or_of_memory_loads_in_either(
+    tmp_path: Path, origin: str, target: str, over_http: bool
+) -> None:
+    db = tmp_path / "origin.db" if origin == "file" else None
+    with serve(transfers=20, db=db, clock="manual") as one:
+        profile_id, url = one.profile_ids[0], f"{one.control_url}/state"
+        caller = caller_of(one)
+        fund(caller, one, profile_id, "31.25")
+        expected = caller.balance(profile_id)
+        state = requests.get(url, timeout=5).content if over_http else one.control.save()
+        caller.close()
+    later = {"db": tmp_path / "target.db"} if target == "file" else {}
+    with serve(empty=True, seed=3, clock="manual", **later) as two:  # type: ignore[arg-type]
+        reader = caller_of(two)
+        if over_http:
+            assert requests.put(f"{two.control_url}/state", data=state, timeout=5).ok
+        else:
+            two.control.load(state)
+        assert reader.balance(profile_id) == expected
+        assert sum(1 for _ in reader.rows(TRANSFERS)) == 21
+        two.control.load(two.control.save())
+        assert reader.balance(profile_id) == expected
+        reader.close()
+    if later:
+        with serve(**later) as again:  # type: ignore[arg-type]
+            reader = caller_of(again)
+            assert reader.balance(profile_id) == expected
+            reader.close()
+
+
+def test_what_is_due_comes_before_an_action_or_a_view(
+    sandbox: Sandbox, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that goes on by itself: time passes without a request."""
+    profile_id, clock = sandbox.profile_ids[0], sandbox._service.world.clock
+    memo_id = instructions(caller, profile_id)["memo_id"]
+
+    def arrives(amount: str) -> None:
+        assert deposit(caller, memo_id, amount).ok
+        clock.advance(60)
+
+    arrives("10")
+    sandbox.control.set_trading(profile_id, "USD", "10")
+    assert caller.balance(profile_id) == {"asset": "USD", "available": "0.00", "trading": "10.00"}
+    arrives("5")
+    accounts = {entry["owner"]: entry["balance"] for entry in sandbox.control.ledger()["accounts"]}
+    assert accounts[f"available/{profile_id}"] == "5.00"
+    arrives("1")
+    sandbox.control.add_identity()
+    arrives("2")
+    sandbox.control.add_event("x.y", "x", {}, is_test=False)
+    arrives("3")
+    sandbox.control.add_destination_address("BASE")  # type: ignore[arg-type]
+    with serve(empty=True, clock="manual", seed=3) as other:
+        arrives("4")
+        other.control.load(sandbox.control.save())
+        reader = caller_of(other)
+        assert reader.balance(profile_id)["available"] == "15.00"
+        kinds = [event["type"] for event in reader.rows("/v2/events?order=ASC", "events")]
+        reader.close()
+    wire = ["transfer.wire_deposit.pending", "transfer.wire_deposit.completed"]
+    assert kinds == [*wire, *wire, *wire, "identity.approved", *wire, "x.y", *wire, *wire]
+
+
+def test_reset_makes_the_history_of_the_files_first_start(tmp_path: Path) -> None:
+    db = tmp_path / "a.db"
+    with serve(db=db, transfers=60, profiles=3, seed=5, clock="manual") as first:
+        caller = caller_of(first)
+        rows, profile_ids = list(caller.rows(TRANSFERS)), first.profile_ids
+        caller.close()
+    with serve(db=db, clock="manual") as second:
+        caller = caller_of(second)
+        act(second, "reset")
+        assert second.profile_ids == profile_ids
+        assert list(caller.rows(TRANSFERS)) == rows
+        caller.close()
+
+
+def test_a_credential_from_before_a_reset_sees_nothing_of_later_customers(
+    sandbox: Sandbox,
+) -> None:
+    made = sandbox.control.add_credential("old", new_customer=True)
+    old = caller_of(sandbox, client_id="old", client_secret=made["client_secret"])
+    sandbox.control.reset()
+    later = sandbox.control.add_credential("new", new_customer=True)
+    new = caller_of(sandbox, client_id="new", client_secret=later["client_secret"])
+    (profile_id,) = later["profile_ids"]
+    fund(new, sandbox, profile_id, "99")
+    assert later["customer_id"] != made["customer_id"]
+    path = f"/v2/profiles/{profile_id}/balances/USD"
+    assert [new.get(path).status_code, old.get(path).status_code] == [200, 404]
+    assert list(old.rows(TRANSFERS)) == []
+    assert profile_id not in sandbox.profile_ids
+    assert len(sandbox.profile_ids) == 2
+    old.close()
+    new.close()
+
+
 @pytest.mark.parametrize("host", ["evil.example", "192.0.2.1", "127.0.0.1.evil.example"])
 def test_other_names_for_this_machine_are_refused(sandbox: Sandbox, host: str) -> None:
     """A page in a browser may point its own name at the loopback address."""
@@ -216,6 +318,31 @@ def test_the_same_from_python(sandbox: Sandbox) -> None:
         sandbox.clock.advance(-1)
     with pytest.raises(SandboxError, match="exceeds"):
         sandbox.control.set_trading(sandbox.profile_ids[0], "USD", "1")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("a.b", "c", {"x": float("nan")}), ("a.b", "c", {"x": {1}}), ("a.b", "c", {"x": "\ud800"}),
+        ("\ud800", "c", {}), ("a.b", "\udfff", {}),
+    ],
+)  # fmt: skip
+def test_an_event_that_is_not_json_is_refused(
+    sandbox: Sandbox, caller: Caller, arguments: tuple[str, str, dict[str, Any]]
+) -> None:
+    with pytest.raises(SandboxError, match="is not JSON"):
+        sandbox.control.add_event(*arguments)
+    assert list(caller.rows("/v2/events", "events")) == []
+
+
+def test_unknown_networks_are_named_and_one_scope_is_one(sandbox: Sandbox) -> None:
+    with pytest.raises(SandboxError, match=r"crypto_network: must be one of .*BITCOIN"):
+        sandbox.control.add_destination_address("DOGE")  # type: ignore[arg-type]
+    made = sandbox.control.add_credential("one", scopes="events:read_event")
+    one = caller_of(sandbox, client_id="one", client_secret=made["client_secret"])
+    assert one.get("/v2/events").status_code == 200
+    assert one.get(TRANSFERS).status_code == 403
+    one.close()
 
 
 @pytest.mark.parametrize(

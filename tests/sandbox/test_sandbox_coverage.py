@@ -12,27 +12,51 @@ from enum import StrEnum
 from pathlib import Path
 from typing import get_args
 
+import coverage_rows
 import pytest
-from coverage_rows import ERRORS, FAULTS, ROWS, TABLES
+from coverage_rows import ANSWERS, ERRORS, FAULTS, LIMITS, ROWS, ROWS_IN, TABLES, TRANSITIONS, Rows
 from interface_tables import ENUMERATIONS, ONLY_READ, OPERATIONS, QUERIES, REQUESTS, RESOURCES
 
 from fundlab import models
 from fundlab.sandbox.faults import FaultKind
 from fundlab.sandbox.openapi import PROBLEMS
 
+BY_ROW = {"FIELDS", "BODY_FIELDS", "PARAMETERS", "OPERATIONS", "REQUESTS"}
+"""Names that tests use for the tables of ``interface_tables`` and their rows."""
+STATES = {
+    "3.1": models.FiatAccountStatus,
+    "3.2": models.DepositInstructionsStatus,
+    "3.3": models.TransferStatus,
+}
+
 # ---------------------------------------------------------------------------- rows have tests
 
 
 def defined_tests() -> dict[str, str]:
-    """Name of each test of the sandbox → what its module and itself say they are about."""
+    """Name of each test of the sandbox → what it says it is about.
+
+    A test that runs once for each row of one of ``interface_tables`` is about what its module says.
+    """
     found = {}
     for path in Path(__file__).parent.glob("test_sandbox_*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        about = ast.get_docstring(tree) or ""
+        module = ast.get_docstring(tree) or ""
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                about = module if parametrised_with(node) & BY_ROW else ""
                 found[node.name] = f"{about} {ast.get_docstring(node) or ''} "
     return found
+
+
+def parametrised_with(test: ast.FunctionDef) -> set[str]:
+    """Names of the tables that the test is parametrised with."""
+    return {
+        decorator.args[1].id
+        for decorator in test.decorator_list
+        if isinstance(decorator, ast.Call)
+        and len(decorator.args) > 1
+        and isinstance(decorator.args[1], ast.Name)
+    }
 
 
 def test_every_row_has_a_test_that_exists() -> None:
@@ -52,6 +76,14 @@ def test_every_test_of_a_row_names_its_section() -> None:
         if not re.search(rf"§{re.escape(section[0])}(?![0-9]|\.[0-9])", defined.get(test, ""))
     }
     assert silent == set()
+
+
+@pytest.mark.parametrize("table", ROWS_IN)
+def test_no_row_was_lost(table: str) -> None:
+    rows: Rows = getattr(coverage_rows, table)
+    assert len(rows) == ROWS_IN[table]
+    assert any(rows is counted for counted in TABLES)
+    assert len(TABLES) == len(ROWS_IN)
 
 
 # ---------------------------------------------------------------------------- rows are all there
@@ -101,6 +133,29 @@ def test_no_operation_body_or_parameter_is_missing() -> None:
             assert model_fields(body.__name__) == set(REQUESTS[name])
         if query is not None:
             assert model_fields(query.__name__) == set(QUERIES[name])
+
+
+def test_no_answer_of_an_operation_is_missing() -> None:
+    sections = {row.partition(" ")[0] for row in ANSWERS}
+    assert sections == {operation.section for operation in models.OPERATIONS.values()} | {"6"}
+
+
+def test_no_state_is_without_a_way_to_it() -> None:
+    reached = {(row[:3], state) for row in TRANSITIONS for state in re.findall(r"→ ([A-Z]+)", row)}
+    assert reached == {(section, str(state)) for section, kind in STATES.items() for state in kind}
+
+
+def test_no_limited_filter_is_missing() -> None:
+    wanted = {"ids", "crypto_networks", "addresses", "nicknames"}
+    assert wanted == {
+        row.rpartition(" ")[2] for row in LIMITS if row.startswith("8 filter list size")
+    }
+    assert {row.partition(":")[0] for row in LIMITS} == {
+        "8 access token lifetime", "8 signature validity", "8 metadata of deposit instructions",
+        "8 metadata of fiat accounts", "8 metadata of transfers", "8 filter list size",
+        "8 page size of crypto destination addresses", "8 page size of events",
+        "8 sandbox deposit processing",
+    }  # fmt: skip
 
 
 def test_no_problem_or_fault_is_missing() -> None:

@@ -33,7 +33,7 @@ def test_any_status_with_any_body(sandbox: Sandbox, caller: Caller) -> None:
 
 
 def test_too_many_requests_say_when_to_come_back(sandbox: Sandbox, caller: Caller) -> None:
-    sandbox.faults.add("rate_limit", count=1, after=1, seconds=7)
+    sandbox.faults.add("rate_limit", count=1, after=1, seconds=6.5)
     caller.token()
     answer = caller.get(EVENTS)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "7")

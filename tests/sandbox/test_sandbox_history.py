@@ -99,6 +99,7 @@ def test_every_type_network_status_and_asset_occurs(history: list[dict[str, Any]
 
 
 def test_rows_keep_the_interfaces_arithmetic(history: list[dict[str, Any]]) -> None:
+    """§2.4."""
     for row in history:
         Transfer.model_validate(row)
         amount, fee, total = (Decimal(row[name]) for name in ("amount", "fee", "total"))
@@ -113,6 +114,15 @@ def test_rows_keep_the_interfaces_arithmetic(history: list[dict[str, Any]]) -> N
             assert row["created_at"] > "2026-10-2"
         if row.get("balance_asset", row["asset"]) != row["asset"]:
             assert row["auto_conversion"].keys() == {"from_transfer_id", "to_transfer_id"}
+
+
+def test_withdrawals_that_end_in_13_cents_do_not_complete(history: list[dict[str, Any]]) -> None:
+    ending: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    for row in history:
+        if Decimal(row["amount"]) % 1 == Decimal("0.13"):
+            ending[row["type"].endswith("_WITHDRAWAL")][row["status"]] += 1
+    assert ending[True]["COMPLETED"] == 0
+    assert ending[False]["COMPLETED"] > 0
 
 
 @pytest.mark.parametrize("credit_time", ["created_at", "updated_at"])
@@ -145,6 +155,7 @@ def replayed(rows: list[dict[str, Any]], credit_time: str) -> dict[tuple[str, st
 
 
 def test_internal_transfers_come_in_halves(history: list[dict[str, Any]]) -> None:
+    """§2.4."""
     groups = defaultdict(list)
     for row in history:
         if "group_id" in row:

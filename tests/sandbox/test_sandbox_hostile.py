@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+from http.client import HTTPConnection
 
 import pytest
 from sandbox_caller import OWNER, WIRE, Caller, instructions
@@ -133,6 +134,19 @@ def test_the_frameworks_own_refusals_are_problems(
         assert answer.json()["status"] == status
     if status == 405:
         assert answer.headers["Allow"]
+
+
+def test_a_whole_url_as_the_request_target_is_400(sandbox: Sandbox) -> None:
+    """§7: what a client sends to a proxy is refused as such, not as a path that is missing."""
+    host = sandbox.base_url.removeprefix("http://")
+    connection = HTTPConnection(host)
+    connection.putrequest("GET", f"{sandbox.base_url}/v2/events")
+    connection.endheaders()
+    answer = connection.getresponse()
+    problem = json.loads(answer.read())
+    connection.close()
+    assert (answer.status, problem["status"]) == (400, 400)
+    assert "request target" in problem["detail"]
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,7 @@ def test_simultaneous_creates_with_one_ref_id_make_one_resource(
 def test_a_balance_of_more_than_20_digits_is_refused_not_wrapped(
     sandbox: Sandbox, caller: Caller
 ) -> None:
+    """§3.3."""
     profile_id = sandbox.profile_ids[0]
     fund(caller, sandbox, profile_id, "99999999999999999999.99")
     assert caller.balance(profile_id)["available"] == "99999999999999999999.99"

@@ -138,6 +138,7 @@ def test_existing_shows_the_resource_as_it_is_now(sandbox: Sandbox, caller: Call
 
 
 def test_third_parties_act_for_end_users(sandbox: Sandbox, caller: Caller) -> None:
+    """§1."""
     profile_id = sandbox.profile_ids[0]
     user = sandbox.control.add_identity()
     who = {"identity_id": user["identity_id"], "account_id": user["account_id"]}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from interface_tables import OPERATIONS, QUERIES
 from sandbox_caller import Caller, instructions
 
 from fundlab.sandbox import Sandbox
@@ -21,6 +24,20 @@ LISTS = {
     "/v2/transfer/fiat-accounts": ("items", 1000),
     "/v2/transfer/fiat-deposit-instructions": ("items", 1000),
 }
+PARAMETERS = [(operation, name) for operation, names in QUERIES.items() for name in names]
+FILTERS = {
+    "ids": "id", "ref_ids": "ref_id", "profile_ids": "profile_id", "identity_ids": "identity_id",
+    "identity_id": "identity_id", "account_ids": "account_id", "group_ids": "group_id",
+    "crypto_tx_hashes": "crypto_tx_hash", "type": "type", "statuses": "status",
+    "secondary_statuses": "secondary_status", "crypto_networks": "crypto_network",
+    "addresses": "address", "nicknames": "nickname", "bookmarked_status": "bookmarked",
+}  # fmt: skip
+"""Parameter → the field of a row that it selects by."""
+ONE_VALUE = {("list_events", "type"), ("list_crypto_destination_addresses", "identity_id")}
+COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "lt": operator.lt, "lte": operator.le, "eq": operator.eq, "gte": operator.ge,
+    "gt": operator.gt,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +54,7 @@ def moment(row: dict[str, Any], field: str = "created_at") -> int:
 
 @pytest.mark.parametrize("path", LISTS)
 def test_limits(reader: Caller, path: str) -> None:
+    """§8."""
     items, largest = LISTS[path]
     assert len(reader.get(f"{path}?limit=1").json()[items]) == 1
     assert reader.get(f"{path}?limit={largest}").status_code == 200
@@ -48,6 +66,7 @@ def test_limits(reader: Caller, path: str) -> None:
 
 @pytest.mark.parametrize("path", LISTS)
 def test_pages_follow_each_other_in_both_orders(reader: Caller, path: str) -> None:
+    """§4.3, §4.5."""
     items, _ = LISTS[path]
     limit = 100 if path in (TRANSFERS, EVENTS) else 3
     up = list(reader.rows(f"{path}?limit={limit}&order=ASC", items))
@@ -63,6 +82,7 @@ def test_pages_follow_each_other_in_both_orders(reader: Caller, path: str) -> No
 def test_without_a_limit_a_page_has_100_rows(
     reader: Caller, everything: list[dict[str, Any]], path: str
 ) -> None:
+    """§8."""
     items, _ = LISTS[path]
     whole = len(list(reader.rows(path, items)))
     assert len(reader.get(path).json()[items]) == min(whole, 100)
@@ -71,6 +91,7 @@ def test_without_a_limit_a_page_has_100_rows(
 
 @pytest.mark.parametrize("path", LISTS)
 def test_the_end_of_a_list_is_an_empty_cursor(reader: Caller, path: str) -> None:
+    """§6."""
     items, _ = LISTS[path]
     alone = reader.get(f"{path}?limit=1").json()
     assert alone["next_page_cursor"]
@@ -83,6 +104,7 @@ def test_the_end_of_a_list_is_an_empty_cursor(reader: Caller, path: str) -> None
 
 @pytest.mark.parametrize("path", LISTS)
 def test_the_default_order(reader: Caller, path: str) -> None:
+    """§4.17."""
     items, _ = LISTS[path]
     times = [moment(row) for row in reader.get(path).json()[items]]
     assert times == sorted(times, reverse=path != EVENTS)
@@ -134,12 +156,108 @@ def test_time_filters(reader: Caller, path: str) -> None:
         assert found == [row for row in rows if holds(moment(row))], name
 
 
+# ---------------------------------------------------------------------------- every parameter
+
+
+@pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
+def test_a_parameter_selects_its_rows(
+    seeded: Sandbox, reader: Caller, name: str, parameter: str
+) -> None:
+    """§4.3, §4.5, §4.11, §4.15, §4.17, §6, §8: those that Python selects of the whole list."""
+    path = OPERATIONS[name].path
+    items, largest = LISTS[path]
+    whole = whole_list(seeded, reader, name, parameter)
+
+    def listed(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
+        query = "&".join(
+            f"{key}={quote(value)}" for key, value in (*pairs, ("limit", str(largest)))
+        )
+        return list(reader.rows(f"{path}?{query}", items))
+
+    field, _, comparison = parameter.partition(".")
+    if comparison:
+        times = sorted(moment(row, field) for row in whole)
+        middle = next(row for row in whole if moment(row, field) == times[len(times) // 2])
+        found = listed((parameter, middle[field]))
+        holds, bound = COMPARE[comparison], moment(middle, field)
+        assert ids(found) == ids([row for row in whole if holds(moment(row, field), bound)])
+        assert 0 < len(found) < len(whole)
+    elif parameter == "limit":
+        page = reader.get(f"{path}?limit=2&order=ASC").json()
+        assert page[items] == whole[:2]
+    elif parameter == "page_cursor":
+        cursor = reader.get(f"{path}?limit=2&order=ASC").json()["next_page_cursor"]
+        page = reader.get(f"{path}?limit=3&order=ASC&page_cursor={cursor}").json()
+        assert page[items] == whole[2:5]
+    elif parameter == "order":
+        for order in ("ASC", "DESC"):
+            found = listed(("order", order))
+            times = [moment(row) for row in found]
+            assert times == sorted(times, reverse=order == "DESC")
+            assert ids(found) == ids(whole)
+    elif parameter == "order_by":
+        for field in ("created_at", "updated_at") if name == "list_transfers" else ("created_at",):
+            found = listed(("order_by", field.upper()), ("order", "ASC"))
+            assert [moment(row, field) for row in found] == sorted(
+                moment(row, field) for row in whole
+            )
+    elif parameter == "is_test":
+        seeded.control.add_event("identity.approved", "x", {"id": "only a test"})
+        assert ids(listed(("is_test", "false"))) == ids(whole)
+        tests = listed(("is_test", "true"))
+        assert tests[-1]["object"] == {"id": "only a test"}
+        assert set(ids(tests)).isdisjoint(ids(whole))
+    else:
+        values = spread([shown(row, FILTERS[parameter]) for row in whole])
+        chosen = [values[:1], values[-1:]]
+        if (name, parameter) not in ONE_VALUE and parameter != "bookmarked_status":
+            chosen.append(values)
+        for wanted in chosen:
+            found = listed(*((parameter, value) for value in wanted))
+            assert ids(found) == ids(
+                [row for row in whole if shown(row, FILTERS[parameter]) in wanted]
+            )
+            assert found
+
+
+def whole_list(seeded: Sandbox, reader: Caller, name: str, parameter: str) -> list[dict[str, Any]]:
+    """All rows that the parameter selects from, oldest first."""
+    path = OPERATIONS[name].path
+    items, largest = LISTS[path]
+    whole = list(reader.rows(f"{path}?limit={largest}&order=ASC", items))
+    if name == "list_crypto_destination_addresses" and parameter.startswith("identity_id"):
+        for network in ("BASE", "SOLANA", "BITCOIN"):
+            user = seeded.control.add_identity()["identity_id"]
+            whole.append(seeded.control.add_destination_address(network, identity_id=user))
+    return whole
+
+
+def ids(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(row["id"] for row in rows)
+
+
+def shown(row: dict[str, Any], field: str) -> str | None:
+    """A field as a query writes it."""
+    value = row.get(field)
+    if field == "secondary_status" and value is not None:
+        value = value["name"]
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def spread(values: list[str | None]) -> list[str]:
+    """At most three different ones: the first, the middle and the last."""
+    given = list(dict.fromkeys(value for value in values if value is not None))
+    assert len(given) > 1 or len(set(values)) == 2, "the list cannot tell a filter from none"
+    return list(dict.fromkeys((given[0], given[len(given) // 2], given[-1])))
+
+
 # ---------------------------------------------------------------------------- transfers
 
 
 def test_array_filters_repeat_the_key(
     reader: Caller, everything: list[dict[str, Any]], seeded: Sandbox
 ) -> None:
+    """§4.5."""
     fields = {
         "ids": "id", "ref_ids": "ref_id", "profile_ids": "profile_id", "type": "type",
         "identity_ids": "identity_id", "account_ids": "account_id", "group_ids": "group_id",
@@ -155,6 +273,7 @@ def test_array_filters_repeat_the_key(
 
 
 def test_filters_combine(reader: Caller, everything: list[dict[str, Any]]) -> None:
+    """§4.5."""
     profile_id = everything[0]["profile_id"]
     query = f"profile_ids={profile_id}&type=WIRE_DEPOSIT&type=RTP_DEPOSIT&statuses=COMPLETED"
     found = list(reader.rows(f"{TRANSFERS}?order=ASC&{query}"))
@@ -204,6 +323,7 @@ def test_order_by_updated_at_goes_with_its_filter(
 def test_destination_addresses_without_identity_are_first_party(
     seeded: Sandbox, reader: Caller
 ) -> None:
+    """§4.15."""
     first = list(reader.rows(f"{DESTINATIONS}?order=ASC", "addresses"))
     assert all("identity_id" not in row for row in first)
     assert {row["crypto_network"] for row in first} >= {"BITCOIN", "XLAYER", "STELLAR"}
@@ -223,6 +343,7 @@ def test_destination_addresses_without_identity_are_first_party(
 
 
 def test_destination_addresses_of_an_identity(seeded: Sandbox, reader: Caller) -> None:
+    """§4.15."""
     user = seeded.control.add_identity()["identity_id"]
     saved = seeded.control.add_destination_address("BASE", nickname="own", identity_id=user)
     for query in (f"identity_id={user}", f"identity_ids={user}"):
@@ -234,6 +355,7 @@ def test_destination_addresses_of_an_identity(seeded: Sandbox, reader: Caller) -
     "path", ["/v2/transfer/fiat-accounts", "/v2/transfer/fiat-deposit-instructions"]
 )
 def test_filters_by_id_and_ref_id(seeded: Sandbox, reader: Caller, path: str) -> None:
+    """§4.3."""
     if path.endswith("instructions"):
         instructions(reader, seeded.profile_ids[0], ref_id="by-ref")
     rows = list(reader.rows(path))
@@ -246,6 +368,7 @@ def test_filters_by_id_and_ref_id(seeded: Sandbox, reader: Caller, path: str) ->
 
 
 def test_event_filters(seeded: Sandbox, reader: Caller) -> None:
+    """§4.17."""
     found = list(reader.rows(f"{EVENTS}?type=identity.approved", "events"))
     assert {row["type"] for row in found} == {"identity.approved"}
     before = len(list(reader.rows(f"{EVENTS}?is_test=true", "events")))

@@ -10,6 +10,7 @@ import openapi_spec_validator
 import pytest
 import requests
 from jsonschema import Draft202012Validator
+from sandbox_bodies import with_routing
 from sandbox_gallery import Gallery
 
 from fundlab.models import OPERATIONS
@@ -31,6 +32,14 @@ RULES: list[tuple[str, dict[str, Any]]] = [
     ("CreateOrchestrationRule", {"source": {}}),
     ("CreateOrchestrationRule", {"source": {"fiat": {"network": "CUBIX"}}}),
     ("CreateOrchestrationRule", {"destination": {"crypto": {"network": "BASE"}}}),
+    (
+        "CreateOrchestrationRule",
+        {
+            "destination": {"crypto": {"network": "BASE", "address": "x", "address_id": "zz"}},
+            "destination_asset": "USDG",
+        },
+    ),
+    ("CreateFiatAccount", {"fiat_network_instructions": with_routing("\u0663")}),
     ("CreateCryptoWithdrawalFee", {"total": "10.00"}),
     ("CreateCryptoWithdrawalFee", {"amount": None}),
     ("CreateCryptoWithdrawalFee", {"amount": "1.001"}),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from sandbox_bodies import (
+    ADDRESSES,
     MISSING,
     RULES,
     assert_problem,
@@ -33,6 +34,7 @@ def rule(sandbox: Sandbox, **extra: Any) -> dict[str, Any]:
 
 
 def test_a_rule_converts_what_arrives_one_to_one(sandbox: Sandbox, caller: Caller) -> None:
+    """§4.14."""
     profile_id = sandbox.profile_ids[0]
     made = caller.post(RULES, rule(sandbox, nickname="to USDG")).json()["rule"]
     assert (made["status"], made["nickname"]) == ("ACTIVE", "to USDG")
@@ -66,6 +68,7 @@ def test_a_rule_for_deposit_instructions_leaves_others_alone(
 def test_a_rule_sends_what_was_converted_to_another_profile(
     sandbox: Sandbox, caller: Caller
 ) -> None:
+    """§2.4."""
     first, second = sandbox.profile_ids
     destination = {"profile": {"profile_id": second}}
     assert caller.post(RULES, rule(sandbox, destination=destination)).ok
@@ -82,6 +85,7 @@ def test_a_rule_sends_what_was_converted_to_another_profile(
 def test_a_rule_on_chain_makes_an_address_and_pays_out_to_a_bank(
     sandbox: Sandbox, caller: Caller
 ) -> None:
+    """§2.6."""
     account = approved_account(caller, sandbox)
     wanted = rule(
         sandbox, source_asset="USDC", destination_asset="USD",
@@ -95,11 +99,13 @@ def test_a_rule_on_chain_makes_an_address_and_pays_out_to_a_bank(
     rows = {row["type"]: row for row in caller.rows("/v2/transfer/transfers")}
     paid = rows["WIRE_WITHDRAWAL"]
     assert (paid["amount"], paid["fee"], paid["status"]) == ("75.00", "25.00", "COMPLETED")
+    assert (paid["memo"], paid["fiat_account_id"]) == ("m", account["id"])
     assert rows["CRYPTO_DEPOSIT"]["balance_asset"] == "USD"
     assert caller.balance(sandbox.profile_ids[0], "USD")["available"] == "0.00"
 
 
 def test_a_rule_sends_what_was_converted_on_chain(sandbox: Sandbox, caller: Caller) -> None:
+    """§2.4."""
     destination = {"crypto": {"network": "ETHEREUM", "address": "0xabc"}}
     assert caller.post(RULES, rule(sandbox, destination=destination)).ok
     fund(caller, sandbox, sandbox.profile_ids[0], "100.00")
@@ -192,6 +198,67 @@ def test_rules_are_validated(
 ) -> None:
     assert_problem(caller.post(RULES, rule(sandbox) | change), status)
     assert caller.post(RULES, rule(sandbox)).ok
+
+
+@pytest.mark.parametrize(
+    ("named", "change", "field"),
+    [
+        ("instructions", {"memo_id": "WRONG"}, "memo_id"),
+        ("instructions", {"network": "CUBIX"}, "network"),
+        ("instructions", {"account_type": "SWIFT"}, "account_type"),
+        ("instructions", {"fiat_account_id": MISSING}, "fiat_account_id"),
+        ("instructions", {"memo": "m"}, "memo"),
+        ("address", {"network": "SOLANA"}, "network"),
+        ("address", {"address": "0xabc"}, "address"),
+    ],
+)
+def test_what_a_source_is_said_to_be_must_be_true(
+    sandbox: Sandbox, caller: Caller, named: str, change: dict[str, str], field: str
+) -> None:
+    """§2.6: no field of a source is left unread."""
+    profile_id = sandbox.profile_ids[0]
+    if named == "instructions":
+        made = instructions(caller, profile_id)
+        variant, asset = "fiat", "USD"
+        full = {
+            "deposit_instructions_id": made["id"], "memo_id": made["memo_id"], "network": "WIRE",
+            "account_type": "ABA",
+        }  # fmt: skip
+    else:
+        body = {"profile_id": profile_id, "crypto_network": "BASE"}
+        made = caller.post(ADDRESSES, body).json()
+        variant, asset = "crypto", "USDC"
+        full = {"address_id": made["id"], "address": made["address"], "network": "BASE"}
+    wanted = rule(sandbox, source_asset=asset)
+    refused = caller.post(RULES, {**wanted, "source": {variant: {**full, **change}}})
+    assert assert_problem(refused, 400)["meta"]["field"] == f"source.{variant}.{field}"
+    accepted = caller.post(RULES, {**wanted, "source": {variant: full}})
+    assert accepted.json()["rule"]["source"] == {variant: full}
+
+
+@pytest.mark.parametrize(
+    ("variant", "field"),
+    [
+        ("crypto", "address_id"), ("fiat", "deposit_instructions_id"), ("fiat", "network"),
+        ("fiat", "account_type"), ("fiat", "memo_id"),
+    ],
+)  # fmt: skip
+def test_a_destination_has_none_of_the_fields_of_a_source(
+    sandbox: Sandbox, caller: Caller, variant: str, field: str
+) -> None:
+    """§2.6."""
+    account = approved_account(caller, sandbox)
+    destination, asset = {
+        "crypto": ({"network": "SOLANA", "address": "x"}, "USDG"),
+        "fiat": ({"fiat_account_id": account["id"], "memo": "m"}, "USD"),
+    }[variant]
+    source = {"crypto": {"network": "BASE"}}
+    wanted = rule(sandbox, source=source, source_asset="USDC", destination_asset=asset)
+    bad = {variant: {**destination, field: "zz"}}
+    refused = caller.post(RULES, {**wanted, "destination": bad})
+    assert assert_problem(refused, 400)["meta"]["field"] == f"destination.{variant}.{field}"
+    accepted = caller.post(RULES, {**wanted, "destination": {variant: destination}})
+    assert accepted.json()["rule"]["destination"] == {variant: destination}
 
 
 def test_rules_and_fiat_accounts_have_events_of_their_own(sandbox: Sandbox, caller: Caller) -> None:

@@ -6,6 +6,7 @@ import socket
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,11 @@ def test_a_given_port_is_used_and_a_taken_one_named() -> None:
     [
         {"transfers": -1}, {"transfers": 10_000_001}, {"profiles": 0}, {"profiles": 1_001},
         {"clock": "slow"}, {"signing_alg": "RS256"}, {"port": 70_000}, {"scopes": ["all"]},
-        {"host": "no.such.host.invalid"}, {"host": "h" * 70},
+        {"host": "no.such.host.invalid"}, {"host": "h" * 70}, {"host": "0.0.0.0"}, {"host": "::"},
+        {"host": "192.0.2.1"}, {"host": ""}, {"host": None}, {"seed": -1}, {"seed": "a"},
+        {"seed": 1.5}, {"seed": True}, {"seed": 2**63}, {"transfers": "5"}, {"transfers": 1.5},
+        {"profiles": "5"}, {"port": "x"}, {"port": 1.0}, {"scopes": "all"}, {"scopes": 5},
+        {"scopes": [1]},
     ],
 )  # fmt: skip
 def test_bad_options_are_named(options: dict[str, Any]) -> None:
@@ -108,6 +113,38 @@ def test_bad_options_are_named(options: dict[str, Any]) -> None:
     with pytest.raises(SandboxError, match=next(iter(options)).removesuffix("s")):
         serve(**{"empty": "transfers" not in options, **options})
     assert set(threading.enumerate()) == threads
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "localhost", "::1"])
+def test_loopback_is_served(host: str) -> None:
+    with serve(empty=True, host=host) as sandbox:
+        caller = caller_of(sandbox)
+        assert caller.get(TRANSFERS).status_code == 200
+        caller.close()
+
+
+def test_one_scope_may_be_a_text() -> None:
+    with serve(empty=True, scopes="events:read_event") as sandbox:
+        caller = caller_of(sandbox)
+        assert caller.get("/v2/events").status_code == 200
+        assert caller.get(TRANSFERS).status_code == 403
+        caller.close()
+
+
+def test_a_stopped_sandbox_says_so() -> None:
+    with serve(empty=True, clock="manual") as sandbox:
+        client_id = sandbox.client_id
+    assert sandbox.client_id == client_id
+    uses: list[Callable[[], object]] = [
+        lambda: sandbox.clock.advance(1), lambda: sandbox.client_secret,
+        lambda: sandbox.profile_ids, sandbox.announcement, sandbox.connect, sandbox.control.ledger,
+        sandbox.control.save, sandbox.control.reset, lambda: sandbox.control.load(b"SQLite"),
+        lambda: sandbox.control.add_credential("x"), sandbox.control.credentials,
+    ]  # fmt: skip
+    for use in uses:
+        with pytest.raises(SandboxError, match="the sandbox is stopped"):
+            use()
+    assert len(sandbox.requests()) == 0
 
 
 # ---------------------------------------------------------------------------- database files
@@ -168,13 +205,19 @@ def test_two_sandboxes_cannot_share_a_file(tmp_path: Path) -> None:
 def test_a_file_that_is_no_sandbox(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file.db"
     path.write_bytes(content)
+    path.chmod(0o644)
     if content:
         with pytest.raises(SandboxError, match=r"file\.db"):
             serve(db=path, empty=True)
         assert path.read_bytes() == content
+        assert path.stat().st_mode & 0o777 == 0o644
     else:
         with serve(db=path, empty=True):
             assert path.stat().st_size > 0
+            assert path.stat().st_mode & 0o777 == 0o600
+        path.chmod(0o644)
+        with serve(db=path):
+            assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
@@ -185,8 +228,12 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     connection.execute("CREATE TABLE things (x)")
     connection.commit()
     connection.close()
+    path.chmod(0o644)
+    content = path.read_bytes()
     with pytest.raises(SandboxError, match=r"other\.db"):
         serve(db=path, empty=True)
+    assert path.read_bytes() == content
+    assert path.stat().st_mode & 0o777 == 0o644
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from fundlab.sandbox.history.kinds import (
     USD,
 )
 from fundlab.sandbox.ledger import SCALE
+from fundlab.sandbox.transfers import FAILING_CENTS, ONE
 
 USD_RESERVE: Final = 250_000 * SCALE
 """What the history leaves every profile in USD, so that withdrawals can be tried."""
@@ -96,10 +97,21 @@ class _Play:
                 self._turn_into_deposit(i)
                 return
             draft.amounts[i] = amount
+        if self._should_have_failed(i):
+            draft.amounts[i] -= QUANTA[asset]
         total = self._total(i)
         self._balances.available[slot] -= total
         if draft.statuses[i] == PENDING:
             self._balances.held[slot] += total
+
+    def _should_have_failed(self, i: int) -> bool:
+        """A completed withdrawal of an amount by which withdrawals fail."""
+        draft = self._draft
+        return (
+            draft.statuses[i] == COMPLETED
+            and draft.amounts[i] % ONE == FAILING_CENTS
+            and KINDS[draft.kinds[i]].type.endswith("_WITHDRAWAL")
+        )
 
     def _turn_into_deposit(self, i: int) -> None:
         """Of an internal pair, both halves become deposits."""
