@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -61,6 +62,30 @@ def test_parquet_holds_plain_decimals(frame: pd.DataFrame, tmp_path: Any) -> Non
     pd.testing.assert_frame_equal(table.to_pandas(types_mapper=types_mapper), frame)
 
 
+def test_parquet_keeps_the_index_beside_chosen_columns(frame: pd.DataFrame, tmp_path: Any) -> None:
+    path = tmp_path / "x.parquet"
+    stored = frame.set_index(pd.Index(list("uvwxyz"), name="id"))
+    stored.to_parquet(path)
+    pd.testing.assert_frame_equal(read_parquet(path, columns=["x"]), stored[["x"]])
+    (tmp_path / "parts").mkdir()
+    stored.to_parquet(tmp_path / "parts" / "0.parquet")
+    pd.testing.assert_frame_equal(read_parquet(tmp_path / "parts", columns=["x"]), stored[["x"]])
+    for place in (path, tmp_path / "parts"):
+        with pytest.raises(ValueError, match="'amuont' is not in the file"):
+            read_parquet(place, columns=["x", "amuont"])
+    with pytest.raises(TypeError, match="list of names"):
+        read_parquet(path, columns="x")  # type: ignore[arg-type]
+
+
+def test_parquet_from_an_open_file(frame: pd.DataFrame, tmp_path: Any) -> None:
+    memory = io.BytesIO()
+    frame.to_parquet(memory)
+    pd.testing.assert_frame_equal(read_parquet(memory), frame)
+    (tmp_path / "x").write_bytes(memory.getvalue())
+    with (tmp_path / "x").open("rb") as file:
+        pd.testing.assert_frame_equal(read_parquet(file, columns=["x"]), frame[["x"]])
+
+
 def test_types_mapper_takes_what_fits() -> None:
     fitting = [
         pa.decimal128(38, 18),
@@ -100,6 +125,41 @@ def test_excel_holds_numbers_and_text_where_they_are_longer(engine: Any, tmp_pat
     assert [cell.value for cell in cells] == ["x", 1442725.09, LONG, None, -3]
     frame["x"].to_excel(path, index=False, engine=engine)
     assert openpyxl.load_workbook(path).active["A3"].value == LONG
+
+
+@pytest.mark.parametrize("engine", ["openpyxl", "xlsxwriter"])
+def test_excel_rounds_no_label_and_no_category(engine: Any, tmp_path: Any) -> None:
+    path = tmp_path / "x.xlsx"
+    keys = column(LONG, "0.5")
+
+    def written(data: Any) -> set[Any]:
+        data.to_excel(path, engine=engine)
+        rows = openpyxl.load_workbook(path).active.iter_rows(values_only=True)
+        return {cell for row in rows for cell in row}
+
+    plain = pd.DataFrame({"n": [7, 8]})
+    for data in (
+        plain.set_index(pd.Index(keys)),
+        plain.set_index(pd.MultiIndex.from_arrays([list("ab"), keys])),
+        plain.T.set_axis(pd.Index(keys), axis=1),
+        plain.set_index(pd.CategoricalIndex(keys)),
+        plain.assign(x=keys.astype("category")),
+        keys.astype("category"),
+        keys.set_axis(pd.Index(keys)),
+    ):
+        before = data.copy()
+        assert {LONG, 0.5} <= written(data)
+        assert data.equals(before)
+        assert data.index.dtype == before.index.dtype
+
+
+def test_excel_keeps_the_names_of_the_columns(tmp_path: Any) -> None:
+    labels = pd.MultiIndex.from_tuples([("a", "x"), ("a", "n")], names=["upper", "lower"])
+    frame = pd.concat([column("1.5"), pd.Series([7])], axis=1).set_axis(labels, axis=1)
+    frame.to_excel(tmp_path / "x.xlsx")
+    rows = list(openpyxl.load_workbook(tmp_path / "x.xlsx").active.iter_rows(values_only=True))
+    assert [row[0] for row in rows[:2]] == ["upper", "lower"]
+    assert rows[-1] == (0, 1.5, 7)
 
 
 def test_parquet_folders_and_arrow_types(frame: pd.DataFrame, tmp_path: Any) -> None:
@@ -165,6 +225,27 @@ def test_a_value_looks_like_money(text: str, shown: str) -> None:
     assert f"{value:.3f}" == f"{D(shown):.3f}"
 
 
+def test_what_is_calculated_with_a_tiny_value_looks_like_money(frame: pd.DataFrame) -> None:
+    tiny = frame["x"].abs().min()
+    shown = {
+        "0.0000001": [abs(tiny), (-tiny) * -1, +tiny, tiny + 0, 0 + tiny, tiny * 1, tiny / 1,
+                      tiny**1, tiny - 0, tiny % 1, round(tiny, 7), sum([tiny]), tiny.copy_abs(),
+                      tiny.normalize(), pickle.loads(pickle.dumps(tiny * 1))],
+        "0.0000002": [tiny * 2, D(2) * tiny, tiny + tiny],
+        "-0.0000001": [0 - tiny, -tiny],
+    }  # fmt: skip
+    for text, results in shown.items():
+        for result in results:
+            assert isinstance(result, Decimal)
+            assert (str(result), result, hash(result)) == (text, D(text), hash(D(text)))
+    assert [tiny // 1, 1 % tiny, 2 ** (tiny * 0), round(tiny)] == [0, 0, 1, 0]
+    assert tiny + D("0.5") == D("0.5000001")
+    with pytest.raises(TypeError):
+        tiny + 0.5
+    doubled = frame[4:5].apply(lambda row: row["x"] * 2, axis=1)
+    assert doubled.to_csv(index=False, header=False).strip() == "0.0000002"
+
+
 def test_plots_leave_gaps(frame: pd.DataFrame) -> None:
     expected = [1442725.09, 0.15, -1.5, np.nan, 1e-7, 3.0]
     np.testing.assert_array_equal(frame["x"].plot().lines[0].get_ydata(), expected)
@@ -204,6 +285,40 @@ def test_rolling_names_what_it_takes() -> None:
     backwards = column("1", "2").set_axis(pd.to_datetime(["2026-10-02", "2026-10-01"]))
     with pytest.raises(ValueError, match="sorted"):
         rolling(backwards, "7D")
+
+
+@pytest.mark.parametrize("window", ["-1D", "0D", pd.Timedelta(0), "soon", np.timedelta64("NaT")])
+def test_a_window_is_longer_than_none(window: Any) -> None:
+    times = pd.date_range("2026-10-01", periods=2)
+    with pytest.raises(ValueError, match="window="):
+        rolling(column("1", "2").set_axis(times), window)
+
+
+@pytest.mark.parametrize("window", [2.0, "2", None, True, pd.Series([1]), [2]])
+def test_a_window_is_rows_or_a_time(window: Any) -> None:
+    times = pd.date_range("2026-10-01", periods=2)
+    for index in (times, range(2)):
+        with pytest.raises(
+            TypeError, match=r"(?s)window=.*expected a whole number of rows, or a time"
+        ):
+            rolling(column("1", "2").set_axis(index), window)
+
+
+@pytest.mark.parametrize(
+    "window", [np.timedelta64(2, "D"), pd.Timedelta("2D"), pd.offsets.Day(2), "48h"]
+)
+def test_windows_as_times_of_any_type(window: Any) -> None:
+    times = pd.date_range("2026-10-01", periods=3)
+    assert values(rolling(column("1", "2", "4").set_axis(times), window).sum()) == [1, 3, 6]
+
+
+def test_rolling_refuses_what_it_cannot_mean() -> None:
+    for wrong in (3, -1, 1.5, "1"):
+        with pytest.raises(ValueError, match="min_periods="):
+            rolling(column("1", "2"), 2, min_periods=wrong)  # type: ignore[arg-type]
+    for data in (column("1").to_frame(), column("1").array, [1]):
+        with pytest.raises(TypeError, match="expected a decimal Series"):
+            rolling(data, 2)  # type: ignore[arg-type]
 
 
 def test_the_public_door() -> None:

@@ -300,6 +300,7 @@ def test_running_product(values: Any) -> None:
 
 @law(columns, st.integers(1, 5), st.sampled_from([None, 0, 1, 2]))
 def test_rolling(values: Any, window: int, min_periods: int | None) -> None:
+    min_periods = None if min_periods is None else min(min_periods, window)
     needed = window if min_periods is None else min_periods
     spans = [values[max(0, i + 1 - window) : i + 1] for i in range(len(values))]
     known = [[v for v in span if v is not None] for span in spans]

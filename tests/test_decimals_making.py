@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_made_from_integers(dtype: str) -> None:
 def test_made_from_what_can_be_listed() -> None:
     assert values(DecimalArray(D(i) / 2 for i in range(3))) == [0, D("0.5"), 1]
     assert values(DecimalArray(pd.arrays.SparseArray([1, 0]))) == [1, 0]
-    for wrong in (5, "12", np.array([[1, 2], [3, 4]]), D("1.5")):
+    for wrong in (5, "12", np.array([[1, 2], [3, 4]]), D("1.5"), {1, 2}, frozenset({1}), {1: 2}):
         with pytest.raises(TypeError, match="one-dimensional list"):
             DecimalArray(wrong)
 
@@ -124,7 +125,10 @@ def test_floats_enter_by_name_only(source: Any) -> None:
         DecimalArray(source)
 
 
-@pytest.mark.parametrize("value", [True, object(), pd.Timestamp("2026-01-01"), [1], b"1"])
+@pytest.mark.parametrize(
+    "value",
+    [True, object(), pd.Timestamp("2026-01-01"), [1], b"1", np.timedelta64(1, "s"), np.True_],
+)
 def test_what_is_no_number_is_refused(value: Any) -> None:
     with pytest.raises(TypeError):
         DecimalArray([D(1), value])
@@ -138,6 +142,67 @@ def test_from_float_says_how_it_rounds() -> None:
         DecimalArray.from_float([0.1], decimals=19)
     with pytest.raises(OverflowError):
         DecimalArray.from_float([float("inf")])
+
+
+@pytest.mark.parametrize("places", [2, np.int8(2), np.int64(2), np.uint8(2)])
+def test_places_may_be_numpy_integers(places: Any) -> None:
+    assert values(DecimalArray.from_float([123456.789], decimals=places)) == [D("123456.79")]
+    assert values(column("123456.789").round(places)) == [D("123456.79")]
+
+
+def test_rounding_to_tens_with_numpy_integers() -> None:
+    source = column("123456.789", "-55")
+    assert values(source.round(np.int64(-5))) == [100000, 0]
+    assert values(source.round(np.int8(-2))) == [123500, -100]
+    assert values(source.round(np.int64(-1))) == [123460, -60]
+    assert values(source.round(-10_000)) == [0, 0]
+
+
+@pytest.mark.parametrize("places", [2.0, "2", None, True, D(2)])
+def test_places_are_whole_numbers(places: Any) -> None:
+    for calculate in (
+        lambda: column("1.5").array.round(places),
+        lambda: DecimalArray.from_float([1.5], decimals=places),
+    ):
+        with pytest.raises(TypeError, match=r"decimals=.*whole number"):
+            calculate()
+
+
+def test_from_float_rounds_nothing_else() -> None:
+    assert values(DecimalArray.from_float([1, 2.5, None], decimals=1)) == [1, D("2.5"), None]
+    assert values(DecimalArray.from_float(np.array([2**53, -3]))) == [2**53, -3]
+    assert values(DecimalArray.from_float(pd.array([0.5, None], dtype="Float64"))) == [
+        D("0.5"), None]  # fmt: skip
+    assert values(DecimalArray.from_float(pa.array([0.5, None]))) == [D("0.5"), None]
+    assert values(DecimalArray.from_float([])) == []
+    for wrong in (
+        np.array([2**53 + 1]), [2**53 + 1], [2**53 + 1, 0.5], ["0.1"], [D("0.1")], column("0.1"),
+        pd.Series([2**53 + 1, None], dtype="Int64"), pa.array([2**53 + 1]), pd.Series(["1"]),
+        {1.5}, {1.5: 2.5}, 1.5, [True], np.array([True]),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            DecimalArray.from_float(wrong)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint64, np.float32, np.float64, Fraction])
+def test_comparing_with_a_scalar_of_another_kind(kind: Any) -> None:
+    source = column("1", "5", None)
+    assert values(source > kind(4)) == [False, True, None]
+    assert values(source == kind(5)) == [False, True, None]
+    assert values(kind(5) != source) == [True, False, None]
+    assert values(source.between(kind(0), kind(4))) == [True, False, None]
+
+
+def test_comparing_with_what_numpy_and_python_give() -> None:
+    source = column("1", "5")
+    top = pd.Series([1, 4]).max()
+    assert values(source > top) == [False, True]
+    assert values(source.clip(upper=top)) == [1, 4]
+    assert source.to_frame().query("x > @top").index.tolist() == [1]
+    assert values(source == np.iinfo(np.uint64).max) == [False, False]
+    assert values(source * 3 < Fraction(10, 3)) == [True, False]
+    for one in (True, np.bool_(True)):
+        assert values(source == one) == [True, False]
 
 
 # ---- refusing

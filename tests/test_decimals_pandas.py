@@ -96,6 +96,37 @@ def test_concat() -> None:
     assert values(pd.concat([series, arrow])) == [D("0.5"), D("1.25")]
 
 
+@pytest.mark.parametrize(
+    "blank",
+    [pd.Series([], dtype=float), pd.Series([np.nan, np.nan]), pd.Series([], dtype=object),
+     pd.Series([None, np.nan], dtype=object), pd.Series([np.nan], dtype="float32"),
+     pd.Series([None], dtype="Float64")],
+    ids=["empty", "NaN", "empty objects", "None", "float32", "Float64"],
+)  # fmt: skip
+def test_what_holds_no_value_changes_no_type(blank: pd.Series) -> None:
+    series = column("0.5")
+    gone = [None] * len(blank)
+    for together in (
+        pd.concat([series, blank]),
+        pd.concat([series.to_frame(), blank.to_frame("x")])["x"],
+        pd.concat([series, blank, pd.Series([2])]).iloc[:-1],
+    ):
+        assert (together.dtype, values(together)) == ("decimal", [D("0.5"), *gone])
+    assert pd.concat([blank, series])[-1:].dtype == "decimal"
+
+
+def test_concat_with_empty_frames_and_with_floats() -> None:
+    series = column("0.5")
+    empty = pd.DataFrame(columns=["x"])
+    assert pd.concat([empty, series.to_frame()])["x"].dtype == "decimal"
+    assert pd.concat([pd.DataFrame(), series.to_frame(), empty])["x"].sum() == D("0.5")
+    wider = pd.concat([series.to_frame(), pd.DataFrame({"y": [1]})])
+    assert values(wider["x"]) == [D("0.5"), None]
+    floats = pd.concat([series, pd.Series([1.5, None])])
+    assert floats.dtype == object
+    assert floats.tolist()[:2] == [D("0.5"), 1.5]
+
+
 def test_choosing(frame: pd.DataFrame) -> None:
     assert frame.query("x > 0.1 and n < 3").index.tolist() == [0, 1]
     assert frame[frame["x"] == D("0.15")].index.tolist() == [1]
@@ -133,8 +164,47 @@ def test_describe_is_exact(frame: pd.DataFrame) -> None:
     assert each["max"].tolist() == [D("1442725.09"), 3]
     assert values(column(None).describe()) == [0, *[None] * 7]
     assert frame["n"].describe()["max"] == 5.0
-    with pytest.raises(OverflowError):
-        column(LARGEST, "-" + LARGEST).describe()  # whose standard deviation has 21 digits
+    wide = column(LARGEST, "-" + LARGEST).describe()  # whose standard deviation has 21 digits
+    assert (wide["std"], wide["mean"], wide["max"]) == (pd.NA, 0, D(LARGEST))
+
+
+def test_rounding_frames(frame: pd.DataFrame) -> None:
+    for decimals in ({"x": 1}, {"x": np.int64(1), "none": 3}, pd.Series({"x": 1}), 1):
+        rounded = frame[["x", "n"]].round(decimals)
+        assert values(rounded["x"]) == [D("1442725.1"), D("0.2"), D("-1.5"), None, 0, 3]
+        assert (rounded.dtypes.tolist(), rounded["n"].tolist()) == (
+            [DecimalDtype(), np.dtype("int64")], list(range(6)))  # fmt: skip
+    assert frame["x"].iloc[1] == D("0.15")
+    assert values(frame.round({"n": 1})["x"]) == values(frame["x"])
+    floats = pd.DataFrame({"f": [0.126]})
+    assert floats.round({"f": 2})["f"].tolist() == [0.13]
+
+
+def test_truth_values_multiply_as_one_and_zero(frame: pd.DataFrame) -> None:
+    x = column("1.5", "-2", None)
+    for mask in (x > 0, (x > 0).fillna(False).astype(bool), (x > 0).astype("bool[pyarrow]")):
+        assert values(x * mask) == [D("1.5"), 0, None]
+        assert values(mask * x) == [D("1.5"), 0, None]
+    assert values(x.array * np.array([True, False, True])) == [D("1.5"), 0, None]
+    assert values(True * x * np.True_) == values(x)
+    for calculate in (lambda: x + (x > 0), lambda: x - True):
+        with pytest.raises(TypeError):
+            calculate()
+
+
+def test_text_equals_no_value(frame: pd.DataFrame) -> None:
+    assert values(frame["x"] == "3") == [False, False, False, None, False, False]
+    assert not frame["x"].isin(["3"]).any()
+    with pytest.raises(TypeError):
+        frame["x"].lt("3")
+
+
+def test_none_is_no_position(frame: pd.DataFrame) -> None:
+    array = frame["x"].array.copy()
+    with pytest.raises(IndexError, match="one dimension"):
+        array[None]
+    with pytest.raises(IndexError, match="one dimension"):
+        array[None] = 1
 
 
 @pytest.mark.parametrize("keep", ["first", "last", "all"])
@@ -173,6 +243,41 @@ def test_merge_keys() -> None:
         assert other.merge(left, on="x")["a"].tolist() == [2, 1]
     nothing = left[:0].astype({"a": "string"}).merge(right[:0], on="x", how="outer")
     assert nothing.dtypes.astype(str).tolist() == ["decimal", "string", "int64"]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "uint64", "UInt64", "int64[pyarrow]"])
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+def test_merge_on_integers_is_exact(dtype: Any, how: Any) -> None:
+    left = pd.DataFrame({"x": column("1", "5"), "a": [0, 1]})
+    right = pd.DataFrame({"x": pd.Series([2**53 + 1, 5], dtype=dtype), "b": [0, 1]})
+    keys = {"inner": [5], "left": [1, 5], "right": [2**53 + 1, 5], "outer": [1, 5, 2**53 + 1]}
+    merged = left.merge(right, on="x", how=how)
+    assert (merged["x"].dtype, merged["x"].tolist()) == ("decimal", keys[how])
+    other_side = {"left": "right", "right": "left"}.get(how, how)
+    again = right.merge(left, on="x", how=other_side)["x"].tolist()
+    assert again == keys[how]
+    assert not any(isinstance(key, float) for key in again)
+    apart = left.merge(right.rename(columns={"x": "y"}), left_on="x", right_on="y")
+    assert (apart["x"].dtype, apart["y"].dtype) == ("decimal", dtype)
+
+
+def test_merge_on_integers_some_missing_or_beside_other_keys() -> None:
+    left = pd.DataFrame({"x": column("1", "5", None), "k": list("aab")})
+    right = pd.DataFrame({"x": pd.array([2**53 + 1, 5, None], "Int64"), "k": list("aab"), "b": 1})
+    merged = left.merge(right, on=["x", "k"], how="outer")
+    assert values(merged["x"]) == [1, 5, 2**53 + 1, None]
+    assert merged["k"].tolist() == list("aaab")
+
+
+def test_ohlc(frame: pd.DataFrame) -> None:
+    bars = frame.groupby("k")["x"].ohlc()
+    assert bars.columns.tolist() == ["open", "high", "low", "close"]
+    assert bars.loc["a"].tolist() == [D("1442725.09"), D("1442725.09"), D("0.0000001"), D("1E-7")]
+    assert bars.dtypes.eq("decimal").all()
+    times = pd.date_range("2026-10-01", periods=6, freq="12h")
+    daily = frame.set_index(times)["x"].resample("D").ohlc()
+    assert daily.iloc[0].tolist() == [D("1442725.09"), D("1442725.09"), D("0.15"), D("0.15")]
+    assert frame.groupby("k")["n"].ohlc().loc["b"].tolist() == [2, 5, 2, 5]
 
 
 def test_numpy_functions_are_exact_or_refused(frame: pd.DataFrame) -> None:

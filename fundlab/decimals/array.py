@@ -28,6 +28,9 @@ class DecimalArray(Reduced):
     Made from Decimals, integers, text such as ``"-1442725.09"``, missing values and Arrow
     decimals; from floats by `from_float` only. ``+``, ``-`` and sums are exact or raise
     OverflowError; ``*`` and ``/`` round half-even at 18 decimals; division by zero raises.
+    Text may be written into a column (``fillna("0")``), but equals no value (``== "1.1"`` and
+    ``isin(["1.1"])`` are False), as it equals no Decimal. Columns of floats stay objects in a
+    concatenation, unless they hold no value.
 
     >>> pd.array(["1.10", None, "0.05"], dtype="decimal") * 3
     <DecimalArray>

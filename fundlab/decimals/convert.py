@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pandas.api.types import infer_dtype
 from fundlab.decimals import int128, text, wide
 from fundlab.decimals.dtype import DecimalDtype
 from fundlab.decimals.int128 import ONE, PRECISION, SCALE, Bools, Floats, Units
-from fundlab.decimals.scalars import from_scalar, is_missing, is_number
+from fundlab.decimals.scalars import from_scalar, is_missing, is_number, is_whole
 from fundlab.decimals.text import ARROW_TYPE
 
 FLOAT_HINT = (
@@ -36,11 +37,12 @@ def from_any(values: Any, *, strings: bool = True) -> tuple[Units, Bools]:
         values = values.array
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return from_arrow(values, strings=strings)
-    if not pd.api.types.is_list_like(values) or getattr(values, "ndim", 1) != 1:
-        raise TypeError(
-            f"a decimal column is made from a one-dimensional list or array, not from "
-            f"{type(values).__name__} {values!r:.80}"
-        )
+    if (
+        not pd.api.types.is_list_like(values, allow_sets=False)
+        or isinstance(values, Mapping)
+        or getattr(values, "ndim", 1) != 1
+    ):
+        raise _no_list(values)
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, DecimalDtype):
         column: tuple[Units, Bools] = values._column
@@ -98,11 +100,12 @@ def from_float(values: Any, decimals: int) -> tuple[Units, Bools]:
     """(units, missing) of floats, each exact binary value rounded half-even at `decimals` places.
 
     Raises ValueError for `decimals` outside 0 to 18, OverflowError for infinities and beyond 20
-    digits before the point.
+    digits before the point, TypeError for integers that no float holds, text and decimals.
     """
+    decimals = places(decimals)
     if decimals not in range(SCALE + 1):
         raise ValueError(f"decimals={decimals!r}: expected a whole number from 0 to {SCALE}")
-    floats = np.asarray(pd.array(values, dtype="Float64").to_numpy(np.float64, na_value=np.nan))
+    floats = _floats(values)
     missing = np.isnan(floats)
     floats = np.where(missing, 0.0, floats)
     if (np.abs(floats) >= 1e20).any():
@@ -110,6 +113,56 @@ def from_float(values: Any, decimals: int) -> tuple[Units, Bools]:
     lowered = wide.divide_half_even(*_scaled(floats, decimals))
     units = wide.times(lowered, wide.constant(10 ** (SCALE - decimals)))
     return wide.join(units, floats < 0), missing
+
+
+def _floats(values: Any) -> Floats:
+    """Values that are floats already, or integers that a float holds exactly."""
+    values = _sequence(values)
+    kind = values.dtype.kind
+    if kind == "O":
+        kind = {"floating": "f", "empty": "f"}.get(infer_dtype(values, skipna=True), "O")
+    if kind != "f" and not all(is_missing(one) or _is_float(one) for one in values):
+        raise TypeError(
+            "from_float takes floats only, and would round other values silently: make a column of "
+            "integers, Decimals and text with DecimalArray(values) or astype('decimal')"
+        )
+    return np.asarray(pd.array(values, dtype="Float64").to_numpy(np.float64, na_value=np.nan))
+
+
+def _is_float(number: Any) -> bool:
+    return isinstance(number, float | np.floating) or (
+        is_whole(number) and float(int(number)) == int(number)
+    )
+
+
+def _sequence(values: Any) -> Any:
+    """Values in an order, as an array of NumPy or pandas."""
+    if isinstance(values, pd.Series | pd.Index):
+        return values.array
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return pd.array(values, dtype=pd.ArrowDtype(values.type))
+    if not pd.api.types.is_list_like(values, allow_sets=False) or isinstance(values, Mapping):
+        raise _no_list(values)
+    if hasattr(values, "dtype"):
+        return values
+    return _cells(values)
+
+
+def _no_list(values: Any) -> TypeError:
+    return TypeError(
+        f"a decimal column is made from a one-dimensional list or array, not from "
+        f"{type(values).__name__} {values!r:.80}"
+    )
+
+
+def places(decimals: Any) -> int:
+    """The whole number given as `decimals`, as a Python integer."""
+    if is_whole(decimals):
+        return int(decimals)
+    raise TypeError(
+        f"decimals={decimals!r} is of type {type(decimals).__name__}: expected a whole number, "
+        "such as 2"
+    )
 
 
 def truncated(floats: Floats) -> tuple[Units, Bools]:
@@ -183,9 +236,7 @@ def _from_numbers(values: npt.NDArray[Any], missing: Bools | None = None) -> tup
 
 
 def _from_objects(values: Any, strings: bool) -> tuple[Units, Bools]:
-    listed = list(values)
-    cells = np.empty(len(listed), object)
-    cells[:] = listed
+    cells = _cells(values)
     kind = infer_dtype(cells, skipna=True)
     if kind == "string":
         if not strings:
@@ -197,6 +248,13 @@ def _from_objects(values: Any, strings: bool) -> tuple[Units, Bools]:
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             pass  # one value at a time finds what is wrong, or reads what Arrow does not
     return _one_by_one(cells, strings)
+
+
+def _cells(values: Iterable[Any]) -> npt.NDArray[np.object_]:
+    listed = list(values)
+    cells = np.empty(len(listed), object)
+    cells[:] = listed
+    return cells
 
 
 def _one_by_one(cells: Iterable[Any], strings: bool) -> tuple[Units, Bools]:
@@ -237,7 +295,9 @@ def _taken(units: Units, missing: Bools, codes: npt.NDArray[np.intp]) -> tuple[U
     return _cleared(int128.take(units, taken), missing[taken] | gone)
 
 
-def exact_ratio(value: Decimal | float | int) -> tuple[int, int]:
-    """value x 10**18 as a fraction, for comparisons."""
-    top, bottom = value.as_integer_ratio()
-    return top * ONE, bottom
+def exact_ratio(value: Any) -> tuple[int, int]:
+    """value x 10**18 of a Decimal, a float or a rational number as a fraction, for comparisons."""
+    # integers of NumPy are Rational too, but without as_integer_ratio
+    rational = isinstance(value, Rational)
+    top, bottom = (value.numerator, value.denominator) if rational else value.as_integer_ratio()
+    return int(top) * ONE, int(bottom)

@@ -51,7 +51,11 @@ class DecimalDtype(ExtensionDtype):
         return ARROW_TYPE
 
     def _get_common_dtype(self, dtypes: list[Any]) -> Any:
-        """Concatenation keeps the type beside integers and Arrow decimals that fit."""
+        """Concatenation keeps the type beside integers and Arrow decimals that fit.
+
+        Floats and decimals have no common type, so that no float becomes money unnoticed: the
+        result holds objects. What holds no value has no say, see `fundlab.decimals.gaps`.
+        """
         return self if all(_joins(dtype) for dtype in dtypes) else None
 
     def __repr__(self) -> str:

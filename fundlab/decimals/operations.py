@@ -60,6 +60,8 @@ class Operated(Stored):
     def _calculate(self, other: Any, name: str, reflected: bool = False) -> Any:
         if isinstance(other, pd.Series | pd.Index | pd.DataFrame):
             return NotImplemented
+        if name == "mul":
+            other = _counted(other)
         if name in {"mul", "truediv"} and convert.is_finer(other):
             return self._of(self._scaled(other, name, reflected), self.isna())
         operand = self._operand(other)
@@ -173,8 +175,12 @@ class Operated(Stored):
         return self._of(int128.absolute(self._units), self.isna())
 
     def round(self, decimals: int = 0, *_: Any, **__: Any) -> Self:
-        """Rounded half-even to `decimals` places; negative ones round to tens, hundreds …"""
-        return self._of(wide.round_to(self._units, decimals), self.isna())
+        """Rounded half-even to `decimals` places; negative ones round to tens, hundreds …
+
+        Raises TypeError for `decimals` that are no whole number.
+        """
+        rounded = wide.round_to(self._units, convert.places(decimals))
+        return self._of(rounded, self.isna())
 
     def __round__(self, decimals: int = 0) -> Self:
         return self.round(decimals)
@@ -218,14 +224,19 @@ class Operated(Stored):
     # ---- comparison
 
     def _compare(self, other: Any, op: Callable[[Any, Any], Any]) -> Any:
-        """A nullable boolean array; floats are compared by their exact value."""
+        """A nullable boolean array; floats are compared by their exact value.
+
+        Text equals no value, as it equals no Decimal, and raises TypeError with ``<``.
+        """
         if isinstance(other, pd.Series | pd.Index | pd.DataFrame):
             return NotImplemented
         if isinstance(other, np.ndarray) and other.ndim == 0:
             other = other.item()
         if is_missing(other):
             return boolean(np.zeros(len(self), bool), np.ones(len(self), bool))
-        if is_number(other) or isinstance(other, float | np.floating):
+        if isinstance(other, np.bool_):
+            other = bool(other)
+        if is_number(other) or isinstance(other, bool | float | np.floating | Fraction):
             return boolean(op(_signs_against(self._units, other), 0), self.isna())
         if not pd.api.types.is_list_like(other):
             return self._compare_unlike(op, other)
@@ -287,6 +298,15 @@ class Operated(Stored):
 
 def boolean(values: Bools, missing: Bools) -> Any:
     return pd.arrays.BooleanArray(np.where(missing, False, values), missing)
+
+
+def _counted(other: Any) -> Any:
+    """Truth values as 0 and 1, so that ``x * (x > 0)`` keeps some values; others as they are."""
+    if isinstance(other, bool | np.bool_):
+        return int(other)
+    if getattr(getattr(other, "dtype", None), "kind", None) == "b":
+        return pd.array(other, dtype="Int64")
+    return other
 
 
 def zeroed(units: Units, missing: Bools) -> Units:

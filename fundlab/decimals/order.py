@@ -61,6 +61,8 @@ class Ordered(Operated):
     def isin(self, values: Any) -> Bools:
         """Which values equal one of `values`, as ``==`` finds them: 3 equals 3.0, 0.1 no float.
 
+        Text equals none, also where it reads as a number: convert it with ``Decimal`` first.
+
         Looks at one Python object at a time where `values` holds floats or anything else than
         decimals and integers.
         """

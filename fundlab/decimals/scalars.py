@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import wraps
 from numbers import Integral
 from typing import Any
 
@@ -15,14 +16,48 @@ from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Units, overflow
 from fundlab.decimals.text import format_one, is_tiny, to_text
 
 
+def _plain(operation: Callable[..., Any]) -> Any:
+    """A method of Decimal whose Decimals print without an exponent too."""
+
+    @wraps(operation)
+    def plain(self: Decimal, *args: Any, **kwargs: Any) -> Any:
+        result = operation(self, *args, **kwargs)
+        return PlainDecimal(result) if isinstance(result, Decimal) else result
+
+    return plain
+
+
 class PlainDecimal(Decimal):
     """A Decimal nearer to zero than 0.000001, printed without an exponent.
 
     ``str(Decimal("0.0000001"))`` is ``1E-7``, and CSV files, messages and tables take ``str``.
-    Nothing else differs; arithmetic gives plain Decimals.
+    Nothing else differs; what is calculated with one prints so too.
     """
 
     __slots__ = ()
+
+    __pos__ = _plain(Decimal.__pos__)
+    __neg__ = _plain(Decimal.__neg__)
+    __abs__ = _plain(Decimal.__abs__)
+    __add__ = _plain(Decimal.__add__)
+    __radd__ = _plain(Decimal.__radd__)
+    __sub__ = _plain(Decimal.__sub__)
+    __rsub__ = _plain(Decimal.__rsub__)
+    __mul__ = _plain(Decimal.__mul__)
+    __rmul__ = _plain(Decimal.__rmul__)
+    __truediv__ = _plain(Decimal.__truediv__)
+    __rtruediv__ = _plain(Decimal.__rtruediv__)
+    __floordiv__ = _plain(Decimal.__floordiv__)
+    __rfloordiv__ = _plain(Decimal.__rfloordiv__)
+    __mod__ = _plain(Decimal.__mod__)
+    __rmod__ = _plain(Decimal.__rmod__)
+    __pow__ = _plain(Decimal.__pow__)
+    __rpow__ = _plain(Decimal.__rpow__)
+    __round__ = _plain(Decimal.__round__)
+    quantize = _plain(Decimal.quantize)
+    normalize = _plain(Decimal.normalize)
+    copy_abs = _plain(Decimal.copy_abs)
+    copy_negate = _plain(Decimal.copy_negate)
 
     def __str__(self) -> str:
         return Decimal.__format__(self, "f")
@@ -71,7 +106,12 @@ def is_missing(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """Whether a scalar can enter exactly: Decimal and integers, but no truth values."""
-    return isinstance(value, Decimal | Integral) and not isinstance(value, bool | np.bool_)
+    return isinstance(value, Decimal) or is_whole(value)
+
+
+def is_whole(value: object) -> bool:
+    """Whether a scalar is an integer, of Python or NumPy, and no truth value or time."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.timedelta64)
 
 
 def from_scalar(value: Any) -> int:

@@ -88,6 +88,8 @@ class Stored(ExtensionArray):
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, tuple):
             item = _only(item)
+        if item is None:
+            raise IndexError("None is no position: a decimal column has one dimension")
         item = check_array_indexer(self, item)
         if isinstance(item, slice):
             return self._sliced(item)
@@ -117,6 +119,8 @@ class Stored(ExtensionArray):
             raise ValueError("Cannot modify read-only array")
         if isinstance(key, tuple):
             key = _only(key)
+        if key is None:
+            raise IndexError("None is no position: a decimal column has one dimension")
         key = check_array_indexer(self, key)
         units, missing = self._enter(value)
         if self._store.shared:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fundlab.decimals import wide
 from fundlab.decimals.array import DecimalArray
 from fundlab.decimals.dtype import DecimalDtype, types_mapper
 from fundlab.decimals.int128 import Bools, Ints, Positions
+from fundlab.decimals.scalars import is_whole
 from fundlab.decimals.wide import Wide
 
 
@@ -22,22 +25,35 @@ def rolling(series: pd.Series[Any], window: Any, min_periods: int | None = None)
 
     `window` is a number of rows, or a time offset such as ``"7D"`` over a sorted DatetimeIndex
     (the rows later than `offset` before each row, and the row itself). `min_periods` is the number
-    of values that a result needs: by default all rows of the window, or one for an offset.
+    of values that a result needs: by default all rows of the window, or one for an offset. Raises
+    ValueError for a window of no length and for more `min_periods` than rows, TypeError for a
+    `series` or `window` of another type.
 
     >>> rolling(pd.Series(["0.1", "0.2", "0.3"], dtype="decimal"), 2).sum().tolist()
     [<NA>, Decimal('0.3'), Decimal('0.5')]
     """
-    if not isinstance(series.dtype, DecimalDtype):
-        raise TypeError(f"series has dtype {series.dtype}: expected decimal, see astype('decimal')")
+    if not isinstance(series, pd.Series) or not isinstance(series.dtype, DecimalDtype):
+        given = f"dtype {series.dtype}" if isinstance(series, pd.Series) else type(series).__name__
+        raise TypeError(f"series is of {given}: expected a decimal Series, see astype('decimal')")
     last = np.arange(1, len(series) + 1)
-    if isinstance(window, int | np.integer) and not isinstance(window, bool):
+    if is_whole(window):
         if window < 1:
             raise ValueError(f"window={window!r}: expected a whole number of rows from 1")
-        first = np.maximum(last - int(window), 0)
-        needed = int(window)
+        first, most = np.maximum(last - int(window), 0), int(window)
+        needed = most
     else:
-        first, needed = _rows_since(series.index, window), 1
-    return Rolling(series, first, last, needed if min_periods is None else min_periods)
+        first, most, needed = _rows_since(series.index, window), len(series), 1
+    if min_periods is not None:
+        needed = _periods(min_periods)
+        if needed > most and is_whole(window):
+            raise ValueError(f"min_periods={min_periods} is more than window={window}")
+    return Rolling(series, first, last, needed)
+
+
+def _periods(min_periods: Any) -> int:
+    if not is_whole(min_periods) or min_periods < 0:
+        raise ValueError(f"min_periods={min_periods!r}: expected a whole number from 0")
+    return int(min_periods)
 
 
 class Rolling:
@@ -77,26 +93,40 @@ class Rolling:
         return pd.Series(array, index=self._series.index, name=self._series.name)
 
 
-def read_parquet(path: str | PathLike[str], columns: list[str] | None = None) -> pd.DataFrame:
+def read_parquet(
+    path: str | PathLike[str] | IO[bytes], columns: list[str] | None = None
+) -> pd.DataFrame:
     """A Parquet file, or a folder of them, as a DataFrame, its decimals as the type `decimal`.
 
-    Decimals with more than 20 digits before the point or 18 after it stay as Arrow gives them.
-    `columns` reads these only. Raises FileNotFoundError, and pyarrow.ArrowInvalid for a file that
-    is no Parquet.
+    `path` may be an open binary file too. Decimals with more than 20 digits before the point or 18
+    after it stay as Arrow gives them. `columns` reads these only, beside the index that pandas
+    stored. Raises FileNotFoundError, ValueError for a column that is not there, and
+    pyarrow.ArrowInvalid for a file that is no Parquet.
 
     >>> read_parquet("transfers.parquet")["amount"].dtype  # doctest: +SKIP
     DecimalDtype()
     """
-    if Path(path).is_dir():
-        table = pq.read_table(path, columns=columns)
+    if isinstance(columns, str):
+        raise TypeError(f"columns={columns!r}: expected a list of names, such as [{columns!r}]")
+    if isinstance(path, str | PathLike) and Path(path).is_dir():
+        table = _read(pq.ParquetDataset(path), columns)
     else:
         with pq.ParquetFile(path) as file:
-            table = file.read(columns=columns)
+            table = _read(file, columns)
     frame: pd.DataFrame = table.to_pandas(types_mapper=types_mapper)
     return frame
 
 
+def _read(source: Any, columns: list[str] | None) -> pa.Table:
+    schema: Any = source.schema if isinstance(source, pq.ParquetDataset) else source.schema_arrow
+    for name in columns or []:
+        if name not in schema.names:
+            raise ValueError(f"columns: {name!r} is not in the file, which has {schema.names}")
+    return source.read(columns=columns, use_pandas_metadata=True)
+
+
 def _rows_since(index: pd.Index[Any], window: Any) -> Positions:
+    offset = _offset(window)
     if not isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) or index.hasnans:
         raise TypeError(
             f"window={window!r}: expected a number of rows, or an offset such as '7D' over a "
@@ -104,4 +134,21 @@ def _rows_since(index: pd.Index[Any], window: Any) -> Positions:
         )
     if not index.is_monotonic_increasing:
         raise ValueError("the index must be sorted for a window given as an offset")
-    return np.asarray(index.searchsorted(index - pd.Timedelta(window), side="right"))
+    return np.asarray(index.searchsorted(index - offset, side="right"))
+
+
+def _offset(window: Any) -> pd.Timedelta:
+    """The time of a window, which is more than none."""
+    expected = f"window={window!r}: expected a whole number of rows, or a time such as '7D'"
+    numeric = isinstance(window, str) and window.strip().lstrip("-").isdigit()
+    if numeric or not isinstance(window, str | timedelta | np.timedelta64 | pd.offsets.BaseOffset):
+        raise TypeError(expected)
+    times: Any = pd.Timedelta  # which takes more than its annotations say
+    try:
+        offset = times(window)
+    except ValueError as error:
+        raise ValueError(f"{expected} ({error})") from None
+    if pd.isna(offset) or offset <= pd.Timedelta(0):
+        raise ValueError(f"{expected}, more than none")
+    answer: pd.Timedelta = offset
+    return answer

@@ -214,7 +214,9 @@ def join_present(limbs: Wide, minus: Bools, missing: Bools) -> Units:
 
 
 def constant(value: int) -> Wide:
-    """One number as limbs of length one, to be broadcast."""
+    """One number, zero or positive, as limbs of length one, to be broadcast."""
+    if value < 0:
+        raise ValueError(f"{value}: limbs hold no negative number")
     limbs = []
     while value:
         limbs.append(np.array([value & _MASK], np.int64))
