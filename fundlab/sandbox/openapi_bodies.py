@@ -30,16 +30,14 @@ INSTANT_PATTERN: Final = (
 """Years well inside what 64-bit nanoseconds can hold."""
 
 
-def positive(decimals: int, least_digits: int = 1) -> Json:
+def positive(decimals: int) -> Json:
     """A positive decimal text with at most ``decimals`` decimals that are not zero."""
     zeros = f"0{{0,{18 - decimals}}}"
     fraction = rf"\.[0-9]{{1,{decimals}}}{zeros}"
-    whole = f"[0-9]{{{least_digits},18}}"
-    leading = f"[1-9][0-9]{{{least_digits - 1},17}}" if least_digits > 1 else whole
     return {
         "type": "string",
         "format": "decimal",
-        "pattern": f"^{leading}({fraction})?$",
+        "pattern": f"^[0-9]{{1,18}}({fraction})?$",
         "not": {"pattern": "^[0.]*$"},
         "examples": ["1442725.09"],
     }
@@ -239,11 +237,8 @@ TOGETHER: Final[dict[str, Json]] = {
                 "required": [given],
                 "properties": {"asset": {"enum": assets}, given: amount, other: NULL},
             }
-            for given, other, least in (("amount", "total", 1), ("total", "amount", 3))
-            for assets, amount in (
-                (STABLECOINS, positive(2, least)),
-                (COINS, positive(18, least)),
-            )
+            for given, other in (("amount", "total"), ("total", "amount"))
+            for assets, amount in ((STABLECOINS, CENTS), (COINS, positive(18)))
         ]
     },
 }
