@@ -251,14 +251,12 @@ def test_mean_and_order_statistics(values: Any, q: float, interpolation: str) ->
 def test_summaries(values: Any) -> None:
     column, present = series(values), [v for v in values if v is not None]
     deviation = column.std()
-    if deviation is not pd.NA and deviation >= 1e20:
-        with pytest.raises(OverflowError):
-            column.describe()
-        return
     parts = [min, lambda v, **_: quantile(v, 0.25), lambda v, **_: quantile(v, 0.5),
              lambda v, **_: quantile(v, 0.75), max]  # fmt: skip
     expected = [part(present, default=None) if present else None for part in parts]
     summary = column.describe()
+    if deviation is not pd.NA and deviation >= 1e20:
+        assert summary["std"] is pd.NA
     assert plain(summary.drop("std")) == [
         len(present),
         mean(present) if present else None,
