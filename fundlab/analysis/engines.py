@@ -108,10 +108,12 @@ class Workbench:
         if self._connection is not None:
             return nw.from_native(self._connection.from_arrow(rows))
         if self._spark:
-            return nw.from_native(spark.constant(cast("Any", self._frame).sparkSession, rows))
+            session = cast("Any", self._frame).sparkSession
+            beside: nw.LazyFrame[Any] = nw.from_native(spark.constant(session, rows))
+            return beside
         home = cast("duckdb.DuckDBPyRelation", self._frame)
-        beside = home.query("unused", "SELECT * FROM rows")  # DuckDB finds the local by its name
-        return nw.from_native(cast("duckdb.DuckDBPyRelation", beside))
+        found = home.query("unused", "SELECT * FROM rows")  # DuckDB finds the local by its name
+        return nw.from_native(cast("duckdb.DuckDBPyRelation", found))
 
     def collect(self, rows: nw.LazyFrame[Any]) -> pa.Table:
         """The rows as an Arrow table, times still as integers. Raises ``OverflowError``."""
