@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -143,8 +143,7 @@ def _moved(bench: Workbench, transfers: object) -> list[_Moved]:
 
 
 def _refuse_twins(want: Wanted, ids: Sequence[str]) -> None:
-    seen: set[str] = set()
-    twins = sorted({name for name in ids if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
+    twins = sorted(name for name, rows in Counter(ids).items() if rows > 1)
     if twins:
         shown = ", ".join(twins[: counted.SHOWN_ROWS])
         raise AnalysisError(f"{want.frame}: more than one row of id {shown}; see checks.invariants")

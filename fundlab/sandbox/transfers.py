@@ -63,7 +63,7 @@ def create_withdrawal(world: World, customer_id: str, wanted: CreateFiatWithdraw
         raise insufficient_funds(
             wanted.profile_id, wanted.asset, units_text(spendable), units_text(total)
         )
-    return _hold(
+    return send_out(
         world, customer_id, kind, wanted.profile_id, wanted.asset, units(wanted.amount), units(fee),
         at_ns=world.clock.now_ns(), ref_id=wanted.ref_id, identity_id=wanted.identity_id,
         account_id=wanted.account_id, fiat_account_id=wanted.fiat_account_id,
@@ -90,7 +90,7 @@ def withdrawal_terms(
     return TransferType.WIRE_WITHDRAWAL, WIRE_FEES[routing]
 
 
-def _hold(
+def send_out(
     world: World,
     customer_id: str,
     kind: TransferType,
@@ -102,7 +102,9 @@ def _hold(
     at_ns: int,
     **optional: Any,
 ) -> Row:
-    """A ``PENDING`` debit whose total moves from available to held; due a little later."""
+    """A withdrawal made at business time ``at_ns``: ``PENDING``, its total moved from available to
+    held, due a little later. Asked for by a client, or by the service itself as a rule says.
+    """
     row = add_transfer(
         world, customer_id, kind, profile_id, asset, amount, fee, TransferStatus.PENDING,
         at_ns=at_ns, **optional,
@@ -238,22 +240,6 @@ def move_between_profiles(
     )  # fmt: skip
     world.ledger.post(credit["id"], [(TRANSIT, asset, -amount), (available(target), asset, amount)])
     return credit
-
-
-def send_out(
-    world: World,
-    customer_id: str,
-    kind: TransferType,
-    profile_id: str,
-    asset: str,
-    amount: int,
-    fee: int,
-    *,
-    at_ns: int,
-    **optional: Any,
-) -> Row:
-    """A withdrawal the service makes by itself at business time ``at_ns``, as a rule says."""
-    return _hold(world, customer_id, kind, profile_id, asset, amount, fee, at_ns=at_ns, **optional)
 
 
 # ---------------------------------------------------------------------------- records

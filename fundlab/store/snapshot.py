@@ -74,10 +74,8 @@ class Snapshot:
     def inside_base(self) -> bool:
         return bool(self.files) and self.limit < self.files[0].seq
 
-    @cached_property
-    def replaced(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """For each file, by its number: the sorted positions of the rows replaced since."""
-        found: dict[int, list[npt.NDArray[np.int64]]] = {}
+    def replacements(self) -> Iterator[tuple[Part, int, npt.NDArray[np.int64]]]:
+        """A part, the number of a file before it, and the positions there that it replaced."""
         schema = pa.schema(BOOKKEEPING["part"])
         for part in self.files:
             if part.kind != "part":
@@ -88,7 +86,14 @@ class Snapshot:
                     targets = pointers.column(REPLACED_PART).to_numpy()
                     rows = pointers.column(REPLACED_ROW).to_numpy()
                     for target in np.unique(targets):
-                        found.setdefault(int(target), []).append(rows[targets == target])
+                        yield part, int(target), rows[targets == target]
+
+    @cached_property
+    def replaced(self) -> Mapping[int, npt.NDArray[np.int64]]:
+        """For each file, by its number: the sorted positions of the rows replaced since."""
+        found: dict[int, list[npt.NDArray[np.int64]]] = {}
+        for _, target, rows in self.replacements():
+            found.setdefault(target, []).append(rows)
         return {target: np.sort(np.concatenate(rows)) for target, rows in found.items()}
 
     def groups(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fundlab.store.parts import BOOKKEEPING, FROM, REPLACED_PART, REPLACED_ROW, TO, Part
+from fundlab.store.parts import BOOKKEEPING, FROM, TO, Part
 from fundlab.store.snapshot import Snapshot
 
 LIFE = pa.schema(BOOKKEEPING["base"])
@@ -33,19 +33,9 @@ class Ends:
 def find_ends(snapshot: Snapshot) -> Mapping[int, Ends]:
     """By the number of the file: which of its rows later parts replaced."""
     found: dict[int, list[Ends]] = {}
-    schema = pa.schema(BOOKKEEPING["part"])
-    for part in snapshot.files:
-        if part.kind != "part":
-            continue
-        with part.open() as reader:
-            for number in part.groups():
-                pointers = reader.read(number, schema).drop_null()
-                targets = pointers.column(REPLACED_PART).to_numpy()
-                rows = pointers.column(REPLACED_ROW).to_numpy()
-                for target in np.unique(targets):
-                    mine = rows[targets == target]
-                    by = np.full(len(mine), part.seq, dtype=np.int32)
-                    found.setdefault(int(target), []).append(Ends(mine, by))
+    for part, target, rows in snapshot.replacements():
+        by = np.full(len(rows), part.seq, dtype=np.int32)
+        found.setdefault(target, []).append(Ends(rows, by))
     return {target: _merged(ends) for target, ends in found.items()}
 
 
