@@ -26,7 +26,7 @@ from urllib3.exceptions import ConnectTimeoutError, DecodeError, NewConnectionEr
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 MAX_CONNECTIONS: Final = 32
-_CHUNK: Final = 64 * 1024
+_CHUNK: Final = 1024 * 1024
 _NO_TLS: Final = {
     "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "SSLV3_ALERT_HANDSHAKE_FAILURE",
     "TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_VERSION_NUMBER",

@@ -180,12 +180,13 @@ class _Progress:
     def after(self, rows: pa.Table, last: bool) -> tuple[int | None, int | None] | None:
         """What is complete with these rows. Those of the newest moment may go on overleaf."""
         column, begin = rows.column("created_at"), self.begin
-        moments = [] if begin is None else [begin]
-        moments += column.drop_null().cast(pa.int64()).to_pylist()
-        self.broken |= bool(column.null_count or np.any(np.diff(moments) < 0))
-        if self.broken or not moments:
+        moments = column.drop_null().cast(pa.int64()).to_numpy()
+        if begin is not None:
+            moments = np.concatenate([[begin], moments])
+        self.broken |= bool(column.null_count or np.any(moments[1:] < moments[:-1]))
+        if self.broken or not len(moments):
             return None
-        self.begin = moments[-1]
+        self.begin = int(moments[-1])
         return begin, self.end if last and self.end is not None else self.begin
 
 

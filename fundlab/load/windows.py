@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.errors import ValidationFailed
 from fundlab.load.background import Offer, produced
 from fundlab.load.stream import Asked, Fetched, PageSource, Walk
+from fundlab.tables.schema import INSTANT_TYPE, Table
 from fundlab.values import Instant
 
 LOWER, UPPER = "created_at_gte", "created_at_lt"
@@ -32,23 +37,28 @@ def fetch_with_workers(
 
     ``gaps`` are the stretches of time to read, all that is asked for by default.
     """
-    span = _probed_span(source, asked)
-    if span is None or workers < 2:
+    span = _probed_span(source, asked) if workers > 1 else None
+    if span is None:
         return None
-    windows = [bounds(asked)] if gaps is None else gaps
-    board = _Board(newest=span[1], waiting=[_Window(*window) for window in windows])
-    numbers = _Numbers()
+    spans = [bounds(asked)] if gaps is None else gaps
+    windows = [part for one in spans for part in _Window(*one).parts(workers, span)]
+    return _decoded(source, asked, _Board(span[1], windows), workers)
 
-    def work(offer: Offer[Fetched]) -> None:
+
+def _decoded(source: PageSource, asked: Asked, board: _Board, workers: int) -> Iterator[Fetched]:
+    """Workers only download: threads that decode would stand in each other's way."""
+
+    def work(offer: Offer[_Downloaded]) -> None:
         try:
             while (window := board.take()) is not None:
-                _read(source, asked, window, board, numbers, offer)
+                _read(source, asked, window, board, offer)
                 board.finished()
         except BaseException:
             board.stop()
             raise
 
-    return produced([work] * workers, 2 * workers)
+    for number, page in enumerate(produced([work] * workers, 2 * workers), start=1):
+        yield page.walk.decode(page.body, number, last=page.last)
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,20 @@ class _Window:
 
     def asked(self, asked: Asked) -> Asked:
         return within(asked, (self.start, self.end))
+
+    def parts(self, count: int, span: tuple[int, int]) -> Iterator[_Window]:
+        """The window in ``count`` pieces of equal length, as far as rows are in ``span``."""
+        low = span[0] if self.start is None else max(self.start, span[0])
+        high = span[1] if self.end is None else min(self.end, span[1])
+        cuts = sorted({low + (high - low) * n // count for n in range(1, count)} - {low, high})
+        edges = [self.start, *(cuts if low < high else ()), self.end]
+        return (_Window(*pair) for pair in pairwise(edges))
+
+
+class _Downloaded(NamedTuple):
+    walk: Walk
+    body: bytes
+    last: bool
 
 
 def within(asked: Asked, window: Span) -> Asked:
@@ -75,17 +99,16 @@ def _read(
     asked: Asked,
     window: _Window,
     board: _Board,
-    numbers: _Numbers,
-    offer: Offer[Fetched],
+    offer: Offer[_Downloaded],
 ) -> None:
     """All pages of ``window``, less what is given away on the way."""
     walk = Walk(source, window.asked(asked))
     while True:
-        page = walk.next_page(numbers.next())
-        offer(page)
+        body = walk.next_body()
+        offer(_Downloaded(walk, body, walk.ended))
         if walk.ended:
             return
-        rest = board.split(window, _newest(page.rows))
+        rest = board.split(window, _newest(asked.table, body)) if board.hungry else None
         if rest is not None:
             window = rest
             walk = Walk(source, window.asked(asked))
@@ -124,6 +147,11 @@ class _Board:
             self.stopped = True
             self.changed.notify_all()
 
+    @property
+    def hungry(self) -> bool:
+        """Whether somebody waits for a window."""
+        return self.idle > len(self.waiting)
+
     def split(self, window: _Window, reached: int | None) -> _Window | None:
         """Give away the later half of what is left of ``window``; the earlier half to go on with.
 
@@ -134,23 +162,11 @@ class _Board:
             return None
         middle = (reached + (self.newest if window.end is None else window.end)) // 2
         with self.changed:
-            if self.idle <= len(self.waiting) or middle <= reached:
+            if not self.hungry or middle <= reached:
                 return None
             self.waiting.append(_Window(middle, window.end))
             self.changed.notify()
         return _Window(reached, middle)
-
-
-class _Numbers:
-    """Page numbers in the order of asking, whoever asks."""
-
-    def __init__(self) -> None:
-        self._last, self._lock = 0, threading.Lock()
-
-    def next(self) -> int:
-        with self._lock:
-            self._last += 1
-            return self._last
 
 
 def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
@@ -164,17 +180,25 @@ def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
         name.startswith(("created_at", "updated_at")) or name == "order_by" for name in others
     ):
         return None
-    first, last = _edge(source, asked, "ASC"), _edge(source, asked, "DESC")
+    first, last = _edges(source, (asked, "ASC"), (asked, "DESC"))
     if first is None or last is None or last - first < 2:
         return None
     middle = Instant.from_ns((first + last) // 2 + 1)
     try:
-        above = _edge(source, _with(asked, **{LOWER: middle}), "ASC")
-        below = _edge(source, _with(asked, **{UPPER: middle}), "DESC")
+        above, below = _edges(
+            source,
+            (_with(asked, **{LOWER: middle}), "ASC"),
+            (_with(asked, **{UPPER: middle}), "DESC"),
+        )
     except ValidationFailed:
         return None
     honoured = above is not None and below is not None and below < middle.ns <= above
     return (first, last) if honoured else None
+
+
+def _edges(source: PageSource, *questions: tuple[Asked, str]) -> list[int | None]:
+    with ThreadPoolExecutor(len(questions), "fundlab-probe") as pool:
+        return list(pool.map(lambda question: _edge(source, *question), questions))
 
 
 def _edge(source: PageSource, asked: Asked, order: str) -> int | None:
@@ -198,6 +222,21 @@ def bounds(asked: Asked) -> Span:
     return first, end
 
 
-def _newest(rows: pa.Table) -> int | None:
-    found: int | None = pc.max(rows.column("created_at").cast(pa.int64())).as_py()
+def _newest(table: Table, body: bytes) -> int | None:
+    """The newest moment of a page; ``None`` where it cannot be told, which decoding will name."""
+    try:
+        rows = getattr(_moments_of(str(table.items)).decode(body), str(table.items))
+        texts = pa.array([row.created_at for row in rows], pa.string())
+        found: int | None = pc.max(texts.cast(INSTANT_TYPE).cast(pa.int64())).as_py()
+    except (msgspec.DecodeError, pa.ArrowInvalid):
+        return None
     return found
+
+
+class _Created(msgspec.Struct, gc=False):
+    created_at: str | None = None
+
+
+@cache
+def _moments_of(items: str) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(msgspec.defstruct("Page", [(items, list[_Created])]))

@@ -13,6 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -95,13 +96,21 @@ class Stage:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder, self.table = folder, table
-        self.files: list[StagedFile] = []
         self.covered: list[Span] = []
         self.note: Mapping[str, Any] = {}
         self._question = None if question is None else json.dumps(question, sort_keys=True)
+        self._files: list[StagedFile] = []
         self._walks: dict[int, Buffered] = {}
+        self._writer = ThreadPoolExecutor(1, "fundlab-stage")
+        self._writing: Future[None] | None = None
         self._clock, self._flushed_at = clock, clock()
         self._take_over()
+
+    @property
+    def files(self) -> list[StagedFile]:
+        """What is on disk. Raises whatever kept the last file from getting there."""
+        self._settle()
+        return self._files
 
     @property
     def pieces(self) -> list[Piece]:
@@ -109,22 +118,24 @@ class Stage:
         return [*self.files, *self._walks.values()]
 
     def add(self, rows: pa.Table, walk: int = 0, covered: Span | None = None) -> None:
-        """Take in one page; ``walk`` says which pages follow each other in time."""
+        """Take in one page; ``walk`` says which pages follow each other in time.
+
+        Files are written in the background, one at a time, while the next pages come in.
+        """
         buffer = self._walks.setdefault(walk, Buffered(self.table))
         buffer.tables.append(rows)
         buffer.rows += rows.num_rows
         if covered is not None:
             buffer.spans.append(covered)
         if buffer.rows >= FILE_ROWS:
-            self._write(self._walks.pop(walk))
+            self._send(walk)
         elif self._clock() - self._flushed_at > FLUSH_AFTER_S:
-            self.flush()
+            self._send_all()
 
     def flush(self) -> None:
         """Bring everything down to the disk."""
-        while self._walks:
-            self._write(self._walks.pop(next(iter(self._walks))))
-        self._flushed_at = self._clock()
+        self._send_all()
+        self._settle()
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Some columns of all rows, repeats included, piece by piece."""
@@ -142,8 +153,9 @@ class Stage:
 
     def discard(self) -> None:
         """Forget everything."""
+        self._settle()
         self._walks.clear()
-        self.files.clear()
+        self._files.clear()
         self.covered.clear()
         if self.folder.is_dir():
             for path in self.folder.iterdir():
@@ -151,6 +163,21 @@ class Stage:
             self.folder.rmdir()
 
     # ------------------------------------------------------------------------ files
+
+    def _send_all(self) -> None:
+        while self._walks:
+            self._send(next(iter(self._walks)))
+        self._flushed_at = self._clock()
+
+    def _send(self, walk: int) -> None:
+        """Have the rows of one walk written, once those before them are."""
+        self._settle()
+        self._writing = self._writer.submit(self._write, self._walks.pop(walk))
+
+    def _settle(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
     def _write(self, walk: Buffered) -> None:
         rows = walk.read()
@@ -167,9 +194,9 @@ class Stage:
         hidden = self.folder / f".{uuid.uuid4().hex}.part"
         with disk.new_file(hidden) as file:
             file.write(content)
-        name = f"{len(self.files) + 1:08d}-{_hash(content)}.arrow"
+        name = f"{len(self._files) + 1:08d}-{_hash(content)}.arrow"
         path = disk.publish(hidden, self.folder / name)
-        self.files.append(StagedFile(path, rows.num_rows, _first(rows, self.table)))
+        self._files.append(StagedFile(path, rows.num_rows, _first(rows, self.table)))
         self.covered = merged([*self.covered, *spans])
 
     def _take_over(self) -> None:
@@ -180,10 +207,10 @@ class Stage:
             if header is None:
                 break
             rows = StagedFile(path, 0, 0).read([moment_column(self.table)])
-            self.files.append(StagedFile(path, rows.num_rows, _first(rows, self.table)))
+            self._files.append(StagedFile(path, rows.num_rows, _first(rows, self.table)))
             spans = [(span[0], span[1]) for span in header["covered"]]
             self.covered, self.note = merged([*self.covered, *spans]), header["note"]
-        kept = {file.path for file in self.files}
+        kept = {file.path for file in self._files}
         for path in found:
             if path not in kept:
                 path.unlink()
