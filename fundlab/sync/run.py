@@ -58,7 +58,7 @@ class TableSync:
     part: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SyncResult:
     """What a sync did. ``unsettled`` are balances that moved at every look and were left out."""
 
@@ -98,6 +98,8 @@ class SyncResult:
             lines.append(f"{len(self.unsettled)} balances kept moving; read them with a later sync")
         return "\n".join([*lines, f"store {self.store}, {self.seconds:.1f} s"])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return str(self.to_frame().drop(columns="part").to_html())
 
@@ -114,7 +116,8 @@ def sync(
 ) -> SyncResult:
     """Bring ``tables`` (all by default) of ``store`` up to date with the service of ``client``.
 
-    ``balances`` bring ``transfers`` with them. ``since`` is where a store that has no history yet
+    ``balances`` bring ``transfers`` with them; ``addresses`` are the first party's, as the service
+    lists an end user's by ``identity_id`` only (`load_addresses`, §4.15). ``since`` is where a store that has no history yet
     begins; later it only ever widens what the store covers. ``full`` fetches everything again,
     which also finds rows that appeared late, more than the overlap behind the watermark.
 

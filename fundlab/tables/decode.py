@@ -137,9 +137,12 @@ def _array(column: Column, values: Values | None, source: _Source) -> pa.Array:
         return _instants(column, values, source)
     if column.kind == "enum":
         _warn_of_unknown(column, values, source.table)
-    if column.name in source.table.required and "" in values:
-        raise source.refuse(column.name, values.index(""), "", "empty")
-    return pa.array(values, pa.string())
+    texts = pa.array(values, pa.string())
+    if column.name in source.table.required:
+        starts, _ = _characters(texts)
+        if np.any(starts[1:] == starts[:-1]):
+            raise source.refuse(column.name, values.index(""), "", "empty")
+    return texts
 
 
 def _json_texts(values: Sequence[msgspec.Raw]) -> pa.Array:

@@ -37,6 +37,19 @@ def download(folder: Path, url: str, workers: int) -> None:
         pass
 
 
+def requests(folder: Path, url: str, workers: int) -> None:
+    """Download and throw away, as most Python programs do."""
+    from requests import Session
+
+    session, query = Session(), dict(pair.split("=") for pair in QUERY.split("&"))
+    while True:
+        body = session.get(url + PATH, params=query).content
+        end = body.rindex(b'"next_page_cursor":') + len(b'"next_page_cursor":"')
+        query["page_cursor"] = body[end:-2].decode()
+        if not query["page_cursor"]:
+            return
+
+
 def fundlab(folder: Path, url: str, workers: int) -> None:
     from fundlab import Store, connect
 
@@ -103,7 +116,7 @@ def dlt(folder: Path, url: str, workers: int) -> None:
 
 
 def main(name: str, folder: str, url: str, workers: str) -> None:
-    ways = {way.__name__: way for way in (download, fundlab, normalize, pydantic, dlt)}
+    ways = {way.__name__: way for way in (download, requests, fundlab, normalize, pydantic, dlt)}
     ways[name](Path(folder), url, int(workers))
     print(peak_mb())
 
