@@ -117,9 +117,10 @@ def sync(
     """Bring ``tables`` (all by default) of ``store`` up to date with the service of ``client``.
 
     ``balances`` bring ``transfers`` with them; ``addresses`` are the first party's, as the service
-    lists an end user's by ``identity_id`` only (`load_addresses`, §4.15). ``since`` is where a store that has no history yet
-    begins; later it only ever widens what the store covers. ``full`` fetches everything again,
-    which also finds rows that appeared late, more than the overlap behind the watermark.
+    lists an end user's by ``identity_id`` only (`load_addresses`, §4.15). ``since`` is where a
+    store that has no history yet begins; later it only ever widens what the store covers. ``full``
+    fetches everything again, which also finds rows that appeared late, more than the overlap
+    behind the watermark.
 
     Raises ``StoreLocked`` while another run holds the store, ``StoreError`` if it belongs to
     another service or credential, ``InvalidRequest`` for unknown tables, ``NetworkError``,
