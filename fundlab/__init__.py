@@ -6,8 +6,8 @@
 >>> len(transfers)
 200
 
-Importing registers the exact money column with pandas under the name ``decimal``; everything else
-is loaded on first use.
+Importing registers the exact money column with pandas, under the name ``decimal``, whichever of the
+two is imported first; everything else is loaded on first use.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
+from fundlab import arrival
 
 if TYPE_CHECKING:
-    from fundlab import actions, charts, decimals, errors, models, sandbox
+    from fundlab import actions, charts, decimals, errors, exports, models, sandbox
     from fundlab.actions import (
         deposit_sheet,
         find_deposits,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from fundlab.analysis import balances, checks, events, fees, flows, reconcile
     from fundlab.api.client import Client, connect
+    from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
     from fundlab.load import (
         load_addresses,
         load_balances,
@@ -55,6 +56,7 @@ __version__ = "0.1.0"
 
 _HOME: Final[dict[str, str]] = {
     "Client": "fundlab.api.client",
+    "DecimalDtype": "fundlab.decimals",
     "Settings": "fundlab.settings",
     "Store": "fundlab.store",
     "connect": "fundlab.api.client",
@@ -74,11 +76,13 @@ _HOME: Final[dict[str, str]] = {
     "plan_withdrawal": "fundlab.actions",
     "plan_withdrawals": "fundlab.actions",
     "quote_fee": "fundlab.actions",
+    "read_parquet": "fundlab.decimals",
     "register_fiat_account": "fundlab.actions",
     "report": "fundlab.reporting",
     "resume": "fundlab.actions",
     "show": "fundlab.notebook",
     "simulate_deposit": "fundlab.actions",
+    "types_mapper": "fundlab.decimals",
     "wait_for": "fundlab.actions",
     "wait_for_deposit": "fundlab.actions",
 }
@@ -90,6 +94,7 @@ _MODULES: Final[dict[str, str]] = {
     "decimals": "fundlab.decimals",
     "errors": "fundlab.errors",
     "events": "fundlab.analysis.events",
+    "exports": "fundlab.exports",
     "fees": "fundlab.analysis.fees",
     "flows": "fundlab.analysis.flows",
     "models": "fundlab.models",
@@ -111,6 +116,7 @@ __all__ = [
     "deposit_sheet",
     "errors",
     "events",
+    "exports",
     "fees",
     "find_deposits",
     "flows",
@@ -156,3 +162,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+arrival.arrive()

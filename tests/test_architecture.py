@@ -14,6 +14,7 @@ BASE = {"errors", "values", "moments", "models"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "values": set(),
+    "arrival": set(),
     "progress": set(),
     "moments": {"errors", "values"},
     "decimals": {"errors"},
@@ -31,7 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "reporting": BASE | {"analysis", "charts", "decimals", "exports", "store", "tables"},
     "actions": BASE | {"api", "decimals", "progress", "settings", "store"},
     "sandbox": {"errors", "models", "values"},
-    "notebook": {"decimals", "errors"},
+    "notebook": {"decimals", "errors", "values"},
 }
 ANYTHING_GOES = {"__init__", "__main__", "cli", "demo"}
 DOORS = {("store", "sync"), ("sandbox", "api")}

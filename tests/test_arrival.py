@@ -1,0 +1,46 @@
+"""The type ``decimal`` is known to pandas whichever of the two is imported first."""
+
+import subprocess
+import sys
+
+import pytest
+
+SUM = "print(pandas.Series(['0.1', '0.2'], dtype='decimal').sum())"
+
+
+def run(*lines: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("imports", ["fundlab, pandas", "pandas, fundlab"])
+def test_the_column_is_there(imports: str) -> None:
+    assert run(f"import {imports}", SUM) == "0.3"
+
+
+def test_importing_the_package_does_not_import_pandas() -> None:
+    assert run("import sys, fundlab", "print('pandas' in sys.modules)") == "False"
+
+
+def test_pandas_keeps_its_own_loader_and_nobody_waits_any_more() -> None:
+    found = run(
+        "import sys, fundlab.arrival as arrival, pandas",
+        "print(type(pandas.__loader__).__name__, pandas.__spec__.loader is pandas.__loader__)",
+        "print(any(isinstance(finder, arrival._Companion) for finder in sys.meta_path))",
+    )
+    assert found.splitlines() == ["SourceFileLoader True", "False"]
+
+
+def test_a_failed_import_of_pandas_can_be_repeated() -> None:
+    found = run(
+        "import sys, fundlab",
+        "sys.modules['numpy'] = None",
+        "try: import pandas",
+        "except ImportError: print('refused')",
+        "del sys.modules['numpy']",
+        "import pandas",
+        SUM,
+    )
+    assert found.splitlines() == ["refused", "0.3"]
