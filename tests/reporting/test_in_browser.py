@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from functools import cache
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,26 @@ Promise.all(frames).then(all => {
 });
 </script>""".replace("WIDTHS", str(list(WIDTHS)))
 
+CHECK = """<!doctype html><meta charset="utf-8"><pre id="found"></pre><script>
+const frames = WIDTHS.map(width => {
+  const frame = document.createElement("iframe");
+  frame.style = `width:${width}px;height:900px;border:0`;
+  frame.src = "checked.html";
+  document.body.append(frame);
+  return new Promise(done => frame.addEventListener("load", () => done(frame)));
+});
+(async () => {
+  const found = [];
+  for (const frame of await Promise.all(frames)) {
+    const looked = await frame.contentWindow.axe.run();
+    found.push({dark: matchMedia("(prefers-color-scheme: dark)").matches,
+      rules: looked.passes.length, violations: looked.violations.map(
+      one => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 200)])});
+  }
+  document.getElementById("found").textContent = JSON.stringify(found);
+})();
+</script>""".replace("WIDTHS", str(list(WIDTHS)))
+
 
 class Silent(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
@@ -94,15 +115,25 @@ def chromium(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def seen(served: tuple[Path, str], tmp_path: Path, page: str) -> list[dict[str, Any]]:
-    folder, address = served
+    folder, _ = served
     (folder / "report.html").write_text(page, encoding="utf-8")
-    (folder / "look.html").write_text(LOOK, encoding="utf-8")
-    ran = chromium(tmp_path, "--virtual-time-budget=20000", "--dump-dom", f"{address}/look.html")
+    return looked(served, tmp_path, LOOK)
+
+
+def looked(
+    served: tuple[Path, str], tmp_path: Path, look: str, *flags: str
+) -> list[dict[str, Any]]:
+    """What the page ``look`` writes down."""
+    folder, address = served
+    (folder / "look.html").write_text(look, encoding="utf-8")
+    ran = chromium(
+        tmp_path, "--virtual-time-budget=20000", *flags, "--dump-dom", f"{address}/look.html"
+    )
     assert "CONSOLE" not in ran.stderr, ran.stderr[-2000:]
     found = re.search(r'<pre id="found">(.*?)</pre>', ran.stdout, re.DOTALL)
     assert found is not None
-    looked: list[dict[str, Any]] = json.loads(html.unescape(found[1]))
-    return looked
+    wrote: list[dict[str, Any]] = json.loads(html.unescape(found[1]))
+    return wrote
 
 
 @cache
@@ -134,6 +165,27 @@ def test_hostile_texts_make_no_element_attribute_or_script(
         assert frame["title"].startswith("<script>alert(1)</script>")
         assert frame["wide"] == []
         assert frame["scroll"] <= frame["width"]
+
+
+@pytest.mark.parametrize(
+    "flags", [[], ["--blink-settings=preferredColorScheme=0"]], ids=["light", "dark"]
+)
+def test_axe_finds_nothing(served: tuple[Path, str], tmp_path: Path, flags: list[str]) -> None:
+    """Accessible, by the rules of axe-core: it is added to the page, whose policy forbids it."""
+    folder, _ = served
+    axe = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    (folder / "axe.js").write_text(axe, encoding="utf-8")
+    page, policies = re.subn(
+        r'<meta http-equiv="Content-Security-Policy"[^>]*>',
+        '<script src="axe.js"></script>',
+        examples.usual_page(),
+    )
+    assert policies == 1
+    (folder / "checked.html").write_text(page, encoding="utf-8")
+    for frame in looked(served, tmp_path, CHECK, *flags):
+        assert frame["violations"] == []
+        assert frame["rules"] > 15
+        assert frame["dark"] is bool(flags)
 
 
 def test_it_prints(tmp_path: Path) -> None:
