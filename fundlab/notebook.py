@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -17,10 +16,13 @@ from jinja2 import Environment, StrictUndefined
 
 from fundlab.decimals import DecimalDtype
 from fundlab.errors import InvalidRequest
+from fundlab.values import money_text
 
 DEFAULT_ROWS: Final = 20
 _DECIMALS: Final[Mapping[str, int]] = {"BTC": 8, "BCH": 8, "LTC": 8, "ETH": 6, "SOL": 6}
 _FEWEST: Final = 2
+_BPS: Final = 4
+"""Decimals of basis points, which are no money of the row's asset."""
 _ASSET_COLUMNS: Final = ("balance_asset", "asset")
 _LONG_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|[A-Za-z0-9_-]{28,}", re.ASCII)
 _ID_START, _ID_END = 8, 4
@@ -39,6 +41,7 @@ class Column:
     name: str
     number: bool
     cells: tuple[Cell, ...]
+    times: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,17 +70,19 @@ class Shown:
 
     @property
     def note(self) -> str:
-        """How many rows there are, and whose clock the times follow."""
+        """How many rows there are, and whose clock the times follow, if there are any."""
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
         more = f", {self.hidden:,} of them not shown" if self.hidden else ""
-        return f"{self.rows:,} rows{more} · times in {self.zone}"
+        times = f" · times in {self.zone}" if any(one.times for one in self.columns) else ""
+        return f"{rows}{more}{times}"
 
 
 def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Shown:
     """``frame`` for a human: the first ``rows`` rows.
 
     Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
-    asset, more where the amount has more; times are in ``tz``, a zone such as
-    ``"Europe/Zurich"``; long ids are shortened, the whole shows on hover. Raises
+    asset, more where the amount has more; basis points have four; times are in ``tz``, a zone
+    such as ``"Europe/Zurich"``; long ids are shortened, the whole shows on hover. Raises
     ``InvalidRequest`` for an unknown zone.
     """
     try:
@@ -100,12 +105,17 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> S
 def _column(name: str, values: pd.Series, assets: pd.Series | None, tz: str) -> Column:
     dtype = values.dtype
     if isinstance(dtype, DecimalDtype):
-        of = [None] * len(values) if assets is None else assets.tolist()
-        pairs = zip(values, of, strict=True)
-        cells = tuple(Cell("" if pd.isna(v) else _money(v, asset)) for v, asset in pairs)
+        usual = [_FEWEST] * len(values)
+        if name.startswith("bps"):
+            usual = [_BPS] * len(values)
+        elif assets is not None:
+            usual = [_DECIMALS.get(str(asset), _FEWEST) for asset in assets]
+        pairs = zip(values, usual, strict=True)
+        cells = tuple(Cell("" if pd.isna(v) else money_text(v, digits)) for v, digits in pairs)
         return Column(name, number=True, cells=cells)
     if isinstance(dtype, pd.DatetimeTZDtype):
-        return Column(name, number=False, cells=_cells(values, lambda value: _time(value, tz)))
+        moments = _cells(values, lambda value: _time(value, tz))
+        return Column(name, number=False, cells=moments, times=True)
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype):
         whole = pd.api.types.is_integer_dtype(dtype)
         return Column(
@@ -120,14 +130,6 @@ def _cells(values: pd.Series, shown: Callable[[Any], Cell]) -> tuple[Cell, ...]:
 
 def _is_missing(value: Any) -> bool:
     return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
-
-
-def _money(value: Decimal, asset: object) -> str:
-    exact = value.normalize()
-    exponent = exact.as_tuple().exponent
-    usual = _DECIMALS.get(str(asset), _FEWEST)
-    digits = max(usual, -exponent) if isinstance(exponent, int) else usual
-    return f"{exact:,.{digits}f}"
 
 
 def _time(value: pd.Timestamp, tz: str) -> Cell:

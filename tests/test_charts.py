@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import pandas as pd
 import pytest
+from IPython.core.formatters import DisplayFormatter
 from matplotlib.figure import Figure
 
 from fundlab import charts
@@ -198,3 +199,29 @@ def test_humanise() -> None:
 def test_a_frame_of_another_kind_is_refused() -> None:
     with pytest.raises(AnalysisError, match="no column 'date'; needed are profile_id, asset"):
         charts.balance_course(DAILY.drop(columns="date"))
+
+
+@pytest.mark.parametrize(("draw", "frame"), ALL)
+def test_a_notebook_shows_a_chart_at_its_size_with_its_words(
+    draw: Any, frame: pd.DataFrame
+) -> None:
+    figure = draw(frame)
+    shown, about = DisplayFormatter().format(figure)
+    picture = shown["image/png"]
+    assert picture.startswith(b"\x89PNG")
+    pixels = int.from_bytes(picture[16:20], "big")
+    assert pixels == round(figure.get_figwidth() * 144)
+    assert about["image/png"] == {"width": pixels * 96 // 144, "alt": figure.get_label()}
+
+
+def test_long_names_stay_within_a_narrow_chart() -> None:
+    kinds = ["BANK_WITHDRAWAL", "CRYPTO_WITHDRAWAL", "WIRE_DEPOSIT", "WIRE_WITHDRAWAL"]
+    rows = [("2026-01-01", kind, asset, "25") for kind in kinds for asset in ("USD", "USDC")]
+    for asset in ("USD", None):
+        figure = charts.fees_by_type(fees(*rows), asset=asset)
+        page = figure.bbox.bounds
+        (legend,) = figure.legends
+        box = legend.get_window_extent()
+        lowest = min(axes.get_tightbbox().y0 for axes in figure.axes)
+        assert 0 <= box.x0 < box.x1 <= page[2]
+        assert 0 <= box.y0 < box.y1 <= lowest

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -222,6 +223,20 @@ def test_the_same_rows_give_the_same_bytes_and_none_is_fine(tmp_path: Path, form
     first, second = (write(rows, tmp_path / name, format).read_bytes() for name in "ab")
     assert first == second
     assert write(rows.slice(0, 0), tmp_path / "c", format).stat().st_size > 0
+
+
+@pytest.mark.parametrize("format", exports.FORMATS)
+def test_a_frame_is_written_as_its_arrow_table(tmp_path: Path, format: str) -> None:
+    amounts = pd.array([D("0.000000000000000001"), None], dtype="decimal")
+    frame = pd.DataFrame({"memo": ["=1+1", "a"], "n": amounts, "rows": [1, 2]}, index=[7, 3])
+    same = table(
+        memo=pa.array(["=1+1", "a"], pa.large_string()),
+        n=money("0.000000000000000001", None),
+        rows=[1, 2],
+    )
+    exports.write_rows(frame, tmp_path / "frame", format)
+    exports.write_rows(same, tmp_path / "table", format)
+    assert (tmp_path / "frame").read_bytes() == (tmp_path / "table").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -73,3 +73,14 @@ def test_bad_arguments(frame: pd.DataFrame) -> None:
         fl.show(frame, tz="Mars")
     with pytest.raises(InvalidRequest, match="rows=-1"):
         fl.show(frame, rows=-1)
+
+
+def test_the_zone_is_named_only_where_there_are_times() -> None:
+    assert repr(fl.show(pd.DataFrame({"count": [7]}))).endswith("\n1 row")
+
+
+def test_basis_points_are_no_money_of_the_asset() -> None:
+    frame = pd.DataFrame(
+        {"asset": ["BTC"], "bps": pd.Series(["3.63"], dtype="decimal"), "count": [1]}
+    )
+    assert repr(fl.show(frame)).splitlines()[1].split() == ["BTC", "3.6300", "1"]

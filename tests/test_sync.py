@@ -97,6 +97,13 @@ class TestFirstSync:
         result = store.sync(FakeService([transfer(1)]), tables=["balances"])
         assert [entry.table for entry in result.tables] == ["transfers", "balances"]
 
+    def test_the_store_keeps_one_time(self, tmp_path: Path) -> None:
+        now = pd.Timestamp("2026-11-02T09:00:00Z")
+        store = Store(tmp_path / "store", clock=lambda: now.value)
+        store.sync(FakeService([transfer(1)]), tables=["balances"])
+        assert store.read("balances")["observed_at"].tolist() == [now]
+        assert store.history("balances")["published_at"].tolist() == [now]
+
     def test_unknown_tables_are_refused(self, store: Store) -> None:
         with pytest.raises(InvalidRequest, match="table 'transfer' is unknown"):
             store.sync(FakeService(), tables=["transfer"])
@@ -106,6 +113,7 @@ class TestFirstSync:
     def test_result_shows_itself(self, store: Store) -> None:
         result = store.sync(FakeService([transfer(1)]), tables=["transfers"])
         assert "transfers                     1 new          0 changed" in str(result)
+        assert repr(result) == str(result)
         assert result.to_json()["tables"][0]["new"] == 1
         assert list(result.to_frame().index) == ["transfers"]
 

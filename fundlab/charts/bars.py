@@ -76,16 +76,13 @@ def fees_by_type(
         axes.set_ylim(*look.with_zero(below))
         look.note(axes, f"{compact(float(below.sum()))} in all", theme)
 
-    figure = look.panels(
-        look.only(look.by_asset(charged), asset),
-        draw,
-        theme,
-        "No fees",
-        rows_below=1 if legend else 0,
-    )
+    by_asset = look.only(look.by_asset(charged), asset)
+    labels = [humanise(kind) for kind in types]
+    below = look.legend_rows(labels, len(by_asset)) if legend else 0
+    figure = look.panels(by_asset, draw, theme, "No fees", rows_below=below)
     if legend and len(charged):
         handles = [look.square(theme.series[place]) for place in range(len(types))]
-        look.legend_row(figure, handles, [humanise(kind) for kind in types], theme)
+        look.legend_row(figure, handles, labels, theme)
     return look.described(figure, _describe_fees(look.rows_of(charged, asset)))
 
 

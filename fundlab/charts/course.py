@@ -56,20 +56,17 @@ def balance_course(
         axes.set_ylim(*look.with_zero(np.append(lines.to_numpy().ravel(), mine["reported"])))
 
     days = daily["date"]
-    closing = _closing_by_profile(daily)
-    below = look.legend_rows(len(names) + (2 if len(marks) else 0), len(closing))
-    figure = look.panels(
-        look.only(closing, asset), draw, theme, "No balances", rows_below=below if legend else 0
-    )
+    closing = look.only(_closing_by_profile(daily), asset)
+    labels = [shorten_id(name) for name in names] + (["agrees", "differs"] if len(marks) else [])
+    below = look.legend_rows(labels, len(closing)) if legend else 0
+    figure = look.panels(closing, draw, theme, "No balances", rows_below=below)
     if legend and closing:
         handles = [
             Line2D([], [], color=theme.series[place], marker=look.MARKERS[place], markersize=4.5)
             for place in range(len(names))
         ]
-        labels = [shorten_id(name) for name in names]
         if len(marks):
             handles += [_handle("o", theme.ink), _handle("x", theme.alarm)]
-            labels += ["agrees", "differs"]
         look.legend_row(figure, handles, labels, theme)
     return look.described(figure, _describe_course(look.rows_of(daily, asset)))
 

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
+from io import BytesIO, StringIO
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -17,6 +17,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.lines import Line2D
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fundlab.errors import AnalysisError
@@ -29,8 +30,10 @@ MARGINS: Final = (50.0, 12.0, 30.0, 26.0)
 """Left, right, top and bottom of a panel, in points."""
 TEXT: Final = 10.0
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_CSS_PIXELS_PER_INCH: Final = 96
 _LEGEND_ROW: Final = 22.0
-_PER_ROW: Final = (4, 8)
+_LEGEND_GAPS: Final = 3.8 * (TEXT - 1.0)
+"""A legend's handle and the gaps around it, beside a name, in points."""
 _FONT: Final = FontProperties(family="DejaVu Sans")
 _OTHERS: Final = re.compile(r"[\d,]+ others")
 _ACRONYMS: Final = frozenset({"CBIT", "CUBIX", "RTP", "SEN"})
@@ -59,6 +62,16 @@ DARK: Final = Theme(
     "#151b23", "#e8edf3", "#9aa6b5", "#2b3541", "#58b4ee", "#f0a04b", "#ff8f94",
     ("#58b4ee", "#f0a04b", "#3fc7a0", "#e58ac0", "#d9c64a", "#a3a8f5", "#9aa6b5"),
 )  # fmt: skip
+
+
+class Chart(Figure):
+    """A figure that a notebook shows without pyplot, a point as large as a point on paper."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
+        out = BytesIO()
+        self.savefig(out, format="png")
+        width = round(self.get_figwidth() * _CSS_PIXELS_PER_INCH)
+        return out.getvalue(), {"width": width, "alt": self.get_label()}
 
 
 def to_svg(figure: Figure) -> str:
@@ -146,7 +159,7 @@ def panels(
     rows = -(-count // columns)
     width = columns * layout.size[0]
     height = rows * layout.size[1] + rows_below * _LEGEND_ROW
-    figure = Figure(figsize=(width / 72, height / 72), dpi=144, facecolor=theme.paper)
+    figure = Chart(figsize=(width / 72, height / 72), dpi=144, facecolor=theme.paper)
     for number in range(count):
         row, column = divmod(number, columns)
         x = column * layout.size[0] + layout.margins[0]
@@ -235,21 +248,29 @@ def square(color: str) -> Line2D:
     return Line2D([], [], color=color, linestyle="none", marker="s", markersize=8)
 
 
-def legend_rows(names: int, panels: int) -> int:
+def legend_rows(names: Sequence[str], panels: int) -> int:
     """How many rows :func:`legend_row` needs below so many panels."""
-    return -(-names // _PER_ROW[panels > 1])
+    width = PANEL[0] * min(max(panels, 1), Layout.columns)
+    return -(-len(names) // _legend_columns(names, width))
 
 
 def legend_row(figure: Figure, handles: list[Line2D], names: Sequence[str], theme: Theme) -> None:
     labels = [drawable(name) for name in names]
-    wide = _PER_ROW[bool(figure.get_figwidth() * 72 > PANEL[0])]
+    columns = _legend_columns(names, figure.get_figwidth() * 72)
     legend = figure.legend(
-        handles, labels, loc="lower center", ncols=min(len(labels), wide), frameon=False,
+        handles, labels, loc="lower center", ncols=columns, frameon=False,
         fontsize=TEXT - 1, labelcolor=theme.muted, handlelength=1.8, columnspacing=1.2,
         borderaxespad=0.2,
     )  # fmt: skip
     for text in legend.get_texts():
         text.set_parse_math(False)
+
+
+def _legend_columns(names: Sequence[str], width: float) -> int:
+    widths = [TextPath((0, 0), drawable(name), TEXT - 1, prop=_FONT).get_extents().width
+              for name in names if name.strip()]  # fmt: skip
+    fitting = int(width // (max(widths, default=0.0) + _LEGEND_GAPS))
+    return max(1, min(fitting, len(names)))
 
 
 def need(frame: pd.DataFrame, *names: str) -> None:

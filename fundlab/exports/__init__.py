@@ -3,7 +3,7 @@
 No amount is rounded or written with an exponent, every time names its zone, and no text from
 outside can become a formula. A file is written under another name first, then renamed.
 
-``export_table`` takes one table of a store, ``write_rows`` any Arrow table; ``workbook.py`` writes
+``export_table`` takes one table of a store, ``write_rows`` any frame; ``workbook.py`` writes
 the sheets, ``cells.py`` says how each kind of column becomes text.
 """
 
@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import pandas as pd
 import pyarrow as pa
 
 from fundlab.errors import InvalidRequest
@@ -96,13 +97,20 @@ def export_table(
 
 
 def write_rows(
-    rows: pa.Table, path: str | os.PathLike[str], format: str, *, name: str = "rows"
+    rows: pa.Table | pd.DataFrame,
+    path: str | os.PathLike[str],
+    format: str,
+    *,
+    name: str = "rows",
 ) -> Export:
     """``rows`` as a file of ``format``: ``csv``, ``xlsx``, ``parquet`` or ``json``.
 
-    Columns of text, exact decimals, times, days, durations, flags and whole numbers; any other
-    kind is refused with ``InvalidRequest``. In a workbook ``name`` becomes the sheet's.
+    An Arrow table, or a DataFrame without its index. Columns of text, exact decimals, times with a
+    zone, days, durations, flags and whole numbers; any other kind is refused with
+    ``InvalidRequest``. In a workbook ``name`` becomes the sheet's.
     """
+    if isinstance(rows, pd.DataFrame):
+        rows = pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata()
     target = Path(path)
     notes: tuple[str, ...] = ()
     with replacing(target) as unfinished:

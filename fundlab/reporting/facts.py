@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
+from textwrap import wrap
 from typing import Final, Literal
 
 import pandas as pd
 
 Tone = Literal["good", "bad", "warn", "plain"]
 
+_WIDTH: Final = 88
 _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
 
 
@@ -34,7 +36,7 @@ class KeyFigure:
     tone: Tone = "plain"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Everything a report shows. Frames carry exact money and times in UTC; do not change them.
 
@@ -112,6 +114,22 @@ class Report:
     def breaks(self) -> pd.DataFrame:
         """The rows of ``reconciliation`` that do not match."""
         return self.reconciliation[self.reconciliation["status"] != "match"]
+
+    def __repr__(self) -> str:
+        """The verdict and the key figures, for a terminal or a notebook's cell."""
+        figures = [(figure.label, figure.value) for figure in self.key_figures]
+        label, value = (max(map(len, column)) for column in zip(("", ""), *figures, strict=True))
+        return "\n".join(
+            [
+                self.title,
+                self.verdict.headline,
+                *wrap(self.verdict.detail, _WIDTH),
+                *(
+                    f"  {figure.label:<{label}}  {figure.value:>{value}}  {figure.note}"
+                    for figure in self.key_figures
+                ),
+            ]
+        )
 
 
 def versions(components: Iterable[str] = _COMPONENTS) -> dict[str, str]:

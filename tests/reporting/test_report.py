@@ -98,6 +98,14 @@ def test_the_verdict_comes_first() -> None:
     assert html.index("Reconciled: 0 breaks") < html.index('id="balances"')
 
 
+def test_a_report_shows_its_verdict_and_key_figures() -> None:
+    lines = repr(build()).splitlines()
+    assert lines[:2] == ["Report", "Reconciled: 0 breaks"]
+    assert lines[-5].split() == ["Balances", "that", "match", "2", "of", "2",
+                                 "1", "profiles,", "2", "assets"]  # fmt: skip
+    assert max(map(len, lines)) <= 88
+
+
 def test_breaks_are_counted_summed_and_shown_first() -> None:
     seen = reported((PROFILE, "USD", "1233532.88"), (PROFILE, "ETH", "0.000000000000000001"),
                     ("p9", "BTC", "2"))  # fmt: skip

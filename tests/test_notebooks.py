@@ -1,0 +1,69 @@
+"""The notebooks: kept with their outputs, and saying the same again from an empty folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("[0-9]*.ipynb"))
+SAME_EACH_TIME = ("01-first-hour", "02-closing-a-month", "03-fees")
+"""The others show clocks, ports or times of their own."""
+LARGEST = 600_000
+LONGEST_CELL_S = 120
+
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def texts(notebook: Any) -> list[list[Any]]:
+    """What each cell prints and shows; pictures differ between versions of what draws them."""
+    return [
+        [output.get("text") or {kind: text for kind, text in output.data.items()
+                                if kind != "image/png"} for output in cell.outputs]
+        for cell in code_cells(notebook)
+    ]  # fmt: skip
+
+
+def complaints(notebook: Any) -> list[Any]:
+    outputs = [output for cell in code_cells(notebook) for output in cell.outputs]
+    return [one for one in outputs if one.output_type == "error" or one.get("name") == "stderr"]
+
+
+@every_notebook
+def test_it_is_kept_with_its_outputs(path: Path) -> None:
+    notebook = read(path)
+    nbformat.validate(notebook)
+    cells = code_cells(notebook)
+    assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
+    assert complaints(notebook) == []
+    assert path.stat().st_size < LARGEST
+
+
+@pytest.mark.slow
+@every_notebook
+def test_it_runs_from_an_empty_folder(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    here.mkdir()
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    ran = read(path)
+    resources = {"metadata": {"path": str(here)}}
+    NotebookClient(ran, timeout=LONGEST_CELL_S, resources=resources).execute()
+    assert complaints(ran) == []
+    assert [*here.iterdir()] == []
+    if path.stem in SAME_EACH_TIME:
+        assert texts(ran) == texts(read(path))
+        assert [*temporary.iterdir()] == []
