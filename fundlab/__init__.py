@@ -8,6 +8,9 @@
 
 Importing registers the exact money column with pandas, under the name ``decimal``, whichever of the
 two is imported first; everything else is loaded on first use.
+
+Examples throughout know ``pd`` and ``fl``, a ``sandbox`` with its ``client``, a ``store`` synced
+from it, a ``folder``, and the five ``transfers`` of :mod:`fundlab.analysis`.
 """
 
 from __future__ import annotations

@@ -57,6 +57,15 @@ class Settings:
     ``withdrawal_limit`` (of one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day, in one
     store) are amounts without fees; ``allowed_accounts`` are the fiat accounts that may be paid:
     a list, or text with commas. ``None`` sets no limit.
+
+    >>> settings = fl.Settings(
+    ...     base_url="https://api.example.com",
+    ...     auth_url="https://auth.example.com",
+    ...     client_id="desk",
+    ...     client_secret="never shown",
+    ... )
+    >>> settings.client_secret, settings.read_timeout
+    (Secret('***'), 30.0)
     """
 
     base_url: str

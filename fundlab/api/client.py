@@ -21,6 +21,16 @@ def connect(profile: str | None = None, *, signer: Signer | None = None, **setti
     ``client_secret``, ``signing_key`` …); ``profile`` is a table of ``config.toml`` in the user's
     configuration folder. ``signer`` signs instead of ``signing_key``: a key in an HSM or a KMS.
     Nothing is sent yet. Raises ``SettingsError`` naming what is missing, unknown or unsafe.
+
+    >>> with fl.connect(
+    ...     base_url=sandbox.base_url,
+    ...     auth_url=sandbox.auth_url,
+    ...     client_id=sandbox.client_id,
+    ...     client_secret=sandbox.client_secret,
+    ... ) as client:
+    ...     balance = client.get_profile_balance(sandbox.profile_ids[0], "USD")
+    >>> balance.asset
+    'USD'
     """
     settings = masked(settings)  # a traceback shows the locals of this function too
     return Client(Settings.load(profile, **settings), signer=signer)
@@ -43,4 +53,10 @@ class Client(FiatOperations, RecordOperations, CryptoOperations):
     again only with a ``ref_id``, by which the service knows it: a second call with the same
     ``ref_id`` and arguments returns what the first one made; with other arguments it raises
     ``Conflict``.
+
+    >>> newest = client.list_transfers(type="WIRE_DEPOSIT", order="DESC", max_rows=2)
+    >>> [str(transfer.status) for transfer in newest]
+    ['PENDING', 'COMPLETED']
+    >>> str(client.get_profile_balance(sandbox.profile_ids[0], "USD").trading)
+    '0.00'
     """

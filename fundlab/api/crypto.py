@@ -42,6 +42,12 @@ class CryptoOperations(Caller):
 
         ``identity_id`` and ``account_id`` name an end user; ``metadata`` has at most 6 pairs. With
         a ``ref_id`` the call is safe to repeat.
+
+        >>> address = client.create_deposit_address(
+        ...     profile_id=sandbox.profile_ids[0], crypto_network="ETHEREUM"
+        ... )
+        >>> str(address.crypto_network)
+        'ETHEREUM'
         """
         return self._change("create_deposit_address", DepositAddress, locals())
 
@@ -65,6 +71,16 @@ class CryptoOperations(Caller):
         ``profile``, for example ``{"profile": {"profile_id": …}}``. ``profile_id`` is the account
         owner's; ``identity_id`` and ``account_id`` name an end user; ``nickname`` is yours. Returns
         the rule itself; the ``ref_id`` makes the call safe to repeat.
+
+        >>> rule = client.create_orchestration_rule(
+        ...     ref_id="rule-1",
+        ...     profile_id=sandbox.profile_ids[0],
+        ...     source_asset="USDC",
+        ...     destination_asset="USD",
+        ...     source={"crypto": {"network": "ETHEREUM"}},
+        ... )
+        >>> str(rule.source_asset), str(rule.destination_asset)
+        ('USDC', 'USD')
         """
         return self._change("create_orchestration_rule", OrchestrationRule, locals())
 
@@ -97,6 +113,10 @@ class CryptoOperations(Caller):
         ``created_at_lte``, ``created_at_eq``, ``created_at_gte`` and ``created_at_gt`` compare
         times; ``order_by`` is ``CREATED_AT``. ``page_size`` is 1 to 1000 (100), ``max_rows`` how
         many come in all, ``page_cursor`` where to start.
+
+        >>> found = client.list_crypto_destination_addresses(crypto_networks=["SOLANA"])
+        >>> {str(address.crypto_network) for address in found}
+        {'SOLANA'}
         """
         return self._list("list_crypto_destination_addresses", locals())
 
@@ -114,5 +134,14 @@ class CryptoOperations(Caller):
 
         ``destination_address`` lies on ``crypto_network``. Give exactly one of ``amount`` (without
         the fee) and ``total`` (with it). ``identity_id`` is required for end users.
+
+        >>> quote = client.create_crypto_withdrawal_fee(
+        ...     asset="USDC",
+        ...     destination_address="0x" + "1" * 40,
+        ...     crypto_network="ETHEREUM",
+        ...     amount="2500",
+        ... )
+        >>> quote.fee.text, quote.total.text
+        ('3.00', '2503.00')
         """
         return self._change("create_crypto_withdrawal_fee", CryptoWithdrawalFee, locals())

@@ -44,11 +44,22 @@ class FiatOperations(Caller):
         abroad), or ``CUBIX``, without. ``identity_id`` and ``account_id`` name an end user.
         ``metadata`` (at most 6 pairs of at most 100 characters) is copied to the deposits. With a
         ``ref_id`` the call is safe to repeat.
+
+        >>> instructions = client.create_fiat_deposit_instructions(
+        ...     profile_id=sandbox.profile_ids[0], fiat_network="WIRE", routing_number_type="ABA"
+        ... )
+        >>> str(instructions.status), instructions.memo_id[:4]
+        ('VALID', 'MEMO')
         """
         return self._change("create_fiat_deposit_instructions", FiatDepositInstructions, locals())
 
     def get_fiat_deposit_instructions(self, id: str) -> FiatDepositInstructions:
-        """Deposit instructions by their ``id`` (§4.2). Raises ``NotFound``."""
+        """Deposit instructions by their ``id`` (§4.2). Raises ``NotFound``.
+
+        >>> instructions = next(iter(client.list_fiat_deposit_instructions()))
+        >>> client.get_fiat_deposit_instructions(instructions.id).memo_id == instructions.memo_id
+        True
+        """
         return self._get("get_fiat_deposit_instructions", FiatDepositInstructions, id=id)
 
     def list_fiat_deposit_instructions(
@@ -73,6 +84,10 @@ class FiatOperations(Caller):
         ``created_at_lte``, ``created_at_eq``, ``created_at_gte`` and ``created_at_gt`` compare
         times; ``order_by`` is ``CREATED_AT``. ``page_size`` is 1 to 1000 (100), ``max_rows`` how
         many come in all, ``page_cursor`` where to start.
+
+        >>> found = client.list_fiat_deposit_instructions(order="ASC", max_rows=3)
+        >>> [str(one.status) for one in found]
+        ['VALID', 'VALID', 'VALID']
         """
         return self._list("list_fiat_deposit_instructions", locals())
 
@@ -90,6 +105,18 @@ class FiatOperations(Caller):
         ``fiat_network_instructions`` and ``fiat_account_owner`` describe the sending bank account.
         The transfer shows itself about a minute later. Raises ``InvalidRequest`` unless the service
         is on loopback or its profile says ``sandbox = true``.
+
+        >>> instructions = client.create_fiat_deposit_instructions(
+        ...     profile_id=sandbox.profile_ids[0], fiat_network="WIRE", routing_number_type="ABA"
+        ... )
+        >>> client.initiate_sandbox_fiat_deposit(
+        ...     amount="25.00",
+        ...     memo_id=instructions.memo_id,
+        ...     fiat_network_instructions=instructions.fiat_network_instructions,
+        ...     fiat_account_owner={"person_details": {"first_name": "Ada", "last_name": "Okafor"}},
+        ... )
+        >>> [deposit.amount.text for deposit in fl.find_deposits(client, instructions)]
+        ['25.00']
         """
         if self.settings.is_production:
             raise InvalidRequest(
@@ -116,11 +143,24 @@ class FiatOperations(Caller):
         ``fiat_network_instructions`` holds ``wire``, or ``cubix`` (or ``wallet_address``).
         ``identity_id`` and ``account_id`` name an end user; ``metadata`` has at most 6 pairs. With
         a ``ref_id`` the call is safe to repeat. ``fundlab.wait_for`` waits for the review.
+
+        >>> account = client.create_fiat_account(
+        ...     fiat_account_owner={"institution_details": {"name": "Harbor Trading LLC"}},
+        ...     fiat_network_instructions={"wallet_address": "CUBIX-9BDC4AEA9A4C"},
+        ...     ref_id="harbor-1",
+        ... )
+        >>> str(account.status)
+        'PENDING'
         """
         return self._change("create_fiat_account", FiatAccount, locals())
 
     def get_fiat_account(self, id: str) -> FiatAccount:
-        """A fiat account by its ``id`` (§4.9). Raises ``NotFound``."""
+        """A fiat account by its ``id`` (§4.9). Raises ``NotFound``.
+
+        >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+        >>> str(client.get_fiat_account(account.id).status)
+        'APPROVED'
+        """
         return self._get("get_fiat_account", FiatAccount, id=id)
 
     def update_fiat_account(
@@ -135,6 +175,10 @@ class FiatOperations(Caller):
 
         ``fiat_account_owner``, ``fiat_network_instructions`` and ``metadata`` replace what was
         there; what is left out stays. Raises ``NotFound``.
+
+        >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+        >>> client.update_fiat_account(account.id, metadata={"department": "payroll"}).metadata
+        {'department': 'payroll'}
         """
         return self._change("update_fiat_account", FiatAccount, locals())
 
@@ -161,6 +205,9 @@ class FiatOperations(Caller):
         ``created_at_lte``, ``created_at_eq``, ``created_at_gte`` and ``created_at_gt`` compare
         times; ``order_by`` is ``CREATED_AT``. ``page_size`` is 1 to 1000 (100), ``max_rows`` how
         many come in all, ``page_cursor`` where to start.
+
+        >>> sorted({str(account.status) for account in client.list_fiat_accounts()})
+        ['APPROVED', 'PENDING', 'REJECTED']
         """
         return self._list("list_fiat_accounts", locals())
 
@@ -186,5 +233,16 @@ class FiatOperations(Caller):
         ``account_id`` name an end user; ``metadata`` has at most 6 pairs. Raises ``Conflict`` when
         the ``ref_id`` stands for another withdrawal, ``InsufficientFunds`` when the available
         balance is below amount plus fee.
+
+        >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+        >>> transfer = client.create_fiat_withdrawal(
+        ...     amount="100.00",
+        ...     asset="USD",
+        ...     fiat_account_id=account.id,
+        ...     profile_id=sandbox.profile_ids[0],
+        ...     ref_id="rent-2026-11",
+        ... )
+        >>> str(transfer.status), str(transfer.direction), transfer.amount.text
+        ('PENDING', 'DEBIT', '100.00')
         """
         return self._change("create_fiat_withdrawal", Transfer, locals())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import os
 import ssl
 import threading
 import time
@@ -100,7 +101,7 @@ class Http:
         self._connect_timeout, self._read_timeout = connect_timeout, read_timeout
         self._verify: bool | str = ca_bundle or True
         self._trust_env = trust_env
-        self._adapter = _Adapter(pool_maxsize=MAX_CONNECTIONS)
+        self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
 
     def exchange(self, request: Outgoing, timeout: float) -> Answer | Failure:
         """Send ``request`` once; no longer than ``timeout`` seconds, whatever the service does.
@@ -112,7 +113,7 @@ class Http:
             return Failure("the call's time was used up", sent=False, timed_out=True)
         _call.deadline = time.monotonic() + timeout
         try:
-            with self._adapter.send(
+            with self._connections().send(
                 _prepared(request),
                 stream=True,
                 timeout=(min(self._connect_timeout, timeout), min(self._read_timeout, timeout)),
@@ -134,6 +135,12 @@ class Http:
 
     def close(self) -> None:
         self._adapter.close()
+
+    def _connections(self) -> HTTPAdapter:
+        """Those of this process: on its parent's, a forked one would read the parent's answers."""
+        if self._process != os.getpid():
+            self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
+        return self._adapter
 
 
 def _prepared(request: Outgoing) -> requests.PreparedRequest:

@@ -52,17 +52,30 @@ class RecordOperations(Caller):
         once. ``order_by`` is ``CREATED_AT`` with ``order`` ``DESC``, but ``UPDATED_AT`` with
         ``ASC`` where a filter on it is given. ``page_size`` is 1 to 1000 (100), ``max_rows`` how
         many come in all, ``page_cursor`` where to start.
+
+        >>> transfers = client.list_transfers(type="WIRE_DEPOSIT", order="DESC", max_rows=2)
+        >>> [str(transfer.status) for transfer in transfers]
+        ['PENDING', 'COMPLETED']
         """
         return self._list("list_transfers", locals())
 
     def get_transfer(self, id: str) -> Transfer:
-        """A transfer by its ``id`` (§4.6). Raises ``NotFound``."""
+        """A transfer by its ``id`` (§4.6). Raises ``NotFound``.
+
+        >>> newest = next(iter(client.list_transfers(order="DESC")))
+        >>> client.get_transfer(newest.id).id == newest.id
+        True
+        """
         return self._get("get_transfer", Transfer, id=id)
 
     def get_profile_balance(self, profile_id: str, asset: str) -> ProfileBalance:
         """What ``profile_id`` has of ``asset``: ``available`` and ``trading`` (§4.7).
 
         Raises ``NotFound``.
+
+        >>> balance = client.get_profile_balance(sandbox.profile_ids[0], "USD")
+        >>> balance.asset, balance.trading.text
+        ('USD', '0.00')
         """
         return self._get("get_profile_balance", ProfileBalance, profile_id=profile_id, asset=asset)
 
@@ -87,5 +100,9 @@ class RecordOperations(Caller):
         of real ones. ``created_at_lt``, ``created_at_lte``, ``created_at_eq``, ``created_at_gte``
         and ``created_at_gt`` compare times. ``page_size`` is 1 to 100 (100), ``max_rows`` how many
         come in all, ``page_cursor`` where to start.
+
+        >>> events = client.list_events(type="identity.approved", max_rows=1)
+        >>> [event.object["new_summary_status"] for event in events]
+        ['APPROVED']
         """
         return self._list("list_events", locals())

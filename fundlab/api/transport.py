@@ -17,6 +17,7 @@ from fundlab.api.http import Answer, Failure, Http, MaskedText, Outgoing
 from fundlab.api.pace import Pace
 from fundlab.api.problems import (
     Attempted,
+    clock_skew,
     no_turn,
     redirected,
     service_error,
@@ -99,6 +100,8 @@ class Transport:
         )
         self._pace = Pace(settings.rate_limit, self._env.clock)
         self._tokens = TokenSource(self.fetch_token, self._env.clock)
+        self.skew_s: float = 0.0
+        """Seconds by which the service's clock is ahead of this one, by its last answer."""
 
     def send(self, call: Call) -> Reply:
         """Carry out ``call``; the service's answer to it.
@@ -113,6 +116,8 @@ class Transport:
         status = "failed"
         try:
             answer = self._authorized(call, tried, started + self._settings.call_timeout)
+            skew_s = clock_skew(answer.headers.get("Date"), self._env.now())
+            self.skew_s = self.skew_s if skew_s is None else skew_s
             status = str(answer.status)
             request_id = _named(answer) or request_id
         finally:

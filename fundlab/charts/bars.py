@@ -26,7 +26,11 @@ MAX_BARS: Final = 60
 def flow_bars(
     net: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None, legend: bool = True
 ) -> Figure:
-    """Inflow above and outflow below the line for each period, net as a dot (``flows.net``)."""
+    """Inflow above and outflow below the line for each period, net as a dot (``flows.net``).
+
+    >>> fl.charts.flow_bars(fl.flows.net(transfers, freq="D")).get_label()
+    'Inflow and outflow over 4 periods: USD in 1.06 k, out 285.'
+    """
     look.need(net, "period", "asset", "inflow", "outflow", "net")
 
     bars = Bars.of(net)
@@ -58,7 +62,12 @@ def fees_by_type(
     summary: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None, legend: bool = True
 ) -> Figure:
     """Bars of the fees paid, stacked by transfer type for each period
-    (``fees.summary(…, by=["type", "asset"], freq=…)``)."""
+    (``fees.summary(…, by=["type", "asset"], freq=…)``).
+
+    >>> paid = fl.fees.summary(transfers, by=["type", "asset"], freq="MS")
+    >>> fl.charts.fees_by_type(paid).get_label()
+    'Fees by type: Wire withdrawal 25 USD.'
+    """
     look.need(summary, "type", "asset", "fee", "period")
     charged = summary[look.floats(summary, "fee")["fee"] != 0]
     types = rank_types(charged)
@@ -77,11 +86,13 @@ def fees_by_type(
         look.note(axes, f"{compact(float(below.sum()))} in all", theme)
 
     by_asset = look.only(look.by_asset(charged), asset)
-    labels = [humanise(kind) for kind in types]
+    drawn = set(_drawn_types(look.rows_of(charged, asset), types))
+    places = [place for place, kind in enumerate(types) if kind in drawn]
+    labels = [humanise(types[place]) for place in places]
     below = look.legend_rows(labels, len(by_asset)) if legend else 0
     figure = look.panels(by_asset, draw, theme, "No fees", rows_below=below)
-    if legend and len(charged):
-        handles = [look.square(theme.series[place]) for place in range(len(types))]
+    if legend and labels:
+        handles = [look.square(theme.series[place]) for place in places]
         look.legend_row(figure, handles, labels, theme)
     return look.described(figure, _describe_fees(look.rows_of(charged, asset)))
 
@@ -111,11 +122,16 @@ def _flow_legend(figure: Figure, theme: Theme) -> None:
     look.legend_row(figure, handles, ["in", "out", "net"], theme)
 
 
-def _fees_by_period(rows: pd.DataFrame, types: list[str]) -> pd.DataFrame:
+def _drawn_types(rows: pd.DataFrame, types: list[str]) -> pd.Series:
+    """The type each row is drawn as: beyond ``types`` the last of them, the others."""
     kinds = rows["type"].astype(str)
+    return kinds.where(kinds.isin(types), types[-1] if types else "")
+
+
+def _fees_by_period(rows: pd.DataFrame, types: list[str]) -> pd.DataFrame:
     table = pd.DataFrame(
         {
-            "kind": kinds.where(kinds.isin(types), types[-1]),
+            "kind": _drawn_types(rows, types),
             "period": rows["period"].dt.tz_localize(None),
             "fee": rows["fee"].astype("float64"),
         }

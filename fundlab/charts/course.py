@@ -35,6 +35,11 @@ def balance_course(
 
     ``assertions`` (``store.assertions()``) are marked where they were observed: a ring where the
     reported balance agrees with the transfers, a cross where it does not.
+
+    >>> figure = fl.charts.balance_course(fl.balances.daily(transfers))
+    >>> figure.get_label()
+    'Closing balances of 2 profiles from 2026-10-01 to 2026-10-04, at the end in all 775
+    USD.'
     """
     look.need(daily, "profile_id", "asset", "date", "balance")
     marks = _marks(daily, assertions)

@@ -27,6 +27,19 @@ def flow_diagram(links: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None
 
     ``links`` has ``stage`` (1 into a profile, 2 out of one), ``source``, ``target``, ``asset`` and
     ``amount``. At most :data:`MAX_ENDS` names stand on each side, the smaller ones as one.
+
+    >>> links = pd.DataFrame(
+    ...     {
+    ...         "stage": [1, 2],
+    ...         "source": ["Wire deposit", "main"],
+    ...         "target": ["main", "Acme"],
+    ...         "asset": "USD",
+    ...         "amount": pd.array(["1000", "225"], dtype="decimal"),
+    ...     }
+    ... )
+    >>> fl.charts.flow_diagram(links).get_label()
+    'Flows between the outside, profiles and recipients: USD 1 k into and 225 out of 1
+    profiles.'
     """
     look.need(links, "stage", "source", "target", "asset", "amount")
     by_asset = {}

@@ -34,7 +34,11 @@ def flows_calendar(
     legend: bool = True,
 ) -> Figure:
     """A square for each day, weeks from left to right, coloured by the day's net flow
-    (``flows.net(…, freq="D")``); at most the last :data:`MAX_WEEKS` weeks."""
+    (``flows.net(…, freq="D")``); at most the last :data:`MAX_WEEKS` weeks.
+
+    >>> fl.charts.flows_calendar(fl.flows.net(transfers, freq="D")).get_label()
+    'Net flow of each day: USD +775 in all, days from −225 to +1 k.'
+    """
     look.need(net, "period", "asset", "net")
     days = net["period"].dt.tz_convert(tz).dt.tz_localize(None).dt.normalize()
     monday = days - pd.to_timedelta(days.dt.day_of_week, unit="D")
@@ -76,6 +80,9 @@ def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "
     """How many transfers are made at each hour of each weekday, in the zone ``tz``.
 
     ``transfers`` has ``created_at`` and, where its rows stand for several, ``count``.
+
+    >>> fl.charts.transfer_hours(transfers).get_label()
+    '5 transfers by hour and weekday (UTC); most on Mon at 09: 1.'
     """
     look.need(transfers, "created_at")
     local = transfers["created_at"].dt.tz_convert(tz)

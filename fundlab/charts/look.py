@@ -42,7 +42,12 @@ _SVG_LOCK: Final = threading.Lock()
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of a figure. ``series`` is safe for colour-blind readers (after Okabe and Ito)."""
+    """Colours of a figure. ``series`` is safe for colour-blind readers (after Okabe and Ito).
+
+    >>> fl.charts.DARK.paper
+    '#151b23'
+    >>> figure = fl.charts.transfer_hours(transfers, fl.charts.DARK)
+    """
 
     paper: str
     ink: str
@@ -75,7 +80,12 @@ class Chart(Figure):
 
 
 def to_svg(figure: Figure) -> str:
-    """The figure as SVG text, the same bytes for the same figure; text stays text."""
+    """The figure as SVG text, the same bytes for the same figure; text stays text.
+
+    >>> figure = fl.charts.transfer_hours(transfers)
+    >>> fl.charts.to_svg(figure)[:5]
+    '<?xml'
+    """
     out = StringIO()
     with _SVG_LOCK, mpl.rc_context({"svg.hashsalt": "fundlab", "svg.fonttype": "none"}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
@@ -83,7 +93,11 @@ def to_svg(figure: Figure) -> str:
 
 
 def compact(value: float, *, signed: bool = False) -> str:
-    """A short figure for axes and notes: ``1.2 M``, ``950 k``, ``0.005``."""
+    """A short figure for axes and notes: ``1.2 M``, ``950 k``, ``0.005``.
+
+    >>> fl.charts.compact(1_234_567), fl.charts.compact(950, signed=True)
+    ('1.23 M', '+950')
+    """
     plus = "+" if signed and value > 0 else ""
     size = abs(value)
     for limit, suffix in ((1e12, " T"), (1e9, " B"), (1e6, " M"), (1e3, " k")):
@@ -97,12 +111,20 @@ def compact(value: float, *, signed: bool = False) -> str:
 
 
 def shorten_id(identifier: str) -> str:
-    """A UUID by its first and last characters: ``3f2a…9c1d``."""
+    """A UUID by its first and last characters: ``3f2a…9c1d``.
+
+    >>> fl.charts.shorten_id("3f2a77d1-0000-4000-8000-0000000c9c1d")
+    '3f2a…9c1d'
+    """
     return identifier if len(identifier) <= 12 else f"{identifier[:4]}…{identifier[-4:]}"
 
 
 def humanise(name: str) -> str:
-    """``WIRE_DEPOSIT`` as ``Wire deposit``, ``RTP_DEPOSIT`` as ``RTP deposit``."""
+    """``WIRE_DEPOSIT`` as ``Wire deposit``, ``RTP_DEPOSIT`` as ``RTP deposit``.
+
+    >>> fl.charts.humanise("WIRE_DEPOSIT"), fl.charts.humanise("RTP_DEPOSIT")
+    ('Wire deposit', 'RTP deposit')
+    """
     if not name.isupper():
         return name
     words = [word if word in _ACRONYMS else word.lower() for word in name.split("_")]
@@ -111,12 +133,21 @@ def humanise(name: str) -> str:
 
 
 def rank_profiles(daily: pd.DataFrame) -> list[str]:
-    """The profiles drawn, sorted; beyond :data:`MAX_SERIES` the rest is one line, ``n others``."""
+    """The profiles drawn, sorted; beyond :data:`MAX_SERIES` the rest is one line, ``n others``.
+
+    >>> fl.charts.rank_profiles(fl.balances.daily(transfers))
+    ['main', 'spare']
+    """
     return ranked(daily["profile_id"].astype(str))
 
 
 def rank_types(summary: pd.DataFrame) -> list[str]:
-    """The transfer types drawn, sorted; beyond :data:`MAX_SERIES` the rest is ``n others``."""
+    """The transfer types drawn, sorted; beyond :data:`MAX_SERIES` the rest is ``n others``.
+
+    >>> fl.charts.rank_types(fl.fees.summary(transfers))
+    ['INTERNAL_TRANSFER_CREDIT', 'INTERNAL_TRANSFER_DEBIT', 'WIRE_DEPOSIT',
+    'WIRE_WITHDRAWAL']
+    """
     return ranked(summary["type"].astype(str))
 
 

@@ -26,6 +26,17 @@ def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | Non
     ``movements`` has ``asset``, ``step`` (a name), ``kind`` (``balance`` or ``change``) and
     ``amount``, in order: the opening, the changes, the closing. The smallest of more than
     :data:`MAX_STEPS` changes in either direction are drawn as one.
+
+    >>> movements = pd.DataFrame(
+    ...     {
+    ...         "asset": "USD",
+    ...         "step": ["Opening", "Deposits", "Closing"],
+    ...         "kind": ["balance", "change", "balance"],
+    ...         "amount": pd.array(["0", "1000", "1000"], dtype="decimal"),
+    ...     }
+    ... )
+    >>> fl.charts.waterfall(movements).get_label()
+    'From opening to closing balance: USD from 0 to 1 k.'
     """
     look.need(movements, "asset", "step", "kind", "amount")
     by_asset = {name: _few(rows) for name, rows in look.by_asset(movements).items()}

@@ -2,6 +2,8 @@
 
 ``import fundlab`` (or this module) registers the type under the name ``decimal``:
 
+>>> import pandas as pd
+>>> import fundlab
 >>> amounts = pd.Series(["1442725.09", "0.15", None], dtype="decimal")
 >>> amounts.sum()
 Decimal('1442725.24')

@@ -56,7 +56,7 @@ class DecimalArray(Reduced):
         it 0.100000000000000006. NaN becomes NA. Raises OverflowError beyond 20 digits before the
         point.
 
-        >>> DecimalArray.from_float([0.1, 2.675], decimals=2).tolist()
+        >>> fl.decimals.DecimalArray.from_float([0.1, 2.675], decimals=2).tolist()
         [Decimal('0.1'), Decimal('2.67')]
         """
         return cls._of(*convert.from_float(values, decimals))

@@ -29,7 +29,7 @@ def rolling(series: pd.Series[Any], window: Any, min_periods: int | None = None)
     ValueError for a window of no length and for more `min_periods` than rows, TypeError for a
     `series` or `window` of another type.
 
-    >>> rolling(pd.Series(["0.1", "0.2", "0.3"], dtype="decimal"), 2).sum().tolist()
+    >>> fl.decimals.rolling(pd.Series(["0.1", "0.2", "0.3"], dtype="decimal"), 2).sum().tolist()
     [<NA>, Decimal('0.3'), Decimal('0.5')]
     """
     if not isinstance(series, pd.Series) or not isinstance(series.dtype, DecimalDtype):
@@ -57,7 +57,12 @@ def _periods(min_periods: Any) -> int:
 
 
 class Rolling:
-    """What `rolling` returns: `sum` and `mean`, each a decimal Series like the one given."""
+    """What `rolling` returns: `sum` and `mean`, each a decimal Series like the one given.
+
+    >>> sums = fl.decimals.rolling(transfers["total"], 2)
+    >>> sums.mean().tolist()[1:]
+    [Decimal('612.5'), Decimal('142.5'), Decimal('60'), Decimal('80.25')]
+    """
 
     def __init__(
         self, series: pd.Series[Any], first: Positions, last: Positions, min_periods: int

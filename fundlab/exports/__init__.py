@@ -55,7 +55,11 @@ FORMATS: Final = (*_PLAIN, "xlsx")
 
 @dataclass(frozen=True)
 class Export:
-    """What was written. ``notes`` are what a reader of the file should know, if anything."""
+    """What was written. ``notes`` are what a reader of the file should know, if anything.
+
+    >>> fl.exports.write_rows(transfers[["id"]], folder / "ids.json", "json").rows
+    5
+    """
 
     path: Path
     format: str
@@ -89,6 +93,10 @@ def export_table(
     ``as_of``, ``since`` (included) and ``until`` (excluded) as there. The same rows give the same
     bytes; an earlier file is replaced in one step. Raises ``InvalidRequest`` for a table or format
     that does not exist.
+
+    >>> done = fl.exports.export_table(store, "transfers", folder / "transfers.xlsx", "xlsx")
+    >>> done.rows, done.path.name
+    (50, 'transfers.xlsx')
     """
     found = find_table(table)
     _checked(format)
@@ -108,6 +116,10 @@ def write_rows(
     An Arrow table, or a DataFrame without its index. Columns of text, exact decimals, times with a
     zone, days, durations, flags and whole numbers; any other kind is refused with
     ``InvalidRequest``. In a workbook ``name`` becomes the sheet's.
+
+    >>> done = fl.exports.write_rows(transfers[["id", "total"]], folder / "october.csv", "csv")
+    >>> done.path.read_text(encoding="utf-8").splitlines()[:3]
+    ['"id","total"', '"t1","1000"', '"t2","225"']
     """
     if isinstance(rows, pd.DataFrame):
         rows = pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata()

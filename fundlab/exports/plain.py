@@ -22,6 +22,11 @@ def write_csv(rows: pa.Table, path: Path) -> None:
     """UTF-8, comma, ``\\n``; text is always quoted, missing values are empty and unquoted.
 
     Text that a spreadsheet would run has an apostrophe before it (see ``cells.harmless``).
+
+    >>> rows = store.read_arrow("transfers", columns=["status", "total"])
+    >>> fl.exports.write_csv(rows, folder / "totals.csv")
+    >>> (folder / "totals.csv").read_text(encoding="utf-8").splitlines()[0]
+    '"status","total"'
     """
     schema = pa.schema([pa.field(name, pa.string()) for name in rows.column_names])
     options = pa.csv.WriteOptions(quoting_style="needed")

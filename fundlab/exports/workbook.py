@@ -40,7 +40,12 @@ Bools = npt.NDArray[np.bool_]
 @dataclass(frozen=True)
 class Sheet:
     """A table and the name it has in the workbook. In ``rows``, a column ``asset`` decides how
-    many decimals the amounts beside it show."""
+    many decimals the amounts beside it show.
+
+    >>> sheet = fl.exports.Sheet("October", store.read_arrow("transfers"))
+    >>> sheet.name, sheet.rows.num_rows
+    ('October', 50)
+    """
 
     name: str
     rows: pa.Table
@@ -54,6 +59,11 @@ def write_workbook(
 
     A table longer than ``max_rows`` goes on in further sheets. Returns the notes. The same tables
     give the same bytes.
+
+    >>> rows = store.read_arrow("transfers", columns=["id", "asset", "total"])
+    >>> fl.exports.write_workbook([fl.exports.Sheet("October", rows)], folder / "october.xlsx")
+    ('October: 4 amounts have more digits than a spreadsheet number keeps and are text; sums
+    leave them out',)
     """
     options = {
         "constant_memory": True,

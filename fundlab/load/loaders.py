@@ -52,6 +52,11 @@ def load_transfers(
 
     Raises ``InvalidRequest`` for a filter the operation does not take, ``DataError`` for a
     malformed record, ``ServiceError`` and ``NetworkError`` as the client does.
+
+    >>> fl.load_transfers(client, since="2026-10-01", type="WIRE_DEPOSIT").dtypes["total"]
+    DecimalDtype()
+    >>> len(fl.load_transfers(client))
+    50
     """
     return _load("transfers", client, since, until, workers, progress, filters)
 
@@ -70,6 +75,10 @@ def load_events(
 
     ``object`` is the payload's JSON text; with ``expand`` it is a column for each of its members
     (``object_id``, ``object_status`` …; see ``fundlab.tables.expand``).
+
+    >>> events = fl.load_events(client, type="identity.approved", expand=True)
+    >>> events["object_new_summary_status"].unique().tolist()
+    ['APPROVED']
     """
     frame = _load("events", client, since, until, workers, progress, filters)
     return expanded(frame, "object") if expand else frame
@@ -84,7 +93,11 @@ def load_addresses(
     progress: bool | None = None,
     **filters: Any,
 ) -> pd.DataFrame:
-    """Crypto destination addresses (§2.8, §4.15); without ``identity_id`` first-party ones only."""
+    """Crypto destination addresses (§2.8, §4.15); without ``identity_id`` first-party ones only.
+
+    >>> fl.load_addresses(client, crypto_networks=["ETHEREUM"])["status"].unique().tolist()
+    ['APPROVED']
+    """
     return _load("addresses", client, since, until, workers, progress, filters)
 
 
@@ -97,7 +110,11 @@ def load_fiat_accounts(
     progress: bool | None = None,
     **filters: Any,
 ) -> pd.DataFrame:
-    """Fiat accounts (§2.3, §4.11), account numbers masked as the list masks them."""
+    """Fiat accounts (§2.3, §4.11), account numbers masked as the list masks them.
+
+    >>> fl.load_fiat_accounts(client)["status"].unique().tolist()
+    ['APPROVED', 'REJECTED', 'PENDING']
+    """
     return _load("fiat_accounts", client, since, until, workers, progress, filters)
 
 
@@ -110,7 +127,11 @@ def load_deposit_instructions(
     progress: bool | None = None,
     **filters: Any,
 ) -> pd.DataFrame:
-    """Fiat deposit instructions (§2.2, §4.3)."""
+    """Fiat deposit instructions (§2.2, §4.3).
+
+    >>> fl.load_deposit_instructions(client)["status"].unique().tolist()
+    ['VALID']
+    """
     return _load("deposit_instructions", client, since, until, workers, progress, filters)
 
 
@@ -134,6 +155,11 @@ def load_balances(
 
     A balance may move while others are read. ``Store.sync`` reads those again, together with the
     transfers that moved them, so that the two belong together.
+
+    >>> fl.load_balances(client, assets=["USD"])[["asset", "available", "trading"]].head(2)
+      asset   available  trading
+    0   USD  4356108.33        0
+    1   USD  4559466.78        0
     """
     pairs = _asked_pairs(client, _listed(profile_ids), _listed(assets), transfers, progress)
     with progress_bar(len(pairs), "balances", "balances", progress) as bar:

@@ -72,6 +72,12 @@ def serve(
     take about a minute and 2.3 GB: give millions a ``db``. ``signing`` makes the credential require
     signatures and issues a key of ``signing_alg``. ``clock`` is ``real``, ``fast`` or ``manual``.
     ``scopes`` are those of the credential. Raises ``SandboxError`` naming the argument at fault.
+
+    >>> with fl.sandbox.serve(seed=7, transfers=50, clock="manual") as sandbox:
+    ...     found = fl.load_transfers(sandbox.connect())
+    ...     later = sandbox.clock.advance(86_400)
+    >>> len(found), str(later)[:10]
+    (50, '2026-11-02')
     """
     options = Options(
         db=Path(db) if db is not None else None, seed=seed, transfers=0 if empty else transfers,
@@ -95,6 +101,13 @@ def run(*, announce: Callable[[str], None] | None = None, **options: Any) -> Non
     The first line printed is the contract's JSON object (``base_url``, ``auth_url``,
     ``control_url``, ``client_id``, ``client_secret``, ``profile_ids`` and, with signing,
     ``signing_key`` and ``signing_key_id``). Options and errors as ``serve``.
+
+    >>> import json, signal
+    >>> def announce(line):
+    ...     print(sorted(json.loads(line))[:2])
+    ...     signal.raise_signal(signal.SIGTERM)  # or Ctrl-C, or kill
+    >>> fl.sandbox.run(empty=True, announce=announce)
+    ['auth_url', 'base_url']
     """
     arrived, serving = threading.Event(), threading.Event()
 
@@ -115,7 +128,14 @@ class _BrokenOff(BaseException):
 
 
 class Sandbox:
-    """A running sandbox. ``repr`` and ``vars`` do not show the secret."""
+    """A running sandbox. ``repr`` and ``vars`` do not show the secret.
+
+    >>> number = sandbox.faults.add("reset", "list_transfers", count=1)
+    >>> len(fl.load_transfers(client))
+    50
+    >>> sandbox.requests()["faults"].tolist()[-2:]
+    ['reset', '']
+    """
 
     base_url: str
     auth_url: str
@@ -220,7 +240,12 @@ class Sandbox:
         return [row[0] for row in rows]
 
     def connect(self, **overrides: Any) -> Client:
-        """A ready client of this sandbox; ``overrides`` go to ``fundlab.connect``."""
+        """A ready client of this sandbox; ``overrides`` go to ``fundlab.connect``.
+
+        >>> with sandbox.connect() as other:
+        ...     len(list(other.list_transfers()))
+        50
+        """
         from fundlab.api.client import connect
 
         given: dict[str, Any] = {
@@ -237,7 +262,12 @@ class Sandbox:
 
     def requests(self) -> pd.DataFrame:
         """The log of requests: ``at``, ``method``, ``path``, ``operation``, ``status``,
-        ``problem``, ``faults``, ``milliseconds``."""
+        ``problem``, ``faults``, ``milliseconds``.
+
+        >>> balance = client.get_profile_balance(sandbox.profile_ids[0], "USD")
+        >>> sandbox.requests()["operation"].iloc[-1]
+        'get_profile_balance'
+        """
         return self._service.log.frame()
 
     def announcement(self) -> dict[str, Any]:

@@ -1,0 +1,120 @@
+"""The page on the store's format: its examples read a store as the store itself does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import fundlab as fl
+from fundlab.sandbox import serve
+from fundlab.store import Store
+from fundlab.tables import TABLES
+
+PAGE = Path(__file__).parents[1] / "notebooks" / "store-format.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+DAY = 86_400
+
+
+SHAPES = {"parts": {"part"}, "base": {"base"}, "base and part": {"base", "part"}}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store where the page looks for it: three publications or more, the second
+    and the last of which replace rows."""
+    folder = tmp_path_factory.mktemp("books")
+    store = Store(folder / "data" / "store")
+    with serve(seed=7, transfers=400, clock="manual") as sandbox, sandbox.connect() as client:
+        store.sync(client, progress=False)
+        store.pin("october")
+        sandbox.clock.advance(3 * DAY)
+        store.sync(client, progress=False)
+        instructions = next(iter(client.list_fiat_deposit_instructions()))
+        fl.simulate_deposit(client, instructions, "5.00")
+        store.sync(client, progress=False)
+        if request.param != "parts":
+            store.compact()
+        if request.param != "base":
+            sandbox.clock.advance(DAY)
+            store.sync(client, progress=False)
+    kinds = {path.name[:4] for path in (folder / "data" / "store" / "transfers").iterdir()}
+    assert kinds == SHAPES[request.param]
+    return folder
+
+
+@pytest.fixture
+def store(kept: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.chdir(kept)
+    return Store("data/store")
+
+
+def page() -> dict[str, Any]:
+    """What the page's Python examples define, run one after another where the store is."""
+    names: dict[str, Any] = {}
+    for example in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL):
+        exec(compile(example, str(PAGE), "exec"), names)
+    return names
+
+
+def frame(rows: pa.Table, table: str) -> pd.DataFrame:
+    keys = ["created_at", "id"] if "id" in rows.column_names else list(TABLES[table].key)
+    rows = rows.select(TABLES[table].schema.names).sort_by([(key, "ascending") for key in keys])
+    return rows.replace_schema_metadata(None).to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def expected(store: Store, table: str, **which: Any) -> pd.DataFrame:
+    return frame(store.read_arrow(table, **which), table)
+
+
+@pytest.mark.parametrize("table", ["transfers", "events", "balances"])
+def test_the_newest_rows_are_those_of_the_store(store: Store, table: str) -> None:
+    names = page()
+    found = names["rows_at"](table, max(names["files_of"](table)))
+    pd.testing.assert_frame_equal(frame(found, table), expected(store, table))
+
+
+def test_a_row_was_replaced_so_that_newest_means_something(store: Store) -> None:
+    versions = page()["versions"]("transfers")
+    assert versions.num_rows > versions["until"].null_count == len(store.read("transfers"))
+
+
+def test_sql_gives_the_same(store: Store) -> None:
+    (query,) = re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)
+    found = duckdb.sql(query).to_arrow_table()
+    found = found.cast(TABLES["transfers"].schema)
+    pd.testing.assert_frame_equal(frame(found, "transfers"), expected(store, "transfers"))
+
+
+def test_what_was_known_at_a_time_and_at_a_pin(store: Store) -> None:
+    names = page()
+    moments = names["published"]("transfers")
+    assert len(moments) >= 3
+    for moment in moments.values():
+        when = pd.Timestamp(moment, tz="UTC")
+        pd.testing.assert_frame_equal(
+            frame(names["as_of"]("transfers", moment), "transfers"),
+            expected(store, "transfers", as_of=when),
+        )
+    assert names["as_of"]("transfers", min(moments.values()) - 1).num_rows == 0
+    pd.testing.assert_frame_equal(
+        frame(names["pinned"]("transfers", "october"), "transfers"),
+        expected(store, "transfers", pin="october"),
+    )
+
+
+def test_a_flipped_bit_is_found_and_nothing_else(store: Store) -> None:
+    names = page()
+    assert names["damaged"] == []
+    path = next(iter(names["files_of"]("transfers").values()))
+    data = path.read_bytes()
+    for place in (100, len(data) - 40):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert not names["is_as_written"](path)
+    path.write_bytes(data)
+    assert names["is_as_written"](path)
