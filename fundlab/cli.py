@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 
 import typer
 
-from fundlab.errors import FundlabError, SettingsError, StoreError, StoreLocked
+from fundlab.errors import ActionRefused, FundlabError, SettingsError, StoreError, StoreLocked
 
 if TYPE_CHECKING:
     from fundlab.api.doctor import Check
@@ -225,7 +225,14 @@ def withdraw(
     from fundlab.api.client import connect
 
     def ask(question: str) -> str:
-        return str(typer.prompt(question, default="", show_default=False, err=True))
+        try:
+            return str(typer.prompt(question, default="", show_default=False, err=True))
+        except typer.Abort:
+            raise ActionRefused(
+                "code",
+                "there was no answer; nothing was sent: answer at a terminal, or give --yes to "
+                "agree beforehand",
+            ) from None
 
     with connect() as client:
         plan = actions.plan_withdrawal(
@@ -242,7 +249,7 @@ def withdraw(
         )
         done = actions.withdraw(
             plan,
-            actions.Consent(yes, confirm_amount, None if as_json else ask),
+            actions.Consent(yes, confirm_amount, None if as_json or sys.stdin is None else ask),
             dry_run=dry_run,
             wait=wait,
             timeout=timeout,
@@ -268,34 +275,34 @@ def report(
         bool,
         typer.Option(
             "--catch-up",
-            help="Every month that is over and has no report in the folder, from --period on.",
+            help="Every month that is over and has no report in the folder, from --period on; "
+            "breaks that stand are told each time.",
         ),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing unless breaks are found.")
+        bool, typer.Option("--quiet", "-q", help="Print nothing while all is well.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a period; exit status 3 where balances do not match."""
+    """Write the report of a period.
+
+    Exit status 3 where balances do not match or rows break a rule.
+    """
     from fundlab import reporting
 
     books = _existing(store)
     formats = [name.strip() for name in format.split(",") if name.strip()]
     if catch_up and as_of is not None:
         raise typer.BadParameter("give either --catch-up or --as-of", param_hint="--catch-up")
-    periods: list[str | None] = [period]
+    done: reporting.CaughtUp | reporting.Written
     if catch_up:
-        periods = [*reporting.missing_months(books, out, period, tz)]
-    written = [
-        reporting.write_report(reporting.read_report(books, name, as_of=as_of, tz=tz), out, formats)
-        for name in periods
-    ]
-    breaks = sum(one.report.verdict.breaks for one in written)
-    body = {"breaks": breaks, "reports": [one.to_json() for one in written]}
-    if as_json or breaks or not quiet:
-        shown = "\n".join(map(str, written)) or "every month that is over has its report"
-        _answer(written[0].to_json() if not catch_up else body, as_json, shown)
-    if breaks:
+        done = reporting.catch_up(books, out, formats, since=period, tz=tz)
+    else:
+        found = reporting.read_report(books, period, as_of=as_of, tz=tz)
+        done = reporting.write_report(found, out, formats)
+    if as_json or done.is_alarming or not quiet:
+        _answer(done.to_json(), as_json, str(done))
+    if done.is_alarming:
         raise typer.Exit(BREAKS)
 
 
@@ -395,8 +402,14 @@ def _answer(body: dict[str, Any], as_json: bool, text: str) -> None:
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in it
+        raise FundlabError(
+            f"standard output cannot be written ({error.strerror}); see where it goes, run it again"
+        ) from None
 
 
 def _counted(rows: dict[str, int]) -> str:

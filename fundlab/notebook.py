@@ -15,7 +15,8 @@ import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
 from fundlab.decimals import DecimalDtype
-from fundlab.errors import InvalidRequest
+from fundlab.decimals.scalars import is_missing
+from fundlab.errors import InvalidRequest, shorten
 from fundlab.values import money_text
 
 DEFAULT_ROWS: Final = 20
@@ -26,6 +27,7 @@ _BPS: Final = 4
 _ASSET_COLUMNS: Final = ("balance_asset", "asset")
 _LONG_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|[A-Za-z0-9_-]{28,}", re.ASCII)
 _ID_START, _ID_END = 8, 4
+_LONG_TEXT: Final = 32
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,13 @@ class Column:
     number: bool
     cells: tuple[Cell, ...]
     times: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The class of its cells: numbers stand to the right, long texts are folded."""
+        if self.number:
+            return "fl-number"
+        return "fl-long" if any(len(cell.text) > _LONG_TEXT for cell in self.cells) else ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,16 +92,24 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> S
     Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
     asset, more where the amount has more; basis points have four; times are in ``tz``, a zone
     such as ``"Europe/Zurich"``; long ids are shortened, the whole shows on hover. Raises
-    ``InvalidRequest`` for an unknown zone.
+    ``InvalidRequest`` for an unknown zone, and for what is no frame.
+
+    >>> fl.show(transfers[["created_at", "type", "total", "asset"]], tz="Europe/Zurich", rows=2)
+    created_at           type                total  asset
+    2026-10-01 11:00:00  WIRE_DEPOSIT     1,000.00  USD
+    2026-10-02 11:00:00  WIRE_WITHDRAWAL    225.00  USD
+    5 rows, 3 of them not shown · times in Europe/Zurich
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise InvalidRequest(f"frame is a {type(frame).__name__}; give a pandas DataFrame")
     try:
         ZoneInfo(tz)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):  # a folder of zones, say
         raise InvalidRequest(
-            f"tz={tz!r} is not a time zone; give a name such as 'UTC' or 'Europe/Zurich'"
+            f"tz={shorten(tz)} is not a time zone; give a name such as 'UTC' or 'Europe/Zurich'"
         ) from None
-    if rows < 0:
-        raise InvalidRequest(f"rows={rows} is not accepted; give 0 or more")
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+        raise InvalidRequest(f"rows={shorten(rows)} is not accepted; give 0 or more")
     head = frame.head(rows)
     assets = next((head[name] for name in _ASSET_COLUMNS if name in head.columns), None)
     columns = tuple(
@@ -125,11 +142,7 @@ def _column(name: str, values: pd.Series, assets: pd.Series | None, tz: str) -> 
 
 
 def _cells(values: pd.Series, shown: Callable[[Any], Cell]) -> tuple[Cell, ...]:
-    return tuple(Cell("") if _is_missing(value) else shown(value) for value in values)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
+    return tuple(Cell("") if is_missing(value) else shown(value) for value in values)
 
 
 def _time(value: pd.Timestamp, tz: str) -> Cell:
@@ -159,6 +172,7 @@ _STYLE: Final = """
   color: var(--ink); }
 .fl-table th { color: var(--soft); font-weight: 500; }
 .fl-table .fl-number { text-align: right !important; font-variant-numeric: tabular-nums; }
+.fl-table .fl-long { white-space: normal; min-width: 15em; }
 .fl-table [title] { cursor: help; }
 .fl-table abbr { text-decoration: none; border-bottom: 1px dotted var(--line); }
 .fl-table p { color: var(--soft); margin: 6px 12px; }
@@ -169,13 +183,13 @@ _TABLE: Final = Environment(
     """\
 <div class="fl-table"><style>{{ style|safe }}</style>
 <table><thead><tr>
-{% for column in columns %}<th{{ ' class="fl-number"'|safe if column.number }}>{{ column.name }}\
+{% for column in columns %}<th class="{{ column.kind }}">{{ column.name }}\
 </th>{% endfor %}
 </tr></thead><tbody>
 {% for row in range(shown) %}<tr>
 {% for column in columns %}
 {% set cell = column.cells[row] %}
-<td{{ ' class="fl-number"'|safe if column.number }}>\
+<td class="{{ column.kind }}">\
 {% if cell.whole %}<abbr title="{{ cell.whole }}">{{ cell.text }}</abbr>\
 {% else %}{{ cell.text }}{% endif %}</td>
 {% endfor %}

@@ -6,8 +6,10 @@ Both are read under a strict grammar, keep the very text they came from, and giv
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
+from functools import reduce
 from typing import Any, Final, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -18,6 +20,15 @@ AMOUNT_PATTERN: Final = r"^[0-9]*\.?[0-9]+$"
 MAX_AMOUNT_LENGTH: Final = 64
 MAX_INTEGER_DIGITS: Final = 20
 MAX_FRACTION_DIGITS: Final = 18
+
+EXACT: Final = Context(
+    prec=120,
+    rounding=ROUND_HALF_EVEN,
+    Emin=-(10**9),
+    Emax=10**9,
+    traps=[InvalidOperation, DivisionByZero, Overflow],
+)
+"""Sums and differences of amounts in which no digit is lost, whatever the thread's own context."""
 
 _AMOUNT = re.compile(r"([0-9]*)(?:\.([0-9]+))?")
 _INSTANT = re.compile(
@@ -120,6 +131,29 @@ def amount_text(value: str | int | Decimal) -> str:
 def fraction_digits(amount: Amount) -> int:
     """How many decimals ``amount`` needs; trailing zeros do not count."""
     return len(amount.text.partition(".")[2].rstrip("0"))
+
+
+def exact_sum(amounts: Iterable[Decimal]) -> Decimal:
+    """The sum, to its last digit; 0 of none."""
+    return reduce(EXACT.add, amounts, Decimal(0))
+
+
+def plain_text(value: Decimal, decimals: int = 0) -> str:
+    """``value`` to its last digit, without exponent, and zeros only up to ``decimals`` of them.
+
+    >>> plain_text(Decimal("1E+2")), plain_text(Decimal("0.500"), 2)
+    ('100', '0.50')
+    """
+    whole, _, fraction = f"{Decimal(value):f}".partition(".")
+    fraction = fraction.rstrip("0").ljust(decimals, "0")
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def money_text(value: Decimal, decimals: int = 2) -> str:
+    """``1,234.50``: every digit there is, at least ``decimals`` of them, nothing rounded."""
+    whole, point, fraction = plain_text(value, decimals).partition(".")
+    sign = "-" * whole.startswith("-")
+    return f"{sign}{int(whole.removeprefix('-')):,}{point}{fraction}"
 
 
 class Instant(datetime):

@@ -35,8 +35,9 @@ ROOMS: dict[str, set[str]] = {
     "notebook": {"decimals", "errors", "values"},
 }
 ANYTHING_GOES = {"__init__", "__main__", "cli", "demo"}
-DOORS = {("store", "sync"), ("sandbox", "api")}
-"""``Store.sync`` and ``Sandbox.connect`` reach forward, inside the method."""
+DOORS = {("store", "sync"), ("store", "actions"), ("sandbox", "api")}
+"""``Store.sync``, ``Store.verify`` (the journal) and ``Sandbox.connect`` reach forward, inside the
+method."""
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -1,11 +1,16 @@
 """``Store.verify``: the tables of a store agree with each other, or the break is named."""
 
+import re
+import sqlite3
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
+from fundlab.actions.intents import FOLDER, Draft, Journal, Outcome
 from fundlab.models import ProfileBalance
 from fundlab.store import Store
 
@@ -147,3 +152,94 @@ def test_the_result_shows_itself(store: Store) -> None:
     assert found.to_json()["ok"] is False
     assert "transfers: total: t-000001: 10.5, not 9.5" in str(found)
     assert Store(store.path / "none").verify().ok
+
+
+class TestAssertions:
+    """``Store.assertions``: what was reported beside what the transfers make it."""
+
+    def test_each_observation_beside_the_transfers_known_then(self, store: Store) -> None:
+        service = Lying([transfer(1), withdrawal(2, amount="3", total="3")])
+        store.sync(service)
+        before = store.snapshot("balances").publications[-1].published_at
+        service.transfers[1].update(status="FAILED", updated_at=moment(50))
+        service.lie = Decimal("0.25")
+        store.sync(service)
+        store.compact()
+        frame = store.assertions()
+        assert frame["observed_at"].is_monotonic_increasing
+        names = ["profile_id", "asset", "reported", "rebuilt", "difference", "complete"]
+        rows = [
+            ["p-1", "USD", Decimal("7.5"), Decimal("7.5"), Decimal(0), True],
+            ["p-1", "USD", Decimal("10.75"), Decimal("10.5"), Decimal("0.25"), True],
+        ]
+        assert frame[names].values.tolist() == rows
+        earlier = store.assertions(as_of=pd.Timestamp(before, tz="UTC"))
+        assert earlier[names].values.tolist() == rows[:1]
+
+    def test_a_store_that_begins_later_says_so(self, store: Store) -> None:
+        service = FakeService([transfer(1), transfer(5000)])
+        store.sync(service, since=moment(3000))
+        (row,) = store.assertions()[["reported", "rebuilt", "complete"]].values.tolist()
+        assert row == [Decimal(21), Decimal("10.5"), False]
+
+    def test_nothing_observed_has_the_same_types(self, store: Store) -> None:
+        empty = store.assertions()
+        store.sync(FakeService([transfer(1)]))
+        assert len(empty) == 0
+        assert empty.dtypes.equals(store.assertions().dtypes)
+
+
+class TestJournals:
+    """What was confirmed is part of the store, and checked with it."""
+
+    @pytest.fixture
+    def journal(self, store: Store) -> Path:
+        client = FakeService([transfer(1)])
+        store.sync(client)
+        service = {"base_url": client.base_url, "client_id": client.client_id}
+        found = Journal(store.path / FOLDER / "loopback-1.sqlite", service)
+        for number in range(40):
+            text = f"{number:03d}" * 60
+            draft = Draft(
+                ref_id=f"r-{number}", operation="CreateWithdrawal", fingerprint=text, likeness=text,
+                body=text.encode(), facts={"amount": "1"},
+            )  # fmt: skip
+            found.note(found.record(draft, lambda pages: None), Outcome("done"))
+        return found.path
+
+    def test_whole_ones_are_nothing_to_speak_of(self, store: Store, journal: Path) -> None:
+        assert journal.stat().st_size > 20_000
+        assert store.verify().ok
+
+    @pytest.mark.parametrize(
+        ("statement", "found"),
+        [
+            ("UPDATE intents SET body = x'00' WHERE number = 7", "intent 7 .* is not what was"),
+            ("DELETE FROM events WHERE intent = 7", "nothing is noted of intent 7"),
+            ("DELETE FROM intents WHERE number = 7", "row 13 of events belongs to no intent"),
+            ("DELETE FROM about", "does not say whose it is"),
+        ],
+    )
+    def test_what_was_changed_behind_our_back(
+        self, store: Store, journal: Path, statement: str, found: str
+    ) -> None:
+        with closing(sqlite3.connect(journal, isolation_level=None)) as database:
+            for trigger in ("intents_stay", "intents_kept", "events_kept"):
+                database.execute(f"DROP TRIGGER {trigger}")
+            database.execute(statement)
+        (problem,) = store.verify().problems
+        assert (problem.table, problem.where) == ("journal", "loopback-1.sqlite")
+        assert re.search(found, problem.found)
+
+    @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 but no more", b"nothing" * 999])
+    def test_a_file_that_is_none(self, store: Store, journal: Path, content: bytes) -> None:
+        journal.write_bytes(content)
+        (problem,) = store.verify().problems
+        assert (problem.rule, problem.where) == ("file", "loopback-1.sqlite")
+
+    def test_pages_overwritten(self, store: Store, journal: Path) -> None:
+        whole = journal.read_bytes()
+        for page in range(1, len(whole) // 4096, 3):
+            broken = whole[: page * 4096] + b"\xff" * 4096 + whole[(page + 1) * 4096 :]
+            journal.write_bytes(broken)
+            assert not store.verify().ok, page

@@ -1,10 +1,13 @@
 """What changes something at the service: planned, confirmed, journalled, sent, waited for.
 
->>> plan = fl.plan_withdrawal(client, profile_id=…, fiat_account_id=…, amount="100.00")
->>> plan                                        # from, to, amount, fee, balance after, warnings
->>> transfer = plan.submit(confirm=plan.code)   # once, however often this runs
->>> fl.wait_for(client, transfer).status
-'COMPLETED'
+In a notebook, a cell each::
+
+    plan = fl.plan_withdrawal(client, profile_id=…, fiat_account_id=…, amount="100.00")
+    plan                                        # from, to, amount, fee, balance after, warnings
+    transfer = plan.submit(confirm=plan.code)   # once, however often this runs
+    fl.wait_for(client, transfer).status        # COMPLETED
+
+Running a cell again does nothing twice.
 """
 
 from fundlab.actions.accounts import (

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.actions.bank import BankAccount, bank_account, shown_bank
+from fundlab.actions.bank import BankAccount, bank_account, check_unchanged, shown_bank
 from fundlab.actions.cards import Row
-from fundlab.actions.identity import derived_ref_id
+from fundlab.actions.identity import derived_ref_id, keyed, traces
 from fundlab.actions.plan import (
     Desk,
     Order,
     Plan,
     check_lapse,
     check_ref_id,
+    given_rows,
     made_elsewhere,
     open_desk,
     order,
@@ -37,7 +39,18 @@ class AccountUpdatePlan(Plan[FiatAccount]):
     """A change of a fiat account that can be confirmed."""
 
     before: BankAccount
+    state: str
     read: Callable[[], FiatAccount] = field(repr=False)
+
+    @property
+    def is_submitted(self) -> bool:
+        """Whether the account is as asked now; that it was once, long ago, does not count."""
+        return self.elsewhere
+
+    @property
+    def status(self) -> str | None:
+        """What there is to do, in one sentence; ``None`` for a new plan."""
+        return "the account is as asked already" if self.elsewhere else super().status
 
     def submit(self, confirm: str | None = None) -> FiatAccount:
         """Change the account, unless it is as asked already; see ``Plan.submit``."""
@@ -48,13 +61,11 @@ class AccountUpdatePlan(Plan[FiatAccount]):
 
     def _recheck(self) -> None:
         check_lapse(self)
-        now = bank_account(self.read())
-        if now.evidence != self.before.evidence:
-            raise ActionRefused(
-                "account_changed",
-                f"fiat account {now.id} has changed since the plan: it was {self.before.label}, it "
-                f"is {now.label}; nothing was sent: ask who changed it, then plan again",
-            )
+        check_unchanged(self.before, bank_account(self.read()))
+
+    def _traced(self) -> dict[str, Any]:
+        asked = _asked(self.order)
+        return {"before": self.state, "asked": traces(self.desk.journal.id, asked)}
 
     def _sent(self) -> dict[str, Any]:
         return {name: value for name, value in self.order.arguments.items() if name != "ref_id"}
@@ -78,6 +89,14 @@ def register_fiat_account(
     The account is then ``PENDING``: ``fl.wait_for(client, account)`` waits for its review. The
     journal keeps nothing of the bank details. Arguments, ``store``, ``now``, ``say`` and errors as
     ``plan_withdrawal``.
+
+    >>> plan = fl.register_fiat_account(
+    ...     client,
+    ...     fiat_account_owner={"institution_details": {"name": "Harbor Trading LLC"}},
+    ...     fiat_network_instructions={"wallet_address": "CUBIX-9BDC4AEA9A4C"},
+    ... )
+    >>> str(plan.submit(confirm=plan.code).status)
+    'PENDING'
     """
     desk = open_desk(client, store, now, say)
     wanted = order(
@@ -91,9 +110,9 @@ def register_fiat_account(
     plan: Plan[FiatAccount] = Plan(
         desk=desk, order=wanted, earlier=earlier, elsewhere=elsewhere, planned_at=desk.now(),
         title=f"Register a bank account of {shown['owner']}",
-        rows=(*_bank_rows(shown), *_end_user_rows(wanted), Row("ref_id", wanted.ref_id, "faint")),
+        rows=(*_bank_rows(shown), *given_rows(wanted.arguments)),
         warnings=() if earlier or elsewhere else _warnings(client, shown),
-        facts=_facts(shown),
+        facts={"account": _label(shown)},
     )  # fmt: skip
     check_ref_id(plan)
     return plan
@@ -114,6 +133,11 @@ def plan_account_update(
 
     A changed account is reviewed again and cannot be paid until it is ``APPROVED``; one that is as
     asked already is left alone. Raises as ``plan_withdrawal``.
+
+    >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+    >>> plan = fl.plan_account_update(client, account.id, metadata={"department": "payroll"})
+    >>> plan.submit(confirm=plan.code).metadata
+    {'department': 'payroll'}
     """
     desk = open_desk(client, store, now, say)
     current = client.get_fiat_account(fiat_account_id)
@@ -123,15 +147,17 @@ def plan_account_update(
         fiat_account_owner=fiat_account_owner, fiat_network_instructions=fiat_network_instructions,
         metadata=metadata,
     )  # fmt: skip
-    asked = {n: v for n, v in wanted.arguments.items() if n not in ("id", "ref_id")}
+    asked = _asked(wanted)
     if not asked:
         raise ActionRefused(
             "account_changed", f"nothing is given to change of fiat account {fiat_account_id}; "
             "nothing was sent: give fiat_account_owner, fiat_network_instructions or metadata",
         )  # fmt: skip
-    is_so = not differences(asked, current.model_dump(mode="json", exclude_none=True))
-    wanted = _from_state(desk, wanted, before)
-    after = _shown(current.to_json() | dict(wanted.arguments))
+    shown = current.model_dump(mode="json", exclude_none=True)
+    is_so = not differences(asked, shown)
+    state = keyed(desk.journal.id, "state", shown)
+    wanted = _from_state(desk, wanted, state)
+    after = _shown(current.to_json() | asked)
     return AccountUpdatePlan(
         desk=desk, order=wanted, earlier=desk.journal.find(wanted.ref_id), elsewhere=is_so,
         planned_at=desk.now(), title=f"Change the bank account of {before.owner}",
@@ -142,18 +168,30 @@ def plan_account_update(
             *(Row(f"Metadata {key}", value) for key, value in asked.get("metadata", {}).items()),
         ),
         warnings=() if is_so else ("It goes back to PENDING: no payments until it is reviewed.",),
-        facts=_facts(after) | {"fiat_account_id": before.id},
+        facts={"account": _label(after), "fiat_account_id": before.id},
         evidence=before.evidence,
         before=before,
+        state=state,
         read=lambda: client.get_fiat_account(fiat_account_id),
     )  # fmt: skip
 
 
-def _from_state(desk: Desk, wanted: Order, before: BankAccount) -> Order:
+def _asked(wanted: Order) -> dict[str, Any]:
+    return {n: v for n, v in wanted.arguments.items() if n not in ("id", "ref_id")}
+
+
+def _from_state(desk: Desk, wanted: Order, state: str) -> Order:
     """The order of a change *from* a state: changing there and back again is three changes."""
-    known = {**wanted.arguments, "from": before.evidence}
-    ref_id = derived_ref_id(desk.journal.id, wanted.kind.operation, known, more=False)
-    return Order(wanted.kind, {**wanted.arguments, "ref_id": ref_id}, ref_id, own_ref_id=False)
+    arguments, operation = wanted.arguments, wanted.kind.operation
+    with desk.journal.reading() as pages:
+        made = sum(
+            intent.outcome.state == "done"
+            and intent.facts.get("fiat_account_id") == arguments["id"]
+            for intent in pages.sent_since(operation, 0)
+        )
+    known = {**arguments, "from": state, "changes before": made}
+    ref_id = derived_ref_id(desk.journal.id, operation, known, more=False)
+    return Order(wanted.kind, json.dumps({**arguments, "ref_id": ref_id}), ref_id, own_ref_id=False)
 
 
 def _shown(arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -175,16 +213,6 @@ def _bank_rows(shown: Mapping[str, str]) -> tuple[Row, ...]:
         Row("Bank", shown["bank"], detail=shown["network"]),
         Row("Number", shown["number"]),
     )
-
-
-def _end_user_rows(wanted: Order) -> tuple[Row, ...]:
-    labels = {"identity_id": "Identity", "account_id": "End user account"}
-    arguments = wanted.arguments
-    return tuple(Row(labels[n], arguments[n]) for n in labels if arguments.get(n))
-
-
-def _facts(shown: Mapping[str, str]) -> dict[str, str | None]:
-    return {"account": _label(shown)}
 
 
 def _warnings(client: Client, shown: Mapping[str, str]) -> tuple[str, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Final
 
 from fundlab.actions.identity import evidence_of
+from fundlab.errors import ActionRefused
 from fundlab.models import (
     FiatAccount,
     FiatAccountOwner,
@@ -28,6 +29,7 @@ class BankAccount:
     bank: str
     network: str
     identity_id: str | None = None
+    account_id: str | None = None
     evidence: str = field(default="", repr=False)
 
     @property
@@ -37,6 +39,11 @@ class BankAccount:
             part for part in (self.owner, f"{self.bank} {self.number}".strip()) if part
         )
 
+    @property
+    def facts(self) -> dict[str, str | None]:
+        """What the journal keeps of it."""
+        return {"account": self.label, "fiat_account_id": self.id}
+
 
 def bank_account(account: FiatAccount) -> BankAccount:
     """``account`` as it may be shown."""
@@ -44,9 +51,21 @@ def bank_account(account: FiatAccount) -> BankAccount:
         id=account.id,
         status=str(account.status),
         identity_id=account.identity_id,
+        account_id=account.account_id,
         evidence=_evidence(account),
         **shown_bank(account.fiat_account_owner, account.fiat_network_instructions),
     )
+
+
+def check_unchanged(before: BankAccount, now: BankAccount) -> None:
+    """Refuses an account of which anything that matters is no longer as it was shown."""
+    if now.evidence != before.evidence:
+        raise ActionRefused(
+            "account_changed",
+            f"fiat account {before.id} has changed since the plan: it was {before.label}, it is "
+            f"{now.label}; nothing was sent: ask who changed it, then run the cell that plans "
+            "again",
+        )
 
 
 def shown_bank(
@@ -93,9 +112,3 @@ def _evidence(account: FiatAccount) -> str:
         include={"id", "fiat_account_owner", "fiat_network_instructions", "identity_id"},
     )
     return evidence_of(details)
-
-
-def facts_of(bank: BankAccount) -> dict[str, str | None]:
-    """What the journal keeps of an account."""
-    kept = asdict(bank)
-    return {"account": bank.label, "fiat_account_id": kept["id"]}

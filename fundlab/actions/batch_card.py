@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from fundlab.actions.cards import STYLE, TEMPLATES, money_text
+from fundlab.actions.batch_rows import NEEDED, OPTIONAL
+from fundlab.actions.cards import STYLE, TEMPLATES, printable
 from fundlab.actions.clock import shown_time
+from fundlab.values import exact_sum, money_text
 
 if TYPE_CHECKING:
     from fundlab.actions.batches import BatchPlan
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 
 _ROWS_SHOWN: Final = 12
 _LONGEST: Final = 20
+_ID_SHOWN: Final = 13
 _TOTAL_HEADS: Final = ("profile", "payments", "amount", "known fees", "available", "after")
-_ROW_HEADS: Final = ("to", "account", "amount", "fee", "ref_id", "so far")
+_ROW_HEADS: Final = ("from", "to", "account", "amount", "fee", "so far")
+_OWN_SHOWN: Final = 2
 _NUMBERS: Final = frozenset(_TOTAL_HEADS[1:]) | {"fee"}
 
 
@@ -28,14 +31,14 @@ def batch_text(batch: BatchPlan) -> str:
         "",
         *_lines(_TOTAL_HEADS, _totals(batch)),
         "",
-        *_lines(_ROW_HEADS, _rows(batch)),
+        *_lines(_row_heads(batch), _rows(batch)),
         *_more(batch),
         *(f"  ! {warning}" for warning in _warnings(batch)),
         "",
         f"  {_note(batch)}",
         "─" * 78,
     ]
-    return "\n".join(parts)
+    return "\n".join(map(printable, parts))
 
 
 def batch_html(batch: BatchPlan) -> str:
@@ -45,7 +48,7 @@ def batch_html(batch: BatchPlan) -> str:
         environment=batch.environment,
         title=_title(batch),
         numbers=_NUMBERS,
-        tables=((_TOTAL_HEADS, _totals(batch)), (_ROW_HEADS, _rows(batch))),
+        tables=((_TOTAL_HEADS, _totals(batch)), (_row_heads(batch), _rows(batch))),
         more=_more(batch),
         warnings=_warnings(batch),
         note=_note(batch),
@@ -57,7 +60,7 @@ def _title(batch: BatchPlan) -> str:
     for plan in batch.plans:
         amounts.setdefault(plan.asset, []).append(plan)
     sums = ", ".join(
-        f"{money_text(sum((plan.amount for plan in plans), Decimal(0)))} {asset}"
+        f"{money_text(exact_sum(plan.amount for plan in plans))} {asset}"
         for asset, plans in amounts.items()
     )
     return f"Withdraw {sums} in {len(batch.plans)} payments"
@@ -66,34 +69,52 @@ def _title(batch: BatchPlan) -> str:
 def _totals(batch: BatchPlan) -> list[tuple[str, ...]]:
     return [
         (
-            _short(total.profile_id),
+            _short(total.profile_id, _ID_SHOWN),
             str(total.payments),
             f"{money_text(total.amount)} {total.asset}",
             money_text(total.fees)
             + (f" + {total.fees_unknown} unknown" * bool(total.fees_unknown)),
             money_text(total.available),
-            money_text(total.after),
+            money_text(total.after) + " less those fees" * bool(total.fees_unknown),
         )
         for total in batch.totals
     ]
 
 
+def _own_columns(batch: BatchPlan) -> list[str]:
+    """The first columns that are the caller's own, such as an invoice, and its ref_ids."""
+    names = [name for name in batch.table.columns if name not in (*NEEDED, *OPTIONAL)]
+    return names[:_OWN_SHOWN] + ["ref_id"] * ("ref_id" in batch.table.columns)
+
+
+def _row_heads(batch: BatchPlan) -> tuple[str, ...]:
+    return ("row", *map(str, _own_columns(batch)), *_ROW_HEADS)
+
+
 def _rows(batch: BatchPlan) -> list[tuple[str, ...]]:
+    shown = batch.table.head(_ROWS_SHOWN)
+    ref_ids = [plan.ref_id for plan in batch.plans[:_ROWS_SHOWN]]
+    own = [
+        ref_ids if name == "ref_id" else [str(value) for value in shown[name]]
+        for name in _own_columns(batch)
+    ]
     return [
         (
+            str(label),
+            *(_short(texts[number]) for texts in own),
+            _short(plan.profile_id, _ID_SHOWN),
             plan.account.owner,
             f"{plan.account.bank} {plan.account.number}",
             f"{money_text(plan.amount)} {plan.asset}",
             "not known" if plan.fee is None else money_text(plan.fee),
-            _short(plan.ref_id),
             plan.status or "new",
         )
-        for plan in batch.plans[:_ROWS_SHOWN]
+        for number, (label, plan) in enumerate(zip(shown.index, batch.plans, strict=False))
     ]
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 5]}…{text[-4:]}"
+def _short(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 5]}…{text[-4:]}"
 
 
 def _more(batch: BatchPlan) -> list[str]:

@@ -14,21 +14,20 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pandas as pd
 
-from fundlab.actions.bank import BankAccount, bank_account
+from fundlab.actions.bank import BankAccount, bank_account, check_unchanged
 from fundlab.actions.batch_card import batch_html, batch_text
+from fundlab.actions.batch_rows import RESULT, beside, check_row, check_table, rows_of
 from fundlab.actions.clock import shown_time
 from fundlab.actions.environment import Environment
 from fundlab.actions.identity import confirmation_code
-from fundlab.actions.intents import Intent
+from fundlab.actions.intents import service_key
 from fundlab.actions.limits import check_daily_limit
 from fundlab.actions.plan import LAPSES_AFTER, Desk, Order, check_code, check_lapse, open_desk
 from fundlab.actions.recent import Recent, recent_withdrawals
 from fundlab.actions.submission import outcome_of
-from fundlab.actions.withdrawals import Facts, WithdrawalPlan, assemble, withdrawal_order
-from fundlab.decimals import DecimalArray
+from fundlab.actions.withdrawals import Situation, WithdrawalPlan, assemble, withdrawal_order
 from fundlab.errors import (
     ActionRefused,
     Conflict,
@@ -40,14 +39,13 @@ from fundlab.errors import (
 )
 from fundlab.progress import progress_bar
 from fundlab.store import Store
+from fundlab.values import EXACT, exact_sum
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
 
-NEEDED: Final = ("profile_id", "fiat_account_id", "amount")
-OPTIONAL: Final = ("asset", "ref_id", "identity_id", "account_id", "metadata")
-RESULT: Final = ("ref_id", "state", "status", "transfer_id", "fee", "total", "detail")
 _PROBLEMS_SHOWN: Final = 10
+_BEFORE: Final = "already before"
 _OF_ONE_ROW: Final = (ActionRefused, ValidationFailed, InsufficientFunds, NotFound, Conflict)
 
 
@@ -65,7 +63,7 @@ class Total:
 
     @property
     def after(self) -> Decimal:
-        return self.available - self.amount - self.fees
+        return EXACT.subtract(self.available, EXACT.add(self.amount, self.fees))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -73,10 +71,15 @@ class BatchPlan:
     """Payments that can be confirmed together. ``plans`` are in the order of ``payments``."""
 
     desk: Desk = field(repr=False)
-    payments: pd.DataFrame
+    table: pd.DataFrame = field(repr=False)
     plans: tuple[WithdrawalPlan, ...]
     totals: tuple[Total, ...]
     planned_at: int
+
+    @property
+    def payments(self) -> pd.DataFrame:
+        """The table that was planned; a copy."""
+        return self.table.copy()
 
     @property
     def environment(self) -> Environment:
@@ -95,7 +98,7 @@ class BatchPlan:
     def code(self) -> str:
         """The confirmation code: of exactly these payments."""
         codes = {plan.ref_id: plan.code for plan in self.plans}
-        service = f"{self.environment.base_url} {self.environment.client_id}"
+        service = service_key(self.desk.journal.service)
         return confirmation_code(service, "plan_withdrawals", codes, "")
 
     def submit(self, confirm: str | None = None, progress: bool | None = None) -> pd.DataFrame:
@@ -116,12 +119,13 @@ class BatchPlan:
                 results.append(self._submitted(plan, number))
                 bar.update(1)
         self._announce(results)
-        return _beside(self.payments, results)
+        return beside(self.table, results)
 
     def _submitted(self, plan: WithdrawalPlan, number: int) -> dict[str, Any]:
         """One row's result."""
-        sender = replace(self.desk.sender, say=_silently)
-        row: dict[str, Any] = dict.fromkeys(RESULT) | {"ref_id": plan.ref_id}
+        said: list[str] = []  # a row's own line would drown the batch's
+        sender = replace(self.desk.sender, say=said.append)
+        row: dict[str, Any] = dict.fromkeys(RESULT) | {"ref_id": plan.ref_id, _BEFORE: False}
         try:
             transfer = sender.submit(
                 plan.order.kind,
@@ -132,7 +136,9 @@ class BatchPlan:
                 elsewhere=plan.order.own_ref_id,
             )
         except _OF_ONE_ROW as error:
-            return row | {"state": "refused", "detail": str(error)}
+            intent = self.desk.journal.find(plan.ref_id)
+            state = "refused" if intent is None else intent.outcome.state
+            return row | {"state": state, "detail": str(error)}
         except FundlabError as error:
             error.add_note(
                 f"{number} of {len(self.plans)} payments were gone through; run the same cell "
@@ -142,6 +148,7 @@ class BatchPlan:
         outcome = outcome_of(transfer)
         return row | {
             "state": "done",
+            _BEFORE: said[0].startswith("already"),
             "status": outcome.status,
             "transfer_id": outcome.resource_id,
             "fee": outcome.fee,
@@ -151,12 +158,13 @@ class BatchPlan:
     def _recheck(self) -> None:
         """Refuses when an account or a balance is no longer what the plan showed."""
         reader = Reader(self.desk)
+        # before the journal is asked: what another kernel pays in between then counts as paid
+        balances = [reader.available(total.profile_id, total.asset) for total in self.totals]
         for plan in self.open_plans:
-            plan.check_account_unchanged(reader.account(plan.account.id))
+            check_unchanged(plan.account, reader.account(plan.account.id))
         paid = _paid_since(self)
-        for total in self.totals:
-            now = reader.available(total.profile_id, total.asset)
-            if now < total.available - paid[total.profile_id, total.asset]:
+        for total, now in zip(self.totals, balances, strict=True):
+            if now < EXACT.subtract(total.available, paid[total.profile_id, total.asset]):
                 raise ActionRefused(
                     "balance_changed",
                     f"the available balance of profile {total.profile_id} has changed since the "
@@ -166,8 +174,9 @@ class BatchPlan:
 
     def _announce(self, results: Sequence[Mapping[str, Any]]) -> None:
         states = Counter(result["state"] for result in results)
-        before = len(self.plans) - len(self.open_plans)
+        before = sum(result[_BEFORE] for result in results)
         refused = f", {states['refused']} refused" if states["refused"] else ""
+        refused += f", {states['unknown']} unknown" if states["unknown"] else ""
         earlier = f" ({before} of them already before)" if before else ""
         at = shown_time(self.desk.now(), self.desk.now())
         self.desk.say(
@@ -200,14 +209,24 @@ def plan_withdrawals(
 
     Raises ``ActionRefused`` that names every row at fault, ``InvalidRequest`` for a missing column,
     and as ``plan_withdrawal`` does.
+
+    >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+    >>> payments = pd.DataFrame({"amount": ["310.00", "295.50"]}).assign(
+    ...     profile_id=sandbox.profile_ids[0], fiat_account_id=account.id
+    ... )
+    >>> batch = fl.plan_withdrawals(client, payments)
+    >>> batch.submit(confirm=batch.code, progress=False)[["amount", "fee", "total", "state"]]
+       amount  fee  total state
+    0  310.00   25    335  done
+    1  295.50   25  320.5  done
     """
-    _check_columns(payments)
+    check_table(payments)
     desk = open_desk(client, store, now, say)
     reader = Reader(desk)
     planned_at = desk.now()
     plans: list[WithdrawalPlan] = []
     problems: list[tuple[Any, str]] = []
-    for label, row in zip(payments.index, _rows_of(payments), strict=True):
+    for label, row in zip(payments.index, rows_of(payments), strict=True):
         try:
             plans.append(_planned(desk, reader, row, allow_duplicate=allow_duplicate))
         except (ActionRefused, InvalidRequest, NotFound) as error:
@@ -221,10 +240,6 @@ def plan_withdrawals(
     return replace(batch, plans=tuple(replace(plan, batch=batch.code) for plan in plans))
 
 
-def _silently(line: str) -> None:
-    """A row's own line would drown the batch's."""
-
-
 class Reader:
     """The service's answers, each asked for once."""
 
@@ -234,9 +249,9 @@ class Reader:
         self._balances: dict[tuple[str, str], Decimal] = {}
         self._recent: dict[str, Recent] = {}
 
-    def facts(self, wanted: Order) -> Facts:
+    def situation(self, wanted: Order) -> Situation:
         arguments = wanted.arguments
-        return Facts(
+        return Situation(
             self.account(arguments["fiat_account_id"]),
             self.available(arguments["profile_id"], arguments["asset"]),
             self.recent(arguments["profile_id"]),
@@ -267,32 +282,10 @@ class Reader:
 def _planned(
     desk: Desk, reader: Reader, row: Mapping[str, Any], *, allow_duplicate: bool
 ) -> WithdrawalPlan:
+    check_row(row)
     given = {"asset": "USD"} | dict(row)
     wanted = withdrawal_order(desk, given.pop("ref_id", None), more=False, **given)
-    return assemble(desk, wanted, reader.facts(wanted), allow_duplicate=allow_duplicate)
-
-
-def _rows_of(payments: pd.DataFrame) -> Iterable[dict[str, Any]]:
-    columns = [name for name in (*NEEDED, *OPTIONAL) if name in payments.columns]
-    for values in zip(*(payments[name] for name in columns), strict=True):
-        plain = (value.item() if isinstance(value, np.generic) else value for value in values)
-        row = dict(zip(columns, plain, strict=True))
-        yield {name: value for name, value in row.items() if not _is_missing(value)}
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
-
-
-def _check_columns(payments: pd.DataFrame) -> None:
-    missing = [name for name in NEEDED if name not in payments.columns]
-    if missing:
-        raise InvalidRequest(
-            f"payments lacks {', '.join(missing)}; it has {', '.join(map(str, payments.columns))}. "
-            f"Give {', '.join(NEEDED)}, and {', '.join(OPTIONAL)} if needed"
-        )
-    if payments.empty:
-        raise InvalidRequest("payments has no row; there is nothing to pay")
+    return assemble(desk, wanted, reader.situation(wanted), allow_duplicate=allow_duplicate)
 
 
 def _alike_rows(
@@ -344,8 +337,8 @@ def _totals(plans: Sequence[WithdrawalPlan], reader: Reader) -> tuple[Total, ...
             profile_id,
             asset,
             payments=len(group),
-            amount=sum((Decimal(plan.amount) for plan in group), Decimal(0)),
-            fees=sum((plan.fee or Decimal(0) for plan in group), Decimal(0)),
+            amount=exact_sum(plan.amount for plan in group),
+            fees=exact_sum(plan.fee or Decimal(0) for plan in group),
             fees_unknown=sum(plan.fee is None for plan in group),
             available=reader.available(profile_id, asset),
         )
@@ -357,40 +350,38 @@ def _check_sums(batch: BatchPlan) -> None:
     for total in batch.totals:
         if total.after < 0:
             with_fees = f" with {total.fees} of fees" if total.fees else ""
+            needed = EXACT.add(total.amount, total.fees)
+            missing = total.after.copy_negate()
             raise ActionRefused(
                 "insufficient_balance",
-                f"{total.payments} payments of {total.amount}{with_fees} need "
-                f"{total.amount + total.fees} {total.asset}, but profile {total.profile_id} has "
-                f"{total.available} available: {-total.after} {total.asset} are missing; nothing "
-                "was sent: leave some out, or fund the profile first",
+                f"{total.payments} payments of {total.amount}{with_fees} need {needed} "
+                f"{total.asset}, but profile {total.profile_id} has {total.available} available: "
+                f"{missing} {total.asset} are missing; nothing was sent: leave some out, or fund "
+                "the profile first",
             )
     wanted = batch.open_plans
-    check_daily_limit(
-        batch.desk.client.settings,
-        batch.desk.journal,
-        [Decimal(plan.amount) for plan in wanted],
-        [plan.ref_id for plan in wanted],
-        batch.planned_at,
-    )
+    with batch.desk.journal.reading() as pages:
+        check_daily_limit(
+            batch.desk.client.settings,
+            pages,
+            [plan.amount for plan in wanted],
+            [plan.ref_id for plan in wanted],
+            batch.planned_at,
+        )
 
 
 def _paid_since(batch: BatchPlan) -> dict[tuple[str, str], Decimal]:
     """What this batch's own payments took since the plan, by another kernel or an earlier try."""
     paid: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    for plan in batch.open_plans:
-        intent: Intent | None = batch.desk.journal.find(plan.ref_id)
-        if intent is not None and intent.is_live:
-            known = intent.outcome.total
-            paid[plan.profile_id, plan.asset] += Decimal(known) if known else plan.amount
+    desk = batch.desk
+    for plan in batch.plans:
+        intent = desk.journal.find(plan.ref_id)
+        if intent is not None and intent.outcome.state == "unknown":
+            desk.sender.settle(plan.order.kind, intent)  # its total holds the fee
+            intent = desk.journal.find(plan.ref_id)
+        if intent is None or not intent.is_live or intent.outcome.total is None:
+            continue
+        if not plan.is_submitted or intent.sent_at >= batch.planned_at:
+            key = plan.profile_id, plan.asset
+            paid[key] = EXACT.add(paid[key], Decimal(intent.outcome.total))
     return paid
-
-
-def _beside(payments: pd.DataFrame, results: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    frame = payments.copy()
-    for name in RESULT:
-        values = [result[name] for result in results]
-        if name in ("fee", "total"):
-            frame[name] = DecimalArray._from_sequence(values)
-        else:
-            frame[name] = pd.array(values, dtype="str")
-    return frame

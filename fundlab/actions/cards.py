@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final, Literal
 
 from jinja2 import Environment as Templates
@@ -22,7 +21,7 @@ _WIDTH: Final = 78
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a card; ``title`` is the whole of a value that is shortened."""
+    """One line of a card; ``detail`` stands beside the value."""
 
     label: str
     value: str
@@ -41,14 +40,6 @@ class Card:
     note: str
 
 
-def money_text(amount: Decimal) -> str:
-    """``1,234.50``: every digit there is, at least two after the point, nothing rounded."""
-    exact = Decimal(amount).normalize()
-    exponent = exact.as_tuple().exponent
-    digits = max(2, -exponent) if isinstance(exponent, int) else 2
-    return f"{exact:,.{digits}f}"
-
-
 def text_of(card: Card) -> str:
     """The card for a terminal."""
     environment = card.environment
@@ -64,18 +55,24 @@ def text_of(card: Card) -> str:
         detail = f"  {row.detail}" if row.detail else ""
         lines.append(f"  {row.label.ljust(width)}  {value}{detail}".rstrip())
     lines += [
-        textwrap.fill(
+        line
+        for warning in card.warnings
+        for line in textwrap.wrap(
             f"! {warning}", _WIDTH, initial_indent="  ", subsequent_indent="    ",
             break_on_hyphens=False, break_long_words=False,
         )
-        for warning in card.warnings
     ]  # fmt: skip
     lines.append("")
     if card.status:
         lines.append(f"  ✓ {card.status}")
     lines.append(f"  {card.note}")
     lines.append("─" * _WIDTH)
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
+
+
+def printable(line: str) -> str:
+    """``line`` with a mark for every character that would move or repaint a terminal."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in line)
 
 
 def html_of(card: Card) -> str:
@@ -93,7 +90,8 @@ STYLE: Final = """
   gap: 0 14px; justify-content: space-between; }
 .fl-card .fl-band b { letter-spacing: .06em; }
 .fl-card .fl-band span { overflow-wrap: anywhere; }
-.fl-card .fl-title { font-size: 17px; font-weight: 600; padding: 10px 14px 4px; }
+.fl-card .fl-title { font-size: 17px; font-weight: 600; padding: 10px 14px 4px;
+  overflow-wrap: anywhere; }
 .fl-card dl { display: grid; grid-template-columns: max-content 1fr; gap: 3px 18px;
   margin: 0; padding: 4px 14px 12px; }
 .fl-card dt, .fl-card dd { float: none; width: auto; margin: 0; padding: 0; }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fundlab.actions.identity import same_code
 from fundlab.actions.waiting import wait_for
 from fundlab.actions.withdrawals import WithdrawalPlan
 from fundlab.errors import ActionRefused
@@ -48,7 +49,8 @@ class Done:
         if self.declined:
             return "not sent: the answer was no"
         if self.transfer is None:
-            return "not sent: this was a dry run"
+            before = f"; {self.plan.status}" if self.plan.is_submitted else ""
+            return f"not sent: this was a dry run{before}"
         made = self.transfer
         before = "already submitted, " if self.plan.is_submitted else ""
         return f"{before}{made.status}: transfer {made.id}, total {made.total} {made.asset}"
@@ -74,23 +76,23 @@ def withdraw(
         return Done(plan, None, declined=True)
     transfer = plan.submit(confirm=plan.code)
     if wait:
-        transfer = wait_for(plan.desk.client, transfer, timeout=timeout)
-        plan.desk.sender.refresh(plan.ref_id, transfer)
+        store = plan.desk.journal.path.parents[1]
+        transfer = wait_for(plan.desk.client, transfer, timeout=timeout, store=store)
     return Done(plan, transfer)
 
 
 def _agreed(plan: WithdrawalPlan, consent: Consent) -> bool:
     production = plan.environment.is_production
+    if consent.confirm_amount is not None or (consent.yes and production):
+        _check_amount(plan, consent.confirm_amount)
     if consent.yes:
-        if production:
-            _check_amount(plan, consent.confirm_amount)
         return True
     if consent.ask is None:
         raise ActionRefused(
             "code", "nobody can be asked here; nothing was sent: give --yes to agree beforehand"
         )
     if production:
-        return consent.ask("Type the confirmation code to send it") == plan.code
+        return same_code(consent.ask("Type the confirmation code to send it"), plan.code)
     return consent.ask("Send it? [y/N]").strip().lower() in ("y", "yes")
 
 
@@ -99,9 +101,15 @@ def _check_amount(plan: WithdrawalPlan, given: str | None) -> None:
         same = given is not None and Amount(given) == plan.amount
     except ValueError:
         same = False
+    if not same and given is not None:
+        raise ActionRefused(
+            "code",
+            f"--confirm-amount {given} is not the amount of the plan; nothing was sent: look at "
+            f"it, and give --confirm-amount {plan.amount} if that is meant",
+        )
     if not same:
         raise ActionRefused(
             "code",
             f"{plan.environment.base_url} is production: --yes needs the amount repeated, "
-            f"--confirm-amount {plan.amount} (given: {given}); nothing was sent",
+            f"--confirm-amount {plan.amount}; nothing was sent",
         )

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.actions.cards import Card, Row, html_of, text_of
 from fundlab.actions.environment import Environment, environment_of
-from fundlab.actions.plan import Order, Plan, check_ref_id, made_elsewhere, open_desk, order
-from fundlab.actions.waiting import waiting
+from fundlab.actions.plan import (
+    Plan,
+    check_ref_id,
+    given_rows,
+    made_elsewhere,
+    open_desk,
+    order,
+)
+from fundlab.actions.waiting import answers
 from fundlab.api.arguments import Instructions, Metadata, Network, Owner
 from fundlab.errors import ActionError, ActionRefused
 from fundlab.models import (
@@ -55,6 +62,11 @@ def plan_deposit(
 
     ``fiat_network`` is ``WIRE`` (``routing_number_type`` ``ABA``, the default, or ``SWIFT``) or
     ``CUBIX``. Show the result with ``deposit_sheet``. Raises as ``plan_withdrawal``.
+
+    >>> plan = fl.plan_deposit(client, profile_id=sandbox.profile_ids[0])
+    >>> instructions = plan.submit(confirm=plan.code)
+    >>> str(instructions.status)
+    'VALID'
     """
     desk = open_desk(client, store, now, say)
     if routing_number_type is None and fiat_network == FiatNetwork.WIRE:
@@ -70,7 +82,7 @@ def plan_deposit(
         desk=desk, order=wanted, earlier=earlier,
         elsewhere=earlier is None and made_elsewhere(desk, wanted) is not None,
         planned_at=desk.now(), title=f"Deposit instructions for a {network} into the profile",
-        rows=(Row("Credits", f"profile {profile_id}", "strong"), *_given_rows(wanted)),
+        rows=(Row("Credits", f"profile {profile_id}", "strong"), *given_rows(wanted.arguments)),
         facts={"profile_id": profile_id},
     )  # fmt: skip
     check_ref_id(plan)
@@ -90,7 +102,14 @@ def plan_deposit_address(
     now: Callable[[], int] | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Plan[DepositAddress]:
-    """Plan a crypto address that credits a profile (§4.13). Raises as ``plan_withdrawal``."""
+    """Plan a crypto address that credits a profile (§4.13). Raises as ``plan_withdrawal``.
+
+    >>> plan = fl.plan_deposit_address(
+    ...     client, profile_id=sandbox.profile_ids[0], crypto_network="ETHEREUM"
+    ... )
+    >>> str(plan.submit(confirm=plan.code).crypto_network)
+    'ETHEREUM'
+    """
     desk = open_desk(client, store, now, say)
     wanted = order(
         desk, "create_deposit_address", ref_id, profile_id=profile_id,
@@ -100,20 +119,12 @@ def plan_deposit_address(
     plan: Plan[DepositAddress] = Plan(
         desk=desk, order=wanted, earlier=desk.journal.find(wanted.ref_id), planned_at=desk.now(),
         title=f"Deposit address on {crypto_network}",
-        rows=(Row("Credits", f"profile {profile_id}", "strong"), *_given_rows(wanted)),
+        rows=(Row("Credits", f"profile {profile_id}", "strong"), *given_rows(wanted.arguments)),
         warnings=(f"What arrives from another network than {crypto_network} may be lost.",),
         facts={"profile_id": profile_id},
     )  # fmt: skip
     check_ref_id(plan)
     return plan
-
-
-def _given_rows(wanted: Order) -> tuple[Row, ...]:
-    labels = {"identity_id": "Identity", "account_id": "End user account"}
-    arguments = wanted.arguments
-    rows = [Row(labels[name], arguments[name]) for name in labels if arguments.get(name)]
-    rows += [Row(f"Metadata {key}", text) for key, text in arguments.get("metadata", {}).items()]
-    return (*rows, Row("ref_id", wanted.ref_id, "faint"))
 
 
 # ------------------------------------------------------------------------- what to quote
@@ -160,7 +171,13 @@ class DepositSheet:
 
 
 def deposit_sheet(client: Client, instructions: FiatDepositInstructions) -> DepositSheet:
-    """What to quote to the bank, as a card."""
+    """What to quote to the bank, as a card.
+
+    >>> instructions = next(iter(client.list_fiat_deposit_instructions()))
+    >>> sheet = fl.deposit_sheet(client, instructions)
+    >>> instructions.memo_id in repr(sheet)
+    True
+    """
     return DepositSheet(instructions, environment_of(client))
 
 
@@ -168,7 +185,13 @@ def deposit_sheet(client: Client, instructions: FiatDepositInstructions) -> Depo
 
 
 def find_deposits(client: Client, instructions: FiatDepositInstructions) -> list[Transfer]:
-    """The deposits that quoted the memo of ``instructions``, newest first."""
+    """The deposits that quoted the memo of ``instructions``, newest first.
+
+    >>> instructions = next(iter(client.list_fiat_deposit_instructions()))
+    >>> fl.simulate_deposit(client, instructions, "5000.00")
+    >>> fl.find_deposits(client, instructions)[0].memo == instructions.memo_id
+    True
+    """
     rows = client.list_transfers(
         profile_ids=[instructions.profile_id or ""], type=_DEPOSITS,
         created_at_gte=str(instructions.created_at), order="DESC", order_by="CREATED_AT",
@@ -189,11 +212,19 @@ def wait_for_deposit(
 
     ``timeout`` is in seconds; interrupting loses nothing. Raises ``ActionError`` when the time is
     up, saying whether the memo has been seen.
+
+    >>> instructions = next(iter(client.list_fiat_deposit_instructions()))
+    >>> fl.simulate_deposit(client, instructions, "5000.00")
+    >>> deposit = fl.wait_for_deposit(client, instructions, sleep=sandbox.clock.advance)
+    >>> str(deposit.status)
+    'COMPLETED'
     """
     found: list[Transfer] = []
     what = f"deposit quoting {instructions.memo_id}"
-    for _ in waiting(what, timeout=timeout, sleep=sleep, clock=clock, progress=progress):
-        found = find_deposits(client, instructions)
+    for found in answers(
+        what, lambda: find_deposits(client, instructions), timeout=timeout, sleep=sleep,
+        clock=clock, progress=progress,
+    ):  # fmt: skip
         if found and found[0].status != "PENDING":
             return found[0]
     state = "has arrived but is still PENDING" if found else "has not arrived"
@@ -214,6 +245,11 @@ def simulate_deposit(
     """Let a wire of ``amount`` USD arrive that quotes the memo (§4.4); in a sandbox only.
 
     Raises ``ActionRefused`` in production, before anything is sent.
+
+    >>> instructions = next(iter(client.list_fiat_deposit_instructions()))
+    >>> fl.simulate_deposit(client, instructions, "5000.00")
+    >>> fl.find_deposits(client, instructions)[0].amount.text
+    '5000.00'
     """
     environment = environment_of(client)
     if environment.is_production:

@@ -23,25 +23,30 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
+
+from fundlab.values import plain_text
 
 _AMOUNTS: Final = ("amount", "total")
 _ALPHABET: Final = "23456789ABCDEFGHJKMNPQRSTVWXYZ"  # no letter that looks like a digit
 _CODE_LENGTH: Final = 8
+_TRACE: Final = 32
+_OTHER_NAMES: Final = {"wallet_address": "cubix.account_id"}  # two layouts of one number
+_NUMBERS: Final = (".account_number", ".cubix.account_id")
 
 
 def fingerprint(journal_id: str, operation: str, body: Mapping[str, Any]) -> str:
     """What was asked for, whatever the ``ref_id``: equal for equal arguments in one journal."""
     asked = {name: value for name, value in body.items() if name != "ref_id"}
-    return _keyed(journal_id, operation, asked)
+    return keyed(journal_id, operation, asked)
 
 
 def likeness(journal_id: str, operation: str, body: Mapping[str, Any]) -> str:
     """As ``fingerprint``, without the metadata: what makes a likely duplicate."""
     asked = {name: value for name, value in body.items() if name not in ("ref_id", "metadata")}
-    return _keyed(journal_id, operation, asked)
+    return keyed(journal_id, operation, asked)
 
 
 def derived_ref_id(journal_id: str, operation: str, body: Mapping[str, Any], *, more: bool) -> str:
@@ -65,8 +70,10 @@ def confirmation_code(service: str, operation: str, body: Mapping[str, Any], evi
     return f"{''.join(letters[:half])}-{''.join(letters[half:])}"
 
 
-def same_code(given: str, code: str) -> bool:
+def same_code(given: object, code: str) -> bool:
     """Whether ``given`` is ``code``, however it was typed."""
+    if not isinstance(given, str):
+        return False
     typed = "".join(char for char in given.upper() if char.isalnum())
     return typed == code.replace("-", "")
 
@@ -76,15 +83,34 @@ def evidence_of(value: Mapping[str, Any]) -> str:
     return hashlib.sha256(_plain(value).encode()).hexdigest()
 
 
-def _keyed(journal_id: str, operation: str, asked: Mapping[str, Any]) -> str:
-    # keyed, so that a digest of bank details says nothing to who has not the journal
+def traces(journal_id: str, details: Mapping[str, Any]) -> dict[str, str]:
+    """A keyed digest of each text in ``details`` by its path, to recognise them by later.
+
+    Of bank numbers only the last four characters count: a service may mask the others.
+    """
+    return {
+        path: keyed(journal_id, path, {"text": text})[:_TRACE] for path, text in _texts(details, "")
+    }
+
+
+def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and path != ".metadata":
+        for name, member in value.items():
+            yield from _texts(member, f"{path}.{_OTHER_NAMES.get(name, name)}")
+    elif value is not None:
+        text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        yield path, text[-4:] if path.endswith(_NUMBERS) else text
+
+
+def keyed(journal_id: str, operation: str, asked: Mapping[str, Any]) -> str:
+    """A digest that says nothing, of bank details say, to who has not the journal."""
     text = f"{operation}\n{_plain(asked)}"
     return hmac.new(journal_id.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def _plain(value: Mapping[str, Any]) -> str:
     same = {
-        name: format(Decimal(text).normalize(), "f") if name in _AMOUNTS else text
+        name: plain_text(Decimal(text)) if name in _AMOUNTS else text
         for name, text in value.items()
     }
     return json.dumps(same, sort_keys=True, separators=(",", ":"))

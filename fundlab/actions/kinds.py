@@ -12,12 +12,15 @@ from fundlab.models import Resource
 if TYPE_CHECKING:
     from fundlab.api.client import Client
 
+WITHDRAWAL: Final = "create_fiat_withdrawal"
+
 
 @dataclass(frozen=True)
 class Kind:
     """``noun`` in messages; ``listed`` and ``single`` are operations, where the service has them.
 
     ``moves_money``: only these count against limits. ``private``: its body holds bank details.
+    ``changes``: it makes nothing, but changes what ``single`` shows.
     """
 
     operation: str
@@ -26,6 +29,7 @@ class Kind:
     single: str | None = None
     moves_money: bool = False
     private: bool = False
+    changes: bool = False
 
     def send(self, client: Client, arguments: Mapping[str, Any]) -> Any:
         """Carry it out; ``arguments`` is the body (and the id in the path of an update)."""
@@ -49,14 +53,16 @@ KINDS: Final[Mapping[str, Kind]] = {
     kind.operation: kind
     for kind in (
         Kind(
-            "create_fiat_withdrawal", "withdrawal", "list_transfers", "get_transfer",
-            moves_money=True,
+            WITHDRAWAL, "withdrawal", "list_transfers", "get_transfer", moves_money=True,
         ),
         Kind(
             "create_fiat_account", "fiat account", "list_fiat_accounts", "get_fiat_account",
             private=True,
         ),
-        Kind("update_fiat_account", "account update", None, "get_fiat_account", private=True),
+        Kind(
+            "update_fiat_account", "account update", None, "get_fiat_account", private=True,
+            changes=True,
+        ),
         Kind(
             "create_fiat_deposit_instructions", "deposit instructions",
             "list_fiat_deposit_instructions", "get_fiat_deposit_instructions",

@@ -7,11 +7,12 @@ from decimal import Decimal
 from typing import Final
 
 from fundlab.actions.clock import start_of_day
-from fundlab.actions.intents import Intent, Journal, Pages
+from fundlab.actions.intents import Intent, Pages
+from fundlab.actions.kinds import WITHDRAWAL
 from fundlab.errors import ActionRefused
 from fundlab.settings import Settings
+from fundlab.values import EXACT, exact_sum
 
-WITHDRAWAL: Final = "create_fiat_withdrawal"
 _CHANGE: Final = "nothing was sent: pay less, or change the setting"
 
 
@@ -19,9 +20,10 @@ def check_limits(settings: Settings, fiat_account_id: str, amount: Decimal) -> N
     """Refuses a withdrawal above ``withdrawal_limit`` or to an account that is not allowed."""
     limit, allowed = settings.withdrawal_limit, settings.allowed_accounts
     if limit is not None and amount > limit:
+        above = EXACT.subtract(amount, limit)
         raise ActionRefused(
             "own_limit",
-            f"amount={amount} is {amount - limit} above your limit of {limit} for one withdrawal "
+            f"amount={amount} is {above} above your limit of {limit} for one withdrawal "
             f"(setting withdrawal_limit); {_CHANGE}",
         )
     if allowed is not None and fiat_account_id not in allowed:
@@ -34,31 +36,27 @@ def check_limits(settings: Settings, fiat_account_id: str, amount: Decimal) -> N
 
 def check_daily_limit(
     settings: Settings,
-    journal: Journal | Pages,
+    pages: Pages,
     amounts: Sequence[Decimal],
     ref_ids: Sequence[str],
     now: int,
 ) -> None:
-    """Refuses what would bring this UTC day's withdrawals in the journal above the daily limit."""
+    """Refuses what would bring the withdrawals sent on this UTC day above the daily limit."""
     limit = settings.daily_withdrawal_limit
     if limit is None:
         return
-    earlier = journal.recorded_since(WITHDRAWAL, start_of_day(now))
-    spent = sum(
-        (
-            amount_of(intent)
-            for intent in earlier
-            if intent.is_live and intent.ref_id not in ref_ids
-        ),
-        Decimal(0),
+    spent = exact_sum(
+        amount_of(intent)
+        for intent in pages.sent_since(WITHDRAWAL, start_of_day(now))
+        if intent.is_live and intent.ref_id not in ref_ids
     )
-    wanted = sum(amounts, Decimal(0))
-    if spent + wanted > limit:
+    wanted = exact_sum(amounts)
+    above = EXACT.subtract(EXACT.add(spent, wanted), limit)
+    if above > 0:
         raise ActionRefused(
             "own_limit",
-            f"amount={wanted} with the {spent} already withdrawn today (UTC) is "
-            f"{spent + wanted - limit} above your daily limit of {limit} (setting "
-            f"daily_withdrawal_limit); {_CHANGE}",
+            f"amount={wanted} with the {spent} already withdrawn today (UTC) is {above} above your "
+            f"daily limit of {limit} (setting daily_withdrawal_limit); {_CHANGE}",
         )
 
 

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from fundlab.actions.announce import announce
@@ -22,11 +23,11 @@ from fundlab.actions.identity import (
     likeness,
     same_code,
 )
-from fundlab.actions.intents import Draft, Intent, Journal, Pages, open_journal
+from fundlab.actions.intents import Draft, Intent, Journal, Pages, open_journal, service_key
 from fundlab.actions.kinds import KINDS, Kind
 from fundlab.actions.submission import Sender, check_same
 from fundlab.api.validation import body_bytes, checked
-from fundlab.errors import ActionRefused, InvalidRequest
+from fundlab.errors import ActionRefused, InvalidRequest, shorten
 from fundlab.models import OPERATIONS, Request, Resource
 from fundlab.store import Store
 from fundlab.values import Instant
@@ -76,9 +77,15 @@ class Order:
     """What is asked for: an operation with its arguments, checked, under its ``ref_id``."""
 
     kind: Kind
-    arguments: Mapping[str, Any] = field(repr=False)  # may hold bank details
+    text: str = field(repr=False)  # JSON, that nobody can change; may hold bank details
     ref_id: str
     own_ref_id: bool
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The body, and the id in the path of an update; a copy."""
+        found: dict[str, Any] = json.loads(self.text)
+        return found
 
     def body(self) -> bytes:
         """The bytes the client sends for it."""
@@ -92,12 +99,25 @@ def order(
 
     Raises ``InvalidRequest`` naming the argument that the interface does not accept.
     """
+    check_name(ref_id)
     asked = {name: value for name, value in given.items() if value is not None}
     body = _request(operation, asked | {"ref_id": ref_id or _TO_BE_DERIVED}).to_json()
     own = ref_id is not None
     if ref_id is None:
         ref_id = derived_ref_id(desk.journal.id, operation, body | _path_of(asked), more=more)
-    return Order(KINDS[operation], {**body, **_path_of(asked), "ref_id": ref_id}, ref_id, own)
+    text = json.dumps({**body, **_path_of(asked), "ref_id": ref_id})
+    return Order(KINDS[operation], text, ref_id, own)
+
+
+def check_name(ref_id: object) -> None:
+    """Refuses a ``ref_id`` that nobody could read or type again."""
+    if ref_id is None:
+        return
+    if not isinstance(ref_id, str) or not ref_id.strip() or not ref_id.isprintable():
+        raise InvalidRequest(
+            f"ref_id={shorten(ref_id)} is not accepted; give text without line breaks, such as "
+            "'rent-2026-12', or leave it out; nothing was sent"
+        )
 
 
 def _path_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,6 +153,9 @@ class Plan(Generic[R]):
     planned_at: int = 0
     batch: str | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
+
     @property
     def ref_id(self) -> str:
         return self.order.ref_id
@@ -149,9 +172,11 @@ class Plan(Generic[R]):
     @property
     def code(self) -> str:
         """The confirmation code: of this action, to this account, in this environment."""
-        service = f"{self.environment.base_url} {self.environment.client_id}"
         return confirmation_code(
-            service, self.order.kind.operation, self.order.arguments, self.evidence
+            service_key(self.desk.journal.service),
+            self.order.kind.operation,
+            self.order.arguments,
+            self.evidence,
         )
 
     @property
@@ -184,7 +209,7 @@ class Plan(Generic[R]):
         kind, journal = self.order.kind, self.desk.journal
         body = self.order.body()
         if kind.private:
-            body = json.dumps({"ref_id": self.ref_id, "masked": True}).encode()
+            body = json.dumps({"ref_id": self.ref_id, "masked": True, **self._traced()}).encode()
         return Draft(
             ref_id=self.ref_id,
             operation=kind.operation,
@@ -195,8 +220,12 @@ class Plan(Generic[R]):
             batch=self.batch,
         )
 
+    def _traced(self) -> dict[str, Any]:
+        """What the journal keeps in place of bank details."""
+        return {}
+
     def _sent(self) -> dict[str, Any]:
-        return dict(self.order.arguments)
+        return self.order.arguments
 
     def _recheck(self) -> None:
         """Before it is recorded: is everything as it was when the plan was shown?"""
@@ -248,6 +277,8 @@ def earlier_status(earlier: Intent, now: int) -> str:
     if outcome.state == "done":
         again = "; to try again, use a ref_id of its own" if outcome.status == "FAILED" else ""
         return f"already submitted {at}, {outcome.status or 'done'}{again}"
+    if outcome.state == "absent":
+        return f"confirmed {at}, but the service does not know it; submit() sends it, once"
     if outcome.state == "refused":
         return f"confirmed {at}, refused by the service ({outcome.detail}); it may be tried again"
     return f"confirmed {at}, outcome unknown; submit() asks the service and does it once"
@@ -280,15 +311,22 @@ def check_code(plan: Confirmable, confirm: str | None) -> None:
     elif not same_code(confirm, plan.code):
         raise ActionRefused(
             "code",
-            f"confirm={confirm!r} is not the code of this plan but of another, or of an account "
-            "that has changed since; nothing was sent: look at the plan again and give the code "
-            "it shows",
+            f"confirm={shorten(confirm)} is not the code of this plan but of another, or of an "
+            "account that has changed since; nothing was sent: look at the plan again and give the "
+            "code it shows",
         )
 
 
 def check_lapse(plan: Confirmable) -> None:
-    """Refuses a plan that is older than it may be."""
+    """Refuses a plan that is older than it may be, or of a time that is yet to come."""
     now = plan.desk.now()
+    if now < plan.planned_at - SECOND:
+        raise ActionRefused(
+            "lapsed",
+            f"the plan is of {shown_time(plan.planned_at, now)}, but by this machine's clock it is "
+            f"{shown_time(now, plan.planned_at)}; nothing was sent: see to the clock, run the cell "
+            "that plans again, look, and confirm",
+        )
     if now >= plan.lapses_at:
         raise ActionRefused(
             "lapsed",
@@ -296,6 +334,17 @@ def check_lapse(plan: Confirmable) -> None:
             f"{shown_time(plan.lapses_at, now)}; nothing was sent: run the cell that plans again, "
             "look, and confirm",
         )
+
+
+def given_rows(arguments: Mapping[str, Any]) -> tuple[Row, ...]:
+    """The end user, the metadata and the ``ref_id``, where they are given."""
+    labels = {"identity_id": "Identity", "account_id": "End user account"}
+    metadata = arguments.get("metadata") or {}
+    return (
+        *(Row(labels[name], arguments[name]) for name in labels if arguments.get(name)),
+        *(Row(f"Metadata {key}", text) for key, text in metadata.items()),
+        Row("ref_id", arguments["ref_id"], "faint"),
+    )
 
 
 def made_elsewhere(desk: Desk, wanted: Order) -> Any | None:
@@ -307,7 +356,7 @@ def made_elsewhere(desk: Desk, wanted: Order) -> Any | None:
         return None
     found = wanted.kind.find(desk.client, wanted.ref_id)
     if found is not None:
-        check_same(wanted.kind, wanted.ref_id, wanted.arguments, found)
+        check_same(wanted.kind, wanted.ref_id, wanted.arguments, found, derived=False)
     return found
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from fundlab.actions.cards import Card, Row, html_of, money_text, text_of
-from fundlab.actions.clock import SECOND, shown_time
+from fundlab.actions.cards import Card, Row, html_of, text_of
+from fundlab.actions.clock import SECOND, ahead, shown_time
 from fundlab.actions.environment import Environment, environment_of
 from fundlab.api.arguments import AmountLike, Network
 from fundlab.models import CryptoWithdrawalFee
 from fundlab.progress import progress_bar
+from fundlab.values import money_text
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class FeeQuote:
-    """A guaranteed fee (§2.9) and how long it holds by this machine's clock."""
+    """A guaranteed fee (§2.9) and how long it holds; ``now`` (ns) is the service's clock."""
 
     quote: CryptoWithdrawalFee
     environment: Environment
@@ -90,11 +91,26 @@ def quote_fee(
     amount: AmountLike | None = None,
     total: AmountLike | None = None,
     identity_id: str | None = None,
-    now: Callable[[], int] = time.time_ns,
+    now: Callable[[], int] | None = None,
 ) -> FeeQuote:
-    """Ask for a guaranteed fee (§4.16); it moves nothing. Errors as the client's operation."""
+    """Ask for a guaranteed fee (§4.16); it moves nothing. Errors as the client's operation.
+
+    ``now`` (ns) is the service's clock, by default as its answers tell it; a sandbox that was moved
+    in time takes ``now=lambda: sandbox.clock.now().ns``.
+
+    >>> quote = fl.quote_fee(
+    ...     client,
+    ...     asset="USDC",
+    ...     destination_address="0x" + "1" * 40,
+    ...     crypto_network="ETHEREUM",
+    ...     amount="2500",
+    ... )
+    >>> quote.quote.fee.text, quote.quote.total.text
+    ('3.00', '2503.00')
+    """
+    clock = now or (lambda: time.time_ns() + ahead(client))
     quote = client.create_crypto_withdrawal_fee(
         asset=asset, destination_address=destination_address, crypto_network=crypto_network,
         amount=amount, total=total, identity_id=identity_id,
     )  # fmt: skip
-    return FeeQuote(quote, environment_of(client), now)
+    return FeeQuote(quote, environment_of(client), clock)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.actions.clock import DAY
+from fundlab.actions.clock import DAY, ahead
 from fundlab.models import Transfer, TransferType
 from fundlab.values import Instant
 
@@ -61,16 +61,16 @@ class Recent:
 
 
 def recent_withdrawals(client: Client, profile_id: str, now: int) -> Recent:
-    """Read them: all of the last 24 hours, and the hundred newest.
+    """Read them: all of the last 24 hours by the service's clock, and the hundred newest.
 
-    A sandbox's business time may be behind this machine's: there the 24 hours before its newest
-    withdrawal count.
+    A sandbox's business time, which it tells nobody, may be behind: there the 24 hours before its
+    newest withdrawal count.
     """
     asked: dict[str, Any] = {
         "profile_ids": [profile_id], "type": _FIAT, "order": "DESC", "order_by": "CREATED_AT",
     }  # fmt: skip
     found = list(client.list_transfers(**asked, page_size=_LOOKED_AT, max_rows=_LOOKED_AT))
-    since = now - WINDOW
+    since = now + ahead(client) - WINDOW
     if found and not client.settings.is_production:
         since = min(since, created_ns(found[0]) - WINDOW)
     if len(found) == _LOOKED_AT and created_ns(found[-1]) >= since:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from fundlab.actions.announce import announce
-from fundlab.actions.intents import Intent, journals_of, open_journal
+from fundlab.actions.intents import Intent, journals_of, open_journal, service_key
 from fundlab.actions.kinds import KINDS
-from fundlab.actions.submission import Sender
+from fundlab.actions.submission import Sender, outcome_of
 from fundlab.decimals import DecimalArray
+from fundlab.errors import ActionRefused, Conflict, NotFound, ValidationFailed
 from fundlab.settings import store_folder
 from fundlab.store import Store
 
@@ -25,6 +26,7 @@ COLUMNS: Final = (
     "account", "profile_id", "fiat_account_id", "resource_id", "ref_id", "batch", "noted_at",
     "detail", "service",
 )  # fmt: skip
+_OF_ONE_INTENT: Final = (ActionRefused, NotFound, Conflict, ValidationFailed)
 _MONEY: Final = ("amount", "fee", "total")
 _TIMES: Final = ("confirmed_at", "noted_at")
 
@@ -36,6 +38,12 @@ def journal(store: Store | str | Path | None = None) -> pd.DataFrame:
     ``unknown``, ``refused`` or ``absent``), the ``status`` last seen, ``amount``, ``asset``,
     ``fee``, ``total`` (type ``decimal``), the ``account`` (masked), ids, ``ref_id``, ``batch``,
     ``noted_at``, ``detail`` and the ``service``. Empty where nothing was ever confirmed.
+
+    >>> plan = fl.plan_deposit(client, profile_id=sandbox.profile_ids[0], say=lambda line: None)
+    >>> instructions = plan.submit(confirm=plan.code)
+    >>> fl.journal(client.settings.store)[["action", "state", "status"]]
+                     action state status
+    0  deposit instructions  done  VALID
     """
     folder = store_folder() if store is None else store
     rows = [
@@ -58,8 +66,12 @@ def resume(
     Pays nothing: what the service does not know becomes ``absent``, and running its cell again
     sends it. Addresses and rules, for which the service has no list, are asked for by repeating
     their request, of which the service carries out one. Returns the rows of ``journal`` that were
-    looked at, as they are now. ``client`` is ``fl.connect()`` by default. Raises ``CallError`` as
-    the client does; what was settled until then stays settled.
+    looked at, as they are now; one that cannot be settled is said, and its ``detail`` is why.
+    ``client`` is ``fl.connect()`` by default. Raises ``CallError`` as the client does; what was
+    settled until then stays settled.
+
+    >>> fl.resume(client)[["action", "state"]].empty
+    True
     """
     if client is None:
         from fundlab.api.client import connect
@@ -69,10 +81,31 @@ def resume(
     book = open_journal(client, store, now)
     sender = Sender(client, book, now, say)
     looked_at = [intent for intent in book.intents() if _is_open(intent)]
+    problems: dict[str, str] = {}
     for intent in looked_at:
-        sender.settle(KINDS[intent.operation], intent)
-    after = [book.find(intent.ref_id) for intent in looked_at]
-    return _frame([_row(intent, client.base_url) for intent in after if intent is not None])
+        try:
+            sender.settle(KINDS[intent.operation], intent)
+        except _OF_ONE_INTENT as error:
+            problems[intent.ref_id] = str(error)
+            say(f"not settled, {KINDS[intent.operation].noun} {intent.ref_id}: {error}")
+    rows = []
+    for intent in looked_at:
+        after = book.find(intent.ref_id) or intent
+        row = _row(after, client.base_url)
+        rows.append(row | {"detail": problems.get(intent.ref_id, row["detail"])})
+    return _frame(rows)
+
+
+def note_end(client: Client, store: Store | str | Path | None, resource: Any) -> None:
+    """Write down how ``resource`` stands, in the journal that knows of it, if one does."""
+    if resource.ref_id is None:
+        return
+    service = service_key({"base_url": client.base_url, "client_id": client.client_id})
+    books = journals_of(store or client.settings.store)
+    for book in [book for book in books if service_key(book.service) == service]:
+        intent = book.find(resource.ref_id)
+        if intent is not None and intent.outcome.resource_id == resource.id:
+            book.note(intent, outcome_of(resource))
 
 
 def _is_open(intent: Intent) -> bool:

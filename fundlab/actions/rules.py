@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fundlab.actions.cards import Row
-from fundlab.actions.plan import Plan, check_ref_id, open_desk, order
+from fundlab.actions.plan import Plan, check_ref_id, given_rows, open_desk, order
 from fundlab.api.arguments import Asset, End
 from fundlab.models import OrchestrationRule
 from fundlab.store import Store
@@ -36,6 +36,17 @@ def plan_rule(
 
     ``source`` and ``destination`` hold one of ``crypto``, ``fiat`` and ``profile``. Raises as
     ``plan_withdrawal``.
+
+    >>> plan = fl.plan_rule(
+    ...     client,
+    ...     profile_id=sandbox.profile_ids[0],
+    ...     source_asset="USDC",
+    ...     destination_asset="USD",
+    ...     source={"crypto": {"network": "ETHEREUM"}},
+    ...     nickname="USDC in, dollars out",
+    ... )
+    >>> plan.submit(confirm=plan.code).nickname
+    'USDC in, dollars out'
     """
     desk = open_desk(client, store, now, say)
     wanted = order(
@@ -52,12 +63,12 @@ def plan_rule(
         Row("Then goes to", _end(target) if target else f"profile {profile_id}, where it stays"),
         Row("Profile", profile_id, "faint"),
     ]
-    labels = {"nickname": "Nickname", "identity_id": "Identity", "account_id": "End user account"}
-    rows += [Row(labels[name], arguments[name]) for name in labels if arguments.get(name)]
+    if arguments.get("nickname"):
+        rows.append(Row("Nickname", arguments["nickname"]))
     plan: Plan[OrchestrationRule] = Plan(
         desk=desk, order=wanted, earlier=desk.journal.find(wanted.ref_id), planned_at=desk.now(),
         title=f"Convert every {arguments['source_asset']} into {into}",
-        rows=(*rows, Row("ref_id", wanted.ref_id, "faint")),
+        rows=(*rows, *given_rows(arguments)),
         warnings=("The interface has no operation that shows, changes or ends a rule.",),
         facts={"profile_id": profile_id, "asset": f"{arguments['source_asset']} → {into}"},
     )  # fmt: skip

@@ -13,10 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.actions.clock import shown_time
-from fundlab.actions.intents import Draft, Intent, Journal, Outcome, Pages
+from fundlab.actions.identity import keyed, traces
+from fundlab.actions.intents import Draft, Intent, Journal, Outcome, Pages, State
 from fundlab.actions.kinds import Kind
-from fundlab.api.idempotence import differences
-from fundlab.errors import ActionRefused, CallError, Conflict, NotFound, ServiceError
+from fundlab.api.idempotence import contradictions, differences
+from fundlab.errors import (
+    ActionRefused,
+    CallError,
+    Conflict,
+    NotFound,
+    ServiceError,
+    StoreError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from fundlab.api.client import Client
 
 _FAILURES: Final = 500
+_TIMED_OUT: Final = 408
 _HOPE: Final = (
     "The journal holds it as unknown: run the same cell again, or fl.resume(); it is never done "
     "twice."
@@ -80,9 +89,10 @@ class Sender:
 
     def _adopted(self, kind: Kind, draft: Draft, asked: Mapping[str, Any], made: Any) -> Any:
         """What was made under this ``ref_id`` without the journal, taken into it."""
-        check_same(kind, draft.ref_id, asked, made)
-        intent = self.journal.record(draft, lambda _: None)
-        self.journal.note(intent, outcome_of(made))
+        check_same(kind, draft.ref_id, asked, made, derived=False)
+        made_at = None if made.created_at is None else made.created_at.ns
+        intent = self.journal.record(draft, lambda _: None, at=made_at)
+        self._note_made(kind, intent, made)
         self.say(
             f"already submitted, from another store or program, "
             f"{getattr(made, 'status', None) or 'done'}: {kind.noun} {made.id}"
@@ -100,18 +110,15 @@ class Sender:
             return None
         if resource is not None:
             status = getattr(resource, "status", None)
-            note = "; to try again, give it a ref_id of its own" if status == "FAILED" else ""
+            note = ""
+            if kind.moves_money:
+                wish = "to try again" if status == "FAILED" else "if you mean one more"
+                note = f"; {wish}, give it a ref_id of its own"
             self.say(
                 f"already submitted {shown_time(intent.recorded_at, self.now())}, "
                 f"{status or 'done'}: {kind.noun} {resource.id}{note}"
             )
         return resource
-
-    def refresh(self, ref_id: str, resource: Any) -> None:
-        """Note how the resource of ``ref_id`` stands by now."""
-        intent = self.journal.find(ref_id)
-        if intent is not None:
-            self.journal.note(intent, outcome_of(resource))
 
     def settle(self, kind: Kind, intent: Intent) -> None:
         """Ask the service what became of ``intent`` and write it down."""
@@ -119,7 +126,9 @@ class Sender:
             self._as_it_is(kind, intent)
         elif kind.listed is not None:
             self.look(kind, intent)
-        elif not kind.private:
+        elif kind.changes:
+            self._look_at_changed(kind, intent)
+        else:
             self._send(kind, intent, arguments_of(intent))
 
     def look(self, kind: Kind, intent: Intent) -> Any | None:
@@ -129,9 +138,24 @@ class Sender:
             self.journal.note(intent, Outcome("absent", detail="the service does not know it"))
             return None
         if not kind.private:
-            check_same(kind, intent.ref_id, arguments_of(intent), found)
+            asked = arguments_of(intent)
+            check_same(kind, intent.ref_id, asked, found, derived=intent.is_derived)
         self.journal.note(intent, outcome_of(found))
         return found
+
+    def _look_at_changed(self, kind: Kind, intent: Intent) -> None:
+        """Whether what was to be changed is as asked by now; its details are kept as digests."""
+        asked = arguments_of(intent)
+        found = kind.get(self.client, str(intent.facts["fiat_account_id"]))
+        if found is None or "asked" not in asked:
+            return
+        shown = found.model_dump(mode="json", exclude_none=True)
+        now = traces(self.journal.id, shown)
+        as_asked = all(now.get(path, digest) == digest for path, digest in asked["asked"].items())
+        if as_asked and keyed(self.journal.id, "state", shown) != asked["before"]:
+            self.journal.note(intent, outcome_of(found))
+        else:
+            self.journal.note(intent, Outcome("absent", detail="it is not as asked"))
 
     def _as_it_is(self, kind: Kind, intent: Intent) -> Any:
         outcome = intent.outcome
@@ -155,8 +179,8 @@ class Sender:
         try:
             resource = kind.send(self.client, arguments)
         except CallError as error:
-            resource = self._after_failure(kind, intent, error)
-        self.journal.note(intent, outcome_of(resource))
+            resource = self._after_failure(kind, intent, arguments, error)
+        self._note_made(kind, intent, resource)
         at = shown_time(self.now(), self.now())
         self.say(
             f"submitted {at}, {getattr(resource, 'status', None) or 'done'}: "
@@ -164,20 +188,62 @@ class Sender:
         )
         return resource
 
-    def _after_failure(self, kind: Kind, intent: Intent, error: CallError) -> Any:
+    def _note_made(self, kind: Kind, intent: Intent, resource: Any) -> None:
+        try:
+            self.journal.note(intent, outcome_of(resource))
+        except StoreError as error:
+            raise type(error)(
+                f"{kind.noun} {resource.id} was accepted by the service "
+                f"({getattr(resource, 'status', None) or 'done'}), but this could not be written "
+                f"down; running the same cell again finds it, once the journal is well: {error}"
+            ) from error
+
+    def _after_failure(
+        self, kind: Kind, intent: Intent, arguments: Mapping[str, Any], error: CallError
+    ) -> Any:
         """What was made in spite of ``error``; raises ``error`` if nothing was, or nobody knows."""
-        if not isinstance(error, ServiceError) or error.status >= _FAILURES:
-            self.journal.note(intent, Outcome("unknown", detail=type(error).__name__))
-            error.add_note(_HOPE)
+        if not isinstance(error, ServiceError) or _tells_nothing(error):
+            self._note_failure(intent, Outcome("unknown", detail=type(error).__name__), error)
             raise error
+        # an attempt whose answer was lost may have got through before this one was refused
+        found = kind.find(self.client, intent.ref_id) if kind.listed is not None else None
+        if found is not None and not unlike(arguments, found, derived=intent.is_derived):
+            return found
         detail = f"{error.status} {error.title}" + (f": {error.detail}" if error.detail else "")
-        if not isinstance(error, Conflict) and kind.listed is not None:
-            # an attempt whose answer was lost may have got through before this one was refused
-            found = kind.find(self.client, intent.ref_id)
-            if found is not None:
-                return found
-        self.journal.note(intent, Outcome("refused", detail=detail))
+        state: State = "unknown" if _may_be_made(error, intent, arguments, found) else "refused"
+        self._note_failure(intent, Outcome(state, detail=detail), error)
         raise error
+
+    def _note_failure(self, intent: Intent, outcome: Outcome, error: CallError) -> None:
+        """Write it down; ``error`` is what matters more where that fails too."""
+        try:
+            self.journal.note(intent, outcome)
+        except StoreError as trouble:
+            error.add_note(f"This could not be written down either: {trouble}")
+            outcome = Outcome("unknown")  # as it was recorded
+        if outcome.state == "unknown":
+            error.add_note(_HOPE)
+
+
+def _tells_nothing(error: ServiceError) -> bool:
+    """Whether the request may have been carried out in spite of this answer."""
+    return error.status >= _FAILURES or error.status == _TIMED_OUT
+
+
+def _may_be_made(
+    error: ServiceError, intent: Intent, arguments: Mapping[str, Any], found: Any | None
+) -> bool:
+    """Whether a conflict may be with what an earlier attempt of this very intent made."""
+    if not isinstance(error, Conflict):
+        return False
+    if found is not None:
+        shown = found.model_dump(mode="json", exclude_none=True)
+        return intent.is_derived or not contradictions(arguments, shown)
+    existing = error.meta.get("existing")
+    if isinstance(existing, dict):
+        existing = existing.get("rule", existing)
+    other = existing.get("ref_id") if isinstance(existing, dict) else None
+    return other in (None, intent.ref_id)
 
 
 def outcome_of(resource: Any) -> Outcome:
@@ -198,9 +264,20 @@ def arguments_of(intent: Intent) -> dict[str, Any]:
     return arguments
 
 
-def check_same(kind: Kind, ref_id: str, asked: Mapping[str, Any], found: Any) -> None:
+def unlike(asked: Mapping[str, Any], found: Any, *, derived: bool) -> list[str]:
+    """How ``found`` is not what was asked for.
+
+    What has a ``derived`` ref_id was made by this journal: there, what the service added is none.
+    """
+    shown = found.model_dump(mode="json", exclude_none=True)
+    return contradictions(asked, shown) if derived else differences(asked, shown)
+
+
+def check_same(
+    kind: Kind, ref_id: str, asked: Mapping[str, Any], found: Any, *, derived: bool
+) -> None:
     """Refuses a ``ref_id`` under which the service has something else than ``asked``."""
-    different = differences(asked, found.model_dump(mode="json", exclude_none=True))
+    different = unlike(asked, found, derived=derived)
     if different:
         raise ActionRefused(
             "ref_id",

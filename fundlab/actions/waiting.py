@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fundlab.errors import ActionError
+from fundlab.actions.records import note_end
+from fundlab.errors import ActionError, InvalidRequest, NetworkError, Unavailable, shorten
 from fundlab.models import FiatAccount, Transfer
 from fundlab.progress import progress_bar
+from fundlab.store import Store
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -17,6 +21,7 @@ FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 10.0
 
 Settling = TypeVar("Settling", Transfer, FiatAccount)
+Answer = TypeVar("Answer")
 
 
 def wait_for(
@@ -27,45 +32,81 @@ def wait_for(
     sleep: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     progress: bool | None = None,
+    store: Store | str | Path | None = None,
 ) -> Settling:
     """Ask again, ever less often, until ``resource`` is no longer ``PENDING``; return it as it is.
 
     A transfer ends ``COMPLETED`` or ``FAILED``, a fiat account ``APPROVED`` or ``REJECTED``
     (interface §3): look at ``.status``. ``timeout`` is in seconds; ``progress`` shows the seconds
     waited (by default in a notebook or terminal). Interrupting loses nothing: call again with the
-    same resource. With a sandbox on a manual clock pass ``sleep=sandbox.clock.advance``.
+    same resource. With a sandbox on a manual clock pass ``sleep=sandbox.clock.advance``. The
+    journal in ``store`` (by default that of the client's settings) notes how it ended.
 
-    Raises ``ActionError`` when the time is up.
+    Raises ``ActionError`` when the time is up; until then a service that is down is asked again.
+
+    >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+    >>> transfer = client.create_fiat_withdrawal(
+    ...     amount="10.00",
+    ...     asset="USD",
+    ...     fiat_account_id=account.id,
+    ...     profile_id=sandbox.profile_ids[0],
+    ... )
+    >>> str(fl.wait_for(client, transfer, sleep=sandbox.clock.advance).status)
+    'COMPLETED'
     """
+    if not isinstance(resource, Transfer | FiatAccount):
+        raise InvalidRequest(
+            f"resource is a {type(resource).__name__}; give the transfer or the fiat account that "
+            "submit() returned"
+        )
     if resource.status != "PENDING":
         return resource
     what = f"{type(resource).__name__} {resource.id}"
-    for _ in waiting(what, timeout=timeout, sleep=sleep, clock=clock, progress=progress):
-        resource = _asked_again(client, resource)
-        if resource.status != "PENDING":
-            return resource
+    for again in answers(
+        what, lambda: _asked_again(client, resource), timeout=timeout, sleep=sleep, clock=clock,
+        progress=progress,
+    ):  # fmt: skip
+        if again.status != "PENDING":
+            note_end(client, store, again)
+            return again
     raise ActionError(
         f"{what} is still PENDING after {timeout:g} s; nothing is lost: call wait_for again, or "
         "give a longer timeout"
     )
 
 
-def waiting(
+def answers(
     what: str,
+    ask: Callable[[], Answer],
     *,
     timeout: float,
     sleep: Callable[[float], object],
     clock: Callable[[], float],
     progress: bool | None,
-) -> Iterator[None]:
-    """One turn for each time to ask, after ever longer pauses, until ``timeout`` seconds are up."""
-    started, pause = clock(), FIRST_PAUSE_S
+) -> Iterator[Answer]:
+    """What ``ask`` gives, after ever longer pauses, until ``timeout`` seconds are up.
+
+    A service that is down may be back before then. Raises ``ActionError`` if it is not.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < inf:
+        raise InvalidRequest(f"timeout={shorten(timeout)} is not accepted; give seconds, 0 or more")
+    started, pause, trouble = clock(), FIRST_PAUSE_S, None
     with progress_bar(round(timeout), "s", desc=f"waiting for {what}", enabled=progress) as bar:
         while (left := timeout - (clock() - started)) > 0:
             sleep(min(pause, left))
             pause = min(pause * 1.5, LONGEST_PAUSE_S)
-            yield
+            try:
+                answer, trouble = ask(), None
+            except (NetworkError, Unavailable) as error:
+                trouble = error
+            else:
+                yield answer
             bar.update(round(clock() - started) - bar.n)
+    if trouble is not None:
+        raise ActionError(
+            f"how {what} stands is not known after {timeout:g} s; nothing is lost: wait again when "
+            f"the service is back ({trouble})"
+        ) from trouble
 
 
 def _asked_again(client: Client, resource: Settling) -> Settling:

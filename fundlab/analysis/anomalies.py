@@ -55,6 +55,13 @@ def anomalies(
 
     The spans are pandas timedeltas. Raises :class:`AnalysisError` for missing columns and rows
     nobody can count. Interface §2.3, §2.4.
+
+    >>> fl.checks.anomalies(transfers).empty
+    True
+    >>> twice = transfers.assign(amount=transfers["amount"].iloc[1], status="COMPLETED")
+    >>> fl.checks.anomalies(twice, repeated_within="5D")[["rule", "transfer_id", "related_id"]]
+                  rule transfer_id related_id
+    0  repeated_amount          t5         t2
     """
     spans = {
         name: _span(name, value)
@@ -159,9 +166,13 @@ def _unusual_fees(rows: Rows) -> Rows:
     odd = named.join(rare, on=[*kind, "fee"], how="inner").with_columns(
         related_id=nw.lit(None).cast(nw.String)
     )
-    span = nw.concat_str([counted.plain("low"), nw.lit(" to "), counted.plain("high")])
-    expected = nw.when(nw.col("low") == nw.col("high")).then(counted.plain("low")).otherwise(span)
-    return _named(odd, "unusual_fee", expected, counted.plain("fee"))
+    span = nw.concat_str(
+        [counted.plain_digits("low"), nw.lit(" to "), counted.plain_digits("high")]
+    )
+    expected = (
+        nw.when(nw.col("low") == nw.col("high")).then(counted.plain_digits("low")).otherwise(span)
+    )
+    return _named(odd, "unusual_fee", expected, counted.plain_digits("fee"))
 
 
 def _named(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr) -> Rows:

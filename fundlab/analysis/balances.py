@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from fundlab.analysis import rows as counted
-from fundlab.analysis.causes import units
 from fundlab.analysis.engines import (
     MONEY_TYPE,
     ROW,
@@ -28,6 +27,7 @@ from fundlab.analysis.periods import DAY, day_number, days_between, local_ns, wh
 from fundlab.analysis.rows import KEYS, Rows, View
 from fundlab.analysis.statements import holds, statement
 from fundlab.analysis.streaming import stream_running, write_stream
+from fundlab.analysis.units import units
 from fundlab.errors import AnalysisError
 from fundlab.moments import moment_ns
 
@@ -59,6 +59,13 @@ def changes(
     ``events`` says (what ``fl.load_events`` gives), else ``updated_at``; of a pending debit, when
     it was made. Raises :class:`AnalysisError` for missing columns and rows nobody can count.
     Interface §2.4, §2.10.
+
+    >>> fl.balances.changes(transfers)[["transfer_id", "profile_id", "change"]]
+      transfer_id profile_id  change
+    0          t1       main    1000
+    1          t2       main    -225
+    2          t3       main     -60
+    3          t4      spare      60
     """
     if events is not None and by != COMPLETED_AT:
         raise AnalysisError(f"events are for by={COMPLETED_AT!r}, not by={by!r}")
@@ -85,6 +92,13 @@ def running(
 
     Of a ``Store``, by ``created_at``, the result is a ``pyarrow.RecordBatchReader``: one pass in
     memory that does not grow; :func:`write_running` writes it to a file.
+
+    >>> fl.balances.running(transfers)[["id", "profile_id", "total", "balance"]]
+       id profile_id  total  balance
+    0  t1       main   1000     1000
+    1  t2       main    225      775
+    2  t3       main     60      715
+    3  t4      spare     60       60
     """
     if is_store(transfers) and by == "created_at":
         return cast("FrameT", _stream(cast("Any", transfers), None, opening, view))
@@ -116,6 +130,11 @@ def write_running(
 
     Reads, sums and writes side by side, in memory that does not grow with the store. An existing
     file is replaced once all is written. Raises as :func:`running`, and ``OSError``.
+
+    >>> fl.balances.write_running(store, folder / "running.parquet")
+    46
+    >>> fl.read_parquet(folder / "running.parquet").columns.tolist()
+    ['id', 'profile_id', 'asset', 'created_at', 'balance']
     """
     return write_stream(_stream(store, columns, opening, view), path)
 
@@ -133,6 +152,14 @@ def at(
     ``when`` is ISO text, a datetime or a Timestamp, nanoseconds included; a calendar day stands
     for its first moment.
     Statuses are those of ``transfers``: a transfer pending now counts as pending at ``when``.
+
+    >>> fl.balances.at(transfers, "2026-10-02T12:00:00Z")
+      profile_id asset  balance
+    0       main   USD      775
+    >>> fl.balances.at(transfers, "2026-10-31", view="available")
+      profile_id asset  balance
+    0       main   USD    614.5
+    1      spare   USD       60
     """
     moment = moment_ns(when, "when")
     with Workbench(transfers) as bench:
@@ -155,6 +182,14 @@ def daily(
     One row for every calendar day in ``tz`` from the first change of that profile and asset to
     its last one, or to ``until`` (that day included); days without movement repeat the balance.
     ``date`` is midnight without zone in pandas, a date elsewhere.
+
+    >>> fl.balances.daily(transfers, until="2026-10-04")
+      profile_id asset       date  balance
+    0       main   USD 2026-10-01     1000
+    1       main   USD 2026-10-02      775
+    2       main   USD 2026-10-03      715
+    3       main   USD 2026-10-04      715
+    4      spare   USD 2026-10-04       60
     """
     end = None if until is None else day_number("until", until)
     with Workbench(transfers) as bench:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ import narwhals as nw
 import pyarrow as pa
 
 from fundlab.analysis import rows as counted
-from fundlab.analysis.causes import plain, units
 from fundlab.analysis.engines import (
     MONEY,
     MONEY_TYPE,
@@ -30,6 +30,7 @@ from fundlab.analysis.engines import (
 )
 from fundlab.analysis.periods import DAY
 from fundlab.analysis.statement_files import read_statement
+from fundlab.analysis.units import plain, units
 from fundlab.errors import AnalysisError
 from fundlab.models import TransferType
 
@@ -53,7 +54,8 @@ _FIAT: Final = tuple(
     if kind.value.endswith(("_DEPOSIT", "_WITHDRAWAL")) and not kind.value.startswith("CRYPTO_")
 )
 _SHORTEST_NAME: Final = 6
-_NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
+_WORD: Final = re.compile(r"[0-9a-z]+")
+_Sum = tuple[str, Decimal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class _Moved:
     amount: Decimal
     created: int
     settled: int
-    names: tuple[str, ...]
+    ids: tuple[str, ...]
+    memo: str
 
     @property
     def days(self) -> tuple[int, int]:
@@ -75,10 +78,10 @@ class _Moved:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     entry: int
-    asset: str | None
+    asset: str
     amount: Decimal
     day: int
-    words: str
+    words: tuple[str, ...]
 
 
 def bank(
@@ -96,14 +99,26 @@ def bank(
     ``statement`` is CSV, MT940, camt.053 or OFX (``format`` says which where its look does not);
     ``asset`` is that of entries which name no currency. Each entry is matched at most once:
 
-    ``exact``: same amount, and the bank's reference or memo holds the transfer's id, ``ref_id`` or
-    ``memo``. ``window``: same amount, booked from the day it was made to ``window`` days after it
-    was settled; the nearest day first. ``memo``: named in the memo, but another amount or day.
-    What is left is ``only_transfers`` or ``only_bank``. ``amount`` is the transfer's ``amount``:
-    the fee does not pass through the bank. Days are UTC.
+    ``exact``: same amount, and the bank's reference or memo holds the transfer's id or ``ref_id``,
+    as whole words; the longest name first. ``window``: same amount, booked from the day it was made
+    to ``window`` days after it was settled: those whose ``memo`` the bank repeats, then as many as
+    can be, whose window ends first coming first. ``memo``: another amount, but money the same way,
+    and either named by id or ``ref_id``, or within the window with the transfer's ``memo``. What is
+    left is ``only_transfers`` or ``only_bank``. ``amount`` is the transfer's ``amount``: the fee
+    does not pass through the bank. Days are UTC.
 
     Raises :class:`AnalysisError` for rows nobody can count, duplicate ids, and a file that cannot
     be read exactly. Interface §2.4.
+
+    >>> statement = folder / "october.csv"
+    >>> lines = {"date": ["2026-10-01", "2026-10-05"], "amount": ["1000.00", "-12.00"]}
+    >>> pd.DataFrame(lines).to_csv(statement, index=False)
+    >>> found = fl.reconcile.bank(transfers, statement)
+    >>> found[["status", "transfer_id", "amount", "bank_amount"]]
+               status transfer_id  amount  bank_amount
+    0          window          t1    1000         1000
+    1  only_transfers          t2    -200         <NA>
+    2       only_bank        <NA>    <NA>          -12
     """
     if isinstance(window, bool) or not isinstance(window, int) or window < 0:
         raise AnalysisError(f"window={window!r}: give a whole number of days, 0 or more")
@@ -136,7 +151,8 @@ def _moved(bench: Workbench, transfers: object) -> list[_Moved]:
             row["amount"] if row["direction"] == "CREDIT" else row["amount"].copy_negate(),
             row["created_at"],
             row["updated_at"],
-            tuple(_plain(row[name]) for name in ("id", "ref_id", "memo") if row[name]),
+            tuple("".join(_words(row[name])) for name in ("id", "ref_id") if row[name]),
+            "".join(_words(row["memo"] or "")),
         )
         for row in rows.to_pylist()
     ]
@@ -151,61 +167,120 @@ def _refuse_twins(want: Wanted, ids: Sequence[str]) -> None:
 
 def _entry(row: dict[str, Any], asset: str) -> _Entry:
     day = (row["booked_on"] - date(1970, 1, 1)).days
-    words = _plain(f"{row['bank_ref'] or ''} {row['memo'] or ''}")
+    words = _words(f"{row['bank_ref'] or ''} {row['memo'] or ''}")
     return _Entry(row["entry"], row["asset"] or asset, row["amount"], day, words)
 
 
-def _plain(text: str) -> str:
+def _words(text: str) -> tuple[str, ...]:
     """Letters and digits only: banks drop dashes, cut lines and change case."""
-    return _NOT_WORD.sub("", text.lower())
+    return tuple(_WORD.findall(text.lower()))
 
 
 # --------------------------------------------------------------------------------- matching
 
-_Pairs = dict[str, tuple[_Entry, str, str]]
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """A name of a transfer in an entry: its id or ``ref_id``, or only its memo."""
+
+    one: _Moved
+    entry: _Entry
+    by_id: bool
+    length: int
+
+    @property
+    def order(self) -> tuple[bool, int, int, int, str, int]:
+        """Ids before memos, long names before short ones, then the nearest."""
+        one, entry = self.one, self.entry
+        distance = _distance(one, entry)
+        return not self.by_id, -self.length, distance, one.created, one.id, entry.entry
+
+
+class _Pairs(dict[str, tuple[_Entry, str, str]]):
+    """For each matched transfer its entry, the status and a word on it; each entry once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._taken: set[int] = set()
+
+    def is_free(self, one: _Moved, entry: _Entry) -> bool:
+        return one.id not in self and entry.entry not in self._taken
+
+    def add(self, one: _Moved, entry: _Entry, status: str, detail: str) -> None:
+        if self.is_free(one, entry):
+            self[one.id] = (entry, status, detail)
+            self._taken.add(entry.entry)
 
 
 def _match(moved: Sequence[_Moved], entries: Sequence[_Entry], window: int) -> _Pairs:
-    """For each matched transfer its entry, the status and a word on it."""
-    pairs: _Pairs = {}
-    taken: set[int] = set()
-
-    def pair(status: str, fits: Callable[[_Moved, _Entry], str | None]) -> None:
-        left = [entry for entry in entries if entry.entry not in taken]
-        found = [
-            (_distance(one, entry), place, entry.entry, one, entry, detail)
-            for place, one in enumerate(moved)
-            if one.id not in pairs
-            for entry in _candidates(status, one, by_amount, left)
-            if entry.entry not in taken and (detail := fits(one, entry)) is not None
-        ]
-        for *_, one, entry, detail in sorted(found, key=lambda entry: entry[:3]):
-            if one.id not in pairs and entry.entry not in taken:
-                pairs[one.id] = (entry, status, detail)
-                taken.add(entry.entry)
-
-    by_amount: dict[tuple[str | None, Decimal], list[_Entry]] = defaultdict(list)
-    for entry in entries:
-        by_amount[entry.asset, entry.amount].append(entry)
-    pair("exact", lambda one, entry: "named by the bank" if _named(one, entry) else None)
-    pair(
-        "window", lambda one, entry: _days_apart(one, entry) if _near(one, entry, window) else None
-    )
-    pair("memo", lambda one, entry: _differs(one, entry) if _named(one, entry) else None)
+    pairs = _Pairs()
+    mentions = sorted(_mentions(moved, entries), key=lambda mention: mention.order)
+    equal = [m for m in mentions if (m.one.asset, m.one.amount) == (m.entry.asset, m.entry.amount)]
+    for mention in equal:
+        if mention.by_id:
+            pairs.add(mention.one, mention.entry, "exact", "named by the bank")
+    for mention in equal:
+        if _near(mention.one, mention.entry, window):
+            days = _days_apart(mention.one, mention.entry)
+            pairs.add(mention.one, mention.entry, "window", f"{days}, with its memo")
+    _pair_by_date(pairs, moved, entries, window)
+    for mention in mentions:
+        one, entry = mention.one, mention.entry
+        same_way = (one.amount < 0) == (entry.amount < 0)
+        if same_way and (mention.by_id or _near(one, entry, window)):
+            pairs.add(one, entry, "memo", _differs(one, entry))
     return pairs
 
 
-def _candidates(
-    status: str,
-    one: _Moved,
-    by_amount: dict[tuple[str | None, Decimal], list[_Entry]],
-    entries: Iterable[_Entry],
-) -> Iterable[_Entry]:
-    return entries if status == "memo" else by_amount.get((one.asset, one.amount), ())
+def _mentions(moved: Iterable[_Moved], entries: Iterable[_Entry]) -> Iterator[_Mention]:
+    """Every name that stands in an entry, whole words only; banks may cut it into several."""
+    known: dict[str, list[tuple[_Moved, bool]]] = defaultdict(list)
+    for one in moved:
+        for name in one.ids:
+            known[name].append((one, True))
+        if one.memo not in one.ids:
+            known[one.memo].append((one, False))
+    names = {name: found for name, found in known.items() if len(name) >= _SHORTEST_NAME}
+    longest = max(map(len, names), default=0)
+    for entry in entries:
+        for name in sorted(_runs(entry.words, longest) & names.keys()):
+            for one, by_id in names[name]:
+                yield _Mention(one, entry, by_id, len(name))
 
 
-def _named(one: _Moved, entry: _Entry) -> bool:
-    return any(len(name) >= _SHORTEST_NAME and name in entry.words for name in one.names)
+def _runs(words: Sequence[str], longest: int) -> set[str]:
+    """Words and neighbouring words put together, up to so many characters."""
+    found = set()
+    for first in range(len(words)):
+        run = ""
+        for word in words[first:]:
+            run += word
+            if len(run) > longest:
+                break
+            found.add(run)
+    return found
+
+
+def _pair_by_date(
+    pairs: _Pairs, moved: Sequence[_Moved], entries: Sequence[_Entry], window: int
+) -> None:
+    """As many pairs of an equal amount as the dates allow: each entry, by day, goes to the transfer
+    whose window ends first."""
+    waiting: dict[_Sum, list[_Moved]] = defaultdict(list)
+    for one in sorted(moved, key=lambda one: one.days[0], reverse=True):
+        if one.id not in pairs:
+            waiting[one.asset, one.amount].append(one)
+    made: dict[_Sum, list[tuple[int, int, str, _Moved]]] = defaultdict(list)
+    for entry in sorted(entries, key=lambda entry: (entry.day, entry.entry)):
+        later, due = waiting[entry.asset, entry.amount], made[entry.asset, entry.amount]
+        while later and later[-1].days[0] <= entry.day:
+            one = later.pop()
+            heappush(due, (one.days[1], one.created, one.id, one))
+        while due and due[0][0] + window < entry.day:
+            heappop(due)
+        if due and pairs.is_free(due[0][-1], entry):
+            one = heappop(due)[-1]
+            pairs.add(one, entry, "window", _days_apart(one, entry))
 
 
 def _near(one: _Moved, entry: _Entry, window: int) -> bool:
@@ -220,7 +295,7 @@ def _distance(one: _Moved, entry: _Entry) -> int:
 
 def _days_apart(one: _Moved, entry: _Entry) -> str:
     days = _distance(one, entry)
-    return "booked the same day" if not days else f"booked {days} days off"
+    return "booked the same day" if not days else f"booked {days} day{'s' * (days > 1)} off"
 
 
 def _differs(one: _Moved, entry: _Entry) -> str:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
 from itertools import combinations
 from typing import Final
 
+from fundlab.analysis.units import moment, plain
 from fundlab.models import TransferType
-from fundlab.values import Instant
 
 CAUSES: Final = (
     "not_reported",  # the service was not asked about a balance that transfers made
@@ -41,11 +40,9 @@ CAUSES: Final = (
 )
 _RANK: Final = {cause: place for place, cause in enumerate(CAUSES)}
 SHOWN: Final = 5
-_SCALE: Final = 18
-_EXACT: Final = Context(prec=80)
 _SHIFTS: Final = (1, 2, 3, 6, 8)
-_MAX_TOGETHER: Final = 3
-_MAX_EVIDENCE: Final = 24
+_MAX_EVIDENCE: Final = {2: 200, 3: 24}
+"""Of how many causes every two, or three, are tried together."""
 _MAX_SUSPECTS: Final = 3
 
 
@@ -84,6 +81,14 @@ class Row:
         return self.signed if self.completed or held else 0
 
     @property
+    def moves(self) -> tuple[tuple[int, int], ...]:
+        """When it moved available + trading, and by how much, as far as its row tells."""
+        if self.credit:
+            return ((self.updated, self.total),) if self.completed else ()
+        held = (self.created, -self.total)
+        return (held, (self.updated, self.total)) if self.status == "FAILED" else (held,)
+
+    @property
     def internal(self) -> bool:
         return self.type.startswith("INTERNAL_TRANSFER_")
 
@@ -116,11 +121,14 @@ class Break:
 
     def holds(self, row: Row) -> bool:
         """Whether something happened to the row within the interval."""
-        return any(
-            (self.first is None or moment > self.first)
-            and (self.last is None or moment <= self.last)
-            for moment in (row.created, row.updated)
-        )
+        return self._spans(row.created) or self._spans(row.updated)
+
+    def moved(self, row: Row) -> bool:
+        """Whether the row moved the balance within the interval."""
+        return any(self._spans(at) for at, _ in row.moves)
+
+    def _spans(self, at: int) -> bool:
+        return (self.first is None or at > self.first) and (self.last is None or at <= self.last)
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,8 @@ def find_causes(found: Break, evidence: Evidence) -> list[Cause]:
     matching += _elsewhere(found, rows, evidence)
     matching += _of_the_observation(found, every)
     matching += _by_state(found, rows)
+    if not matching:
+        matching += _together([*given_away, *_undecided(rows)], found.difference)
     matching += _by_amount(found, rows)
     return _ranked(matching)
 
@@ -238,10 +248,10 @@ def _looks() -> Sequence[Callable[[Row], object]]:
 
 
 def _together(given_away: Sequence[Cause], difference: int) -> Iterator[Cause]:
-    """Two or three that make the difference between them."""
+    """Two or three that make the difference between them; of many, the first few."""
     distinct = [*{(c.transfer_id, c.amount): c for c in given_away if c.amount}.values()]
-    for count in range(2, _MAX_TOGETHER + 1):
-        for several in combinations(distinct[:_MAX_EVIDENCE], count):
+    for count, most in _MAX_EVIDENCE.items():
+        for several in combinations(distinct[:most], count):
             different = len({cause.transfer_id for cause in several}) == count
             if different and sum(cause.amount for cause in several) == difference:
                 texts = "; ".join(f"{c.cause} {c.transfer_id}: {plain(c.amount)}" for c in several)
@@ -295,7 +305,7 @@ def _converts(row: Row, kind: str) -> bool:
 def _shifted(found: Break, other: Break, rows: Sequence[Row]) -> Iterator[Cause]:
     for row in rows:
         for here, there in ((found, other), (other, found)):
-            if row.counted == there.difference * -1 and there.holds(row) and not here.holds(row):
+            if row.counted == there.difference * -1 and there.moved(row) and not here.moved(row):
                 detail = f"counted {_interval(there)}, by the service {_interval(here)}"
                 yield Cause("shifted_time", found.difference, detail, row.id)
 
@@ -326,18 +336,24 @@ def _of_the_observation(found: Break, every: Sequence[Row]) -> Iterator[Cause]:
 # ------------------------------------------------------------------- by state, and by amount
 
 
+def _undecided(rows: Sequence[Row]) -> Iterator[Cause]:
+    """What each row that is not completed would make if the service saw it otherwise."""
+    for row in _latest_first(rows):
+        if row.status == "FAILED":
+            yield Cause("failed_here", row.signed, "FAILED here, counted by the service", row.id)
+        elif row.status == "PENDING" and row.credit:
+            yield Cause("pending", row.signed, "PENDING here, completed at the service", row.id)
+        elif row.status == "PENDING":
+            yield Cause("pending", -row.signed, "held here, not held by the service", row.id)
+
+
 def _by_state(found: Break, rows: Sequence[Row]) -> Iterator[Cause]:
     difference = found.difference
-    pending = [row for row in rows if row.status == "PENDING"]
+    yield from (cause for cause in _undecided(rows) if cause.amount == difference)
     for row in _latest_first(rows):
-        if row.status == "FAILED" and row.signed == difference:
-            yield Cause("failed_here", difference, "FAILED here, counted by the service", row.id)
-        elif row in pending and row.credit and row.signed == difference:
-            yield Cause("pending", difference, "PENDING here, completed at the service", row.id)
-        elif row in pending and not row.credit and -row.signed == difference:
-            yield Cause("pending", difference, "held here, not held by the service", row.id)
-        elif row.completed and -row.counted == difference:
+        if row.completed and -row.counted == difference:
             yield Cause("failed_later", difference, "counted here, not by the service", row.id)
+    pending = [row for row in rows if row.status == "PENDING"]
     for credit in (True, False):
         several = [row for row in pending if row.credit == credit]
         away = sum(row.signed if credit else -row.signed for row in several)
@@ -371,21 +387,3 @@ def _is_shifted(here: int, there: int) -> bool:
 
 def _latest_first(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (-row.created, row.id))
-
-
-def units(amount: Decimal) -> int:
-    return int(_EXACT.scaleb(amount, _SCALE))
-
-
-def decimal(amount: int) -> Decimal:
-    return _EXACT.scaleb(Decimal(amount), -_SCALE)
-
-
-def plain(amount: int) -> str:
-    """``10500000000000000000`` units as ``10.5``."""
-    text = f"{decimal(amount):f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def moment(ns: int) -> str:
-    return str(Instant.from_ns(ns))

@@ -19,8 +19,8 @@ __all__ = ["anomalies", "invariants"]
 _TEXT: Final = pa.string()
 _RESULT: Final = columns(transfer_id=_TEXT, rule=_TEXT, expected=_TEXT, found=_TEXT)
 _REQUIRED: Final = (
-    "profile_id", "asset", "direction", "type", "status", "amount", "fee", "total", "created_at",
-    "updated_at",
+    "id", "profile_id", "asset", "direction", "type", "status", "amount", "fee", "total",
+    "created_at", "updated_at",
 )  # fmt: skip
 
 
@@ -31,6 +31,14 @@ def invariants(transfers: FrameT) -> FrameT:
     known; ``direction_of_type`` agrees with the type; ``total`` is amount less fee for credits,
     plus fee for debits; ``not_negative`` holds for amount, fee and total; ``updated_at`` is not
     before ``created_at``; ``unique_id`` holds.
+
+    >>> fl.checks.invariants(transfers).empty
+    True
+    >>> wrong = transfers.assign(total=transfers["amount"])
+    >>> fl.checks.invariants(wrong)
+      transfer_id   rule expected found
+    0          t2  total      225   200
+    1          t5  total    100.5  75.5
     """
     want = counted.transfer_columns(
         "created_at", type=TEXT, amount=MONEY, fee=MONEY, updated_at=TIME
@@ -56,12 +64,15 @@ def _violations(rows: Rows) -> Iterator[Rows]:
     yield _wrong_totals(rows)
     for name in ("amount", "fee", "total"):
         negative = rows.filter(nw.col(name) < 0)
-        yield _named(negative, "not_negative", nw.lit(f"{name} of 0 or more"), counted.plain(name))
+        yield _named(
+            negative, "not_negative", nw.lit(f"{name} of 0 or more"), counted.plain_digits(name)
+        )
     early = rows.filter(nw.col("updated_at") < nw.col("created_at"))
     gap = (nw.col("created_at") - nw.col("updated_at")).cast(nw.String)
     before = nw.concat_str([gap, nw.lit(" ns before created_at")])
     yield _named(early, "updated_at", nw.lit("created_at or later"), before)
-    counts = rows.group_by("id").agg(count=nw.len()).filter(nw.col("count") > 1)
+    named = rows.filter(~nw.col("id").is_null())
+    counts = named.group_by("id").agg(count=nw.len()).filter(nw.col("count") > 1)
     often = nw.concat_str([nw.col("count").cast(nw.String), nw.lit(" rows")])
     yield _named(counts, "unique_id", nw.lit("1 row"), often)
 
@@ -73,7 +84,7 @@ def _wrong_totals(rows: Rows) -> Rows:
     )
     known = rows.filter(nw.col("direction").is_in(counted.DIRECTIONS)).with_columns(right=right)
     wrong = known.filter(nw.col("total") != nw.col("right"))
-    return _named(wrong, "total", counted.plain("right"), counted.plain("total"))
+    return _named(wrong, "total", counted.plain_digits("right"), counted.plain_digits("total"))
 
 
 def _named(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr) -> Rows:

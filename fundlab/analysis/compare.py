@@ -45,6 +45,20 @@ def compare(transfers: FrameT, reported: object, opening: object = None) -> Fram
     ``transfers`` and ``reported`` should be of one moment: a transfer made after the observation
     shows as a difference. Raises :class:`AnalysisError` for rows nobody can count, for example
     two different observations of one balance at the same instant.
+
+    >>> reported = pd.DataFrame(
+    ...     {
+    ...         "profile_id": ["main", "spare"],
+    ...         "asset": "USD",
+    ...         "available": pd.array(["614.50", "50"], dtype="decimal"),
+    ...         "trading": pd.array(["0", "0"], dtype="decimal"),
+    ...         "observed_at": pd.Timestamp("2026-10-31", tz="UTC"),
+    ...     }
+    ... )
+    >>> fl.reconcile.compare(transfers, reported).drop(columns="asset")
+      profile_id  rebuilt  reported  difference status
+    0       main    614.5     614.5           0  match
+    1      spare       60        50         -10  break
     """
     with Workbench(transfers) as bench:
         rows = judged(rebuilt_balances(bench, transfers, opening), latest(bench, reported))

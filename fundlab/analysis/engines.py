@@ -8,6 +8,7 @@ in; where it came from is all there is to choose the engine by.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
@@ -40,11 +41,16 @@ from fundlab.analysis.frames import (
     widen_pandas,
 )
 from fundlab.errors import AnalysisError
+from fundlab.store.duck import own_connection
 
 __all__ = [
     "KEPT", "MONEY", "MONEY_TYPE", "ROW", "TEXT", "TIME", "TIME_TYPE", "FrameT", "Kind", "Wanted",
     "Workbench", "column_names", "columns", "engine_errors", "is_store", "to_pandas", "wanted",
 ]  # fmt: skip
+
+_INTEGERS = frozenset(
+    f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")
+) | {"INTEGER", "UINTEGER", "BIGNUM", "VARINT"}
 
 FrameT = TypeVar("FrameT")
 """pandas DataFrame, pyarrow Table, Polars DataFrame or LazyFrame, DuckDB relation, Spark
@@ -54,8 +60,9 @@ DataFrame; or a ``Store``, whose transfers are then scanned."""
 class Workbench:
     """The engine of one call, chosen by the kind of ``frame``.
 
-    In-memory frames get a DuckDB connection of their own, closed on exit; a DuckDB relation and a
-    Spark frame are computed where they live and stay lazy. Use as a context manager.
+    In-memory frames get a DuckDB connection of their own, closed on exit, which spills into a
+    private folder; a DuckDB relation and a Spark frame are computed where they live and stay lazy.
+    Use as a context manager.
     """
 
     def __init__(self, frame: object) -> None:
@@ -73,7 +80,7 @@ class Workbench:
             session = cast("Any", self._frame).sparkSession
             self._closing.enter_context(spark.exact_arithmetic(session))
         elif not self.lazy:
-            self._connection = duckdb.connect(":memory:")
+            self._connection = own_connection()
             self._closing.callback(self._connection.close)
         return self
 
@@ -111,9 +118,7 @@ class Workbench:
             session = cast("Any", self._frame).sparkSession
             beside: nw.LazyFrame[Any] = nw.from_native(spark.constant(session, rows))
             return beside
-        home = cast("duckdb.DuckDBPyRelation", self._frame)
-        found = home.query("unused", "SELECT * FROM rows")  # DuckDB finds the local by its name
-        return nw.from_native(cast("duckdb.DuckDBPyRelation", found))
+        return nw.from_native(_beside(cast("duckdb.DuckDBPyRelation", self._frame), rows))
 
     def collect(self, rows: nw.LazyFrame[Any]) -> pa.Table:
         """The rows as an Arrow table, times still as integers. Raises ``OverflowError``."""
@@ -179,13 +184,29 @@ def _scanned(frame: object) -> object:
     return cast("Any", frame).scan("transfers") if is_store(frame) else frame
 
 
+def _beside(home: duckdb.DuckDBPyRelation, rows: pa.Table) -> duckdb.DuckDBPyRelation:
+    """``rows`` on the connection of ``home``, which only reads a Python variable by its name: one
+    that no table of the caller's has, since a table would come first."""
+    fundlab_rows_of_an_analysis_7d3b90c4 = rows  # noqa: F841 - named in the query
+    try:
+        found = home.query("unused", "SELECT * FROM fundlab_rows_of_an_analysis_7d3b90c4")
+    except duckdb.CatalogException as error:
+        raise AnalysisError(
+            "the DuckDB connection of transfers reads no frames of Python, which this analysis "
+            "needs beside them; SET python_enable_replacements = true, or give transfers as an "
+            "Arrow table"
+        ) from error
+    return cast("duckdb.DuckDBPyRelation", found)
+
+
 def _narrow(relation: duckdb.DuckDBPyRelation, want: Wanted, keep: bool) -> duckdb.DuckDBPyRelation:
     want.check(relation.columns)
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-    columns = [
-        f"{_narrowed(want.frame, name, types.get(name), kind)} AS {_quoted(name)}"
-        for name, kind in {**want.columns, **want.optional}.items()
-    ]
+    columns = []
+    for name, kind in {**want.columns, **want.optional}.items():
+        columns.append(f"{_narrowed(want.frame, name, types.get(name), kind)} AS {_quoted(name)}")
+        if kind is MONEY and _fraction_digits(types.get(name, "")) > MONEY_TYPE.scale:
+            _refuse_longer(relation, want.frame, name, types[name])
     if keep:
         columns += [f"{_quoted(name)} AS {_quoted(KEPT + name)}" for name in relation.columns]
     return relation.project(", ".join(columns))
@@ -198,15 +219,32 @@ def _narrowed(label: str, name: str, found: str | None, kind: Kind) -> str:
     if found is None:
         return f"CAST(NULL AS {sql})"
     fits = {
-        TEXT: found.startswith(("VARCHAR", "ENUM", "UUID")),
-        MONEY: found.startswith("DECIMAL") or "INT" in found,
+        TEXT: found in ("VARCHAR", "UUID") or found.startswith("ENUM("),
+        MONEY: found in _INTEGERS or found.startswith("DECIMAL("),
         TIME: found.startswith("TIMESTAMP"),
     }
-    if not fits[kind]:
+    if found.endswith("]") or not fits[kind]:
         raise AnalysisError(f"{label} column {name!r} holds {found}; {kind.value} are needed")
     if kind is TIME:
         return f"epoch_ns({_quoted(name)})"
     return f"CAST({_quoted(name)} AS {sql})"
+
+
+def _fraction_digits(found: str) -> int:
+    decimals = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", found)
+    return 0 if decimals is None else int(decimals[1])
+
+
+def _refuse_longer(relation: duckdb.DuckDBPyRelation, label: str, name: str, found: str) -> None:
+    """DuckDB would round what has more than 18 decimals."""
+    column = _quoted(name)
+    back = f"CAST(CAST({column} AS DECIMAL(38, 18)) AS {found})"
+    longer = relation.filter(f"{column} <> {back}").project(column).limit(1).fetchall()
+    if longer:
+        raise AnalysisError(
+            f"{label} column {name!r} ({found}) does not fit: {longer[0][0]} has more than 18 "
+            "decimals"
+        )
 
 
 def _with_moments(relation: duckdb.DuckDBPyRelation, schema: pa.Schema) -> duckdb.DuckDBPyRelation:

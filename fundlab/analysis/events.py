@@ -28,6 +28,8 @@ from fundlab.analysis.rows import Rows, refuse
 from fundlab.analysis.rows import gap as missing
 from fundlab.errors import AnalysisError, shorten
 
+__all__ = ["backlog", "identity_statuses", "timeline"]
+
 _TEXT: Final = pa.string()
 _EVENTS: Final = wanted(
     "events",
@@ -81,6 +83,13 @@ def timeline(
 
     ``status`` is what the object became, where the event says so. Raises :class:`AnalysisError`
     for an event whose ``object`` is not JSON, and where both ids are given.
+
+    >>> events = fl.load_events(client)
+    >>> failed = next(client.list_transfers(statuses=["FAILED"]))
+    >>> fl.events.timeline(events, transfer_id=failed.id)[["type", "status"]]
+                                type   status
+    0  transfer.bank_deposit.pending  PENDING
+    1   transfer.bank_deposit.failed   FAILED
     """
     if transfer_id is not None and identity_id is not None:
         raise AnalysisError("give either transfer_id or identity_id, not both")
@@ -101,11 +110,20 @@ def identity_statuses(events: FrameT) -> FrameT:
     missing while it lasts.
 
     The status before the first known change has no ``start`` and no ``event_id``. Raises
-    :class:`AnalysisError` for an event whose ``object`` is not JSON.
+    :class:`AnalysisError` for an event whose ``object`` is not JSON or names no identity.
+
+    >>> statuses = fl.events.identity_statuses(fl.load_events(client))
+    >>> statuses[["status", "start"]].head(2)
+         status                               start
+    0   PENDING                                 NaT
+    1  APPROVED 2026-04-30 00:00:00.000000035+00:00
     """
     with Workbench(events) as bench:
         found = _decoded(bench, events)
         known = found.filter(pc.is_valid(found.column("new_status"))).to_pylist()
+        nobody = next((row["id"] for row in known if row["identity_id"] is None), None)
+        if nobody is not None:
+            raise AnalysisError(f"events: a new status, but no identity_id (id {nobody})")
         by_identity: dict[str, list[dict[str, object]]] = {}
         for row in sorted(known, key=lambda row: (row["identity_id"], row["at"], row["id"])):
             by_identity.setdefault(row["identity_id"], []).append(row)
@@ -117,7 +135,16 @@ def identity_statuses(events: FrameT) -> FrameT:
 
 def backlog(events: FrameT) -> FrameT:
     """``type``, ``events``, ``undelivered`` (int64), ``oldest``, ``newest``, sorted by type: the
-    events with webhooks not delivered yet, and how many of those webhooks there are."""
+    events with webhooks not delivered yet, and how many of those webhooks there are.
+
+    >>> events = fl.load_events(client, type="identity.approved")
+    >>> fl.events.backlog(events).empty
+    True
+    >>> waiting = events.assign(undelivered_webhooks=1)
+    >>> fl.events.backlog(waiting)[["type", "events", "undelivered"]]
+                    type  events  undelivered
+    0  identity.approved       6            6
+    """
     with Workbench(events) as bench:
         rows = bench.take(events, _EVENTS)
         refuse(bench, rows, missing("created_at"), missing("type"), label="events")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.analysis import rows as counted
-from fundlab.analysis.causes import Break, Evidence, Row, decimal, find_causes, units
+from fundlab.analysis.causes import Break, Evidence, Row, find_causes
 from fundlab.analysis.compare import REPORTED, judged, latest, rebuilt_balances
 from fundlab.analysis.engines import (
     MONEY,
@@ -28,6 +28,7 @@ from fundlab.analysis.engines import (
     columns,
     wanted,
 )
+from fundlab.analysis.units import decimal, units
 
 Pair = tuple[str, str]
 _RESULT: Final = columns(
@@ -74,13 +75,32 @@ def explain(
     observation that agreed and the first that did not, several in one balance are told apart
     (``difference`` is then that of the interval), and one that came and went is found too. Of
     plain observations, past balances are rebuilt from when transfers were made, completed or
-    failed (``updated_at``).
+    failed (``updated_at``). For ``transfers`` that are not the store's own rows (a copy of them,
+    altered or older) give the plain observations: ``store.assertions()`` knows only how the store's
+    own rows differed, and would narrow to where those agreed.
 
     A cause is listed only if its ``amount`` (reported less rebuilt) is exactly the difference.
     Causes stand in the order of :data:`fundlab.analysis.causes.CAUSES`, the best of each first;
     ``missing_transfer`` always is one of them. ``transfer_id`` is missing where no transfer is to
     blame. The rows of profiles with differences are held in memory. Raises
     :class:`AnalysisError` as :func:`compare` does. Interface §2.4, §2.5.
+
+    >>> reported = pd.DataFrame(
+    ...     {
+    ...         "profile_id": ["main", "spare"],
+    ...         "asset": "USD",
+    ...         "available": pd.array(["614.50", "60"], dtype="decimal"),
+    ...         "trading": pd.array(["0", "0"], dtype="decimal"),
+    ...         "observed_at": pd.Timestamp("2026-10-31", tz="UTC"),
+    ...     }
+    ... )
+    >>> known = transfers[transfers["id"] != "t3"]
+    >>> causes = fl.reconcile.explain(known, reported)
+    >>> causes[["profile_id", "difference", "cause", "amount"]].head(1)
+      profile_id  difference         cause  amount
+    0       main         -60  missing_half     -60
+    >>> print(causes["detail"].iloc[0])
+    the debit half of group g1 is missing; t4 is there
     """
     with Workbench(transfers) as bench:
         rebuilt = rebuilt_balances(bench, transfers, opening)
@@ -207,7 +227,7 @@ def _jumps(
 ) -> Iterator[Break]:
     """Each interval over which the difference changes. The balance at an observation is found by
     bisection among the running sums of everything that ever moved it."""
-    moves = sorted(move for row in rows for move in _moves(row))
+    moves = sorted(move for row in rows for move in row.moves)
     moments = [at for at, _ in moves]
     sums = [*accumulate((amount for _, amount in moves), initial=opened)]
     before, first = 0, None
@@ -222,17 +242,6 @@ def _jumps(
         before, first = now, entry["at"]
     if total != before:
         yield Break(*pair, total - before, first, None, first, trading=entries[-1]["trading"])
-
-
-def _moves(row: Row) -> Iterator[tuple[int, int]]:
-    """When a transfer moved available + trading, as far as its row tells."""
-    if row.credit:
-        if row.completed:
-            yield row.updated, row.total
-        return
-    yield row.created, -row.total
-    if row.status == "FAILED":
-        yield row.updated, row.total
 
 
 def _evidence(rows: Sequence[Row], breaks: Sequence[Break]) -> Evidence:

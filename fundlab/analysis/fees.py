@@ -26,6 +26,7 @@ _MEASURES: Final[Mapping[str, pa.DataType]] = {
     "amount": MONEY_TYPE,
     "fee": MONEY_TYPE,
 }
+_RESERVED: Final = frozenset({*_MEASURES, "total", "at", "created_at"})
 _TARGETS: Final = {"fiat_account_id": TEXT, "destination_address": TEXT}
 _BATCHES: Final = columns(
     period=TIME_TYPE,
@@ -50,8 +51,20 @@ def summary(
     sorted, missing ``by`` values last.
 
     ``by`` names any text columns, such as ``type``, ``asset`` (the one whose balance changes),
-    ``crypto_network`` or ``profile_id``. ``freq`` is a pandas offset alias over ``created_at`` in
-    the zone ``tz``; ``period`` is labelled as pandas' ``Grouper`` labels it. Interface §2.4.
+    ``crypto_network`` or ``profile_id``; ``period`` among them says where the period stands, by
+    default last. ``freq`` is a pandas offset alias over ``created_at`` in the zone ``tz``;
+    ``period`` is labelled as pandas' ``Grouper`` labels it. Raises :class:`AnalysisError` for
+    columns that cannot be used and rows nobody can count. Interface §2.4.
+
+    >>> fl.fees.summary(transfers)
+                           type asset  count  amount  fee
+    0  INTERNAL_TRANSFER_CREDIT   USD      1      60    0
+    1   INTERNAL_TRANSFER_DEBIT   USD      1      60    0
+    2              WIRE_DEPOSIT   USD      1    1000    0
+    3           WIRE_WITHDRAWAL   USD      1     200   25
+    >>> fl.fees.summary(transfers, by="asset", freq="W")
+      asset                    period  count  amount  fee
+    0   USD 2026-10-04 00:00:00+00:00      4    1320   25
     """
     with Workbench(transfers) as bench:
         rows, schema = _summed(bench, transfers, by, freq, tz)
@@ -67,7 +80,15 @@ def effective(
 ) -> FrameT:
     """:func:`summary` with ``bps``: fee by amount in basis points, a decimal rounded half-even at
     4 places; missing where the amount is zero, or so small that no number of 20 integer digits
-    would do."""
+    would do.
+
+    >>> fl.fees.effective(transfers, by="type")[["type", "amount", "fee", "bps"]]
+                           type  amount  fee   bps
+    0  INTERNAL_TRANSFER_CREDIT      60    0     0
+    1   INTERNAL_TRANSFER_DEBIT      60    0     0
+    2              WIRE_DEPOSIT    1000    0     0
+    3           WIRE_WITHDRAWAL     200   25  1250
+    """
     with Workbench(transfers) as bench:
         rows, schema = _summed(bench, transfers, by, freq, tz)
         table = bench.collect(rows.select(*schema.names)).cast(schema)
@@ -86,6 +107,11 @@ def batching(transfers: FrameT, freq: str = "D", tz: str = "UTC") -> FrameT:
     grow with the amount. Only periods with more than one are listed. ``freq`` is a pandas offset
     alias over ``created_at`` in the zone ``tz``. Raises :class:`AnalysisError` for missing columns
     and rows nobody can count. Interface §2.4.
+
+    >>> done = transfers.assign(status="COMPLETED")
+    >>> fl.fees.batching(done, freq="MS")[["target", "count", "fee", "single_fee", "saved"]]
+      target  count  fee  single_fee  saved
+    0   acme      2   50          25     25
     """
     want = counted.transfer_columns("created_at", type=TEXT, amount=MONEY, fee=MONEY)
     with Workbench(transfers) as bench:
@@ -112,15 +138,13 @@ def batching(transfers: FrameT, freq: str = "D", tz: str = "UTC") -> FrameT:
 def _summed(
     bench: Workbench, transfers: object, by: str | Sequence[str], freq: str | None, tz: str
 ) -> tuple[Rows, pa.Schema]:
-    names = _by_columns(by, freq)
-    want = counted.transfer_columns(
-        "created_at", amount=MONEY, fee=MONEY, **{name: TEXT for name in names if name != "asset"}
-    )
+    groups = _by_columns(by, freq)
+    texts = dict.fromkeys((name for name in groups if name != "period"), TEXT)
+    want = counted.transfer_columns("created_at", amount=MONEY, fee=MONEY, **texts)
     rows = counted.completed(bench, bench.take(transfers, want), "amount", "fee", "created_at")
     rows = rows.with_columns(asset=counted.moved_asset(), at=nw.col("created_at"))
     if freq is not None:
         rows = with_period(bench, rows, freq, tz)
-    groups = [*names, "period"] if freq is not None else names
     sums = rows.group_by(*groups).agg(
         count=nw.len().cast(nw.Int64), amount=nw.col("amount").sum(), fee=nw.col("fee").sum()
     )
@@ -131,12 +155,14 @@ def _summed(
 
 
 def _by_columns(by: str | Sequence[str], freq: str | None) -> list[str]:
-    names = [by] if isinstance(by, str) else list(by)
-    reserved = set(_MEASURES) | {"period", "at", "created_at"}
-    wrong = [name for name in names if not isinstance(name, str) or name in reserved]
+    """The groups of the result, ``period`` among them where there is one."""
+    names = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
+    wrong = [name for name in names if not isinstance(name, str) or name in _RESERVED]
     if wrong or len(set(names)) < len(names) or (not names and freq is None):
         raise AnalysisError(f"by={by!r}: give different text columns, such as ['type', 'asset']")
-    return names
+    if "period" in names and freq is None:
+        raise AnalysisError(f"by={by!r} needs freq, a pandas offset alias such as 'MS'")
+    return names if freq is None or "period" in names else [*names, "period"]
 
 
 def _basis_points(fee: Any, amount: Any) -> Decimal | None:

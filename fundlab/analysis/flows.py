@@ -73,6 +73,11 @@ def net(transfers: FrameT, freq: str = "D", tz: str = "UTC", by: str = "created_
 
     One row where something moved. ``period`` is labelled as pandas' ``Grouper(freq=freq)`` does,
     in the zone ``tz``, as an instant in UTC. Interface §2.4.
+
+    >>> fl.flows.net(transfers, freq="MS").drop(columns="period")
+      profile_id asset  inflow  outflow  net
+    0       main   USD    1000      285  715
+    1      spare   USD      60        0   60
     """
     with Workbench(transfers) as bench:
         changes = counted.changes(bench, transfers, "ledger", by)
@@ -91,6 +96,14 @@ def counterparties(transfers: FrameT, freq: str | None = None, tz: str = "UTC") 
     other half of an internal transfer) or ``unknown``, as for deposits: the interface does not say
     who sent them. ``freq`` as in :func:`net`. Raises :class:`AnalysisError` for missing columns and
     rows nobody can count. Interface §2.4.
+
+    >>> found = fl.flows.counterparties(transfers)
+    >>> found[["profile_id", "kind", "counterparty", "inflow", "outflow"]]
+      profile_id          kind counterparty  inflow  outflow
+    0       main  fiat_account         acme       0      225
+    1       main       profile        spare       0       60
+    2       main       unknown         <NA>    1000        0
+    3      spare       profile         main      60        0
     """
     want = counted.transfer_columns("created_at", type=TEXT)
     names = ("fiat_account_id", "destination_address", "group_id")
@@ -118,6 +131,11 @@ def conversions(transfers: FrameT) -> FrameT:
     ``amount`` is in the transfer's own asset, ``total`` in the one whose balance changed: for
     credits ``to_asset``, for debits ``from_asset``. Raises :class:`AnalysisError` for missing
     columns and rows nobody can count. Interface §2.4, §2.6.
+
+    >>> bought = transfers[transfers["id"] == "t1"].assign(balance_asset="USDC")
+    >>> fl.flows.conversions(bought).iloc[:, :6]
+      profile_id direction from_asset to_asset  count  amount
+    0       main    CREDIT        USD     USDC      1    1000
     """
     want = counted.transfer_columns("created_at", amount=MONEY)
     with Workbench(transfers) as bench:
@@ -154,6 +172,10 @@ def ageing(
     timedeltas, ascending. Transfers made after ``as_of`` are left out. Raises
     :class:`AnalysisError` for edges that make no sense, missing columns and rows nobody can count.
     Interface §2.4, §3.3.
+
+    >>> fl.flows.ageing(transfers, "2026-10-31")
+                  type asset    age  count  total                    oldest
+    0  WIRE_WITHDRAWAL   USD  7D on      1  100.5 2026-10-05 09:00:00+00:00
     """
     moment, steps = moment_ns(as_of, "as_of"), _edges(edges)
     names = [f"under {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)), f"{edges[-1]} on"]
@@ -191,6 +213,12 @@ def internal_pairs(transfers: FrameT) -> FrameT:
     ``status`` is ``paired``; ``mismatch`` where amount, asset or state of the halves differ;
     ``orphan_debit`` or ``orphan_credit`` where the other half, or a ``group_id``, is missing.
     Of several halves of one side the earliest is matched, the others are orphans.
+
+    >>> fl.flows.internal_pairs(transfers)
+      group_id debit_id credit_id asset  amount  status
+    0       g1       t3        t4   USD      60  paired
+    >>> fl.flows.internal_pairs(transfers[transfers["id"] != "t4"])["status"].tolist()
+    ['orphan_debit']
     """
     want = counted.transfer_columns("created_at", type=TEXT, amount=MONEY, group_id=TEXT)
     with Workbench(transfers) as bench:
@@ -223,6 +251,13 @@ def settlement_time(transfers: FrameT) -> FrameT:
     ``created_at`` to ``updated_at`` of completed transfers, as timedeltas.
 
     Percentiles are interpolated linearly; times beyond 104 days are good to about 10 ns.
+
+    >>> fl.flows.settlement_time(transfers)[["type", "count", "p50", "max"]]
+                           type  count             p50             max
+    0  INTERNAL_TRANSFER_CREDIT      1 0 days 00:30:00 0 days 00:30:00
+    1   INTERNAL_TRANSFER_DEBIT      1 0 days 00:30:00 0 days 00:30:00
+    2              WIRE_DEPOSIT      1 0 days 00:30:00 0 days 00:30:00
+    3           WIRE_WITHDRAWAL      1 0 days 00:30:00 0 days 00:30:00
     """
     want = counted.transfer_columns("created_at", type=TEXT, updated_at=TIME)
     with Workbench(transfers) as bench:

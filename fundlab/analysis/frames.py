@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, cast
 
@@ -19,6 +20,8 @@ from fundlab.errors import AnalysisError
 
 MONEY_TYPE: Final = pa.decimal128(38, 18)
 TIME_TYPE: Final = pa.timestamp("ns", "UTC")
+MOST: Final = Decimal(10) ** 20
+"""The first whole amount that ``MONEY_TYPE`` cannot hold."""
 ROW: Final = "row_number"
 """The position of an in-memory row, kept beside the columns of an analysis."""
 KEPT: Final = "kept:"
@@ -47,6 +50,12 @@ class Wanted:
         return Wanted(self.frame, self.columns, {**self.optional, **optional})
 
     def check(self, present: Sequence[str]) -> None:
+        """Raises :class:`AnalysisError` unless each column is there, and there once."""
+        twice = [name for name in {**self.columns, **self.optional} if present.count(name) > 1]
+        if twice:
+            raise AnalysisError(
+                f"{self.frame} has more than one column {twice[0]!r}; drop or rename the others"
+            )
         missing = [name for name in self.columns if name not in present]
         if missing:
             raise AnalysisError(
@@ -133,6 +142,8 @@ def _arrow_column(frame: pd.DataFrame | pa.Table, label: str, name: str, kind: K
     series = frame[name]
     if series.dtype != object:
         return pa.array(series, from_pandas=True)
+    if series.isna().all():  # pandas calls a column without values an object
+        return pa.array([None] * len(series), _engine_type(kind))
     if kind is TIME:
         raise AnalysisError(
             f"{label} column {name!r} holds Python objects; convert it with "
@@ -147,6 +158,8 @@ def _arrow_column(frame: pd.DataFrame | pa.Table, label: str, name: str, kind: K
 
 
 def _typed(column: Any, want: Wanted, name: str, kind: Kind) -> Any:
+    """``column`` as the engine takes it. Raises ``AnalysisError`` where that would lose a digit:
+    Arrow's own cast to fewer integer digits may wrap around."""
     found = column.type
     if pa.types.is_dictionary(found):
         column, found = column.cast(found.value_type), found.value_type
@@ -160,11 +173,20 @@ def _typed(column: Any, want: Wanted, name: str, kind: Kind) -> Any:
     try:
         if kind is TIME:
             return column.cast(TIME_TYPE).cast(pa.int64())
+        if kind is MONEY and pa.types.is_decimal(found) and found.precision - found.scale > 20:
+            _refuse_large(column)
         return column.cast(_engine_type(kind))
     except pa.ArrowInvalid as error:
         raise AnalysisError(
             f"{want.frame} column {name!r} ({found}) does not fit: {error}"
         ) from error
+
+
+def _refuse_large(column: Any) -> None:
+    ends = pc.min_max(column).as_py()
+    for value in (ends["min"], ends["max"]):
+        if abs(value) >= MOST:
+            raise pa.ArrowInvalid(f"{value} has more than 20 integer digits")
 
 
 def _acceptable(found: pa.DataType, kind: Kind) -> bool:

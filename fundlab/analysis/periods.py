@@ -25,6 +25,8 @@ from fundlab.moments import moment_ns
 Moment = str | datetime
 DAY: Final = 86_400_000_000_000
 _HOUR: Final = 3_600_000_000_000
+_DAY, _STEP = "period:day", "period:step"
+"""Columns on the way to a period, named as no column of a caller's is."""
 
 
 def zone(tz: str) -> ZoneInfo:
@@ -69,7 +71,7 @@ def with_period(bench: Workbench, rows: Rows, freq: str, tz: str = "UTC") -> Row
     bounds = span(bench, rows) or (0, 0)
     if isinstance(offset, pd.tseries.offsets.Tick):
         return _with_clock_period(bench, rows, freq, int(pd.Timedelta(offset).value), tz, bounds)
-    rows = rows.with_columns(day=whole(local_ns(tz, *bounds), DAY))
+    rows = rows.with_columns(whole(local_ns(tz, *bounds), DAY).alias(_DAY))
     first, last = (_local_day(moment, tz) for moment in bounds)
     days = pd.date_range(_stamp(first), _stamp(last), freq="D", unit="ns")
     labels = pd.Series(days, index=days).groupby(pd.Grouper(freq=offset)).ngroup()
@@ -79,11 +81,11 @@ def with_period(bench: Workbench, rows: Rows, freq: str, tz: str = "UTC") -> Row
     )
     calendar = pa.table(
         {
-            "day": pa.array(range(first, last + 1), pa.int64()),
+            _DAY: pa.array(range(first, last + 1), pa.int64()),
             "period": pa.array(period).cast(pa.timestamp("us", "UTC")),
         }
     )
-    return rows.join(bench.constant(calendar), on="day", how="inner").drop("day")
+    return rows.join(bench.constant(calendar), on=_DAY, how="inner").drop(_DAY)
 
 
 def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple[int, int]:
@@ -97,7 +99,14 @@ def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple
             raise AnalysisError(f"period={shorten(period)}: give two moments, or text")
         first, end = moment_ns(period[0], "period"), moment_ns(period[1], "period")
     else:
-        first, end = (_midnight(day, tz) for day in _calendar_days(period))
+        days = _calendar_days(period)
+        try:
+            first, end = (_midnight(day, tz) for day in days)
+        except pd.errors.OutOfBoundsDatetime as error:
+            raise AnalysisError(
+                f"period={shorten(period)} is not within the years 1678 to 2261, which nanoseconds "
+                "can count"
+            ) from error
     if first >= end:
         raise AnalysisError(f"period={shorten(period)} ends before it begins")
     return first, end
@@ -160,12 +169,15 @@ def days_between(first: int, last: int) -> pa.Table:
 
 def day_number(parameter: str, value: str | date | datetime) -> int:
     """Days since 1970 of a calendar day given as ISO text, date or datetime (its own date)."""
+    problem = AnalysisError(
+        f"{parameter}={shorten(value)} is not a day; give a date or text like '2026-10-31'"
+    )
+    if not isinstance(value, str | date):
+        raise problem
     try:
         stamp = pd.Timestamp(value)
     except (ValueError, TypeError) as error:
-        raise AnalysisError(
-            f"{parameter}={shorten(value)} is not a day; give a date or text like '2026-10-31'"
-        ) from error
+        raise problem from error
     if pd.isna(stamp):
         raise AnalysisError(f"{parameter} is missing (NaT); give a day")
     return (stamp.date() - date(1970, 1, 1)).days
@@ -174,6 +186,8 @@ def day_number(parameter: str, value: str | date | datetime) -> int:
 def _with_clock_period(
     bench: Workbench, rows: Rows, freq: str, step: int, tz: str, bounds: tuple[int, int]
 ) -> Rows:
+    if 0 < step < 1_000:
+        raise AnalysisError(f"freq={freq!r} is below a microsecond; choose a longer one")
     if step <= 0 or DAY % step:
         raise AnalysisError(f"freq={freq!r} does not divide a day evenly")
     if tz != "UTC":
@@ -184,19 +198,21 @@ def _with_clock_period(
     steps = pa.array(range(first, last + 1), pa.int64())
     starts = pd.to_datetime(pd.Series(range(first, last + 1), dtype="int64") * step, utc=True)
     calendar = pa.table(
-        {"step": steps, "period": pa.array(starts).cast(pa.timestamp("us", "UTC"), safe=False)}
+        {_STEP: steps, "period": pa.array(starts).cast(pa.timestamp("us", "UTC"), safe=False)}
     )
-    rows = rows.with_columns(step=whole(nw.col("at"), step))
-    return rows.join(bench.constant(calendar), on="step", how="inner").drop("step")
+    rows = rows.with_columns(whole(nw.col("at"), step).alias(_STEP))
+    return rows.join(bench.constant(calendar), on=_STEP, how="inner").drop(_STEP)
 
 
 def _offset(freq: str) -> pd.offsets.BaseOffset:
     try:
-        offset = pd.tseries.frequencies.to_offset(freq)
+        offset = pd.tseries.frequencies.to_offset(freq if isinstance(freq, str | None) else "")
     except (ValueError, TypeError) as error:
         raise AnalysisError(f"freq={freq!r} is no pandas offset alias: {error}") from error
     if offset is None:
         raise AnalysisError("freq is None; give a pandas offset alias such as 'D', 'W' or 'MS'")
+    if offset.n < 0:
+        raise AnalysisError(f"freq={freq!r} runs backwards; give one such as 'D', 'W' or 'MS'")
     return offset
 
 

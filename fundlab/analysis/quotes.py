@@ -93,6 +93,13 @@ def compare_quotes(
     service refuses to quote has no fee and says why in ``problem``; other errors are raised.
     Nothing is withdrawn. Raises :class:`AnalysisError` for both or neither of ``amount`` and
     ``total``, ``ServiceError`` and ``NetworkError`` as the client does. Interface §4.15, §4.16.
+
+    >>> quotes = fl.fees.compare_quotes(client, "USDC", amount="2500")
+    >>> quotes[["crypto_network", "amount", "fee", "total"]].head(3)
+      crypto_network  amount   fee    total
+    0        STELLAR    2500  0.02  2500.02
+    1        STELLAR    2500  0.02  2500.02
+    2         SOLANA    2500  0.05  2500.05
     """
     if (amount is None) == (total is None):
         raise AnalysisError("give exactly one of amount and total")
@@ -123,6 +130,21 @@ def drift(quotes: FrameT, transfers: object) -> FrameT:
     there are more; else the last lapsed (``lapsed``). Withdrawals never quoted are left out. A
     quote stands for the 5 minutes before ``expires_at``. Raises :class:`AnalysisError` for missing
     columns, duplicate quotes and rows nobody can count. Interface §2.9.
+
+    >>> quotes = fl.fees.compare_quotes(client, "USDC", amount="2500").head(1)
+    >>> sent = transfers.head(1).assign(
+    ...     type="CRYPTO_WITHDRAWAL",
+    ...     direction="DEBIT",
+    ...     asset="USDC",
+    ...     amount=quotes["amount"],
+    ...     fee=quotes["fee"] + 1,
+    ...     crypto_network=quotes["crypto_network"],
+    ...     destination_address=quotes["destination_address"],
+    ...     created_at=quotes["expires_at"] - pd.Timedelta("1min"),
+    ... )
+    >>> fl.fees.drift(quotes, sent)[["amount", "quoted", "charged", "drift", "status"]]
+       amount  quoted  charged  drift   status
+    0    2500    0.02     1.02      1  in_time
     """
     want = counted.transfer_columns("created_at", type=TEXT, amount=MONEY, fee=MONEY)
     places = dict.fromkeys(("destination_address", "crypto_network"), TEXT)

@@ -39,17 +39,16 @@ SHOWN_ROWS: Final = 5
 Rows = nw.LazyFrame[Any]
 
 
-def transfer_columns(by: str, **extra: Any) -> Wanted:
-    """The columns that decide whether, when and how a transfer changes a balance."""
-    return wanted(
-        "transfers",
-        {"balance_asset": TEXT},
-        **{
-            "id": TEXT, "profile_id": TEXT, "asset": TEXT, "direction": TEXT, "status": TEXT,
-            "total": MONEY, by: TIME,
-        },
-        **extra,
-    )  # fmt: skip
+def transfer_columns(by: str, /, **extra: Kind) -> Wanted:
+    """The columns that decide whether, when and how a transfer changes a balance, and ``extra``."""
+    if not isinstance(by, str):
+        raise AnalysisError(f"by={by!r}: give the name of a column of times, such as 'created_at'")
+    base = {
+        "id": TEXT, "profile_id": TEXT, "asset": TEXT, "direction": TEXT, "status": TEXT,
+        "total": MONEY, by: TIME,
+    }  # fmt: skip
+    optional = {name: TEXT for name in ("balance_asset",) if name not in extra}
+    return wanted("transfers", optional, **{**base, **extra})
 
 
 def zero() -> nw.Expr:
@@ -61,7 +60,7 @@ def moved_asset() -> nw.Expr:
     return nw.coalesce(nw.col("balance_asset"), nw.col("asset"))
 
 
-def plain(name: str) -> nw.Expr:
+def plain_digits(name: str) -> nw.Expr:
     """``10.500000000000000000`` as ``10.5``."""
     digits = nw.col(name).cast(nw.String).str.replace_all("0+$", "")
     return digits.str.replace_all("[.]$", "")

@@ -7,6 +7,7 @@ timestamps where they are whole microseconds.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from fundlab.analysis.frames import KEPT, MONEY, TEXT, TIME, Kind, Wanted
+from fundlab.analysis.frames import KEPT, MONEY, MONEY_TYPE, TEXT, TIME, Kind, Wanted
 from fundlab.errors import AnalysisError
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ def narrow(frame: DataFrame, want: Wanted, keep: bool) -> DataFrame:
     from pyspark.sql import functions as sql
 
     types = dict(frame.dtypes)
-    want.check(list(types))
+    want.check(list(frame.columns))
+    for name, kind in {**want.columns, **want.optional}.items():
+        if kind is MONEY:
+            _refuse_longer(frame, want.frame, name, types.get(name, ""))
     chosen = [
         _narrowed(want.frame, name, types.get(name), kind).alias(name)
         for name, kind in {**want.columns, **want.optional}.items()
@@ -77,6 +81,23 @@ def constant(session: SparkSession, rows: pa.Table) -> DataFrame:
             rows = rows.set_column(place, pa.field(field.name, pa.int64()), whole)
     found: DataFrame = session.createDataFrame(rows)
     return found
+
+
+def _refuse_longer(frame: DataFrame, label: str, name: str, found: str) -> None:
+    """Spark would round what has more than 18 decimals."""
+    from pyspark.sql import functions as sql
+
+    decimals = re.fullmatch(r"decimal\(\d+,(\d+)\)", found)
+    if decimals is None or int(decimals[1]) <= MONEY_TYPE.scale:
+        return
+    column = sql.col(f"`{name}`")
+    back = column.cast("decimal(38,18)").cast(found)
+    longer = frame.filter(column != back).select(column).limit(1).collect()
+    if longer:
+        raise AnalysisError(
+            f"{label} column {name!r} ({found}) does not fit: {longer[0][0]} has more than 18 "
+            "decimals"
+        )
 
 
 def _narrowed(label: str, name: str, found: str | None, kind: Kind) -> Column:

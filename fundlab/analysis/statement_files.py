@@ -1,14 +1,16 @@
 """Bank statement files of four formats, read by maintained parsers into one Arrow table.
 
-CSV by Arrow, MT940 by ``mt-940``, OFX by ``ofxtools``, camt.053 as plain XML by ``defusedxml``;
-the parsers come with the extra ``bank``. Amounts stay the decimals the file has.
+CSV by Python's own parser, MT940 by ``mt-940``, OFX by ``ofxtools``, camt.053 as plain XML by
+``defusedxml``; all but the first come with the extra ``bank``. Amounts stay the decimals of the
+file.
 """
 
 from __future__ import annotations
 
+import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -19,6 +21,7 @@ import pyarrow as pa
 
 from fundlab.analysis.engines import MONEY_TYPE
 from fundlab.errors import AnalysisError, shorten
+from fundlab.values import exact_sum
 
 ENTRIES: Final = pa.schema(
     [
@@ -31,6 +34,8 @@ ENTRIES: Final = pa.schema(
     ]
 )
 FORMATS: Final = ("csv", "mt940", "camt.053", "ofx")
+_SIDES: Final = {"CRDT": 1, "DBIT": -1}
+_NOT_YET_BOOKED: Final = ("PDNG", "INFO", "FUTR")
 _CSV_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "booked_on": ("date", "booking date", "booked on", "posted", "posting date", "value date"),
     "amount": ("amount", "value"),
@@ -59,7 +64,9 @@ def read_statement(path: str | Path, format: str | None = None) -> pa.Table:
     ``memo``.
 
     ``format`` is one of ``FORMATS``; by default the file's own look says which. CSV needs a header
-    with a date (ISO), and an amount or a credit and a debit column; common names are known.
+    with a date (ISO), and an amount, or a credit or a debit column or both; common names are known.
+    Of MT940 and camt.053 the mark says which way money went, a reversal the other way; of camt.053
+    only booked entries count, and one that lists its payments and their amounts is those payments.
     Raises :class:`AnalysisError` naming file and line for what cannot be read exactly, and where
     the extra ``bank`` is not installed.
     """
@@ -104,44 +111,61 @@ def _looks_like(content: bytes) -> str:
 
 
 def _csv(content: bytes) -> Iterator[Entry]:
-    from pyarrow import csv
+    text = content.decode("utf-8-sig")
+    header = text.split("\n", 1)[0]
+    lines = csv.reader(
+        io.StringIO(text, newline=""), delimiter=max(",;\t", key=header.count), strict=True
+    )
+    try:
+        yield from _csv_entries(lines)
+    except csv.Error as error:
+        raise ValueError(f"line {lines.line_num}: {error}") from error
 
-    header = content.split(b"\n", 1)[0].decode("utf-8-sig")
-    separator = max(",;\t", key=header.count)
-    names = [name.strip().strip('"') for name in header.strip("\r").split(separator)]
-    text = csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True
-    )
-    rows = csv.read_csv(
-        io.BytesIO(content.removeprefix(b"\xef\xbb\xbf")),
-        parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        convert_options=text,
-    )
-    known = {name.strip().lower(): name for name in rows.column_names}
+
+def _csv_entries(lines: Any) -> Iterator[Entry]:
+    """The entries below the header; ``lines`` counts its lines in ``line_num``."""
+    header = [name.strip() for name in next(lines, [])]
+    names = [name.lower() for name in header]
+    twice = [name for name in names if name and names.count(name) > 1]
+    if twice:
+        raise ValueError(f"the header has more than one column {twice[0]!r}")
     chosen = {
-        field: next((known[name] for name in common if name in known), None)
+        field: next((name for name in common if name in names), None)
         for field, common in _CSV_NAMES.items()
     }
-    if chosen["booked_on"] is None or not (chosen["amount"] or chosen["credit"]):
-        raise ValueError(f"needed are a date and an amount column, found are {', '.join(names)}")
-    for number, row in enumerate(rows.to_pylist(), start=2):
-        found = {field: row[name] for field, name in chosen.items() if name is not None}
-        try:
-            yield Entry(
-                date.fromisoformat(found["booked_on"]), _csv_amount(found),
-                *(found.get(field) for field in ("asset", "bank_ref", "memo")),
-            )  # fmt: skip
-        except (ValueError, TypeError, InvalidOperation) as error:
-            raise ValueError(f"line {number}: {shorten(found)}: {error}") from error
+    sums = (chosen["amount"], chosen["credit"], chosen["debit"])
+    if chosen["booked_on"] is None or not any(sums):
+        found = ", ".join(header)
+        raise ValueError(f"needed are a date and an amount column, found are {found}")
+    for values in lines:
+        if values:
+            try:
+                yield _csv_entry(names, values, chosen)
+            except (ValueError, InvalidOperation) as error:
+                shown = shorten(values)
+                raise ValueError(f"line {lines.line_num}: {shown}: {error}") from error
 
 
-def _csv_amount(found: Mapping[str, str | None]) -> Decimal:
+def _csv_entry(
+    names: Sequence[str], values: Sequence[str], chosen: Mapping[str, str | None]
+) -> Entry:
+    if len(values) != len(names):
+        raise ValueError(f"{len(values)} values for {len(names)} columns")
+    row = dict(zip(names, values, strict=True))
+    found = {field: row[name].strip() for field, name in chosen.items() if name is not None}
+    return Entry(
+        date.fromisoformat(found["booked_on"]), _csv_amount(found),
+        *(found.get(field) or None for field in ("asset", "bank_ref", "memo")),
+    )  # fmt: skip
+
+
+def _csv_amount(found: Mapping[str, str]) -> Decimal:
     if found.get("amount"):
-        return _exact(str(found["amount"]))
-    credit, debit = found.get("credit"), found.get("debit")
-    if bool(credit) == bool(debit):
+        return _exact(found["amount"])
+    credit, debit = (_exact(found.get(side) or "0") for side in ("credit", "debit"))
+    if (credit and debit) or not (found.get("credit") or found.get("debit")):
         raise ValueError("give either a credit or a debit")
-    return _exact(credit) if credit else -abs(_exact(str(debit)))
+    return -abs(debit) if debit else credit
 
 
 def _exact(text: str) -> Decimal:
@@ -171,9 +195,18 @@ def _mt940(content: bytes) -> Iterator[Entry]:
             if told.get(name)
         )
         yield Entry(
-            date(booked.year, booked.month, booked.day), amount.amount, amount.currency or None,
+            date(booked.year, booked.month, booked.day), _signed(amount.amount, told["status"]),
+            amount.currency or None,
             reference or None, " ".join(memo.split()) or None,
         )  # fmt: skip
+
+
+def _signed(amount: Decimal, mark: str) -> Decimal:
+    """``RC`` takes back a credit, ``RD`` a debit; the parser signs only ``D``."""
+    signs = {"C": 1, "RD": 1, "D": -1, "RC": -1}
+    if mark not in signs:
+        raise ValueError(f"mark {mark!r} is not one of {', '.join(signs)}")
+    return signs[mark] * abs(amount)
 
 
 def _ofx(content: bytes) -> Iterator[Entry]:
@@ -201,19 +234,55 @@ def _camt(content: bytes) -> Iterator[Entry]:
     except (ElementTree.ParseError, DefusedXmlException) as error:
         raise ValueError(f"not XML: {error!r}") from error
     for entry in root.iterfind(".//{*}Stmt/{*}Ntry"):
-        amount = entry.find("{*}Amt")
-        sign = {"CRDT": 1, "DBIT": -1}[_text(entry, "{*}CdtDbtInd") or ""]
-        booked = _text(entry, "{*}BookgDt/{*}Dt") or _text(entry, "{*}BookgDt/{*}DtTm")
-        booked = booked or _text(entry, "{*}ValDt/{*}Dt")
-        if amount is None or booked is None:
-            raise ValueError("an entry has no amount or no booking date")
-        memo = [*_texts(entry, ".//{*}Ustrd"), *_texts(entry, ".//{*}EndToEndId")]
+        if _is_booked(entry):
+            yield from _camt_entries(entry)
+
+
+def _is_booked(entry: Any) -> bool:
+    """The status stands in ``Sts``, since version 8 in ``Sts/Cd``; samples leave it out."""
+    status = _text(entry, "{*}Sts/{*}Cd") or _text(entry, "{*}Sts") or "BOOK"
+    if status not in ("BOOK", *_NOT_YET_BOOKED):
+        raise ValueError(f"an entry has the status {status!r}")
+    return status == "BOOK"
+
+
+def _camt_entries(entry: Any) -> Iterator[Entry]:
+    """The entry, or the payments that it is made of."""
+    amount, currency, sign = _camt_amount(entry)
+    day = _text(entry, "{*}BookgDt/{*}Dt") or _text(entry, "{*}BookgDt/{*}DtTm")
+    day = day or _text(entry, "{*}ValDt/{*}Dt")
+    if day is None:
+        raise ValueError("an entry has no booking date")
+    booked = datetime.fromisoformat(day).date()
+    reference = _text(entry, "{*}AcctSvcrRef") or _text(entry, "{*}NtryRef")
+    payments = entry.findall("{*}NtryDtls/{*}TxDtls")
+    amounts = [_payment_amount(payment, currency, sign) for payment in payments]
+    known = [each for each in amounts if each is not None]
+    if len(payments) < 2 or len(known) < len(payments) or exact_sum(known) != amount:
+        payments, known = [entry], [amount]
+    for payment, each in zip(payments, known, strict=True):
+        memo = [*_texts(payment, ".//{*}Ustrd"), *_texts(payment, ".//{*}EndToEndId")]
         memo += _texts(entry, "{*}AddtlNtryInf")
-        yield Entry(
-            datetime.fromisoformat(booked).date(), sign * _exact(amount.text or ""),
-            amount.get("Ccy"), _text(entry, "{*}AcctSvcrRef") or _text(entry, "{*}NtryRef"),
-            " ".join(memo) or None,
-        )  # fmt: skip
+        ref = _text(payment, "{*}Refs/{*}AcctSvcrRef") or reference
+        yield Entry(booked, each, currency, ref, " ".join(memo) or None)
+
+
+def _camt_amount(entry: Any) -> tuple[Decimal, str | None, int]:
+    amount, side = entry.find("{*}Amt"), _text(entry, "{*}CdtDbtInd")
+    if amount is None:
+        raise ValueError("an entry has no amount")
+    if side not in _SIDES:
+        raise ValueError(f"an entry's CdtDbtInd is {side}; CRDT or DBIT is needed")
+    return _SIDES[side] * _exact(amount.text or ""), amount.get("Ccy"), _SIDES[side]
+
+
+def _payment_amount(payment: Any, currency: str | None, sign: int) -> Decimal | None:
+    """What one payment of a batch came to, where it says so in the currency of the entry."""
+    amount = payment.find("{*}Amt")
+    amount = payment.find("{*}AmtDtls/{*}TxAmt/{*}Amt") if amount is None else amount
+    if amount is None or amount.get("Ccy") != currency:
+        return None
+    return _SIDES.get(_text(payment, "{*}CdtDbtInd") or "", sign) * _exact(amount.text or "")
 
 
 def _text(element: Any, path: str) -> str | None:

@@ -52,6 +52,10 @@ def statement(
     opening + credits - debits - fees, summed from ``amount`` and ``fee``. Raises
     :class:`AnalysisError` naming the transfers where it does not, and for rows nobody can count;
     ``OverflowError`` beyond 20 integer digits. Interface §2.4.
+
+    >>> fl.balances.statement(transfers, "2026-10-02").drop(columns="asset")
+      profile_id  opening  credits  debits  fees  closing
+    0       main     1000        0     200    25      775
     """
     first, end = period_bounds(period, tz)
     with Workbench(transfers) as bench:
@@ -69,6 +73,10 @@ def holds(transfers: FrameT) -> FrameT:
     ``created_at``), sorted: what pending withdrawals and other debits keep from being available.
 
     Raises :class:`AnalysisError` for rows nobody can count. Interface §2.4, §3.3.
+
+    >>> fl.balances.holds(transfers)[["profile_id", "asset", "count", "held"]]
+      profile_id asset  count   held
+    0       main   USD      1  100.5
     """
     with Workbench(transfers) as bench:
         pending = counted.changes(bench, transfers, "available", "created_at").filter(

@@ -113,12 +113,9 @@ def _groups(snapshot: Snapshot, names: Sequence[str], sums: _Sums) -> Iterator[_
     )
     wanted = list(dict.fromkeys([*_NEEDED, *names]))
     files = [
-        pq.ParquetFile(
-            part.path, metadata=part.metadata, page_checksum_verification=True,
-            read_dictionary=[name for name in wanted if name not in _UNIQUE],
-        )
+        part.open_parquet(read_dictionary=[name for name in wanted if name not in _UNIQUE])
         for part in snapshot.files
-    ]  # fmt: skip
+    ]
     standing = [
         {group.number: group.standing for group in snapshot.groups(part, reader)}
         for part in snapshot.files
@@ -285,6 +282,7 @@ class _Sums:
         counts = np.isin(status, [STATUSES.index(name) for name in COMPLETED])
         if self._view == "available":
             counts |= (status == STATUSES.index("PENDING")) & debit
+        _refuse_missing_asset(rows, counts)
         units = _units(rows.column("total"))
         signed = np.where(debit[:, None], int128.negative(units), units)
         priced = rows.column("total").is_valid().to_numpy()
@@ -314,6 +312,15 @@ class _Sums:
         balance = int128.add(moved, self._balances[keys])
         self._balances[keys] = balance  # of several rows of a key the last one stays
         return rows.append_column("balance", _money(balance))
+
+
+def _refuse_missing_asset(rows: pa.Table, counts: npt.NDArray[np.bool_]) -> None:
+    """Also where ``balance_asset`` says what changes: a transfer always has an asset."""
+    if rows.column("asset").null_count:
+        missing = rows.column("asset").is_null().to_numpy() & counts
+        if missing.any():
+            bad = rows.column("id")[int(np.argmax(missing))]
+            raise AnalysisError(f"transfers: asset is missing (id {bad})")
 
 
 def _numbers(values: pa.ChunkedArray, known: dict[str, int]) -> _Ints:

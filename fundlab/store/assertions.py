@@ -38,6 +38,8 @@ ASSERTED: Final = pa.schema(
     ]
 )
 
+_STEP: Final = ["profile_id", "asset", "seq", "change"]
+
 Pair = tuple[str, str]
 
 
@@ -118,9 +120,9 @@ def _observations(transfers: Snapshot, balances: Snapshot) -> Mapping[Pair, list
     rows.sort(key=lambda row: (row[FROM], row["observed_at"]))
     found: dict[Pair, list[Observation]] = {}
     for row in rows:
-        seq = proved_by[row[FROM]]
+        seq = proved_by.get(row[FROM])
         if seq is None:
-            continue
+            continue  # proves nothing, or was published after the moment asked for
         pair = row["profile_id"], row["asset"]
         reported = _EXACT.add(row["available"], row["trading"])
         at = row["observed_at"].isoformat()
@@ -138,19 +140,23 @@ def _balances_by_publication(transfers: Snapshot) -> Mapping[Pair, list[tuple[in
         steps.append(_step(gone, TO, pc.negate(gone.column("change"))))
     if not steps:
         return {}
-    keys = ["profile_id", "asset", "seq"]
-    sums = pa.concat_tables(steps).group_by(keys).aggregate([("change", "sum")]).sort_by("seq")
+    sums = _summed(pa.concat_tables(steps)).sort_by("seq")
     found: dict[Pair, list[tuple[int, Decimal]]] = {}
     for row in sums.to_pylist():
         balances = found.setdefault((row["profile_id"], row["asset"]), [])
         last = balances[-1][1] if balances else Decimal(0)
-        balances.append((row["seq"], _EXACT.add(last, row["change_sum"])))
+        balances.append((row["seq"], _EXACT.add(last, row["change"])))
     return found
 
 
 def _step(moves: pa.Table, seq: str, change: pa.ChunkedArray) -> pa.Table:
     columns = [moves.column(name) for name in ("profile_id", "asset", seq)]
-    return pa.table([*columns, change], names=["profile_id", "asset", "seq", "change"])
+    return _summed(pa.table([*columns, change], names=_STEP))
+
+
+def _summed(steps: pa.Table) -> pa.Table:
+    sums = steps.group_by(_STEP[:3]).aggregate([(_STEP[3], "sum")])
+    return sums.select([*_STEP[:3], f"{_STEP[3]}_sum"]).rename_columns(_STEP)
 
 
 def _at(balances: Sequence[tuple[int, Decimal]], seq: int) -> Decimal:
@@ -226,12 +232,16 @@ def _moves_of(transfers: Snapshot, pair: Pair) -> list[Move]:
 def _cause(moves: list[Move], after: int, seq: int, surplus: Decimal, asset: str) -> str:
     """The likeliest reason for the service's balance having changed by ``surplus`` more."""
     for move in moves:
-        if move.status == "PENDING" and move.change == -surplus and move.stands_at(seq):
+        if (
+            move.status == "PENDING"
+            and move.change == surplus.copy_negate()
+            and move.stands_at(seq)
+        ):
             return f"the service does not hold the pending transfer {move.id}"
     for move in moves:
         if move.change == surplus and move.since > seq:
             return f"transfer {move.id} belongs here, but was learned of only later"
     for move in moves:
-        if move.change == -surplus and after < move.since and move.stands_at(seq):
+        if move.change == surplus.copy_negate() and after < move.since and move.stands_at(seq):
             return f"transfer {move.id} is not in the service's balance"
     return f"a transfer of {plain(surplus)} {asset} is missing here"

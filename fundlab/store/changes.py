@@ -1,7 +1,7 @@
 """Which staged rows are new, which differ from what the store has, and which it has already.
 
-Memory holds 8 to 28 bytes for each staged row, and one row group: the rows themselves are read
-from the stage in the order of time, compared, and handed on.
+Memory holds 8 to 28 bytes for each staged row, the ids of a million of them, and a few row groups:
+the rows themselves are read from the stage in the order of time, compared, and handed on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ import pyarrow.compute as pc
 
 from fundlab.errors import StoreError
 from fundlab.store.lookup import Places, find_places, hash_texts
-from fundlab.store.parts import BOOKKEEPING, ROW_GROUP_ROWS, Part, in_row_groups
+from fundlab.store.parts import (
+    BOOKKEEPING,
+    ROW_GROUP_ROWS,
+    Part,
+    PartReader,
+    each_row_group,
+    in_row_groups,
+)
 from fundlab.store.snapshot import Snapshot
 from fundlab.store.staging import FILE_ROWS, Stage
 from fundlab.tables.order import distinct, in_order
@@ -63,9 +70,10 @@ class Changes:
         )
         keep = _newest_only(self._stage, hashes)
         places = Places(np.zeros(len(hashes), np.int32), np.zeros(len(hashes), np.int64))
-        if self._snapshot.files:
-            found = find_places(self._snapshot, hashes[keep])
-            places.part[keep], places.row[keep] = found.part, found.row
+        for start, ids in _ids_in_blocks(self._stage) if self._snapshot.files else ():
+            mine = np.flatnonzero(keep[start : start + len(ids)])
+            found = find_places(self._snapshot, ids.take(pa.array(mine)))
+            places.part[start + mine], places.row[start + mine] = found.part, found.row
         return keep, places
 
     def _same(
@@ -104,6 +112,20 @@ def equal_or_null(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
     equal = pc.fill_null(pc.equal(left, right), False)
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     return np.asarray(pc.or_(equal, both_null).to_numpy())
+
+
+def _ids_in_blocks(stage: Stage) -> Iterator[tuple[int, pa.ChunkedArray]]:
+    """The ids of all staged rows, a million at once, and the position of the first."""
+    waiting: list[pa.Table] = []
+    start = count = 0
+    for rows in stage.read(["id"]):
+        waiting.append(rows)
+        count += rows.num_rows
+        if count >= _AT_ONCE:
+            yield start, pa.concat_tables(waiting).column("id")
+            waiting, start, count = [], start + count, 0
+    if count:
+        yield start, pa.concat_tables(waiting).column("id")
 
 
 def _newest_only(stage: Stage, hashes: npt.NDArray[np.uint64]) -> Mask:
@@ -155,24 +177,21 @@ def _in_time(stage: Stage, keep: Mask) -> Iterator[pa.Table]:
 def _same_in(part: Part, rows: pa.Table, at: npt.NDArray[np.int64]) -> Mask:
     """Which ``rows`` are as ``part`` has them at these positions."""
     same: Mask = np.ones(len(at), bool)
-    starts = np.asarray(part.starts())
-    groups = np.searchsorted(starts, at, side="right") - 1
-    names = rows.schema.names
-    first = [name for name in ("id", "updated_at") if name in names]  # decides most rows
-    with part.open() as reader:
-        for number in np.unique(groups):
-            mine = np.flatnonzero(groups == number)
-            for wanted in (first, [name for name in names if name not in first]):
-                left = mine[same[mine]]
-                if not len(left):
-                    break
-                schema = rows.select(wanted).schema
-                stored = reader.read(int(number), schema)
-                stored = stored.take(pa.array(at[left] - starts[number]))
-                given = rows.select(wanted).take(pa.array(left))
-                for name in wanted:
-                    equal = equal_or_null(stored.column(name), given.column(name))
-                    if name == "id" and not equal.all():
-                        raise StoreError(f"{part.path}: two ids look alike; run the sync again")
-                    same[left] &= equal
+    first = [name for name in ("updated_at",) if name in rows.schema.names]  # decides most rows
+    others = [name for name in rows.schema.names if name not in ("id", *first)]
+
+    def compare(reader: PartReader, number: int) -> None:
+        start, end = part.starts[number : number + 2]
+        mine = np.flatnonzero((at >= start) & (at < end))
+        for names in filter(None, (first, others)):
+            left = mine[same[mine]]
+            if not len(left):
+                return
+            given = rows.select(names).take(pa.array(left))
+            stored = reader.read(number, given.schema).take(pa.array(at[left] - start))
+            for name in names:
+                same[left] &= equal_or_null(stored.column(name), given.column(name))
+
+    for _ in each_row_group([(part, part.groups_of(at))], compare):
+        pass
     return same

@@ -8,7 +8,6 @@ readers see either, never both and never neither.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,13 +23,14 @@ from fundlab.store.parts import (
     stored_schema,
     write_part,
 )
+from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot
 from fundlab.store.versions import find_ends, read_versions
 from fundlab.tables.order import in_order, moment_column
 from fundlab.tables.schema import SCHEMA_VERSION
 
 
-def compact_table(folder: Path, snapshot: Snapshot) -> Path | None:
+def compact_table(folder: StorePath, snapshot: Snapshot) -> StorePath | None:
     """Replace the files of ``snapshot``, the newest, by one; ``None`` if it is one already.
 
     The caller holds the store's lock.
@@ -49,7 +49,7 @@ def compact_table(folder: Path, snapshot: Snapshot) -> Path | None:
     return path
 
 
-def remove_superseded(folder: Path) -> None:
+def remove_superseded(folder: StorePath) -> None:
     """Remove the files whose rows the newest base holds."""
     found = find_parts(folder)
     newest = max((seq for kind, seq in found if kind == "base"), default=0)
@@ -58,10 +58,7 @@ def remove_superseded(folder: Path) -> None:
         for (kind, seq), path in found.items()
         if seq < newest or (seq == newest and kind == "part")
     ]
-    for path in gone:
-        path.unlink()
-    if gone:
-        disk.sync_folder(folder)
+    disk.remove(gone)
 
 
 class _Merge:

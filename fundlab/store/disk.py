@@ -1,18 +1,37 @@
 """The one door to the disk: what is written is down before it gets its name.
 
-Order of every publication: the file's bytes are synced, then it is renamed, then its folder is
-synced. A power cut leaves the old state or the new one. A full or failing disk is a ``StoreError``.
+Order of every publication on this machine: the file's bytes are synced, then it is renamed, then
+its folder is synced. Elsewhere a file is finished here first and then put there in one piece, which
+is how object stores take it. Either way a power cut leaves the old state or the new one. A full or
+failing disk is a ``StoreError``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fundlab.errors import StoreError
+from fundlab.store.remote import RemotePath, StorePath
+
+
+def hidden_file(folder: StorePath, name: str) -> Path:
+    """Where a file of ``folder`` is written before it appears there; always on this machine."""
+    if isinstance(folder, RemotePath):
+        return folder.scratch / f".{folder.name}-{name}.tmp"
+    return folder / f".{name}.tmp"
+
+
+def sweep(folder: StorePath) -> None:
+    """Remove what a killed run left half written in ``folder``; the caller holds the lock."""
+    for place in {folder, hidden_file(folder, "").parent}:
+        remove(list(place.glob(".*.tmp")))
 
 
 @contextmanager
@@ -29,26 +48,41 @@ def new_file(hidden: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def publish(hidden: Path, path: Path) -> Path:
-    """Give a finished file its name, by one rename."""
+def publish(hidden: Path, path: StorePath) -> None:
+    """Give a finished file its name, at once and whole."""
     with _named(path):
-        hidden.rename(path)
-        sync_folder(path.parent)
-    return path
+        if isinstance(path, RemotePath):
+            path.put(hidden)
+            hidden.unlink()
+        else:
+            hidden.rename(path)
+            sync_folder(path.parent)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: StorePath) -> None:
     """Create ``folder`` and its parents, down to the disk."""
-    if folder.is_dir():
-        return
+    if isinstance(folder, RemotePath) or folder.is_dir():
+        return  # elsewhere a folder comes with its first file
     make_folder(folder.parent)
     with _named(folder):
         folder.mkdir(exist_ok=True)
         sync_folder(folder.parent)
 
 
-def sync_folder(folder: Path) -> None:
+def remove(files: Sequence[StorePath]) -> None:
+    """Remove ``files`` of one folder, down to the disk."""
+    for path in files:
+        with _named(path):
+            path.unlink()
+    for folder in {path.parent for path in files}:
+        with _named(folder):
+            sync_folder(folder)
+
+
+def sync_folder(folder: StorePath) -> None:
     """Make renames and removals in ``folder`` outlive a power cut."""
+    if isinstance(folder, RemotePath):
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -56,8 +90,39 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def work_folder(store: StorePath) -> Path:
+    """Where the lock of ``store`` is: in it, or, if it is elsewhere, with this user's files."""
+    if not isinstance(store, RemotePath):
+        make_folder(store)
+        return store
+    with _named(store.scratch):
+        store.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return store.scratch
+
+
+def files_in(folder: StorePath) -> list[StorePath]:
+    """What ``folder`` holds, by name; nothing where there is none."""
+    there: list[StorePath] = list(folder.iterdir()) if folder.is_dir() else []
+    return sorted(there, key=str)
+
+
+def size_of(path: StorePath) -> int:
+    return path.size() if isinstance(path, RemotePath) else path.stat().st_size
+
+
+def open_to_read(path: StorePath) -> pa.NativeFile:
+    """The file as Arrow reads it, without copying where it can be mapped."""
+    return path.open() if isinstance(path, RemotePath) else pa.memory_map(str(path))
+
+
+def open_parquet(path: StorePath, **options: Any) -> pq.ParquetFile:
+    if isinstance(path, RemotePath):
+        return pq.ParquetFile(path.key, filesystem=path.filesystem, pre_buffer=True, **options)
+    return pq.ParquetFile(path, **options)
+
+
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _named(path: StorePath) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -15,20 +15,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import struct
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
-from typing import IO, Any, Final, Literal, Self
+from typing import IO, Any, Final, Literal, Self, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fundlab.errors import StoreDamaged
 from fundlab.store import disk
+from fundlab.store.remote import StorePath
 from fundlab.tables.order import moment_column
 from fundlab.tables.schema import INSTANT_TYPE, Table
 
@@ -42,7 +49,11 @@ BOOKKEEPING: Final[Mapping[str, Sequence[pa.Field]]] = {
 }
 ROW_GROUP_ROWS: Final = 65_536
 
+_THREADS: Final = min(4, os.cpu_count() or 1)  # each holds one row group
+_GROUPS_AT_ONCE: Final = 4
+
 Kind = Literal["part", "base"]
+T = TypeVar("T")
 _NAME: Final = re.compile(r"(part|base)-(\d{8})-([0-9a-f]{16})\.parquet", re.ASCII)
 _HEADER: Final = b"fundlab"
 _MAGIC: Final = b"PAR1"
@@ -88,7 +99,7 @@ class Header:
 class Part:
     """A published file whose footer was found to be what was written."""
 
-    path: Path
+    path: StorePath
     kind: Kind
     seq: int
     header: Header
@@ -97,6 +108,11 @@ class Part:
     @property
     def rows(self) -> int:
         return int(self.metadata.num_rows)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The columns of the file."""
+        return frozenset(self.metadata.schema.names)
 
     def groups(self, first: int | None = None, end: int | None = None) -> Iterator[int]:
         """The row groups that may hold a moment from ``first`` up to, not including, ``end``."""
@@ -107,12 +123,31 @@ class Part:
             elif (first is None or high >= first) and (end is None or low < end):
                 yield number
 
-    def starts(self) -> list[int]:
+    def replacing(self) -> Iterator[int]:
+        """The row groups in which a row replaces an earlier one, as the footer has it."""
+        if self.kind != "part":
+            return
+        column = self.metadata.schema.names.index(REPLACED_PART)
+        for number, (rows, _, _) in enumerate(self.header.row_groups):
+            found = self.metadata.row_group(number).column(column).statistics
+            if found is None or not found.has_null_count or found.null_count < rows:
+                yield number
+
+    @cached_property
+    def starts(self) -> Sequence[int]:
         """The position of each row group's first row, and at last the number of rows."""
-        starts = [0]
-        for rows, _, _ in self.header.row_groups:
-            starts.append(starts[-1] + rows)
-        return starts
+        return [0, *accumulate(rows for rows, _, _ in self.header.row_groups)]
+
+    def groups_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
+        """The row groups that hold the rows at these positions."""
+        numbers = np.searchsorted(self.starts, rows, side="right") - 1
+        return [int(number) for number in np.unique(numbers)]
+
+    def open_parquet(self, **options: Any) -> pq.ParquetFile:
+        """The file, with Parquet's own means; every page's checksum is verified."""
+        return disk.open_parquet(
+            self.path, metadata=self.metadata, page_checksum_verification=True, **options
+        )
 
     def open(self) -> PartReader:
         return PartReader(self)
@@ -123,13 +158,11 @@ class PartReader:
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        self._file = pq.ParquetFile(
-            part.path, metadata=part.metadata, page_checksum_verification=True
-        )
+        self._file = part.open_parquet()
 
     def read(self, group: int, schema: pa.Schema) -> pa.Table:
         """The columns of ``schema`` in one row group; a column the file lacks is null."""
-        there = [name for name in schema.names if name in self._file.schema_arrow.names]
+        there = [name for name in schema.names if name in self.part.names]
         rows = self.part.header.row_groups[group][0]
         try:
             found = self._file.read_row_group(group, columns=there)
@@ -155,6 +188,25 @@ class PartReader:
         self.close()
 
 
+def each_row_group(
+    wanted: Iterable[tuple[Part, Sequence[int]]], work: Callable[[PartReader, int], T]
+) -> Iterator[T]:
+    """What ``work`` makes of the row groups with these numbers, in this order; several at once."""
+
+    def done(part: Part, numbers: Sequence[int]) -> list[T]:
+        with part.open() as reader:
+            return [work(reader, number) for number in numbers]
+
+    tasks = [
+        (part, numbers[start : start + _GROUPS_AT_ONCE])
+        for part, numbers in wanted
+        for start in range(0, len(numbers), _GROUPS_AT_ONCE)
+    ]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for results in threads.map(lambda task: done(*task), tasks):
+            yield from results
+
+
 # ---------------------------------------------------------------------------- writing
 
 
@@ -163,27 +215,28 @@ class Draft:
     """A part on disk that nobody sees yet."""
 
     hidden: Path
-    path: Path
+    path: StorePath
     size: int
     rows: int
 
-    def publish(self) -> Path:
-        """Make it visible, by one rename."""
-        return disk.publish(self.hidden, self.path)
+    def publish(self) -> StorePath:
+        """Make it visible, at once and whole."""
+        disk.publish(self.hidden, self.path)
+        return self.path
 
     def discard(self) -> None:
         self.hidden.unlink(missing_ok=True)
 
 
 def write_part(
-    folder: Path, kind: Kind, table: Table, header: Header, groups: Iterable[pa.Table]
+    folder: StorePath, kind: Kind, table: Table, header: Header, groups: Iterable[pa.Table]
 ) -> Draft:
     """Write ``groups``, one row group each, to a hidden file in ``folder``, down to the disk.
 
     ``header`` lacks ``row_groups``, ``live_groups``, ``data_sha256`` and the rows of its last
     publication where it is a part: found while writing.
     """
-    hidden = folder / f".{kind}-{uuid.uuid4().hex}.tmp"
+    hidden = disk.hidden_file(folder, f"{kind}-{uuid.uuid4().hex}")
     with disk.new_file(hidden) as file:
         rows = _write(file, kind, table, header, groups)
     footer = read_footer(hidden)
@@ -201,7 +254,8 @@ def _write(
     live_groups = 0
     with pq.ParquetWriter(
         sink, schema, compression="zstd", compression_level=1, write_page_checksum=True,
-        use_dictionary=_repetitive_columns(table), version="2.6",
+        use_dictionary=_repetitive_columns(table), column_encoding=_counting_columns(schema),
+        version="2.6",
     ) as writer:  # fmt: skip
         for group in groups:
             if group.num_rows:
@@ -256,9 +310,23 @@ class _HashingSink:
 
 
 def _repetitive_columns(table: Table) -> list[str]:
-    """A dictionary of unique texts would be built and thrown away."""
-    unique = {"id", "ref_id", "created_at", "updated_at", "crypto_tx_hash", "object", "observed_at"}
-    return [name for name in table.schema.names if name not in unique]
+    """Texts that repeat; a dictionary of amounts takes twice as long to read as the amounts."""
+    unique = {"id", "ref_id", "crypto_tx_hash", "object"}
+    return [
+        field.name
+        for field in table.schema
+        if pa.types.is_string(field.type) and field.name not in unique
+    ]
+
+
+def _counting_columns(schema: pa.Schema) -> dict[str, str]:
+    """Numbers that mostly rise are kept as their steps: half the size, twice as fast."""
+    kinds = (pa.types.is_timestamp, pa.types.is_integer)
+    return {
+        field.name: "DELTA_BINARY_PACKED"
+        for field in schema
+        if any(is_(field.type) for is_ in kinds)
+    }
 
 
 def _moments_of(group: pa.Table, table: Table) -> tuple[int | None, int | None]:
@@ -293,12 +361,10 @@ def in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 # ---------------------------------------------------------------------------- opening
 
 
-def find_parts(folder: Path) -> dict[tuple[Kind, int], Path]:
+def find_parts(folder: StorePath) -> dict[tuple[Kind, int], StorePath]:
     """The published files of ``folder`` by kind and number."""
-    found: dict[tuple[Kind, int], Path] = {}
-    if not folder.is_dir():
-        return found
-    for path in sorted(folder.iterdir()):
+    found: dict[tuple[Kind, int], StorePath] = {}
+    for path in disk.files_in(folder):
         match = _NAME.fullmatch(path.name)
         if match is not None:
             kind: Kind = "base" if match[1] == "base" else "part"
@@ -308,7 +374,7 @@ def find_parts(folder: Path) -> dict[tuple[Kind, int], Path]:
     return found
 
 
-def open_part(path: Path, table: Table) -> Part:
+def open_part(path: StorePath, table: Table) -> Part:
     """The part at ``path``. Raises ``StoreDamaged`` unless its footer is what was written."""
     match = _NAME.fullmatch(path.name)
     if match is None:
@@ -324,9 +390,9 @@ def open_part(path: Path, table: Table) -> Part:
     return Part(path, kind, int(match[2]), header, metadata)
 
 
-def read_footer(path: Path) -> bytes:
+def read_footer(path: StorePath) -> bytes:
     """The bytes from the Parquet footer to the end of the file."""
-    size = path.stat().st_size
+    size = disk.size_of(path)
     with path.open("rb") as file:
         file.seek(max(size - _TAIL, 0))
         tail = file.read()
@@ -345,7 +411,7 @@ def footer_hash(footer: bytes) -> str:
 
 def check_data(part: Part) -> None:
     """Raises ``StoreDamaged`` unless all bytes before the footer are those that were written."""
-    remaining = part.path.stat().st_size - len(read_footer(part.path))
+    remaining = disk.size_of(part.path) - len(read_footer(part.path))
     digest = hashlib.sha256()
     with part.path.open("rb") as file:
         while remaining > 0:

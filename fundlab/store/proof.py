@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from fundlab.errors import StoreDamaged
 from fundlab.store.assertions import broken_intervals
 from fundlab.store.parts import Part, check_data, stored_schema
 from fundlab.store.problems import Problem, Verification, plain
+from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot, read_standing, take_snapshot
 from fundlab.store.versions import read_versions
 from fundlab.tables.schema import TABLES
@@ -31,7 +31,7 @@ ROW_COLUMNS: Final = (
 _WIDE: Final = pa.decimal256(60, 18)
 
 
-def verify_store(path: Path) -> Verification:
+def verify_store(path: StorePath) -> Verification:
     """Read every byte of the store at ``path`` and check it; see the top of this module."""
     files = rows = intervals = 0
     problems: list[Problem] = []

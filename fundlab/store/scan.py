@@ -7,19 +7,30 @@ import uuid
 import duckdb
 import pyarrow as pa
 
+from fundlab.errors import InvalidRequest
+from fundlab.store.duck import own_connection
 from fundlab.store.parts import FROM, TO, Part
+from fundlab.store.remote import RemotePath, StorePath
 from fundlab.store.snapshot import Snapshot
 
 
 def scan_with_duckdb(
-    snapshot: Snapshot, connection: duckdb.DuckDBPyConnection | None = None
+    snapshot: Snapshot,
+    connection: duckdb.DuckDBPyConnection | None = None,
+    memory_limit: str | None = None,
 ) -> duckdb.DuckDBPyRelation:
     """The columns of the table; moments are ``TIMESTAMPTZ_NS``, amounts ``DECIMAL(38, 18)``.
 
     A query on it reads only the columns and row groups it needs. Footers are verified, pages as
-    far as DuckDB does. ``connection`` is one of your own; by default a new one in memory.
+    far as DuckDB does. ``connection`` is one of your own; by default a new one in memory, that
+    spills beyond ``memory_limit`` (half of the memory there is).
     """
-    connection = duckdb.connect() if connection is None else connection
+    if connection is None:
+        connection = own_connection(memory_limit)
+    elif memory_limit is not None:
+        raise InvalidRequest(
+            "give either connection, which has a limit of its own, or memory_limit"
+        )
     if not snapshot.files:
         nothing: duckdb.DuckDBPyRelation = connection.from_arrow(snapshot.table.empty())
         return nothing
@@ -34,7 +45,7 @@ def _select(snapshot: Snapshot, part: Part, connection: duckdb.DuckDBPyConnectio
         f'"{field.name}"' if field.name in there else f'NULL::{_sql(field.type)} AS "{field.name}"'
         for field in snapshot.table.schema
     )
-    path = str(part.path.resolve()).replace("'", "''")
+    path = _path_on(connection, part.path).replace("'", "''")
     text = f"SELECT {columns} FROM read_parquet('{path}', file_row_number = true)"  # noqa: S608
     if snapshot.inside_base:
         return (
@@ -47,6 +58,18 @@ def _select(snapshot: Snapshot, part: Part, connection: duckdb.DuckDBPyConnectio
         connection.register(name, pa.table({"row": gone}))
         tests.append(f'file_row_number NOT IN (SELECT "row" FROM {name})')  # noqa: S608
     return f"{text} WHERE {' AND '.join(tests)}" if tests else text
+
+
+def _path_on(connection: duckdb.DuckDBPyConnection, path: StorePath) -> str:
+    if not isinstance(path, RemotePath):
+        return str(path.resolve())
+    try:
+        from fundlab.store.remote_files import shown_to
+    except ImportError as error:
+        raise InvalidRequest(
+            f"{path}: DuckDB reads it through fsspec, which is not installed: pip install fsspec"
+        ) from error
+    return shown_to(connection, path)
 
 
 def _sql(arrow_type: pa.DataType) -> str:

@@ -7,11 +7,10 @@ rows replaced are left out by their position.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,17 +27,22 @@ from fundlab.store.parts import (
     Part,
     PartReader,
     Publication,
+    each_row_group,
     find_parts,
     moment_scalar,
     open_part,
 )
+from fundlab.store.remote import StorePath
 from fundlab.tables.order import moment_column
 from fundlab.tables.schema import Table
 
 _LISTINGS: Final = 20
 _PAUSE_S: Final = 0.05
 
+_LIFE: Final = pa.schema(BOOKKEEPING["base"])
+
 Mask = npt.NDArray[np.bool_]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,11 @@ class Snapshot:
         """A part, the number of a file before it, and the positions there that it replaced."""
         schema = pa.schema(BOOKKEEPING["part"])
         for part in self.files:
-            if part.kind != "part":
+            numbers = list(part.replacing())
+            if not numbers:
                 continue
             with part.open() as reader:
-                for number in part.groups():
+                for number in numbers:
                     pointers = reader.read(number, schema).drop_null()
                     targets = pointers.column(REPLACED_PART).to_numpy()
                     rows = pointers.column(REPLACED_ROW).to_numpy()
@@ -100,14 +105,31 @@ class Snapshot:
         self, part: Part, reader: PartReader, first: int | None = None, end: int | None = None
     ) -> Iterator[Group]:
         """The row groups with standing rows that may lie between ``first`` and ``end`` (ns)."""
-        starts = part.starts()
-        live = part.header.live_groups
-        for number in part.groups(first, end):
-            start, rows = starts[number], starts[number + 1] - starts[number]
-            if self.inside_base:
-                yield Group(part, number, start, rows, self._stood(reader, number))
-            elif live is None or number < live:
-                yield Group(part, number, start, rows, self._not_replaced(part, start, rows))
+        for number in self._numbers(part, first, end):
+            yield self._group(part, reader, number)
+
+    def in_each_group(
+        self,
+        work: Callable[[PartReader, Group], T],
+        first: int | None = None,
+        end: int | None = None,
+    ) -> Iterator[T]:
+        """What ``work`` makes of each of ``groups``, of all files in order; several at once."""
+        wanted = [(part, self._numbers(part, first, end)) for part in self.files]
+        return each_row_group(
+            wanted,
+            lambda reader, number: work(reader, self._group(reader.part, reader, number)),
+        )
+
+    def _numbers(self, part: Part, first: int | None, end: int | None) -> list[int]:
+        live = None if self.inside_base else part.header.live_groups
+        return [number for number in part.groups(first, end) if live is None or number < live]
+
+    def _group(self, part: Part, reader: PartReader, number: int) -> Group:
+        start, rows = part.starts[number], part.starts[number + 1] - part.starts[number]
+        if self.inside_base:
+            return Group(part, number, start, rows, self._stood(reader, number))
+        return Group(part, number, start, rows, self._not_replaced(part, start, rows))
 
     def _not_replaced(self, part: Part, start: int, rows: int) -> Mask | None:
         gone = self.replaced.get(part.seq)
@@ -120,16 +142,18 @@ class Snapshot:
         standing[gone[low:high] - start] = False
         return standing
 
-    def _stood(self, reader: PartReader, number: int) -> Mask:
-        lives = reader.read(number, pa.schema(BOOKKEEPING["base"]))
-        since = lives.column(FROM).to_numpy()
-        until = lives.column(TO).fill_null(np.iinfo(np.int32).max).to_numpy()
-        stood: Mask = (since <= self.limit) & (until > self.limit)
-        return stood
+    def _stood(self, reader: PartReader, number: int) -> Mask | None:
+        current = number < (reader.part.header.live_groups or 0)  # nothing replaced them yet
+        names = (FROM,) if current else (FROM, TO)
+        lives = reader.read(number, pa.schema([_LIFE.field(name) for name in names]))
+        stood: Mask = lives.column(FROM).to_numpy() <= self.limit
+        if not current:
+            stood &= lives.column(TO).to_numpy() > self.limit
+        return None if stood.all() else stood
 
 
 def take_snapshot(
-    folder: Path, table: Table, *, as_of: int | None = None, limit: int | None = None
+    folder: StorePath, table: Table, *, as_of: int | None = None, limit: int | None = None
 ) -> Snapshot:
     """The newest state of ``table``, that of ``as_of`` (ns), or that of publication ``limit``."""
     files = _consistent_files(folder, table)
@@ -163,17 +187,16 @@ def read_standing(
     if first is not None or end is not None:
         needed.add(moment_column(snapshot.table))
     schema = pa.schema([field for field in snapshot.table.schema if field.name in needed])
-    found = []
-    for part in snapshot.files:
-        with part.open() as reader:
-            for group in snapshot.groups(part, reader, first, end):
-                rows = reader.read(group.number, schema)
-                rows = keep(rows, group.standing)
-                rows = _inside(rows, snapshot.table, first, end)
-                for column, texts in (where or {}).items():
-                    accepted = pc.is_in(rows.column(column), value_set=pa.array(texts, pa.string()))
-                    rows = rows.filter(accepted)
-                found.append(rows.select(wanted))
+
+    def standing(reader: PartReader, group: Group) -> pa.Table:
+        rows = keep(reader.read(group.number, schema), group.standing)
+        rows = _inside(rows, snapshot.table, first, end)
+        for column, texts in (where or {}).items():
+            accepted = pc.is_in(rows.column(column), value_set=pa.array(texts, pa.string()))
+            rows = rows.filter(accepted)
+        return rows.select(wanted)
+
+    found = snapshot.in_each_group(standing, first, end)
     empty = snapshot.table.schema.empty_table().select(wanted)
     return pa.concat_tables([empty, *found]).replace_schema_metadata(snapshot.table.schema.metadata)
 
@@ -191,7 +214,7 @@ def _inside(rows: pa.Table, table: Table, first: int | None, end: int | None) ->
     return rows
 
 
-def _consistent_files(folder: Path, table: Table) -> list[Part]:
+def _consistent_files(folder: StorePath, table: Table) -> list[Part]:
     """The newest base and every part after it.
 
     A compaction may take files away while they are being listed, so a gap is looked at again

@@ -15,13 +15,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.store import disk
+from fundlab.store.remote import StorePath
 from fundlab.tables.order import distinct, moment_column
 from fundlab.tables.schema import Table
 
@@ -50,12 +50,12 @@ class Piece(Protocol):
 class StagedFile:
     """A piece on disk."""
 
-    path: Path
+    path: StorePath
     rows: int
     first: int
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        with pa.memory_map(str(self.path)) as source:
+        with disk.open_to_read(self.path) as source:
             schema = pa.ipc.open_file(source).schema
             chosen = None if columns is None else [schema.get_field_index(n) for n in columns]
             options = pa.ipc.IpcReadOptions(included_fields=chosen)
@@ -90,7 +90,7 @@ class Stage:
 
     def __init__(
         self,
-        folder: Path,
+        folder: StorePath,
         table: Table,
         question: Mapping[str, Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -158,8 +158,7 @@ class Stage:
         self._files.clear()
         self.covered.clear()
         if self.folder.is_dir():
-            for path in self.folder.iterdir():
-                path.unlink()
+            disk.remove(disk.files_in(self.folder))
             self.folder.rmdir()
 
     # ------------------------------------------------------------------------ files
@@ -191,17 +190,18 @@ class Stage:
         with pa.ipc.new_file(buffer, rows.schema, options=options) as writer:
             writer.write_table(rows)
         content = buffer.getvalue()
-        hidden = self.folder / f".{uuid.uuid4().hex}.part"
+        hidden = disk.hidden_file(self.folder, uuid.uuid4().hex)
         with disk.new_file(hidden) as file:
             file.write(content)
         name = f"{len(self._files) + 1:08d}-{_hash(content)}.arrow"
-        path = disk.publish(hidden, self.folder / name)
+        path = self.folder / name
+        disk.publish(hidden, path)
         self._files.append(StagedFile(path, rows.num_rows, _first(rows, self.table)))
         self.covered = merged([*self.covered, *spans])
 
     def _take_over(self) -> None:
         """Go on with what a run before left, as far as it is whole and answers the question."""
-        found = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        found = disk.files_in(self.folder)
         for number, path in enumerate((p for p in found if _NAME.fullmatch(p.name)), start=1):
             header = self._checked(path, number)
             if header is None:
@@ -211,11 +211,9 @@ class Stage:
             spans = [(span[0], span[1]) for span in header["covered"]]
             self.covered, self.note = merged([*self.covered, *spans]), header["note"]
         kept = {file.path for file in self._files}
-        for path in found:
-            if path not in kept:
-                path.unlink()
+        disk.remove([path for path in found if path not in kept])
 
-    def _checked(self, path: Path, number: int) -> dict[str, Any] | None:
+    def _checked(self, path: StorePath, number: int) -> dict[str, Any] | None:
         match = _NAME.fullmatch(path.name)
         content = path.read_bytes()
         if self._question is None or match is None or int(match[1]) != number:

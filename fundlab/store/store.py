@@ -8,12 +8,11 @@ had been published until then. Any Parquet tool can open the files.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
+from fundlab.errors import InvalidRequest, StoreDamaged, StoreLocked
 from fundlab.moments import moment_ns
 from fundlab.store import disk
 from fundlab.store.assertions import asserted_balances
@@ -33,8 +32,10 @@ from fundlab.store.parts import (
     Publication,
     write_part,
 )
-from fundlab.store.problems import Verification
+from fundlab.store.pins import check_pin_name, pinned_limits, read_pins, write_pin
+from fundlab.store.problems import Problem, Verification
 from fundlab.store.proof import verify_store
+from fundlab.store.remote import RemotePath, StorePath, locate
 from fundlab.store.snapshot import Snapshot, read_standing, take_snapshot
 from fundlab.store.staging import Stage
 from fundlab.store.versions import read_versions
@@ -54,7 +55,7 @@ PUBLISHED_AT: Final = "published_at"
 _LOCK: Final = ".lock"
 _STAGING: Final = ".staging"
 _PINS: Final = "pins"
-_PIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_JOURNALS: Final = "journal"
 _ATTEMPTS: Final = 10
 
 Moment = str | datetime
@@ -66,11 +67,46 @@ class Store:
 
     Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
     with a zone or in UTC. ``clock`` gives nanoseconds since 1970.
+
+    ``path`` is a folder, or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``)
+    or a key in ``filesystem``, one of ``pyarrow.fs`` or of ``fsspec``; URIs that Arrow does not
+    know need ``fsspec`` installed, and so does ``scan``. Elsewhere the lock holds off other runs
+    on this machine and by this user only: sync from one machine. Two that publish at once are
+    noticed (``StoreDamaged``), and payments need a local folder.
+
+    >>> store = fl.Store(folder / "books")
+    >>> done = store.sync(client)
+    >>> done["transfers"].new
+    50
+    >>> store.pin("october")
+    >>> len(store.read("transfers", pin="october", columns=["id", "total"]))
+    50
+    >>> store.verify().ok
+    True
     """
 
-    def __init__(self, path: str | Path, *, clock: Callable[[], int] = time.time_ns) -> None:
-        self.path = Path(path)
+    def __init__(
+        self,
+        path: str | StorePath,
+        *,
+        filesystem: Any = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.path = locate(path, filesystem)
         self._clock = clock
+
+    @property
+    def folder(self) -> Path:
+        """``path``, for what can only be kept on a disk of this machine.
+
+        Raises ``InvalidRequest`` where the store is elsewhere.
+        """
+        if isinstance(self.path, RemotePath):
+            raise InvalidRequest(
+                f"{self.path}: the journal of payments needs a disk of this machine, where what is "
+                "written is down before the first byte is sent: pay with a store in a local folder"
+            )
+        return self.path
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
@@ -96,6 +132,9 @@ class Store:
 
         Raises ``InvalidRequest`` for a table, column, time or pin that does not exist, and
         ``StoreDamaged`` where a file is not what was written.
+
+        >>> store.read("transfers", since="2026-10-01", columns=["id", "total"]).dtypes["total"]
+        DecimalDtype()
         """
         found = find_table(table)
         names = _checked_columns(found, columns)
@@ -116,7 +155,11 @@ class Store:
         pin: str | None = None,
         profile_id: str | Sequence[str] | None = None,
     ) -> pa.Table:
-        """The rows of ``read`` as an Arrow table, in the order of the files: faster."""
+        """The rows of ``read`` as an Arrow table, in the order of the files: faster.
+
+        >>> store.read_arrow("transfers", columns=["total"]).schema.field("total").type
+        Decimal128Type(decimal128(38, 18))
+        """
         found = find_table(table)
         names = _checked_columns(found, columns)
         first, end = _bound(since, "since"), _bound(until, "until")
@@ -131,6 +174,9 @@ class Store:
         """Every version of every row, with ``published_at``: when the store learned of it.
 
         In order of publication, then as ``read``.
+
+        >>> store.history("transfers")["published_at"].nunique()
+        1
         """
         found = find_table(table)
         return to_frame(self._steadily(lambda: _history(self.snapshot(table))), found)
@@ -149,6 +195,9 @@ class Store:
 
         A DuckDB relation on ``connection``, by default a new one; or, with ``engine="spark"``, a
         DataFrame of the session ``spark``, whose moments are integer nanoseconds.
+
+        >>> store.scan("transfers").aggregate("status, count(*) AS count").order("count").fetchall()
+        [('FAILED', 1), ('PENDING', 3), ('COMPLETED', 46)]
         """
         if engine == "spark":
             if spark is None:
@@ -169,7 +218,7 @@ class Store:
         if as_of is not None and pin is not None:
             raise InvalidRequest("give either as_of or pin, not both")
         found = find_table(table)
-        limit = self._pinned(pin).get(table, 0) if pin is not None else None
+        limit = None if pin is None else pinned_limits(self.path / _PINS, pin).get(table, 0)
         return take_snapshot(
             self.path / found.name, found, as_of=_bound(as_of, "as_of"), limit=limit
         )
@@ -180,6 +229,9 @@ class Store:
         ``profile_id``, ``asset``, ``observed_at``, ``reported`` (available and trading),
         ``rebuilt``, ``difference`` (reported less rebuilt), and ``complete``: whether the store has
         every transfer before it. Oldest first.
+
+        >>> bool(store.assertions()["difference"].eq(0).all())
+        True
         """
         transfers, balances = (
             self.snapshot(table, as_of, pin=pin) for table in ("transfers", "balances")
@@ -192,42 +244,24 @@ class Store:
         """Name what is known now; ``read(table, pin=name)`` gives it ever after.
 
         Raises ``StoreError`` if the name is taken, ``InvalidRequest`` if it is no plain name.
+
+        >>> store.pin("october")
+        >>> len(store.read("transfers", pin="october"))
+        50
         """
-        if not _PIN_NAME.fullmatch(name):
-            raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
+        check_pin_name(name)
         with self.lock():
-            path = self.path / _PINS / f"{name}.json"
-            if path.exists():
-                raise StoreError(f"the pin {name!r} exists; choose another name")
             limits = {table: self.snapshot(table).limit for table in TABLES}
-            made_at = str(Instant.from_ns(self._clock()))
-            hidden = path.with_name(f".{name}.tmp")
-            hidden.unlink(missing_ok=True)  # of a run that was killed
-            with disk.new_file(hidden) as file:
-                file.write(json.dumps({"made_at": made_at, "publications": limits}).encode())
-            disk.publish(hidden, path)
+            write_pin(self.path / _PINS, name, str(Instant.from_ns(self._clock())), limits)
 
     def pins(self) -> dict[str, str]:
-        """Every pin and when it was made, oldest first."""
-        folder = self.path / _PINS
-        made = {path.stem: self._pin_file(path)["made_at"] for path in folder.glob("*.json")}
-        return dict(sorted(made.items(), key=lambda pin: pin[1]))
+        """Every pin and when it was made, oldest first.
 
-    def _pinned(self, name: str) -> Mapping[str, int]:
-        path = self.path / _PINS / f"{name}.json"
-        if not _PIN_NAME.fullmatch(name) or not path.exists():
-            known = ", ".join(self.pins()) or "none"
-            raise InvalidRequest(f"pin {name!r} does not exist; there are: {known}")
-        limits: Mapping[str, int] = self._pin_file(path)["publications"]
-        return limits
-
-    @staticmethod
-    def _pin_file(path: Path) -> dict[str, Any]:
-        try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise StoreDamaged(f"{path}: {error}") from None
-        return found
+        >>> store.pin("october")
+        >>> list(store.pins())
+        ['october']
+        """
+        return read_pins(self.path / _PINS)
 
     # ------------------------------------------------------------------------ writing
 
@@ -240,12 +274,18 @@ class Store:
         full: bool = False,
         progress: bool | None = None,
     ) -> SyncResult:
-        """Bring the store up to date with the service; see ``fundlab.sync.sync``."""
+        """Bring the store up to date with the service; see ``fundlab.sync.sync``.
+
+        >>> done = store.sync(client)
+        >>> done["transfers"].new, done["transfers"].unchanged
+        (0, 1)
+        """
         from fundlab.sync import sync
 
         return sync(
-            self, client, tables=tables, since=since, workers=workers, full=full, progress=progress
-        )
+            self, client, tables=tables, since=since, workers=workers, full=full, progress=progress,
+            clock=self._clock,
+        )  # fmt: skip
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -253,8 +293,7 @@ class Store:
 
         Raises ``StoreLocked`` at once while another run holds it.
         """
-        disk.make_folder(self.path)
-        with (self.path / _LOCK).open("a+", encoding="utf-8") as file:
+        with (disk.work_folder(self.path) / _LOCK).open("a+", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -269,13 +308,16 @@ class Store:
             self._sweep()
             yield
 
-    def compact(self, tables: Sequence[str] | None = None) -> dict[str, Path]:
+    def compact(self, tables: Sequence[str] | None = None) -> dict[str, StorePath]:
         """Merge the parts of each table (all by default) into one file; every version stays.
 
         Reading is the same before, while and after; it pays once a few per cent have changed.
         Returns the new file of each table that had something to merge.
+
+        >>> sorted(store.compact(["events"]))
+        ['events']
         """
-        done: dict[str, Path] = {}
+        done: dict[str, StorePath] = {}
         with self.lock():
             for name in TABLES if tables is None else tables:
                 snapshot = self.snapshot(name)
@@ -286,11 +328,24 @@ class Store:
 
     def verify(self) -> Verification:
         """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
-        and the change between any two balances observed against the transfers in between.
+        the change between any two balances observed against the transfers in between, and the
+        journals of payments.
 
         Finds and names problems rather than raising; ``.ok`` is true when there are none.
+
+        >>> store.verify().ok
+        True
         """
-        return verify_store(self.path)
+        found = verify_store(self.path)
+        return replace(found, problems=(*found.problems, *self._journal_problems()))
+
+    def _journal_problems(self) -> Iterator[Problem]:
+        if isinstance(self.path, RemotePath) or not (self.path / _JOURNALS).is_dir():
+            return
+        from fundlab.actions.journal_check import damaged_journals
+
+        for path, wrong in damaged_journals(self.path):
+            yield Problem("journal", "file", path.name, "whole", wrong)
 
     def draft(
         self,
@@ -333,8 +388,7 @@ class Store:
         """Remove what a killed run left half done."""
         for table in TABLES:
             folder = self.path / table
-            for hidden in folder.glob(".*.tmp"):
-                hidden.unlink()
+            disk.sweep(folder)
             remove_superseded(folder)
 
     def _steadily(self, read: Callable[[], T]) -> T:

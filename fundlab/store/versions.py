@@ -43,7 +43,7 @@ def read_versions(
     part: Part, ends: Mapping[int, Ends], columns: pa.Schema
 ) -> Iterator[tuple[int, pa.Table]]:
     """Each row group of ``part``: its number, and its rows with ``_from`` and ``_to``."""
-    starts = part.starts()
+    starts = part.starts
     with part.open() as reader:
         for number in part.groups():
             rows = reader.read(number, columns)

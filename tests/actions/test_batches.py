@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pandas as pd
+import polars as pl
 import pytest
 
 import fundlab as fl
@@ -159,3 +160,108 @@ def test_missing_values_are_left_out_and_end_users_are_passed_on(bench: Any) -> 
     assert {(t.amount, t.identity_id) for t in bench.made()} == {
         (Decimal(1), None), (Decimal(2), person["identity_id"]),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["profile_id", "fiat_account_id", "amount"])
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+def test_what_a_payment_needs_is_missed_by_row(bench: Any, column: str, missing: Any) -> None:
+    frame = table(bench, "1.00", "2.00").astype("object")
+    frame.loc[1, column] = missing
+    with pytest.raises(ActionRefused, match=rf"1 of 2 .* row 1: {column} is missing"):
+        batch(bench, frame)
+
+
+def test_what_is_no_table_of_payments_is_refused(bench: Any) -> None:
+    frame = table(bench, "1.00")
+    refusals: list[tuple[Any, str]] = [
+        ([{"amount": "1.00"}], "payments is a list; give a pandas DataFrame"),
+        (None, "payments is a NoneType"),
+        (pl.from_pandas(frame), r"payments is a polars DataFrame; .*its to_pandas\(\)"),
+        (frame.drop(columns="amount"), "lacks amount"),
+        (pd.concat([frame, frame["amount"]], axis=1), "has 2 columns amount: leave one"),
+        (frame.assign(Identity_ID="i"), "Identity_ID: did you mean identity_id"),
+        (frame.assign(refid="i"), "refid: did you mean ref_id"),
+        (frame.assign(fee="1", status="paid"), "has fee, status, where the result puts"),
+        (frame.head(0), "has no row"),
+    ]
+    for given, match in refusals:
+        with pytest.raises(InvalidRequest, match=match):
+            batch(bench, given)
+    own = frame.assign(account="Harbor", fiat_account="main", profile="ops", invoice=7)
+    assert len(batch(bench, own).plans) == 1
+
+
+def test_a_bad_ref_id_is_named_by_row(bench: Any) -> None:
+    frame = table(bench, "1.00", "2.00", ref_id=["fine", ""])
+    with pytest.raises(ActionRefused, match=r"row 1: ref_id='' is not accepted"):
+        batch(bench, frame)
+
+
+def tight(bench: Any) -> pd.DataFrame:
+    """Two payments and their fees that leave ten on a profile no other test pays from."""
+    bench.profile_id = bench.sandbox.profile_ids[1]
+    bench.pay("1.00")
+    rest = bench.available() - 25 - 25 - 10 - 10
+    return table(bench, "10.00", str(rest))
+
+
+def test_a_last_row_lost_on_a_tight_balance_is_found_by_the_same_cell(bench: Any) -> None:
+    frame = tight(bench)
+    bench.sandbox.faults.add("lost", "create_fiat_withdrawal", after=1)
+    with pytest.raises(CallError):
+        batch(bench, frame).submit()
+    bench.sandbox.faults.clear()
+    again = batch(bench, frame)
+    assert again.open_plans == []
+    assert again.submit()["state"].tolist() == ["done", "done"]
+    assert bench.said[-1].endswith("2 of 2 payments submitted (2 of them already before)")
+    assert len(bench.made()) == 3
+
+
+@pytest.mark.parametrize("fee_known", [True, False])
+def test_the_same_batch_goes_on_after_an_interruption(bench: Any, fee_known: bool) -> None:
+    if fee_known:
+        bench.pay("1.00")
+    plan = batch(bench, table(bench, "2.00", "3.00", "4.00"))
+    bench.sandbox.faults.add("lost", "create_fiat_withdrawal", after=1)
+    with pytest.raises(CallError):
+        plan.submit()
+    bench.sandbox.faults.clear()
+    assert plan.submit()["state"].tolist() == ["done"] * 3
+    assert bench.said[-1].endswith("3 of 3 payments submitted (2 of them already before)")
+    assert len(bench.made()) == 3 + fee_known
+
+
+def test_what_another_kernel_pays_during_the_check_is_no_changed_balance(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It pays after this batch looked at the journal or the balance, whichever comes first."""
+    frame = table(bench, "2.00", "3.00")
+    plan, other = batch(bench, frame), batch(bench, frame)
+    ask = bench.client.get_profile_balance
+
+    def paid_meanwhile(**given: Any) -> Any:
+        monkeypatch.undo()
+        other.submit()
+        return ask(**given)
+
+    monkeypatch.setattr(bench.client, "get_profile_balance", paid_meanwhile)
+    assert plan.submit()["state"].tolist() == ["done", "done"]
+    assert bench.said[-1].endswith("(2 of them already before)")
+    assert len(bench.made()) == 2
+
+
+def test_a_table_given_back_does_not_change_the_batch(bench: Any) -> None:
+    plan = batch(bench, table(bench, "1.00"))
+    given = plan.payments
+    given.loc[0, "amount"] = "999.00"
+    assert plan.submit()["amount"].tolist() == ["1.00"]
+
+
+def test_the_card_shows_who_pays_and_what_the_rows_are_called(bench: Any) -> None:
+    frame = table(bench, "1.00", "2.00", invoice=["INV-7", "INV-8"])
+    frame.index = pd.Index(["rent", "wages"])
+    plan = batch(bench, frame)
+    for shown in (repr(plan), plan._repr_html_()):
+        for text in ("rent", "INV-8", bench.profile_id[:8], "less those fees"):
+            assert text in shown

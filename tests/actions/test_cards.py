@@ -6,15 +6,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from benches import approved_account
 
 import fundlab as fl
 from fundlab.actions.bank import masked
-from fundlab.actions.cards import money_text
 from fundlab.actions.clock import shown_time
 from fundlab.errors import SettingsError, StoreError
 from fundlab.settings import store_folder
+from fundlab.values import money_text
 
 NOON = 1_763_726_400 * 1_000_000_000  # 2025-11-21T12:00:00Z
 
@@ -113,3 +114,30 @@ def test_a_store_that_cannot_be_written_sends_nothing(bench: Any, tmp_path: Path
     with pytest.raises(StoreError):
         bench.plan(store=blocked)
     assert bench.made() == []
+
+
+def test_a_name_cannot_repaint_the_terminal(bench: Any) -> None:
+    name = "Mallory\x1b[2J\n  Amount  1.00 USD\u202e"
+    owner = {"institution_details": {"name": name}}
+    account = approved_account(bench.sandbox, bench.client, fiat_account_owner=owner)
+    shown = repr(bench.plan(fiat_account_id=account.id))
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "Mallory\ufffd[2J\ufffd  Amount  1.00 USD\ufffd" in shown
+    frame = pd.DataFrame(
+        {"profile_id": [bench.profile_id], "fiat_account_id": account.id, "amount": "1.00"}
+    )
+    batch = fl.plan_withdrawals(bench.client, frame)
+    assert "Mallory\ufffd[2J\ufffd" in repr(batch)
+
+
+def test_metadata_that_is_certified_is_shown(bench: Any) -> None:
+    plan = bench.plan(metadata={"invoice": "Nº 7"})
+    assert "Metadata invoice" in repr(plan)
+    assert "Nº 7" in plan._repr_html_()
+
+
+def test_one_service_has_one_code_however_it_is_spelt(bench: Any) -> None:
+    url = bench.client.base_url.replace("127.0.0.1", "localhost")
+    with bench.sandbox.connect(store=bench.store, base_url=url) as client:
+        assert bench.plan(client=client).code == bench.plan().code

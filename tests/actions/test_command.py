@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -124,3 +126,50 @@ def test_production_asks_for_the_code(
 
 def test_wrong_usage(run: Run) -> None:
     assert run()[0] == 2
+
+
+@pytest.mark.parametrize("amount", ["13", "x", ""])
+def test_a_repeated_amount_that_differs_is_refused_anywhere(
+    bench: Any, run: Run, amount: str
+) -> None:
+    status, _, err = run("--amount", "12.00", "--yes", "--confirm-amount", amount)
+    assert (status, bench.made()) == (1, [])
+    assert "is not the amount of the plan; nothing was sent" in err
+    assert run("--amount", "12.00", "--yes", "--confirm-amount", "12")[0] == 0
+
+
+def test_no_answer_is_a_refusal_with_what_to_do(
+    bench: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, _, err = run("--amount", "70.00")
+    assert (status, bench.made()) == (1, [])
+    assert "there was no answer; nothing was sent: answer at a terminal, or give --yes" in err
+
+
+def test_a_dry_run_of_what_was_made_says_so(run: Run) -> None:
+    assert run("--amount", "70.00", "--yes")[0] == 0
+    status, out, _ = run("--amount", "70.00", "--dry-run")
+    assert status == 0
+    assert "not sent: this was a dry run; already submitted" in out
+
+
+def test_a_code_may_be_typed_as_a_person_types(
+    bench: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fundlab.settings.Settings.is_production", True)
+    typed = f" {bench.plan('70.00').code.lower().replace('-', ' ')} \n"
+    assert run("--amount", "70.00", answer=typed)[0] == 0
+    assert len(bench.made()) == 1
+
+
+@pytest.mark.parametrize("streams", ["<&-", ">/dev/full"])
+def test_without_a_terminal_it_fails_in_one_line(bench: Any, run: Run, streams: str) -> None:
+    command = (
+        f"{sys.executable} -m fundlab withdraw --profile {bench.profile_id} "
+        f"--fiat-account {bench.account.id} --amount 71.00 {streams}"
+    )
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, bench.made()) == (1, [])
+    assert len(done.stderr.strip().splitlines()) == 1
+    expected = "nobody can be asked here" if "<" in streams else "standard output cannot be written"
+    assert expected in done.stderr

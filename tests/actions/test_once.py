@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import fundlab as fl
+from fundlab.api.http import Http
 from fundlab.api.validation import body_bytes, checked
 from fundlab.errors import ActionRefused, CallError, NetworkError, StoreDamaged, Unavailable
 from fundlab.models import CreateFiatWithdrawal
@@ -35,6 +37,7 @@ def test_a_rerun_after_completion_says_completed_and_the_plan_shows_it(bench: An
     plan = bench.plan("41")
     assert plan.is_submitted
     assert "already submitted" in repr(plan)
+    assert "for one more like it, plan with another ref_id" in repr(plan)
     assert plan.submit(confirm=plan.code).status == "COMPLETED"
     assert f"COMPLETED: withdrawal {transfer.id}" in bench.said[-1]
     assert bench.journal()["status"].tolist() == ["COMPLETED"]
@@ -213,3 +216,31 @@ def test_a_journal_without_a_row_is_an_empty_typed_table(tmp_path: Path) -> None
     assert str(empty["amount"].dtype) == "decimal"
     assert str(empty["confirmed_at"].dtype) == "datetime64[ns, UTC]"
     assert not (tmp_path / "journal").exists()
+
+
+def test_a_forked_process_has_connections_of_its_own(bench: Any) -> None:
+    """Both send at once on a client that was connected before the fork."""
+    plans = [bench.plan(f"{59 + n}.00") for n in range(2)]
+    for plan in plans:
+        plan.draft()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # nothing of the test may go on in here
+        try:
+            os.write(writer, plans[1].submit().id.encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    mine = plans[0].submit()
+    with os.fdopen(reader) as theirs:
+        other = theirs.read()
+    os.waitpid(child, 0)
+    assert {t.id: t.amount for t in bench.made()} == {mine.id: Decimal(59), other: Decimal(60)}
+
+
+def test_another_process_has_other_sockets() -> None:
+    first = Http(connect_timeout=1, read_timeout=1)
+    before = first._connections()
+    assert first._connections() is before
+    first._process -= 1
+    assert first._connections() is not before

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benches import approved_account
 
 import fundlab as fl
 from fundlab.actions.plan import check_lapse
+from fundlab.api.client import Client
+from fundlab.api.transport import Environment
 from fundlab.demo import BANK, OWNER
 from fundlab.errors import ActionRefused, InvalidRequest, StoreError
 
@@ -95,8 +99,8 @@ def test_a_daily_limit_holds_between_the_plan_and_its_record(new_bench: Callable
     first, second = limited.plan("60.00"), limited.plan("50.00")
     limited.pay("60.00")
     assert first.submit().amount == Decimal(60)
-    with pytest.raises(ActionRefused) as refusal:
-        second.allowed(limited.plan("1.00").desk.journal)  # type: ignore[arg-type]
+    with pytest.raises(ActionRefused) as refusal, second.desk.journal.reading() as pages:
+        second.allowed(pages)
     assert refusal.value.reason == "own_limit"
 
 
@@ -208,7 +212,7 @@ def test_a_duplicate_of_a_recent_withdrawal_paid(bench: Any) -> None:
         bench.plan("62.00", ref_id=f"other-{bench.account.id}")
     assert len(bench.made()) == 1
     allowed = bench.plan("62.00", ref_id=f"other-{bench.account.id}", allow_duplicate=True)
-    assert "The same amount went to this account" in repr(allowed)
+    assert "The same amount to this account was submitted" in repr(allowed)
 
 
 def test_a_duplicate_made_by_someone_else_paid(bench: Any) -> None:
@@ -228,14 +232,37 @@ def test_a_duplicate_made_between_the_plan_and_its_confirmation_paid(bench: Any)
 
 
 def test_the_same_a_day_later_needs_only_a_ref_id_paid(bench: Any) -> None:
-    """Recent is 24 hours: the journal by its clock, the service by ``created_at``."""
-    bench.pay("65.00")
-    bench.sandbox.clock.advance(6)
-    later = fl.plan_withdrawal(
-        bench.client, profile_id=bench.profile_id, fiat_account_id=bench.account.id, amount="65.00",
-        ref_id=f"next-{bench.account.id}", allow_duplicate=True, store=bench.store,
-    )  # fmt: skip
-    assert later.submit().ref_id == f"next-{bench.account.id}"
+    """Recent is 24 hours; the payment is the newest one of its profile all the time."""
+    start = time.time_ns()
+    bench.pay("65.00", now=lambda: start)
+    for hours, name in ((23, "early"), (25, "next")):
+        bench.sandbox.clock.advance(2 * 3600 if name == "next" else 23 * 3600)
+        at = start + hours * 3600 * 10**9
+        wanted = {"ref_id": f"{name}-{bench.account.id}", "now": lambda at=at: at}
+        if name == "early":
+            with refused("duplicate", "was submitted .* already"):
+                bench.plan("65.00", **wanted)
+        else:
+            assert bench.pay("65.00", **wanted).ref_id == wanted["ref_id"]
+
+
+@pytest.mark.usefixtures("in_production")
+def test_a_day_is_counted_by_the_clock_of_the_service_paid(bench: Any, tmp_path: Path) -> None:
+    """This machine's clock is two days ahead; the payment was made by another program."""
+    ahead = 2 * 86_400
+    with fl.sandbox.serve(seed=12, transfers=50, clock="manual") as service:
+        client = service.connect(store=tmp_path)
+        account = approved_account(service, client)
+        service.clock.advance(time.time() - service.clock.now().timestamp())
+        wanted: dict[str, Any] = {
+            "profile_id": service.profile_ids[0], "fiat_account_id": account.id, "amount": "66.00",
+        }  # fmt: skip
+        client.create_fiat_withdrawal(**wanted)
+        fast = Client(client.settings, environment=Environment(now=lambda: time.time() + ahead))
+        with refused("duplicate", "was submitted .* already"):
+            fl.plan_withdrawal(fast, now=lambda: time.time_ns() + ahead * 10**9, **wanted)
+        fast.close()
+        client.close()
 
 
 def test_an_account_of_another_end_user(bench: Any) -> None:
@@ -266,3 +293,52 @@ def test_no_whole_account_number_is_shown_or_kept(bench: Any) -> None:
     assert number not in shown
     assert number.encode() not in path.read_bytes()
     assert "••••6789" in repr(plan)
+
+
+@pytest.mark.parametrize("ref_id", ["", " ", "a\nb", "a\x1b[2J", 5])
+def test_a_ref_id_nobody_could_type_again(bench: Any, ref_id: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"ref_id=.* is not accepted; give text"):
+        bench.plan("60.00", ref_id=ref_id)
+
+
+@pytest.mark.parametrize("confirm", [123, ["a"], b"code"])
+def test_a_code_that_is_no_text(bench: Any, confirm: Any) -> None:
+    with refused("code", "is not the code of this plan"):
+        bench.plan("60.00").submit(confirm=confirm)
+
+
+def test_a_plan_cannot_be_changed_paid(bench: Any) -> None:
+    plan = bench.plan("60.00")
+    plan.order.arguments["amount"] = "999.00"
+    with pytest.raises(TypeError):
+        plan.facts["amount"] = "1"
+    assert plan.submit(confirm=plan.code).amount == Decimal(60)
+    assert bench.journal()["amount"].tolist() == [Decimal(60)]
+
+
+def test_a_plan_from_the_future(bench: Any) -> None:
+    times = [1_800_000_000 * 1_000_000_000]
+    plan = bench.plan(now=lambda: times[0])
+    times[0] -= 10 * 86_400 * 1_000_000_000
+    with refused("lapsed", r"by this machine's clock it is .*; nothing was sent: see to the clock"):
+        plan.submit(confirm=plan.code)
+
+
+def test_end_users_that_do_not_match(bench: Any) -> None:
+    people = [bench.sandbox.control.add_identity() for _ in range(2)]
+    owned = approved_account(bench.sandbox, bench.client, **end_user(people[0]))
+    with refused("end_user", r"belongs to account .*pay to an account of that end user"):
+        bench.plan(
+            fiat_account_id=owned.id,
+            **end_user(people[0]) | {"account_id": people[1]["account_id"]},
+        )
+    corporate = bench.plan(**end_user(people[0]))
+    assert "but the account does not say it is theirs" in " ".join(repr(corporate).split())
+
+
+def end_user(person: dict[str, Any]) -> dict[str, Any]:
+    return {name: person[name] for name in ("identity_id", "account_id")}
+
+
+def test_a_whole_number_of_numpy_is_one(bench: Any) -> None:
+    assert bench.plan(np.int64(60)).amount == Decimal(60)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fundlab as fl
 from fundlab.actions import wait_for
-from fundlab.errors import ActionError
+from fundlab.errors import ActionError, InvalidRequest, Unavailable
 from fundlab.models import FiatAccount, Transfer
 
 
@@ -71,3 +73,56 @@ def test_a_wait_ends_with_its_timeout_and_says_what_to_do() -> None:
     service = Service("PENDING")
     with pytest.raises(ActionError, match=r"Transfer t is still PENDING after 7 s.*call wait_for"):
         wait(service, Transfer(id="t", status="PENDING"), timeout=7.0)
+
+
+@pytest.mark.parametrize("odd", ["t", None, object()])
+def test_what_is_no_resource_is_not_waited_for(odd: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"give the transfer or the fiat account that submit"):
+        wait(Service("PENDING"), odd)
+
+
+def test_a_plan_is_not_waited_for(bench: Any) -> None:
+    with pytest.raises(InvalidRequest, match="resource is a WithdrawalPlan"):
+        wait_for(bench.client, bench.plan())
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1, "5", None, True])
+def test_a_timeout_is_a_number_of_seconds(timeout: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"timeout=.* is not accepted; give seconds, 0 or"):
+        wait(Service("PENDING"), Transfer(id="t", status="PENDING"), timeout=timeout)
+
+
+class Failing(Service):
+    """Is down for its first ``failures`` answers."""
+
+    def __init__(self, failures: int, *statuses: str) -> None:
+        super().__init__(*statuses)
+        self.failures = failures
+
+    def get_transfer(self, id: str) -> Transfer:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise Unavailable(500, "Internal Server Error", operation="get_transfer")
+        return super().get_transfer(id)
+
+
+def test_a_service_that_is_down_for_a_while_is_asked_again() -> None:
+    transfer, time = wait(Failing(2, "COMPLETED"), Transfer(id="t", status="PENDING"))
+    assert (transfer.status, len(time.pauses)) == ("COMPLETED", 3)
+    with pytest.raises(ActionError, match=r"how Transfer t stands is not known after 7 s.*500"):
+        wait(Failing(99, "PENDING"), Transfer(id="t", status="PENDING"), timeout=7.0)
+
+
+def test_the_journal_notes_how_it_ended(new_bench: Any) -> None:
+    bench = new_bench(daily_withdrawal_limit="100")
+    transfer = bench.pay("99.13")
+    wait_for(bench.client, transfer, sleep=bench.sandbox.clock.advance)
+    assert bench.journal()["status"].tolist() == ["FAILED"]
+    assert bench.plan("100.00").amount == 100  # what failed was not withdrawn today
+
+
+def test_a_journal_of_another_store_notes_it_when_it_is_named(bench: Any, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    transfer = bench.pay("98.00", store=elsewhere)
+    wait_for(bench.client, transfer, sleep=bench.sandbox.clock.advance, store=elsewhere)
+    assert fl.journal(elsewhere)["status"].tolist() == ["COMPLETED"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -350,8 +351,10 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         balances.running(frame, view="net")  # type: ignore[arg-type]
     with pytest.raises(AnalysisError, match="tz='Mars/Olympus' is no time zone"):
         balances.daily(frame, tz="Mars/Olympus")
-    with pytest.raises(AnalysisError, match="until='soon' is not a day"):
-        balances.daily(frame, until="soon")
+    until: Any
+    for until in ("soon", 5, 1.5, True):
+        with pytest.raises(AnalysisError, match=f"until={until!r} is not a day"):
+            balances.daily(frame, until=until)
     doubled = pd.DataFrame({"profile_id": ["p"] * 2, "asset": ["USD"] * 2, "balance": [1, 2]})
     with pytest.raises(AnalysisError, match="opening has more than one row for: p USD"):
         balances.at(frame, "2026-01-01", doubled)

@@ -6,8 +6,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from transfer_examples import DAY, KINDS, START, Row, arrow, records, transfer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transfer_examples import DAY, KINDS, SCHEMA, START, Row, arrow, records, transfer
 
 from fundlab.analysis import reconcile
 from fundlab.analysis.statement_files import read_statement
@@ -45,9 +48,9 @@ MT940 = """:20:STATEMENT
 """
 
 
-def camt() -> str:
+def camt(more: str = "") -> str:
     entries = "".join(
-        f"<Ntry><Amt Ccy='USD'>{amount}</Amt><CdtDbtInd>{side}</CdtDbtInd>"
+        f"<Ntry>{more}<Amt Ccy='USD'>{amount}</Amt><CdtDbtInd>{side}</CdtDbtInd>"
         f"<BookgDt><Dt>{day}</Dt></BookgDt><AcctSvcrRef>{ref}</AcctSvcrRef>"
         f"<NtryDtls><TxDtls><RmtInf><Ustrd>{memo}</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>"
         for day, memo, amount, side, ref in LINES
@@ -112,7 +115,7 @@ def test_transfers_meet_the_bank(statement: Path) -> None:
     names = ("status", "transfer_id", "entry", "amount", "bank_amount", "detail")
     assert [tuple(row[name] for name in names) for row in result] == [
         ("exact", "aaaa1111-0000", 1, D("100.5"), D("100.5"), "named by the bank"),
-        ("window", "bbbb2222-0000", 2, D("-75"), D("-75"), "booked 1 days off"),
+        ("window", "bbbb2222-0000", 2, D("-75"), D("-75"), "booked 1 day off"),
         ("memo", "cccc3333-0000", 3, D("-40"), D("-41"), "the bank has -41 "
          "instead of -40"),
         ("only_transfers", "dddd4444-0000", None, D("9.99"), None, "not on the statement"),
@@ -133,15 +136,17 @@ def test_results_come_back_in_kind(kind: str, tmp_path: Path) -> None:
     ] * 4
 
 
-def test_each_entry_is_taken_once_and_the_nearest_first(tmp_path: Path) -> None:
+def test_each_entry_is_taken_once_and_whose_window_ends_first_is_served_first(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "statement.csv"
     path.write_text("Date,Amount\n2026-01-02,10\n2026-01-01,10\n2026-01-08,10\n")
     rows = [transfer("one"), transfer("two", created_at=START + DAY), transfer("three")]
     result = records(reconcile.bank(arrow(rows), path))
     pairs = {row["transfer_id"]: row["entry"] for row in result}
-    assert pairs == {"one": 2, "two": 1, "three": None, None: 3}
+    assert pairs == {"one": 2, "three": 1, "two": None, None: 3}
     wide = records(reconcile.bank(arrow(rows), path, window=7))
-    assert {row["transfer_id"]: row["entry"] for row in wide}["three"] == 3
+    assert {row["transfer_id"]: row["entry"] for row in wide} == {"one": 2, "three": 1, "two": 3}
 
 
 @pytest.mark.parametrize(
@@ -151,6 +156,11 @@ def test_each_entry_is_taken_once_and_the_nearest_first(tmp_path: Path) -> None:
         ("Date,Amount\n02/01/2026,10\n", "line 2: .*isoformat"),
         ("Date,Credit,Debit\n2026-01-02,10,10\n", "line 2: .*either a credit or a debit"),
         ("When,What\n1,2\n", "needed are a date and an amount column, found are When, What"),
+        ("Date,Amount,amount\n2026-01-02,1,2\n", "more than one column 'amount'"),
+        ("Date,Amount\n\n2026-01-02,1\n\n2026-01-02,x\n", "line 5: .*no plain amount"),
+        ("Date,Amount\n2026-01-02,1,2\n", "line 2: .*3 values for 2 columns"),
+        (camt("<Sts>ODD</Sts>"), "status 'ODD'"),
+        (camt().replace("<CdtDbtInd>CRDT</CdtDbtInd>", ""), "CdtDbtInd is None"),
         ("<Document xmlns='camt.053'><Stmt>", "not XML"),
         ("<OFX><nonsense>", "no ofx statement"),
         (":20:X\n:61:nonsense\n", "no mt940 statement"),
@@ -176,3 +186,202 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         reconcile.bank(arrow(ROWS), path, format="pdf")
     with pytest.raises(AnalysisError, match="more than one row of id aaaa1111-0000"):
         reconcile.bank(arrow([ROWS[0], ROWS[0]]), path)
+
+
+# ----------------------------------------------------------------------- what the formats mean
+
+
+def read(text: str, tmp_path: Path) -> list[tuple[Any, ...]]:
+    path = tmp_path / "file"
+    path.write_text(text)
+    return [(row["amount"], row["bank_ref"]) for row in records(read_statement(path))]
+
+
+def test_mt940_reversals_turn_the_direction(tmp_path: Path) -> None:
+    lines = [
+        f":61:26010{n}010{n}{mark}{n},00NTRFREF{n}//BANK{n}"
+        for n, mark in enumerate(("C", "D", "RC", "RD"), start=1)
+    ]
+    text = ":20:S\n:25:1\n:28C:1/1\n:60F:C260101USD9,00\n" + "\n".join(lines)
+    assert read(f"{text}\n:62F:C260131USD8,00\n", tmp_path) == [
+        (D(1), "BANK1"),
+        (D(-2), "BANK2"),
+        (D(-3), "BANK3"),
+        (D(4), "BANK4"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "entries"),
+    [
+        ("<Sts>BOOK</Sts>", 4),
+        ("<Sts><Cd>BOOK</Cd></Sts>", 4),
+        ("", 4),
+        ("<Sts>PDNG</Sts>", 0),
+        ("<Sts><Cd>INFO</Cd></Sts>", 0),
+        ("<Sts><Cd>FUTR</Cd></Sts>", 0),
+    ],
+)
+def test_camt_entries_count_once_booked(status: str, entries: int, tmp_path: Path) -> None:
+    assert len(read(camt(status), tmp_path)) == entries
+
+
+def batch(first: str, second: str) -> str:
+    details = "".join(
+        f"<TxDtls><Refs><EndToEndId>{name}</EndToEndId></Refs>{amount}</TxDtls>"
+        for name, amount in (("aaaaaaa1", first), ("bbbbbbb2", second))
+    )
+    entry = (
+        "<Ntry><Amt Ccy='USD'>30.00</Amt><CdtDbtInd>DBIT</CdtDbtInd><Sts>BOOK</Sts>"
+        "<BookgDt><Dt>2026-01-01</Dt></BookgDt><AcctSvcrRef>R</AcctSvcrRef>"
+        f"<NtryDtls>{details}</NtryDtls></Ntry>"
+    )
+    return camt().replace("<Stmt>", f"<Stmt>{entry}")
+
+
+AMT = "<Amt Ccy='USD'>{}</Amt>"
+OLD_AMT = "<AmtDtls><TxAmt><Amt Ccy='USD'>{}</Amt></TxAmt></AmtDtls>"
+
+
+@pytest.mark.parametrize("amount", [AMT, OLD_AMT], ids=["amount", "details"])
+def test_a_camt_batch_is_its_payments(amount: str, tmp_path: Path) -> None:
+    path = tmp_path / "statement"
+    path.write_text(batch(amount.format("10.00"), amount.format("20.00")))
+    rows = records(read_statement(path))[:2]
+    assert [(row["amount"], row["memo"], row["bank_ref"]) for row in rows] == [
+        (D(-10), "aaaaaaa1", "R"),
+        (D(-20), "bbbbbbb2", "R"),
+    ]
+
+
+@pytest.mark.parametrize("second", ["", AMT.format("19.99"), "<Amt Ccy='EUR'>20.00</Amt>"])
+def test_a_camt_batch_that_does_not_add_up_stays_whole(second: str, tmp_path: Path) -> None:
+    assert read(batch(AMT.format("10.00"), second), tmp_path)[0] == (D(-30), "R")
+
+
+def test_csv_with_columns_for_credit_and_debit(tmp_path: Path) -> None:
+    text = "Date,Credit,Debit,Ref\n2026-01-02,5,,a\n2026-01-02,0.00,7,b\n2026-01-02,0,,c\n"
+    assert read(text, tmp_path) == [(D(5), "a"), (D(-7), "b"), (D(0), "c")]
+    assert read("Date,Debit,Id\n2026-01-02,6.50,NA\n", tmp_path) == [(D("-6.50"), "NA")]
+    quoted = '"Date";"Amount";"Ref"\n"2026-01-02";"1";"a; b"\n'
+    assert read(quoted, tmp_path) == [(D(1), "a; b")]
+
+
+# --------------------------------------------------------------------------- names and dates
+
+NAMED = pa.schema([*SCHEMA, ("ref_id", pa.string()), ("memo", pa.string())])
+
+
+def matched(
+    lines: list[tuple[str, str, str]], rows: list[Row], path: Path, window: int = 3
+) -> dict[str | None, tuple[str, int | None]]:
+    text = "".join(f"{day},{amount},{memo}\n" for day, amount, memo in lines)
+    path.write_text(f"date,amount,memo\n{text}")
+    found = reconcile.bank(pa.Table.from_pylist(rows, schema=NAMED), path, window=window)
+    return {row["transfer_id"]: (row["status"], row["entry"]) for row in records(found)}
+
+
+HUNDRED = D("100.00")
+
+
+def test_a_name_is_not_found_inside_a_longer_one(tmp_path: Path) -> None:
+    lines = [("2026-01-01", "100", "REF-1000012"), ("2026-01-01", "90", "REF-100001")]
+    rows = [transfer("REF-100001", amount=HUNDRED), transfer("REF-1000012", amount=HUNDRED)]
+    assert matched(lines, rows, tmp_path / "a.csv") == {
+        "REF-1000012": ("exact", 1),
+        "REF-100001": ("memo", 2),
+    }
+
+
+def test_the_longest_name_is_served_first(tmp_path: Path) -> None:
+    lines = [("2026-01-01", "100", "paid REF-100001-2"), ("2026-01-02", "100", "paid")]
+    rows = [transfer("REF-100001", amount=HUNDRED), transfer("REF-1000012", amount=HUNDRED)]
+    assert matched(lines, rows, tmp_path / "a.csv") == {
+        "REF-1000012": ("exact", 1),
+        "REF-100001": ("window", 2),
+    }
+
+
+def test_a_common_memo_is_no_name(tmp_path: Path) -> None:
+    rows = [transfer("t1xxxxxx", amount=HUNDRED, memo="Payroll")]
+    june = [("2026-06-01", "100", "Payroll June")]
+    assert matched(june, rows, tmp_path / "a.csv")["t1xxxxxx"] == ("only_transfers", None)
+    other = [("2026-06-01", "77.31", "Payroll June")]
+    assert matched(other, rows, tmp_path / "a.csv")["t1xxxxxx"] == ("only_transfers", None)
+    near = [("2026-01-02", "77.31", "Payroll January")]
+    assert matched(near, rows, tmp_path / "a.csv")["t1xxxxxx"] == ("memo", 1)
+
+
+def test_a_memo_chooses_among_equal_amounts(tmp_path: Path) -> None:
+    rows = [
+        transfer("t1xxxxxx", amount=HUNDRED),
+        transfer("t2xxxxxx", amount=HUNDRED, memo="invoice 4711"),
+    ]
+    lines = [("2026-01-01", "100", "INVOICE-4711"), ("2026-01-02", "100", "x")]
+    assert matched(lines, rows, tmp_path / "a.csv") == {
+        "t1xxxxxx": ("window", 2),
+        "t2xxxxxx": ("window", 1),
+    }
+
+
+def test_money_in_never_meets_money_out(tmp_path: Path) -> None:
+    rows = [transfer("REF-1000012", amount=HUNDRED)]
+    lines = [("2026-01-01", "-77.31", "card fee REF-1000012")]
+    assert matched(lines, rows, tmp_path / "a.csv") == {
+        "REF-1000012": ("only_transfers", None),
+        None: ("only_bank", 1),
+    }
+
+
+def test_as_many_pairs_as_can_be(tmp_path: Path) -> None:
+    rows = [
+        transfer("one", amount=HUNDRED),
+        transfer("two", amount=HUNDRED, created_at=START + 2 * DAY),
+    ]
+    for days in (("2026-01-03", "2026-01-05"), ("2026-01-03", "2026-01-06")):
+        lines = [(day, "100", "x") for day in days]
+        assert matched(lines, rows, tmp_path / "a.csv") == {
+            "one": ("window", 1),
+            "two": ("window", 2),
+        }
+
+
+@given(
+    made=st.lists(st.tuples(st.integers(0, 5), st.just("1")), max_size=5),
+    booked=st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["1", "1", "2"])), max_size=5),
+    window=st.integers(0, 4),
+)
+@settings(max_examples=25, deadline=None)
+def test_no_other_pairing_by_date_has_more_pairs(
+    made: list[tuple[int, str]],
+    booked: list[tuple[int, str]],
+    window: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Against every pairing there is, tried one after the other."""
+
+    def most(left: list[tuple[int, str]], free: list[tuple[int, str]]) -> int:
+        if not left:
+            return 0
+        (day, amount), *others = left
+        fits = [
+            place
+            for place, (on, much) in enumerate(free)
+            if much == amount and day + 1 <= on <= day + 1 + window
+        ]
+        taken = [1 + most(others, free[:place] + free[place + 1 :]) for place in fits]
+        return max([most(others, free), *taken])
+
+    rows = [
+        transfer(f"t{n}", amount=D(amount), created_at=START + day * DAY)
+        for n, (day, amount) in enumerate(made)
+    ]
+    lines = [(f"2026-01-{day:02}", amount, "x") for day, amount in booked]
+    path = tmp_path_factory.mktemp("bank") / "statement.csv"
+    found = matched(lines, rows, path, window)
+    assert sum(status == "window" for status, _ in found.values()) == most(made, booked)
+    for name, (status, entry) in found.items():
+        if status == "window" and entry is not None and name is not None:
+            day, amount = made[int(name[1:])]
+            assert booked[entry - 1][1] == amount
+            assert day + 1 <= booked[entry - 1][0] <= day + 1 + window

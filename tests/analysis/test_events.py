@@ -99,6 +99,9 @@ def test_no_events_give_no_rows() -> None:
 def test_what_cannot_be_used_is_refused() -> None:
     with pytest.raises(AnalysisError, match=r"object '\{broken' is no event object.*\(id e9\)"):
         events.timeline(table(("e9", "t", "{broken", 1, 0)))
+    new = '{"id":"x","new_summary_status":"APPROVED"}'
+    with pytest.raises(AnalysisError, match=r"a new status, but no identity_id \(id e9\)"):
+        events.identity_statuses(table(("e9", "identity.approved", new, 1, 0)))
     with pytest.raises(AnalysisError, match="either transfer_id or identity_id"):
         events.timeline(EVENTS, transfer_id="a", identity_id="b")
     with pytest.raises(AnalysisError, match="events has no column 'object'"):

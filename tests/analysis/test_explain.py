@@ -122,3 +122,61 @@ def test_what_cannot_be_used_is_refused() -> None:
         told(ROWS, reported(55), reported(55).drop_columns(["available"]))
     with pytest.raises(AnalysisError, match=r"transfers: total is missing \(id t0\)"):
         told([{**ROWS[0], "total": None}], reported(55))
+
+
+# ------------------------------------------------------------------ time shifts, and two at once
+
+WIRE: Row = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL"}
+
+
+@pytest.mark.parametrize("away", [-7 * DAY, 7 * DAY])
+def test_a_debit_moved_in_time_is_named_though_its_end_stayed(away: int) -> None:
+    """A debit is held from when it was made; when it was settled moves nothing."""
+    made, settled = START + 15 * DAY, START + 15 * DAY + 9
+    rows = [
+        *(transfer(f"d{n:02}", amount=D(100 + n), created_at=START + n * DAY) for n in range(30)),
+        transfer("moved", amount=D(7), created_at=made, updated_at=settled, **WIRE),
+    ]
+    course = [exact_sum(D(100 + n) for n in range(days)) for days in range(31)]
+    seen = pa.concat_tables(
+        [
+            reported(total - (7 if days > 15 else 0), START + days * DAY - 1)
+            for days, total in enumerate(course)
+        ]
+    )
+    now = reported(course[30] - 7)
+    assert told(rows, now, seen) == []
+    rows[-1]["created_at"] = made + away
+    found = records(reconcile.explain(arrow(rows), now, seen))
+    assert [(row["difference"], row["cause"], row["transfer_id"]) for row in found
+            if row["rank"] == 1] == [
+        (D(7) if away < 0 else D(-7), "shifted_time", "moved"),
+        (D(-7) if away < 0 else D(7), "shifted_time", "moved"),
+    ]  # fmt: skip
+
+
+def test_two_states_that_differ_in_one_balance_are_named_together() -> None:
+    rows = [dict(row) for row in ROWS]
+    rows[3]["status"], rows[6]["status"] = "FAILED", "FAILED"
+    first, *others = told(rows, reported(55))
+    assert first == (D(11), 1, "together", "t6", D(11))
+    assert [row[2] for row in others] == ["missing_transfer"]
+    detail = records(reconcile.explain(arrow(rows), reported(55)))[0]["detail"]
+    assert detail == "failed_here t6: 7; failed_here t3: 4"
+
+
+def test_three_causes_of_different_kinds_are_named_together() -> None:
+    rows = [dict(row) for row in ROWS]
+    rows[3]["status"] = "FAILED"
+    rows[7]["status"] = "PENDING"
+    rows.append(transfer("held", amount=D("0.3"), status="PENDING", **WIRE))
+    first, *_ = told(rows, reported(55))
+    assert first == (D("12.3"), 1, "together", "t7", D("12.3"))
+
+
+def test_a_single_cause_is_not_spread_over_several() -> None:
+    rows = [dict(row) for row in ROWS]
+    for place in (1, 2, 4):  # 2, 3 and 5: the last alone makes what the first two would
+        rows[place]["status"] = "FAILED"
+    found = told(rows, reported(50))
+    assert [row[2:4] for row in found][:2] == [("failed_here", "t4"), ("missing_transfer", None)]

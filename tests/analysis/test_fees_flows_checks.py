@@ -4,13 +4,17 @@ from collections import defaultdict
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
+import duckdb
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transfer_examples import (
     DAY,
     KINDS,
+    SCHEMA,
     START,
     Row,
     arrow,
@@ -38,6 +42,14 @@ ROWS = [
     transfer("e", **DEBIT, amount=D("0"), fee=D("2"), status="COMPLETE", asset="USDC"),
     transfer("f", asset="USDG", balance_asset="USD", amount=D("7"), created_at=START + 20 * DAY),
 ]
+
+
+OF_ARROW: dict[str, Any] = {
+    "pandas": lambda rows: rows.to_pandas(),
+    "arrow": lambda rows: rows,
+    "polars": pl.from_arrow,
+    "duckdb": lambda rows: duckdb.connect().from_arrow(rows),
+}
 
 
 def completed(rows: list[Row]) -> list[Row]:
@@ -119,10 +131,50 @@ def test_basis_points_equal_the_quotient(rows: list[Row]) -> None:
         assert row["bps"] == right.quantize(D("0.0001"), context=exact)
 
 
-@pytest.mark.parametrize("by", [[], ["type", "type"], ["fee"], ["period"], [7]])
+@pytest.mark.parametrize("by", [[], ["type", "type"], ["fee"], [7], None, 5, ["total"]])
 def test_by_must_name_different_text_columns(by: Any) -> None:
     with pytest.raises(AnalysisError, match="give different text columns"):
         fees.summary(pandas(ROWS), by=by)
+
+
+def test_period_may_stand_anywhere_among_by() -> None:
+    found = records(fees.summary(pandas(ROWS), by=["period", "asset"], freq="MS"))
+    assert [tuple(row.values()) for row in found] == [
+        ("2026-01-01T00:00:00+00:00", "USD", 3, D(10107), D(25)),
+        ("2026-01-01T00:00:00+00:00", "USDC", 1, D(0), D(2)),
+        ("2026-02-01T00:00:00+00:00", "USD", 1, D(3), D(1)),
+    ]
+    alone = records(fees.summary(pandas(ROWS), by="period", freq="YS"))
+    assert [(row["count"], row["fee"]) for row in alone] == [(5, D(28))]
+    with pytest.raises(AnalysisError, match="by='period' needs freq"):
+        fees.summary(pandas(ROWS), by="period")
+
+
+BY = ["type", "asset", "crypto_network", "profile_id", "status", "direction", "id",
+      "balance_asset", "group_id", "fiat_account_id", "day", "step", "change"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OF_ARROW)
+@pytest.mark.parametrize("by", BY)
+def test_summary_by_any_text_column(by: str, kind: str) -> None:
+    """Also by the columns every analysis uses, and by names of our own steps on the way."""
+    extra = {name: name for name in BY if name not in transfer("a")}
+    rows = [{**row, **extra} for row in ROWS]
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in completed(rows):
+        groups[key(row)[1] if by == "asset" else row[by]].append(row)
+    order = sorted(groups, key=lambda name: (name is None, name))
+    texts = [(name, pa.string()) for name in extra]
+    frame = pa.Table.from_pylist(rows, schema=pa.schema([*SCHEMA, *texts]))
+    found = records(fees.summary(OF_ARROW[kind](frame), by=by))
+    assert [tuple(row.values()) for row in found] == [
+        (name, len(groups[name]), exact_sum(row["amount"] for row in groups[name]),
+         exact_sum(row["fee"] for row in groups[name]))
+        for name in order
+    ]  # fmt: skip
+    for freq in ("D", "6h"):
+        periods = records(fees.effective(OF_ARROW[kind](frame), by=by, freq=freq))
+        assert sum(row["count"] for row in periods) == len(completed(rows))
 
 
 @pytest.mark.parametrize(
@@ -130,10 +182,15 @@ def test_by_must_name_different_text_columns(by: Any) -> None:
     [
         ("fortnightly", "freq='fortnightly' is no pandas offset alias"),
         ("7h", "freq='7h' does not divide a day evenly"),
-        ("1ns", "choose a longer one"),
+        ("1ns", "freq='1ns' is below a microsecond; choose a longer one"),
+        ("us", "choose a longer one"),
+        ("-1D", "freq='-1D' runs backwards"),
+        ("-1h", "freq='-1h' runs backwards"),
+        ("0h", "freq='0h'"),
+        (5, "freq=5 is no pandas offset alias"),
     ],
 )
-def test_frequencies_that_cannot_be_used_are_refused(freq: str, message: str) -> None:
+def test_frequencies_that_cannot_be_used_are_refused(freq: Any, message: str) -> None:
     with pytest.raises(AnalysisError, match=message):
         fees.summary(pandas(ROWS), freq=freq)
 
@@ -282,6 +339,7 @@ def test_invariants_name_each_violation(kind: str) -> None:
         transfer("t7", status="ODD"),
         transfer("t8", amount=D("-1"), fee=D("0")),
     ]
+    rows += [{**transfer("t9"), "id": None}, {**transfer("t9"), "id": None}]
     found = records(checks.invariants(KINDS[kind](rows)))
     assert [tuple(row.values()) for row in found] == [
         ("t1", "total", "10", "9.5"),
@@ -293,6 +351,8 @@ def test_invariants_name_each_violation(kind: str) -> None:
         ("t7", "status", "PENDING or COMPLETED or FAILED or COMPLETE", "ODD"),
         ("t8", "not_negative", "amount of 0 or more", "-1"),
         ("t8", "not_negative", "total of 0 or more", "-1"),
+        (None, "required", "a value in id", "nothing"),
+        (None, "required", "a value in id", "nothing"),
     ]
 
 

@@ -21,7 +21,7 @@ from made_transfers import balances_by_hand, make_rows, observed, table
 from transfer_examples import DAY, START, arrow, records, transfer
 
 from fundlab.analysis import balances, checks, events, fees, flows, reconcile
-from fundlab.errors import InvalidRequest
+from fundlab.errors import AnalysisError, InvalidRequest
 from fundlab.store import Store
 
 pyspark = pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
@@ -128,6 +128,30 @@ def test_overflow_is_an_error(session: Any) -> None:
     rows = session.createDataFrame(as_nanoseconds(table(huge)))
     with pytest.raises(OverflowError, match="20 integer digits"):
         reconcile.explain(rows, REPORTED)
+
+
+def priced(session: Any, value: str, kind: pa.DataType) -> Any:
+    rows = as_nanoseconds(arrow([transfer("a")]))
+    place = rows.column_names.index("total")
+    return session.createDataFrame(rows.set_column(place, "total", pa.array([D(value)], kind)))
+
+
+def test_digits_that_do_not_fit_are_refused(session: Any) -> None:
+    longer = pa.decimal128(38, 20)
+    with pytest.raises(AnalysisError, match=r"'total' .* does not fit: 0\.12345678901234567891"):
+        balances.at(priced(session, "0.12345678901234567891", longer), "2027-01-01")
+    fits = balances.at(priced(session, "0.12345678901234567800", longer), "2027-01-01")
+    assert fits.toArrow().to_pylist()[0]["balance"] == D("0.123456789012345678")
+    with pytest.raises(pyspark.errors.ArithmeticException):
+        balances.at(priced(session, "1E30", pa.decimal128(38, 2)), "2027-01-01").toArrow()
+
+
+@pytest.mark.parametrize("by", ["profile_id", "status", "day", "step"])
+def test_summary_by_names_of_our_own(session: Any, by: str) -> None:
+    rows = TABLE.append_column("day", TABLE["type"]).append_column("step", TABLE["type"])
+    found = fees.summary(session.createDataFrame(as_nanoseconds(rows)), by=by, freq="MS")
+    expected = as_nanoseconds(fees.summary(rows, by=by, freq="MS"))
+    assert as_nanoseconds(found.toArrow()).to_pylist() == expected.to_pylist()
 
 
 def test_the_session_is_left_as_it_was(session: Any) -> None:

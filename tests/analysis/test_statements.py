@@ -129,7 +129,20 @@ def test_a_statement_ends_where_new_yorks_march_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    "period", ["2026-13", "2026-W54", "2026-02-30", "March", "", None, ("2026-02-01", "2026-01-01")]
+    "period",
+    [
+        "2026-13",
+        "2026-W54",
+        "2026-02-30",
+        "March",
+        "",
+        None,
+        "1500",
+        "2400",
+        "9999",
+        "0000",
+        ("2026-02-01", "2026-01-01"),
+    ],
 )
 def test_what_is_no_period_is_refused(period: Any) -> None:
     with pytest.raises(AnalysisError, match="period="):

@@ -143,7 +143,10 @@ def test_an_empty_store_has_no_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
-    [({"status": "SETTLED"}, r"status 'SETTLED' is not one of .*\(id transfer-0000003\)")],
+    [
+        ({"status": "SETTLED"}, r"status 'SETTLED' is not one of .*\(id transfer-0000003\)"),
+        ({"asset": None, "balance_asset": "USDC"}, r"asset is missing \(id transfer-0000003\)"),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::fundlab.errors.UnknownValueWarning")
 def test_rows_nobody_can_count_are_named(spoil: Row, message: str, tmp_path: Path) -> None:

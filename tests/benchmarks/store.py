@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -82,30 +83,50 @@ def compare(folder: Path, rows: int) -> list[Bar]:
     whole = store.snapshot("transfers").files[0].path
     changed, new = rows // 100, rows // 1000
     source = Changed(rows, changed, new)
-    synced = timed(
-        lambda: print(store.sync(source, tables=["transfers"], progress=False))  # type: ignore[arg-type]
-    )
+    synced = synced_copies(store, source, folder)
+    store.sync(source, tables=["transfers"], progress=False)  # type: ignore[arg-type]
     written = size_of(store) - base
-    rewritten = timed(lambda: rewrite_with_pandas(whole, source, folder / "rewritten.parquet"))
-    print(f"sync {synced:.1f} s, rewriting with pandas {rewritten:.1f} s")
+    rewritten = spent(lambda: rewrite_with_pandas(whole, source, folder / "rewritten.parquet"))
+    print(f"sync {synced}, rewriting with pandas {rewritten}")
     bars = [
         Bar("sync: bytes written / bytes of the store, %", 100 * written / base, 3, False),
-        Bar("sync: rewriting with pandas / sync", rewritten / synced, 20, True),
+        Bar("sync: rewriting with pandas / sync", rewritten.wall / synced.wall, 20, True),
+        Bar("  the same in processor time", rewritten.processor / synced.processor, 0, True),
     ]
     single = folder / "single.parquet"
     pq.write_table(store.read_arrow("transfers"), single, compression="zstd", compression_level=1)
-    as_of = pd.Timestamp(before, tz="UTC")
-    for names, limit in ((FIVE, 1.5), (["total"], 2.0)):
-        scan = median_of(lambda names=names: pq.read_table(single, columns=names))  # type: ignore[misc]
-        newest = median_of(lambda names=names: store.read_arrow("transfers", columns=names))  # type: ignore[misc]
-        then = median_of(
-            lambda names=names: store.read_arrow("transfers", as_of, columns=names)  # type: ignore[misc]
-        )
-        bars.append(
-            Bar(f"read: newest, {len(names)} columns / one file", newest / scan, limit, False)
-        )
-        bars.append(Bar(f"read: as_of, {len(names)} columns / one file", then / scan, limit, False))
+    bars += reads(store, single, pd.Timestamp(before, tz="UTC"), "with a recent part")
     lookups(store, rows)
+    print(f"compaction {spent(store.compact)}")
+    return bars + reads(store, single, pd.Timestamp(before, tz="UTC"), "compacted")
+
+
+def synced_copies(store: Store, source: Changed, folder: Path) -> Spent:
+    """The median of syncs of copies, since a sync happens to a store once."""
+    found = []
+    for number in range(3):
+        copy = Store(shutil.copytree(store.folder, folder / f"copy-{number}"))
+        found.append(spent(lambda copy=copy: copy.sync(source, ["transfers"], progress=False)))  # type: ignore[misc]
+        shutil.rmtree(copy.folder)
+    return middle(found)
+
+
+def reads(store: Store, single: Path, as_of: pd.Timestamp, state: str) -> list[Bar]:
+    """Scanning one file, the newest rows and those of ``as_of``, in turns."""
+    bars = []
+    for names, limit in ((FIVE, 1.5), (["total"], 2.0), (["status"], 2.0)):
+        works = {
+            "one file": lambda names=names: pq.read_table(single, columns=names),
+            "newest": lambda names=names: store.read_arrow("transfers", columns=names),
+            "as_of": lambda names=names: store.read_arrow("transfers", as_of, columns=names),
+        }
+        rounds = [{name: spent(work) for name, work in works.items()} for _ in range(5)]
+        took = {name: middle([one[name] for one in rounds]) for name in works}
+        what = names[0] if len(names) == 1 else f"{len(names)} columns"
+        for name in ("newest", "as_of"):
+            ratio = took[name].wall / took["one file"].wall
+            bars.append(Bar(f"{state}: {name}, {what} / one file", ratio, limit, False))
+        print(f"{state}, {what}: " + ", ".join(f"{name} {took[name]}" for name in works))
     return bars
 
 
@@ -116,7 +137,8 @@ def lookups(store: Store, rows: int) -> None:
         f"SELECT md5(i::VARCHAR) FROM unnest({chance.integers(0, rows, 1000).tolist()}) t(i)"
     ).fetchall()]  # fmt: skip
     snapshot = store.snapshot("transfers")
-    print(f"1,000 ids: {timed(lambda: find_rows(snapshot, pa.array(wanted))):.2f} s")
+    print(f"1,000 ids: {spent(lambda: find_rows(snapshot, pa.array(wanted)))}")
+    print(f"5 ids: {spent(lambda: find_rows(snapshot, pa.array(wanted[:5])))}")
     first = pd.Timestamp(BEGIN, tz="UTC") + pd.Timedelta(rows // 2, "s")
     day = timed(lambda: store.read("transfers", since=first, until=first + pd.Timedelta(1, "D")))
     print(f"one day ({86_400:,} rows) as a frame: {day:.2f} s")
@@ -240,11 +262,27 @@ def rewrite_with_pandas(whole: Path, source: Changed, path: Path) -> None:
 
 
 def size_of(store: Store) -> int:
-    return sum(path.stat().st_size for path in store.path.rglob("*.parquet"))
+    return sum(path.stat().st_size for path in store.folder.rglob("*.parquet"))
 
 
-def median_of(work: Callable[[], object], count: int = 3) -> float:
-    return median(timed(work) for _ in range(count))
+class Spent(NamedTuple):
+    """Seconds of one piece of work, on the clock and of the processors."""
+
+    wall: float
+    processor: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:.2f} s ({self.processor:.2f} s of processors)"
+
+
+def spent(work: Callable[[], object]) -> Spent:
+    wall, processor = time.perf_counter(), time.process_time()
+    work()
+    return Spent(time.perf_counter() - wall, time.process_time() - processor)
+
+
+def middle(found: Sequence[Spent]) -> Spent:
+    return Spent(median(one.wall for one in found), median(one.processor for one in found))
 
 
 def timed(work: Callable[[], object]) -> float:

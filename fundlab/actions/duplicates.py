@@ -1,0 +1,81 @@
+"""Twins: earlier payments like the one that is planned, which may be the same wish to pay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from fundlab.actions.clock import shown_time
+from fundlab.actions.identity import likeness
+from fundlab.actions.intents import Pages, State
+from fundlab.actions.kinds import WITHDRAWAL
+from fundlab.actions.plan import Desk, Order
+from fundlab.actions.recent import WINDOW, Recent, created_ns
+from fundlab.errors import ActionRefused
+
+
+@dataclass(frozen=True)
+class Twin:
+    """An earlier payment of the same amount to the same account; ``state`` as in the journal."""
+
+    ref_id: str | None
+    at: int
+    state: State
+    status: str | None = None
+    transfer_id: str | None = None
+
+    def told(self, now: int) -> str:
+        """What is known of it, as the end of a sentence."""
+        at = shown_time(self.at, now)
+        if self.state == "done":
+            known = f"{self.status}, transfer {self.transfer_id}, ref_id {self.ref_id!r}"
+            return f"was submitted {at} already ({known})"
+        confirmed = f"was confirmed {at} under ref_id {self.ref_id!r}"
+        if self.state == "absent":
+            return f"{confirmed}, not sent so far; running its own cell again sends it"
+        return f"{confirmed}, its outcome is unknown; fl.resume() settles it"
+
+
+def find_twins(desk: Desk, wanted: Order, recent: Recent) -> list[Twin]:
+    """Twins of the last 24 hours: the journal's by its clock, others by the service's."""
+    arguments = wanted.arguments
+    made = recent.alike(
+        arguments["fiat_account_id"], Decimal(arguments["amount"]), arguments["asset"],
+        wanted.ref_id,
+    )  # fmt: skip
+    with desk.journal.reading() as pages:
+        noted = journalled_twins(desk, wanted, pages)
+        alike = pages.alike(likeness(desk.journal.id, WITHDRAWAL, arguments), since=0)
+    known = {intent.outcome.resource_id for intent in alike}
+    return noted + [
+        Twin(t.ref_id, created_ns(t), "done", str(t.status), t.id)
+        for t in made
+        if t.id not in known
+    ]
+
+
+def journalled_twins(desk: Desk, wanted: Order, pages: Pages) -> list[Twin]:
+    """Those of the journal for which money moved, or still may."""
+    alike = likeness(desk.journal.id, WITHDRAWAL, wanted.arguments)
+    return [
+        Twin(
+            intent.ref_id, intent.sent_at, intent.outcome.state, intent.outcome.status,
+            intent.outcome.resource_id,
+        )
+        for intent in pages.alike(alike, desk.now() - WINDOW)
+        if intent.is_live and intent.ref_id != wanted.ref_id
+    ]  # fmt: skip
+
+
+def refuse_twins(wanted: Order, twins: Sequence[Twin], now: int) -> None:
+    """Refuses a payment that has twins; nobody said that one more is meant."""
+    if not twins:
+        return
+    arguments = wanted.arguments
+    raise ActionRefused(
+        "duplicate",
+        f"{arguments['amount']} {arguments['asset']} to this account {twins[0].told(now)}; nothing "
+        "was sent: if you mean one more payment, plan it with allow_duplicate=True "
+        "(--allow-duplicate), and each further one with a ref_id of its own",
+    )

@@ -1,0 +1,175 @@
+"""Files that are not on this machine: as much of ``pathlib.Path`` as the store needs, on Arrow's
+filesystems (S3, Google Cloud Storage, Azure, HDFS) and, where ``fsspec`` is installed, on all of
+its.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from fundlab.errors import InvalidRequest
+
+OBJECT_STORES: Final = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
+SCRATCH: Final = Path(".cache") / "fundlab"  # below the user's home
+
+
+@dataclass(frozen=True, order=True)
+class RemotePath:
+    """``key`` in ``filesystem``. What is on its way there waits in ``scratch``, on this machine."""
+
+    key: str
+    scheme: str
+    scratch: Path = field(compare=False, repr=False)
+    filesystem: fs.FileSystem = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.key.lstrip('/')}"
+
+    def __truediv__(self, name: str | Path) -> RemotePath:
+        return replace(self, key=f"{self.key}/{name}")
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+    @property
+    def stem(self) -> str:
+        return Path(self.name).stem
+
+    @property
+    def parent(self) -> RemotePath:
+        return replace(self, key=self.key.rpartition("/")[0])
+
+    def resolve(self) -> RemotePath:
+        return self
+
+    def exists(self) -> bool:
+        return bool(self._info().type != fs.FileType.NotFound)
+
+    def is_dir(self) -> bool:
+        return bool(self._info().type == fs.FileType.Directory)
+
+    def size(self) -> int:
+        info = self._info()
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(f"{self} does not exist")
+        return int(info.size)
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        for info in self.filesystem.get_file_info(fs.FileSelector(self.key, allow_not_found=True)):
+            yield self / info.base_name
+
+    def glob(self, pattern: str) -> Iterator[RemotePath]:
+        return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
+
+    def open(self, mode: str = "rb") -> pa.NativeFile:
+        """The file to read, at any position."""
+        if mode != "rb":
+            raise ValueError(f"mode {mode!r}: files are only read here, and put whole")
+        return self.filesystem.open_input_file(self.key)
+
+    def read_bytes(self) -> bytes:
+        with self.open() as file:
+            return bytes(file.read())
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        return self.read_bytes().decode(encoding)
+
+    def put(self, file: Path) -> None:
+        """Make ``file`` appear here, whole: object stores take it so, others can rename it."""
+        self.filesystem.create_dir(self.parent.key, recursive=True)
+        if self.filesystem.type_name.rpartition("+")[2] in OBJECT_STORES:
+            self._send(file)
+        else:
+            hidden = self.parent / f".{self.name}.tmp"
+            hidden._send(file)
+            self.filesystem.move(hidden.key, self.key)
+
+    def _send(self, file: Path) -> None:
+        handler = getattr(self.filesystem, "handler", None)
+        if isinstance(handler, fs.FSSpecHandler):
+            handler.fs.put_file(str(file), self.key)  # ends an upload only where all was sent
+            return
+        fs.copy_files(
+            str(file), self.key,
+            source_filesystem=fs.LocalFileSystem(), destination_filesystem=self.filesystem,
+        )  # fmt: skip
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        if not missing_ok or self.exists():
+            self.filesystem.delete_file(self.key)
+
+    def rmdir(self) -> None:
+        self.filesystem.delete_dir(self.key)
+
+    def _info(self) -> fs.FileInfo:
+        return self.filesystem.get_file_info(self.key)
+
+
+StorePath = Path | RemotePath
+
+
+def locate(path: str | Path | RemotePath, filesystem: Any = None) -> StorePath:
+    """Where ``path`` is: a folder of this machine, a URI (``s3://bucket/folder``), or the key of a
+    folder in ``filesystem`` (one of ``pyarrow.fs`` or of ``fsspec``).
+
+    Raises ``InvalidRequest`` for a URI that nothing here can open.
+    """
+    if isinstance(path, RemotePath):
+        return path
+    scheme, separator, _ = str(path).partition("://")
+    if filesystem is None and not separator:
+        return Path(path)
+    if filesystem is None:
+        found, key = _opened(str(path), scheme)
+    else:
+        found, key = _as_arrow(filesystem), str(path).rpartition("://")[2]
+        scheme = scheme if separator else str(found.type_name).rpartition("::")[2]
+    if isinstance(found, fs.LocalFileSystem):
+        return Path(key)
+    key = key.rstrip("/")
+    if not key.strip("/"):
+        raise InvalidRequest(f"path={str(path)!r}: name a folder, not a whole filesystem")
+    digest = hashlib.sha256(f"{scheme}://{key}".encode()).hexdigest()
+    return RemotePath(key, scheme, Path.home() / SCRATCH / digest[:16], found)
+
+
+def _opened(uri: str, scheme: str) -> tuple[fs.FileSystem, str]:
+    where = f"{scheme}://{urlsplit(uri).path.lstrip('/')}"  # a URI may hold a password
+    try:
+        found, key = fs.FileSystem.from_uri(uri)
+    except pa.ArrowInvalid as error:
+        try:
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped, unused-ignore]
+        except ImportError:
+            raise InvalidRequest(
+                f"path={where!r}: pyarrow knows no {scheme!r} and fsspec is not installed: "
+                "pip install fsspec, and its package for this kind of storage"
+            ) from error
+    else:
+        return found, str(key)
+    try:
+        found, key = url_to_fs(uri)
+    except (ValueError, ImportError) as error:
+        reason = str(error).replace(uri, where)
+        raise InvalidRequest(f"path={where!r} cannot be opened: {reason}") from None
+    return _as_arrow(found), str(key)
+
+
+def _as_arrow(filesystem: Any) -> fs.FileSystem:
+    if isinstance(filesystem, fs.FileSystem):
+        return filesystem
+    if not hasattr(filesystem, "_strip_protocol"):
+        raise InvalidRequest(
+            f"filesystem={type(filesystem).__name__}: give one of pyarrow.fs or of fsspec"
+        )
+    return fs.PyFileSystem(fs.FSSpecHandler(filesystem))

@@ -1,0 +1,54 @@
+"""The files of a store elsewhere, as DuckDB asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from fsspec import AbstractFileSystem  # type: ignore[import-untyped, unused-ignore]
+
+from fundlab.store.remote import RemotePath
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+
+class RemoteFiles(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
+    """The files beside ``path``, to read."""
+
+    cachable = False
+
+    def __init__(self, path: RemotePath) -> None:
+        super().__init__()
+        self.protocol = protocol_of(path)
+        self._path = path
+
+    def exists(self, path: str, **_: Any) -> bool:
+        return self._at(path).exists()
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        return {"name": path, "size": self._at(path).size(), "type": "file"}
+
+    def modified(self, *_: Any) -> datetime:
+        """Files of a store never change."""
+        return datetime.fromtimestamp(0, UTC)
+
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> pa.NativeFile:
+        return self._at(path).open(mode)
+
+    def _at(self, path: str) -> RemotePath:
+        return replace(self._path, key=path.removeprefix(f"{self.protocol}://"))
+
+
+def protocol_of(path: RemotePath) -> str:
+    return f"fundlab-{path.scratch.name}"
+
+
+def shown_to(connection: duckdb.DuckDBPyConnection, path: RemotePath) -> str:
+    """What ``path`` is called on ``connection``."""
+    name = protocol_of(path)
+    if not connection.filesystem_is_registered(name):
+        connection.register_filesystem(RemoteFiles(path))
+    return f"{name}://{path.key}"

@@ -1,0 +1,195 @@
+"""The same store elsewhere: fsspec's in-memory files, and an Arrow filesystem that is not local."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fake_service import FakeService, moment, transfer
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+from pyarrow import fs
+
+from fundlab.actions.intents import journals_of
+from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
+from fundlab.store import Store
+from fundlab.store.remote import RemotePath
+
+FIRST = FakeService([transfer(n) for n in range(30)], events=[{"id": "e", "created_at": moment(1)}])
+SECOND = FakeService([transfer(3, status="FAILED", updated_at=moment(90)), transfer(99)])
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture(autouse=True)
+def memory() -> Iterator[MemoryFileSystem]:
+    found = fsspec.filesystem("memory")
+    yield found
+    found.store.clear()
+    found.pseudo_dirs[:] = [""]
+
+
+@pytest.fixture(params=["fsspec by name", "fsspec", "pyarrow"])
+def elsewhere(request: pytest.FixtureRequest, tmp_path: Path, memory: MemoryFileSystem) -> Store:
+    if request.param == "fsspec by name":
+        return Store("memory://books/july", clock=ticking())
+    if request.param == "fsspec":
+        return Store("books/july", filesystem=memory, clock=ticking())
+    (tmp_path / "bucket").mkdir()
+    bucket = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
+    return Store("july", filesystem=bucket, clock=ticking())
+
+
+def ticking() -> Any:
+    ticks = iter(range(1_800_000_000 * 10**9, 2**62, 10**9))
+    return lambda: next(ticks)
+
+
+def filled(store: Store) -> Store:
+    store.sync(FIRST)  # type: ignore[arg-type]
+    store.pin("before")
+    store.sync(SECOND, tables=["transfers"], full=True)  # type: ignore[arg-type]
+    return store
+
+
+def test_it_answers_as_one_on_this_machine_does(elsewhere: Store, tmp_path: Path) -> None:
+    here, there = filled(Store(tmp_path / "here", clock=ticking())), filled(elsewhere)
+    assert isinstance(there.path, RemotePath)
+    for _ in range(2):
+        for table in ("transfers", "events"):
+            assert there.read(table).equals(here.read(table))
+            assert there.history(table).equals(here.history(table))
+        assert there.read("transfers", pin="before").equals(here.read("transfers", pin="before"))
+        assert list(there.pins()) == ["before"]
+        statuses = there.scan("transfers").aggregate("status, count(*)").order("status").fetchall()
+        assert statuses == [("COMPLETED", 30), ("FAILED", 1)]
+        assert there.verify().ok
+        assert set(there.compact()) == set(here.compact())
+    assert len(list((there.path / "transfers").iterdir())) == 1
+    assert not (there.path / ".staging" / "transfers").exists()
+
+
+def test_a_flipped_bit_is_noticed(memory: MemoryFileSystem) -> None:
+    store = filled(Store("memory://books/july"))
+    part = store.snapshot("transfers").files[0].path
+    assert isinstance(part, RemotePath)
+    content = bytearray(part.read_bytes())
+    content[100] ^= 4
+    memory.pipe_file(part.key, bytes(content))
+    assert not store.verify().ok
+    with pytest.raises(StoreDamaged):
+        store.read("transfers")
+
+
+class Failing(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
+    """Takes the first half of a file."""
+
+    protocol = "failing"
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        if mode != "wb":
+            return super()._open(path, mode, **options)
+        found = Halved(self, path)
+        found.commit()
+        return found
+
+
+class Halved(MemoryFile):  # type: ignore[misc, unused-ignore]
+    def write(self, data: bytes) -> int:
+        super().write(data[: len(data) // 2])
+        raise OSError(5, "the network is gone")
+
+
+class Buckets(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
+    """Takes files whole, under their last name."""
+
+    protocol = "s3"
+
+    def put_file(self, lpath: str, rpath: str, *_: Any, **__: Any) -> None:
+        self.store[self._strip_protocol(rpath)] = MemoryFile(self, rpath, Path(lpath).read_bytes())
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        assert mode == "rb"
+        return super()._open(path, mode, **options)
+
+    def mv(self, *_: Any, **__: Any) -> None:
+        raise AssertionError("object stores cannot rename")
+
+
+def test_an_object_store_gets_each_file_in_one_piece(memory: MemoryFileSystem) -> None:
+    store = filled(Store("s3://books/july", filesystem=Buckets()))
+    assert str(store.path) == "s3://books/july"
+    assert store.verify().ok
+    assert len(store.read("transfers")) == 31
+    assert not [path for path in memory.find("/", withdirs=False) if path.endswith(".tmp")]
+
+
+def test_half_a_file_is_none(memory: MemoryFileSystem) -> None:
+    store = Store("books/july", filesystem=Failing())
+    with pytest.raises(StoreError, match=r"books/july.* cannot be written: .*the network is gone"):
+        store.sync(FIRST)  # type: ignore[arg-type]
+    mended = Store("books/july", filesystem=memory)
+    assert mended.read("transfers").empty
+    assert {path.rpartition(".")[2] for path in memory.find("/")} == {"tmp"}
+    filled(mended)
+    assert [path for path in memory.find("/") if path.endswith((".tmp", ".arrow"))] == []
+    assert mended.verify().ok
+    assert len(mended.read("transfers")) == 31
+
+
+def test_one_writer_on_this_machine(home: Path) -> None:
+    with (
+        Store("memory://books/july").lock(),
+        pytest.raises(StoreLocked, match=f"memory://books/july .*process {os.getpid()}"),
+        Store("memory://books/july/").lock(),
+    ):
+        pass
+    (folder,) = (home / ".cache" / "fundlab").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (folder / ".transfers-part-of-a-killed-run.tmp").write_bytes(b"PAR1")
+    with Store("memory://books/july").lock():
+        assert [path.name for path in folder.iterdir()] == [".lock"]
+
+
+def test_two_writers_on_two_machines_are_noticed(memory: MemoryFileSystem) -> None:
+    """Nothing holds them off: the store says so instead of taking one of the two."""
+    first, second = (Store(f"memory://{name}", clock=ticking()) for name in ("one", "two"))
+    first.sync(FIRST, tables=["transfers"])  # type: ignore[arg-type]
+    second.sync(SECOND, tables=["transfers"])  # type: ignore[arg-type]
+    for path in memory.find("/two/transfers"):
+        memory.cp_file(path, path.replace("/two/", "/one/"))
+    with pytest.raises(StoreDamaged, match="two files of this number"):
+        first.read("transfers")
+
+
+def test_payments_are_journalled_on_a_disk_only() -> None:
+    with pytest.raises(InvalidRequest, match=r"memory://books/july: the journal of payments needs"):
+        journals_of(Store("memory://books/july"))
+    with pytest.raises(InvalidRequest, match="a local folder"):
+        journals_of("memory://books/july")
+
+
+class TestNames:
+    def test_a_file_uri_and_a_local_filesystem_are_this_machine(self, tmp_path: Path) -> None:
+        assert Store(f"file://{tmp_path}").path == tmp_path
+        assert Store(str(tmp_path), filesystem=fs.LocalFileSystem()).path == tmp_path
+
+    def test_a_password_in_a_uri_is_not_shown(self) -> None:
+        with pytest.raises(InvalidRequest) as caught:
+            Store("nosuch://user:swordfish@host/books")
+        assert "swordfish" not in repr(caught.value)
+        assert "nosuch://books" in str(caught.value)
+
+    @pytest.mark.parametrize("path", ["memory://", "memory:///"])
+    def test_a_whole_filesystem(self, path: str) -> None:
+        with pytest.raises(InvalidRequest, match="name a folder"):
+            Store(path)
+
+    def test_no_filesystem_at_all(self) -> None:
+        with pytest.raises(InvalidRequest, match=r"filesystem=dict: give one of pyarrow\.fs"):
+            Store("books", filesystem={})
