@@ -40,8 +40,10 @@ app.add_typer(keys, name="keys")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Algorithm = Literal["ES256", "EdDSA"]
 StorePath = Annotated[
-    Path | None,
-    typer.Option("--store", help="The store's folder; by default the settings' (data/store)."),
+    str | None,
+    typer.Option(
+        "--store", help="The store's folder, or s3://…; by default the settings' (data/store)."
+    ),
 ]
 
 
@@ -363,15 +365,19 @@ def main() -> NoReturn:
     sys.exit(status)
 
 
-def _existing(given: Path | None) -> Store:
+def _existing(given: str | None) -> Store:
     """The store, not an empty one that a mistyped path would stand for."""
     from fundlab.settings import store_folder
     from fundlab.store import Store
 
     path = given or store_folder()
-    if not path.is_dir():
+    elsewhere = "://" in str(path)
+    if not elsewhere and not Path(path).is_dir():
         raise StoreError(f"there is no store at {path}; run 'fundlab sync --store {path}' first")
-    return Store(path)
+    store = Store(path)
+    if elsewhere and store.service() is None:
+        raise StoreError(f"there is no store at {store.path}; run 'fundlab sync' with it first")
+    return store
 
 
 def _asked_password() -> str:

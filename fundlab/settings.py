@@ -77,7 +77,7 @@ class Settings:
     signing_key_password: Secret | None = None
     signature_header: str = "Service-Signature"
     signature_prefix: str = "service/"
-    store: Path = DEFAULT_STORE
+    store: Path | str = DEFAULT_STORE
     sandbox: bool = False
     trust_env: bool = False
     ca_bundle: Path | None = None
@@ -145,14 +145,16 @@ class Settings:
         return cls(**given)
 
 
-def store_folder(environ: Mapping[str, str] | None = None, config_file: Path | None = None) -> Path:
-    """The folder of the store that ``connect()`` would name, whatever else is missing."""
+def store_folder(
+    environ: Mapping[str, str] | None = None, config_file: Path | None = None
+) -> Path | str:
+    """The store that ``connect()`` would name, a folder or an address, whatever else is missing."""
     found = _from_environment(os.environ if environ is None else environ)
     del environ
     profile = _profile(found)
     path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
     given = _overlaid(_from_file(path, profile) if profile else {}, found)
-    folder: Path = _accepted(_converted, "store", given.get("store", DEFAULT_STORE))
+    folder: Path | str = _accepted(_converted, "store", given.get("store", DEFAULT_STORE))
     return folder
 
 
@@ -370,6 +372,8 @@ def _converted(name: str, value: Any) -> Any:
         return _secret(name, value)
     if name in ("base_url", "auth_url"):
         return checked_url(name, value)
+    if name == "store" and "://" in str(value):
+        return str(value)  # an address of fsspec's or Arrow's, which a Path would mangle
     if name in _PATHS:
         return _path(name, value)
     if name in _FLAGS:

@@ -14,7 +14,7 @@ import pytest
 
 from fundlab.errors import SettingsError
 from fundlab.secret import Secret
-from fundlab.settings import Settings, checked_url
+from fundlab.settings import Settings, checked_url, store_folder
 
 CANARY = "canary-5f0c2d"
 ENVIRON = {
@@ -413,3 +413,7 @@ def test_settings_show_no_secret_and_are_not_pickled() -> None:
     assert settings.client_secret != Secret("other")
     assert settings.client_secret != CANARY
     assert len({settings.client_secret, Secret(CANARY)}) == 1
+
+
+def test_a_store_elsewhere_keeps_its_address() -> None:
+    assert store_folder({"FUNDLAB_STORE": "s3://bucket/funds"}) == "s3://bucket/funds"
