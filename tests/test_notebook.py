@@ -84,3 +84,15 @@ def test_basis_points_are_no_money_of_the_asset() -> None:
         {"asset": ["BTC"], "bps": pd.Series(["3.63"], dtype="decimal"), "count": [1]}
     )
     assert repr(fl.show(frame)).splitlines()[1].split() == ["BTC", "3.6300", "1"]
+
+
+@pytest.mark.parametrize("tz", ["", "America", "../x", "UTC\0", "x" * 300, None, 5])
+def test_what_is_no_zone_is_refused(tz: Any) -> None:
+    with pytest.raises(InvalidRequest, match="is not a time zone; give a name such as"):
+        fl.show(pd.DataFrame({"a": [1]}), tz=tz)
+
+
+@pytest.mark.parametrize(("frame", "rows"), [([1], 5), (None, 5), (pd.DataFrame(), "5")])
+def test_what_cannot_be_shown_is_refused(frame: Any, rows: Any) -> None:
+    with pytest.raises(InvalidRequest, match="give"):
+        fl.show(frame, rows=rows)
