@@ -374,6 +374,42 @@ class TestWhenItGoesWrong:
             store.sync(service, tables=["transfers"])
 
 
+class Dated(FakeService):
+    """Filters by ``updated_at`` and never shows what has none."""
+
+    def fetch_page(self, operation: str, params: Any) -> bytes:
+        every = self.transfers
+        if dict(params).get("order_by") == "UPDATED_AT":
+            self.transfers = [row for row in every if row["updated_at"]]
+        try:
+            return super().fetch_page(operation, params)
+        finally:
+            self.transfers = every
+
+
+def test_rows_without_a_time_of_update_are_found(store: Store) -> None:
+    service = Dated([transfer(n, updated_at=None if n % 2 else moment(n)) for n in range(20)])
+    store.sync(service, tables=["transfers"])
+    service.transfers += [transfer(5_000, updated_at=None), transfer(5_001)]
+    assert store.sync(service, tables=["transfers"]).new == 2
+    assert len(store.read("transfers")) == 22
+
+
+def test_a_row_of_the_far_future_hides_no_other(store: Store) -> None:
+    ahead = {"created_at": "2099-01-01T00:00:00Z", "updated_at": "2099-01-01T00:00:00Z"}
+    event = {
+        "id": "e-1", "type": "transfer.completed", "source": "s", "object": {},
+        "created_at": ahead["created_at"],
+    }  # fmt: skip
+    service = FakeService([transfer(1), transfer(2, **ahead)], events=[event])
+    store.sync(service)
+    service.transfers.append(transfer(3))
+    service.events.append({**event, "id": "e-2", "created_at": moment(3)})
+    store.sync(service)
+    assert len(store.read("transfers")) == 3
+    assert len(store.read("events")) == 2
+
+
 def test_the_function_behind_the_method(store: Store) -> None:
     result = sync(store, FakeService([transfer(1)]), clock=lambda: 5)
     assert result.new == 2

@@ -124,3 +124,32 @@ class TestSideBySide:
     def test_events_too(self) -> None:
         records = [{"id": f"e-{n:04d}", "created_at": moment(n)} for n in range(900)]
         assert len(load_events(FakeService(events=records), workers=3)) == 900
+
+
+class Coarse(FakeService):
+    """Compares times only to a number of digits after the second."""
+
+    digits = 0
+
+    def _filtered(self, rows: Any, params: Any) -> Any:
+        cut = len("2026-03-01T00:00:00.") + self.digits
+        return super()._filtered(
+            rows,
+            [
+                (
+                    name,
+                    f"{value.rstrip('Z')[:cut]:0<29}Z" if name.startswith("created_at.") else value,
+                )
+                for name, value in params
+            ],
+        )
+
+
+@pytest.mark.parametrize(("digits", "step_ns"), [(0, 250_000_000), (3, 250_000), (6, 250)])
+def test_a_service_that_cuts_times_loses_nothing(digits: int, step_ns: int) -> None:
+    at = [divmod(n * step_ns, 10**9) for n in range(1500)]
+    records = [transfer(n, created_at=moment(*when)) for n, when in enumerate(at)]
+    service = Coarse(records, largest_page=20)
+    service.digits = digits
+    for workers in (3, 8):
+        assert len(load_transfers(service, workers=workers)) == 1500

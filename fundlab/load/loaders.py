@@ -229,8 +229,11 @@ def _load(
     filters: dict[str, Any],
 ) -> pd.DataFrame:
     table = TABLES[name]
-    if workers < 1:
-        raise InvalidRequest(f"workers={workers}: at least 1")
+    checked_workers(workers)
+    if "page_cursor" in filters:
+        raise InvalidRequest(
+            "page_cursor: all pages are read; client.fetch_page reads a single one"
+        )
     asked = Asked(table, {**_window(since, until, filters), **filters})
     found: list[pa.Table] = [table.empty()]
     unheeded: set[str] = set()
@@ -257,7 +260,14 @@ def fetch(
     if pages is not None:
         return pages
     parts = [asked] if gaps is None else [within(asked, gap) for gap in gaps]
-    return chain.from_iterable(fetch_pages(source, part) for part in parts)
+    return chain.from_iterable(fetch_pages(source, part, asked) for part in parts)
+
+
+def checked_workers(workers: int) -> int:
+    """``workers``; raises ``InvalidRequest`` unless it is a whole number of at least 1."""
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InvalidRequest(f"workers={workers!r}: give a whole number, at least 1")
+    return workers
 
 
 def _window(since: Moment | None, until: Moment | None, filters: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Final, Protocol, Self
 
 import msgspec
@@ -110,14 +111,28 @@ class Fetched:
     covered: tuple[int | None, int | None] | None = None
 
 
+_numbers: Final = count(1)
+
+
 class Walk:
     """The pages of what was asked, one after another.
+
+    Rows that were not asked for are left out. Where this is ``part_of`` a larger question they are
+    those that do not belong to it: a service may cut the edges of a part more coarsely than named.
 
     Raises ``ProtocolError`` where a cursor comes back or pages without rows never end.
     """
 
-    def __init__(self, source: PageSource, asked: Asked, *, unchecked: bool = False) -> None:
+    def __init__(
+        self,
+        source: PageSource,
+        asked: Asked,
+        *,
+        unchecked: bool = False,
+        part_of: Asked | None = None,
+    ) -> None:
         self._source, self._asked, self._unchecked = source, asked, unchecked
+        self._belonging, self._number = part_of or asked, next(_numbers)
         self._params = asked.params()
         self._progress = _Progress.of(asked)
         self._cursors: set[str] = set()
@@ -156,7 +171,7 @@ class Walk:
         if self._unchecked:
             return Fetched(number, rows)
         covered = self._progress.after(rows, last) if self._progress is not None else None
-        return replace(_checked(self._asked, rows, number), covered=covered, walk=id(self))
+        return replace(_checked(self._belonging, rows, number), covered=covered, walk=self._number)
 
 
 @dataclass
@@ -190,12 +205,14 @@ class _Progress:
         return begin, self.end if last and self.end is not None else self.begin
 
 
-def fetch_pages(source: PageSource, asked: Asked) -> Iterator[Fetched]:
+def fetch_pages(
+    source: PageSource, asked: Asked, part_of: Asked | None = None
+) -> Iterator[Fetched]:
     """Every page of what was asked, in order, rows that were not asked for left out.
 
     Raises ``ProtocolError`` and ``DataError`` for malformed pages, and whatever the client raises.
     """
-    walk = Walk(source, asked)
+    walk = Walk(source, asked, part_of=part_of)
 
     def fetch(offer: Offer[tuple[bytes, bool]]) -> None:
         while not walk.ended:

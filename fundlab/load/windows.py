@@ -102,7 +102,7 @@ def _read(
     offer: Offer[_Downloaded],
 ) -> None:
     """All pages of ``window``, less what is given away on the way."""
-    walk = Walk(source, window.asked(asked))
+    walk = Walk(source, window.asked(asked), part_of=asked)
     while True:
         body = walk.next_body()
         offer(_Downloaded(walk, body, walk.ended))
@@ -111,7 +111,7 @@ def _read(
         rest = board.split(window, _newest(asked.table, body)) if board.hungry else None
         if rest is not None:
             window = rest
-            walk = Walk(source, window.asked(asked))
+            walk = Walk(source, window.asked(asked), part_of=asked)
 
 
 @dataclass

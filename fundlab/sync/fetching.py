@@ -89,12 +89,18 @@ class _Unheeded(Exception):
 
 @dataclass
 class Fetcher:
-    """Asks one service for one table and hands every page to ``sink``."""
+    """Asks one service for one table and hands every page to ``sink``.
+
+    ``latest`` (ns) is the last moment a watermark may name: one row dated years ahead would
+    otherwise hide all that come after it. ``undated``: rows without ``updated_at`` were seen.
+    """
 
     source: PageSource
     table: Table
     sink: Callable[[Fetched], None]
     workers: int = 1
+    latest: int = 2**63 - 1
+    undated: bool = False
     pages: int = 0
     rows: int = 0
     created: Watermark | None = None
@@ -205,8 +211,10 @@ class Fetcher:
         return ids
 
     def _note_newest(self, rows: pa.Table) -> None:
-        self.created = newest(rows, "created_at", self.created)
-        self.updated = newest(rows, "updated_at", self.updated)
+        self.created = newest(rows, "created_at", self.created, self.latest)
+        self.updated = newest(rows, "updated_at", self.updated, self.latest)
+        if self.table.name == "transfers" and rows.column("updated_at").null_count:
+            self.undated = True
 
     def _newest_update(self) -> Watermark | None:
         """The newest ``updated_at`` before anything else is fetched.
@@ -220,11 +228,12 @@ class Fetcher:
             body = self.source.fetch_page(str(self.table.operation), params)
         except ValidationFailed:
             return None
-        return newest(decode_page(self.table, body).rows, "updated_at", None)
+        return newest(decode_page(self.table, body).rows, "updated_at", None, self.latest)
 
     def _done(self, known: Known) -> Known:
         warn_unheeded(self.table, self.unheeded)
-        return known
+        # a service that filters by updated_at never shows what has none
+        return replace(known, updated=None) if self.undated else known
 
 
 def fetch_table(
@@ -275,12 +284,20 @@ def open_transfers(rows: pa.Table) -> list[str]:
     return ids
 
 
-def newest(rows: pa.Table, column: str, before: Watermark | None) -> Watermark | None:
-    """The watermark after ``rows``: their newest moment, unless ``before`` is newer."""
+def newest(rows: pa.Table, column: str, before: Watermark | None, latest: int) -> Watermark | None:
+    """The watermark after ``rows``: their newest moment up to ``latest``, unless ``before`` is."""
     if column not in rows.schema.names or rows.num_rows == rows.column(column).null_count:
         return before
     moments = rows.column(column).cast(pa.int64())
     at = pc.max(moments).as_py()
+    if at > latest:
+        log.warning(
+            "%s: rows dated %s, in the future; the next sync does not rely on their time",
+            column, Instant.from_ns(at),
+        )  # fmt: skip
+        at = pc.max(moments.filter(pc.less_equal(moments, latest))).as_py()
+        if at is None:
+            return before
     if before is not None and before.at >= at:
         return before
     return Watermark(at, rows.column("id")[pc.index(moments, at).as_py()].as_py())

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.errors import InvalidRequest, StoreError
-from fundlab.load.loaders import Pair, observe_balances, pairs_of
+from fundlab.load.loaders import Pair, checked_workers, observe_balances, pairs_of
 from fundlab.load.stream import Fetched
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
@@ -31,7 +31,7 @@ from fundlab.store.lookup import find_rows
 from fundlab.store.parts import Draft
 from fundlab.store.snapshot import Snapshot, read_standing
 from fundlab.store.staging import Stage
-from fundlab.sync.fetching import Fetcher, Known, Plan, fetch_table, open_transfers
+from fundlab.sync.fetching import OVERLAP_NS, Fetcher, Known, Plan, fetch_table, open_transfers
 from fundlab.tables.order import distinct
 from fundlab.tables.schema import TABLES, find_table
 
@@ -125,11 +125,11 @@ def sync(
     Raises ``StoreLocked`` while another run holds the store, ``StoreError`` if it belongs to
     another service or credential, ``InvalidRequest`` for unknown tables, ``NetworkError``,
     ``ServiceError``, ``ProtocolError`` and ``DataError`` as the client and the decoder do; the
-    store is then as before.
+    store is then as before. Only a disk that fails between two renames leaves some tables new and
+    others old, each whole. While a sync is writing, an ``as_of`` of this minute is not settled yet.
     """
     started = time.monotonic()
-    if workers < 1:
-        raise InvalidRequest(f"workers={workers}: at least 1")
+    checked_workers(workers)
     chosen = _chosen(tables)
     first = None if since is None else moment_ns(since, "since")
     with store.lock():
@@ -214,9 +214,13 @@ class _Run:
                 bar.update(page.rows.num_rows)
 
             bar.update(sum(piece.rows for piece in stage.pieces))
-            fetcher = Fetcher(self.client, table, keep, self.workers)
+            fetcher = Fetcher(self.client, table, keep, self.workers, self._latest())
             work.known = fetch_table(fetcher, known, lambda: _open_ids(work), plan, stage)
         work.pages, work.fetched = fetcher.pages, fetcher.rows
+
+    def _latest(self) -> int:
+        """The last moment that a row can truly be of, clocks that differ a little allowed for."""
+        return self.clock() + OVERLAP_NS
 
     def observe(self) -> None:
         """Read the balances until they belong to the transfers, whatever moves meanwhile."""
@@ -243,7 +247,9 @@ class _Run:
         """Fetch what has changed since the last fetch; whose balances it may have moved."""
         table = transfers.snapshot.table
         found = [table.empty()]
-        fetcher = Fetcher(self.client, table, lambda page: found.append(page.rows))
+        fetcher = Fetcher(
+            self.client, table, lambda page: found.append(page.rows), latest=self._latest()
+        )
         plan = Plan(everything=not transfers.known.watermarks())
         known = fetch_table(fetcher, transfers.known, lambda: _open_ids(transfers), plan)
         rows = distinct(pa.concat_tables(found), table)

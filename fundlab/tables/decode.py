@@ -24,7 +24,7 @@ from msgspec.structs import astuple
 from fundlab.errors import DataError, UnknownValueWarning
 from fundlab.models import FiatNetworkInstructions
 from fundlab.tables.layout import INSTRUCTIONS, MEMBER_TYPES, Layout, read_page, unlisted_members
-from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE, Column, Table, find_table
+from fundlab.tables.schema import AMOUNT_TYPE, EXTRA, INSTANT_TYPE, Column, Table, find_table
 from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS, Amount, Instant
 
 # \A and \z, never ^ and $: `$` would let a trailing newline pass. Which days a month has, and
@@ -264,7 +264,7 @@ def _lift_nested(table: Table, row: Any) -> None:
             row.fiat_network_instructions = nested
     for name, raw in _members(row.fiat_network_instructions).items():
         column = table.column(name)
-        if column is None or name in FiatNetworkInstructions.model_fields:
+        if column is None or name == EXTRA or name in FiatNetworkInstructions.model_fields:
             continue
         current = getattr(row, name)
         if current is None or (column.kind == "json" and _is_null(current)):

@@ -17,9 +17,10 @@ _exact: Final = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
     """``frame`` with a column for each member of the JSON objects in ``column``, in its place.
 
-    The new ones are called ``object_id``, ``object_status`` …, in the order of the alphabet, and
-    are ``string``: texts as they are, anything else as its own JSON. Where a row lacks a member it
-    is missing. What is no object stays where it is.
+    The new ones are called ``object_id``, ``object_status`` …, in the order of the alphabet
+    (``object.type`` where the frame has an ``object_type`` of its own), and are ``string``: texts
+    as they are, anything else as its own JSON. Where a row lacks a member it is missing. What is
+    no object stays where it is.
 
     Raises ``InvalidRequest`` for a column that is not there or holds no JSON.
     """
@@ -27,11 +28,14 @@ def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
     objects = [one if isinstance(one, dict) else {} for one in found]
     names = sorted({name for one in objects for name in one})
     there = list(frame.columns).index(column) + 1
+    others = set(map(str, frame.columns))
     columns = {
-        f"{column}_{name}": pd.array([_plain(one.get(name)) for one in objects], dtype="string")
+        f"{column}{'.' if f'{column}_{name}' in others else '_'}{name}": pd.array(
+            [_plain(one.get(name)) for one in objects], dtype="string"
+        )
         for name in names
     }
-    taken = sorted(set(columns) & set(map(str, frame.columns)))
+    taken = sorted(set(columns) & others)
     if taken:
         raise InvalidRequest(f"column={column!r}: {', '.join(taken)} exist already; rename them")
     new = pd.DataFrame(columns, index=frame.index)

@@ -74,7 +74,9 @@ def read_page(table: Table, body: bytes, page: int) -> tuple[Layout, Any]:
             return layout, layout.page.decode(body)
         except msgspec.ValidationError as error:
             raise _culprit(table, layout, body, page, error) from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except RecursionError:
+        raise ProtocolError(f"{table.name}, page {page}: nested too deeply to be read") from None
+    except msgspec.DecodeError as error:
         raise ProtocolError(f"{table.name}, page {page}: not JSON: {error}") from None
 
 
