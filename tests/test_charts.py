@@ -225,3 +225,17 @@ def test_long_names_stay_within_a_narrow_chart() -> None:
         lowest = min(axes.get_tightbbox().y0 for axes in figure.axes)
         assert 0 <= box.x0 < box.x1 <= page[2]
         assert 0 <= box.y0 < box.y1 <= lowest
+
+
+def test_a_legend_names_only_what_is_drawn_in_the_colours_of_all() -> None:
+    rows = [
+        ("2026-01-01", "BANK_WITHDRAWAL", "USD", "25"),
+        ("2026-01-01", "CRYPTO_WITHDRAWAL", "USDC", "1"),
+        ("2026-01-01", "WIRE_WITHDRAWAL", "USD", "25"),
+    ]
+    both = charts.fees_by_type(fees(*rows)).legends[0]
+    (legend,) = charts.fees_by_type(fees(*rows), asset="USDC").legends
+    assert [text.get_text() for text in legend.get_texts()] == ["Crypto withdrawal"]
+    colors = [handle.get_color() for handle in legend.legend_handles]
+    assert colors == [both.legend_handles[1].get_color()]
+    assert charts.fees_by_type(fees(*rows), asset="EUR").legends == []

@@ -5,7 +5,7 @@ Every function takes transfers as a pandas DataFrame, ``pyarrow.Table``, Polars 
 relation, Spark DataFrame or ``Store``, leaves it untouched, and returns the same kind of frame (of
 a store, a DuckDB relation): lazy in, lazy out. A Polars ``LazyFrame`` is collected at once, and its
 result only called lazy. Where the frame lives is where it is computed: in-memory frames on a DuckDB
-of the call's own, without being copied; a store on DuckDB within a memory limit
+of the process's own, without being copied; a store on DuckDB within a memory limit
 (``store.scan("transfers", memory_limit="2GB")`` sets another); a DuckDB relation on its connection;
 a Spark frame, as ``store.scan("transfers", spark=session)`` gives it, on its cluster.
 

@@ -41,7 +41,7 @@ from fundlab.analysis.frames import (
     widen_pandas,
 )
 from fundlab.errors import AnalysisError
-from fundlab.store.duck import own_connection
+from fundlab.store.duck import shared_connection
 
 __all__ = [
     "KEPT", "MONEY", "MONEY_TYPE", "ROW", "TEXT", "TIME", "TIME_TYPE", "FrameT", "Kind", "Wanted",
@@ -60,9 +60,8 @@ DataFrame; or a ``Store``, whose transfers are then scanned."""
 class Workbench:
     """The engine of one call, chosen by the kind of ``frame``.
 
-    In-memory frames get a DuckDB connection of their own, closed on exit, which spills into a
-    private folder; a DuckDB relation and a Spark frame are computed where they live and stay lazy.
-    Use as a context manager.
+    In-memory frames get a DuckDB connection of their own, closed on exit; a DuckDB relation and a
+    Spark frame are computed where they live and stay lazy. Use as a context manager.
     """
 
     def __init__(self, frame: object) -> None:
@@ -80,7 +79,7 @@ class Workbench:
             session = cast("Any", self._frame).sparkSession
             self._closing.enter_context(spark.exact_arithmetic(session))
         elif not self.lazy:
-            self._connection = own_connection()
+            self._connection = shared_connection()
             self._closing.callback(self._connection.close)
         return self
 

@@ -77,7 +77,7 @@ def balance_course(
 
 
 def _marks(daily: pd.DataFrame, assertions: pd.DataFrame | None) -> pd.DataFrame:
-    """Observations of what is drawn, thinned; those that differ all stay."""
+    """Observations of what is drawn, thinned; where a difference begins and ends stays."""
     if assertions is None or not len(daily) or not len(assertions):
         kinds = {"profile_id": "str", "asset": "str", "reported": "float64", "agrees": "bool"}
         nothing = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
@@ -95,11 +95,29 @@ def _marks(daily: pd.DataFrame, assertions: pd.DataFrame | None) -> pd.DataFrame
     first, end = daily["date"].min(), daily["date"].max() + pd.Timedelta(days=1)
     drawn = marks["profile_id"].isin(set(daily["profile_id"].astype(str)))
     marks = marks[drawn & (marks["at"] >= first) & (marks["at"] <= end)]
-    turn = marks.groupby(["profile_id", "asset"]).cumcount(ascending=False)
-    size = marks.groupby(["profile_id", "asset"])["at"].transform("size")
-    step = -(-size // MAX_MARKS)
-    shown: pd.DataFrame = marks[~marks["agrees"] | (turn % step.clip(lower=1) == 0)]
+    return _thinned(marks)
+
+
+def _thinned(marks: pd.DataFrame) -> pd.DataFrame:
+    """About :data:`MAX_MARKS` of each balance, and as many first and last of differing ones."""
+    marks = marks.sort_values(["profile_id", "asset", "at"], kind="stable")
+    balance = [marks["profile_id"], marks["asset"]]
+    agrees = marks.groupby(balance)["agrees"]
+    turns = (marks["agrees"] != agrees.shift()) | (marks["agrees"] != agrees.shift(-1))
+    edges = turns & ~marks["agrees"]
+    shown: pd.DataFrame = marks[_evenly(~edges, balance) | _evenly(edges, balance)]
     return shown
+
+
+def _evenly(chosen: pd.Series[bool], balance: list[pd.Series[str]]) -> pd.Series[bool]:
+    """Of the ``chosen`` rows of each balance at most :data:`MAX_MARKS`, evenly, the first and last
+    among them."""
+    place = chosen.groupby(balance).cumsum() - 1
+    last = (chosen.groupby(balance).transform("sum") - 1).clip(lower=1)
+    most = MAX_MARKS - 1
+    slot = place * most // last
+    starts = slot != (place - 1) * most // last
+    return chosen & ((last <= most) | starts | (place == 0))
 
 
 def _mark(axes: Axes, marks: pd.DataFrame, names: list[str], theme: Theme) -> None:

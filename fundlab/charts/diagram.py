@@ -16,8 +16,8 @@ from fundlab.charts.look import LIGHT, Layout, Theme, compact, humanise
 MAX_ENDS: Final = 7
 _GAP: Final = 0.03
 _WIDTH: Final = 0.022
-_MARGINS: Final = (150.0, 196.0, 30.0, 10.0)
-_LAYOUT: Final = Layout((640.0, 236.0), _MARGINS, columns=1)
+_MARGINS: Final = (176.0, 192.0, 30.0, 10.0)
+_LAYOUT: Final = Layout((720.0, 252.0), _MARGINS, columns=1)
 
 Spans = dict[str, tuple[float, float]]
 
@@ -152,7 +152,7 @@ def _nodes(
 def _label(axes: Axes, x: float, y: float, text: str, shift: float, ha: str, color: str) -> None:
     axes.annotate(
         look.drawable(text), (x, y), (shift, 0), textcoords="offset points", ha=ha, va="center",
-        fontsize=look.TEXT - 1.5, color=color, parse_math=False, annotation_clip=False,
+        fontsize=look.TEXT, color=color, parse_math=False, annotation_clip=False,
     )  # fmt: skip
 
 

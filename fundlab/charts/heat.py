@@ -19,6 +19,8 @@ MAX_WEEKS: Final = 53
 _FEW_WEEKS: Final = 12
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _STRENGTHS: Final = (0.28, 0.48, 0.72, 1.0)
+_FULL: Final = 0.95
+"""Of all days the share below full strength: one huge day does not make the others faint."""
 _CALENDAR: Final = Layout((360.0, 156.0), (38.0, 12.0, 30.0, 24.0))
 _HOURS: Final = Layout((480.0, 208.0), (38.0, 12.0, 30.0, 38.0))
 
@@ -59,9 +61,10 @@ def flows_calendar(
         sums = rows.groupby(["week", "day"])["net"].sum().reset_index()
         size = sums["net"].abs()
         top = float(size.max()) or 1.0
+        full = float(size[size > 0].quantile(_FULL)) if top > 0 and (size > 0).any() else 1.0
         _blank(axes, weeks, len(WEEKDAYS), theme)
         for color, mine in ((theme.inflow, sums["net"] > 0), (theme.outflow, sums["net"] < 0)):
-            _squares(axes, sums[mine], "week", "day", (size / top)[mine], color)
+            _squares(axes, sums[mine], "week", "day", (size / full)[mine], color)
         _month_names(axes, start, weeks)
         _name_weekdays(axes)
         look.note(axes, f"up to {compact(top)} a day", theme)

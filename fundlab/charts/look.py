@@ -200,7 +200,8 @@ def panels(
         style(axes, theme)
         if not assets:
             axes.set_axis_off()
-            write(axes, 0.5, 0.5, nothing, theme.muted, ha="center", size=12)
+            empty = write(axes, 0.5, 0.5, nothing, theme.muted, ha="center", size=12)
+            empty.set_transform(figure.transFigure)
             continue
         title = _above(axes, 0.0, 6 - layout.margins[0], assets[number], theme.ink, "left")
         title.set_fontsize(TEXT + 1.5)

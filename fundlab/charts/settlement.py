@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,7 +17,9 @@ from fundlab.charts.look import LIGHT, Layout, Theme, humanise
 _ROW: Final = 16.0
 _MARGINS: Final = (150.0, 44.0, 18.0, 26.0)
 _LEAST: Final = 1e-3
-"""Seconds: the smallest time a scale of powers can show."""
+"""Seconds: what is quicker is ``at once``."""
+_AT_ONCE: Final = 0.2
+"""How far left of the quickest other time ``at once`` is drawn, as a share of it."""
 _PARTS: Final = ("p50", "p90", "p99", "max")
 _TICKS: Final = (
     (1e-3, "1 ms"), (1, "1 s"), (60, "1 min"), (3600, "1 h"), (86_400, "1 d"),
@@ -37,10 +40,10 @@ def settlement_times(
     min.'
     """
     look.need(settlement, "type", "count", *_PARTS)
-    seconds = pd.DataFrame(
-        {name: settlement[name].dt.total_seconds().clip(lower=_LEAST) for name in _PARTS}
+    seconds = pd.DataFrame({name: settlement[name].dt.total_seconds() for name in _PARTS})
+    rows = seconds.where(seconds > _LEAST, 0.0).assign(
+        name=settlement["type"].astype(str).map(humanise)
     )
-    rows = seconds.assign(name=settlement["type"].astype(str).map(humanise))
     rows = rows.sort_values(["p50", "name"], kind="stable")
     height = _MARGINS[2] + _MARGINS[3] + max(len(rows), 3) * _ROW
     layout = Layout((480.0, height), _MARGINS)
@@ -61,27 +64,33 @@ def settlement_times(
     return look.described(figure, _describe(rows))
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
-    color, places = theme.series[0], range(len(rows))
+def _draw(axes: Axes, exact: pd.DataFrame, theme: Theme) -> None:
+    color, places = theme.series[0], range(len(exact))
+    times = exact[list(_PARTS)]
+    quickest = float(times[times > 0].min().min())
+    least = 1.0 if np.isnan(quickest) else quickest * _AT_ONCE
+    rows = times.clip(lower=least)
     axes.set_xscale("log")
     axes.hlines(places, rows["p50"], rows["max"], color=color, linewidth=1.0, alpha=0.45)
     axes.hlines(places, rows["p50"], rows["p99"], color=color, linewidth=1.4)
     axes.hlines(places, rows["p50"], rows["p90"], color=color, linewidth=5, alpha=0.45)
     axes.plot(rows["max"], places, linestyle="none", marker="|", markersize=7, color=color)
     axes.plot(rows["p50"], places, linestyle="none", marker="o", markersize=6, color=color)
-    for place, slowest in zip(places, rows["max"], strict=True):
+    for place, slowest, at in zip(places, exact["max"], rows["max"], strict=True):
         axes.annotate(
-            duration_text(slowest), (slowest, place), (6, 0), textcoords="offset points",
+            duration_text(slowest), (at, place), (6, 0), textcoords="offset points",
             va="center", fontsize=look.TEXT - 1.5, color=theme.muted, annotation_clip=False,
         )  # fmt: skip
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color=theme.grid, linewidth=0.8)
     low, high = rows["p50"].min() / 1.5, rows["max"].max() * 1.5
-    inside = [(at, name) for at, name in _TICKS if low <= at <= high]
+    inside = [(at, name) for at, name in _TICKS if max(low, least * 1.5) <= at <= high]
+    if (times == 0).any(axis=None):
+        inside.insert(0, (least, "at once"))
     axes.set_xticks([at for at, _ in inside], [name for _, name in inside])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(low, high)
-    look.name_rows(axes, list(rows["name"]), theme)
+    look.name_rows(axes, list(exact["name"]), theme)
 
 
 def duration_text(seconds: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -77,9 +78,21 @@ def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
     air = (high - low) * 0.02
     axes.set_xlim(low, high + air)
     if low > 0:
+        for bar in np.flatnonzero(rows["kind"] == "balance"):
+            _cut_mark(axes, int(bar), low + (high - low) * 0.1, (high - low) * 0.02, theme)
         look.note(axes, f"drawn from {compact(low)} on", theme)
     look.name_rows(axes, list(rows["step"]), theme)
     axes.set_xticks([])
+
+
+def _cut_mark(axes: Axes, place: int, at: float, width: float, theme: Theme) -> None:
+    """Two slanted lines across a bar: it does not begin at zero."""
+    for shift in (-width, width):
+        line = axes.plot(
+            [at + shift - width, at + shift + width], [place + 0.44, place - 0.44],
+            color=theme.paper, linewidth=2.4, solid_capstyle="butt",
+        )  # fmt: skip
+        line[0].set_gid(f"cut-{place}-{'left' if shift < 0 else 'right'}")
 
 
 def _limits(levels: Sequence[float]) -> tuple[float, float]:

@@ -8,7 +8,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
-Rule = Literal["file", "schema", "id", "total", "direction", "halves", "conversion", "balance"]
+from fundlab.values import plain_text
+
+Rule = Literal[
+    "file", "schema", "id", "required", "total", "direction", "halves", "conversion", "balance"
+]
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,4 @@ class Verification:
 
 def plain(value: Decimal | None) -> str:
     """``10.500000000000000000`` as ``10.5``, and never an exponent."""
-    if value is None:
-        return "nothing"
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return "nothing" if value is None else plain_text(value)

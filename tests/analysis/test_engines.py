@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import stat
 from decimal import Decimal
 from pathlib import Path
@@ -190,6 +192,32 @@ def test_what_does_not_fit_into_memory_is_spilled_and_removed() -> None:
     assert connection.execute(sums).fetchall() == connection.execute(by_hand).fetchall()
     connection.close()
     assert not Path(folder).exists()
+
+
+def test_a_forked_process_computes_too() -> None:
+    """A fork inherits a database without its threads, and would wait for them forever."""
+    expected = records(balances.at(arrow(ROWS), "2027-01-01"))
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        found = records(balances.at(arrow(ROWS), "2027-01-01"))
+        os.write(write, b"same" if found == expected else b"other")
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as told:
+        assert told.read() == b"same"
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_store_is_scanned_under_the_limit_given(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    for engine in ("auto", "duckdb"):
+        relation = store.scan("transfers", engine=engine, memory_limit="64MiB")  # type: ignore[arg-type]
+        assert settings_of(relation)[0] == "64.0 MiB"
+    assert settings_of(balances.daily(store.scan("transfers", memory_limit="1GiB")))[0] == "1.0 GiB"
+    with pytest.raises(InvalidRequest, match="engine 'polars' is unknown; there are 'auto'"):
+        store.scan("transfers", engine="polars")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("limit", ["lots", "", "-1", 5, "5 parsecs"])

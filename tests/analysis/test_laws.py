@@ -22,7 +22,7 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DONE = ("COMPLETED", "COMPLETE")
 TYPES = {"CREDIT": ("WIRE_DEPOSIT", "ACH_DEPOSIT"), "DEBIT": ("WIRE_WITHDRAWAL",)}
-laws = settings(max_examples=12, deadline=None)
+laws = settings(max_examples=10, deadline=None)
 prices = st.decimals(0, D("1E12"), places=18, allow_nan=False, allow_infinity=False)
 
 
