@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import Decimal
 from typing import Any, Final
 
 import narwhals as nw
@@ -15,7 +15,7 @@ from fundlab.analysis.periods import with_period
 from fundlab.analysis.quotes import compare_quotes, drift
 from fundlab.analysis.rows import Rows
 from fundlab.errors import AnalysisError
-from fundlab.values import MAX_INTEGER_DIGITS
+from fundlab.values import EXACT, MAX_INTEGER_DIGITS
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
 
@@ -38,7 +38,6 @@ _BATCHES: Final = columns(
     single_fee=MONEY_TYPE,
     saved=MONEY_TYPE,
 )
-_EXACT: Final = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 
 def summary(
@@ -168,7 +167,7 @@ def _by_columns(by: str | Sequence[str], freq: str | None) -> list[str]:
 def _basis_points(fee: Any, amount: Any) -> Decimal | None:
     if amount == 0:
         return None
-    points = _EXACT.divide(_EXACT.multiply(fee, Decimal(10_000)), amount)
+    points = EXACT.divide(EXACT.multiply(fee, Decimal(10_000)), amount)
     if points.adjusted() >= MAX_INTEGER_DIGITS:
         return None
-    return points.quantize(BPS_PLACES, context=_EXACT)
+    return points.quantize(BPS_PLACES, context=EXACT)

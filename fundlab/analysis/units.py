@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Final
 
-from fundlab.values import Instant, plain_text
+from fundlab.values import EXACT, Instant, plain_text
 
 _SCALE: Final = 18
-_EXACT: Final = Context(prec=80)
 
 
 def units(amount: Decimal) -> int:
-    return int(_EXACT.scaleb(amount, _SCALE))
+    return int(EXACT.scaleb(amount, _SCALE))
 
 
 def decimal(amount: int) -> Decimal:
-    return _EXACT.scaleb(Decimal(amount), -_SCALE)
+    return EXACT.scaleb(Decimal(amount), -_SCALE)
 
 
 def plain(amount: int) -> str:

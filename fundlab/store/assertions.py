@@ -2,7 +2,8 @@
 
 Each observation says which publication of the transfers it belongs to, so no clock is involved:
 between two of them the reported balance must change by what the transfers learned of in between
-change it. Counted is the available balance: completed transfers, and pending debits as holds.
+change it. Counted is the available balance: completed transfers, and pending debits as holds. A
+transfer without a total, a direction or a state counts nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Final
 
 import pandas as pd
@@ -22,10 +23,11 @@ from fundlab.store.problems import Problem, plain
 from fundlab.store.snapshot import Snapshot
 from fundlab.store.versions import find_ends, read_versions
 from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE
+from fundlab.values import EXACT
 
 COMPLETED: Final = ("COMPLETED", "COMPLETE")  # the second: interface §2.4, the note
 _WIDE: Final = pa.decimal256(60, 18)
-_EXACT: Final = Context(prec=80)
+
 _COLUMNS: Final = ("id", "profile_id", "asset", "balance_asset", "direction", "status", "total")
 
 ASSERTED: Final = pa.schema(
@@ -97,7 +99,7 @@ def asserted_balances(transfers: Snapshot, balances: Snapshot) -> pa.Table:
     """
     found = [
         (*pair, pd.Timestamp(entry.at), entry.reported, entry.rebuilt,
-         _EXACT.subtract(entry.reported, entry.rebuilt), entry.since is None)
+         EXACT.subtract(entry.reported, entry.rebuilt), entry.since is None)
         for pair, observations in _observations(transfers, balances).items()
         for entry in observations
     ]  # fmt: skip
@@ -121,10 +123,10 @@ def _observations(transfers: Snapshot, balances: Snapshot) -> Mapping[Pair, list
     found: dict[Pair, list[Observation]] = {}
     for row in rows:
         seq = proved_by.get(row[FROM])
-        if seq is None:
+        if seq is None or seq > transfers.limit:
             continue  # proves nothing, or was published after the moment asked for
         pair = row["profile_id"], row["asset"]
-        reported = _EXACT.add(row["available"], row["trading"])
+        reported = EXACT.add(row["available"], row["trading"])
         at = row["observed_at"].isoformat()
         balance = _at(rebuilt.get(pair, ()), seq)
         found.setdefault(pair, []).append(Observation(at, seq, begins.get(seq), reported, balance))
@@ -145,7 +147,7 @@ def _balances_by_publication(transfers: Snapshot) -> Mapping[Pair, list[tuple[in
     for row in sums.to_pylist():
         balances = found.setdefault((row["profile_id"], row["asset"]), [])
         last = balances[-1][1] if balances else Decimal(0)
-        balances.append((row["seq"], _EXACT.add(last, row["change"])))
+        balances.append((row["seq"], EXACT.add(last, row["change"])))
     return found
 
 
@@ -176,7 +178,8 @@ def _moves(transfers: Snapshot) -> Iterator[pa.Table]:
             done = pc.is_in(status, value_set=pa.array(COMPLETED))
             counts = pc.if_else(credit, done, pc.invert(pc.equal(status, "FAILED")))
             signed = pc.if_else(credit, total, pc.negate(total))
-            change = pc.if_else(counts, signed, pa.scalar(Decimal(0), _WIDE))
+            nothing = pa.scalar(Decimal(0), _WIDE)
+            change = pc.fill_null(pc.if_else(counts, signed, nothing), nothing)
             yield pa.table(
                 {
                     "id": rows.column("id"),
@@ -192,10 +195,10 @@ def _moves(transfers: Snapshot) -> Iterator[pa.Table]:
 
 def _surplus(before: Observation | None, now: Observation) -> Decimal:
     """By how much more the service's balance changed than the transfers say."""
-    surplus = _EXACT.subtract(now.reported, now.rebuilt)
+    surplus = EXACT.subtract(now.reported, now.rebuilt)
     if before is None:
         return surplus
-    return _EXACT.subtract(surplus, _EXACT.subtract(before.reported, before.rebuilt))
+    return EXACT.subtract(surplus, EXACT.subtract(before.reported, before.rebuilt))
 
 
 def _break(
@@ -203,8 +206,8 @@ def _break(
 ) -> Problem:
     profile_id, asset = pair
     begin = "the beginning" if before is None else before.at
-    reported = now.reported if before is None else _EXACT.subtract(now.reported, before.reported)
-    rebuilt = now.rebuilt if before is None else _EXACT.subtract(now.rebuilt, before.rebuilt)
+    reported = now.reported if before is None else EXACT.subtract(now.reported, before.reported)
+    rebuilt = now.rebuilt if before is None else EXACT.subtract(now.rebuilt, before.rebuilt)
     moves = _moves_of(transfers, pair)
     return Problem(
         "balances",
