@@ -214,6 +214,10 @@ class AnalysisError(FundlabError):
     """A frame or argument an analysis cannot use: a column, value or row it will not guess at."""
 
 
+class OutputError(FundlabError):
+    """A file or folder could not be written."""
+
+
 class ActionError(FundlabError):
     """A plan, confirmation or wait cannot go on."""
 

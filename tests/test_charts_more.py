@@ -223,3 +223,71 @@ def test_names_from_outside_are_drawn_as_they_are() -> None:
 def test_a_frame_of_another_kind_is_refused(draw: Any, frame: pd.DataFrame) -> None:
     with pytest.raises(AnalysisError, match="the frame has no column"):
         draw(frame.rename(columns=lambda name: f"{name}_"))
+
+
+def test_a_cut_baseline_is_marked_on_both_balances() -> None:
+    steps = [("Opening", "balance", "1000"), ("Deposit", "change", "10"),
+             ("Closing", "balance", "1010")]  # fmt: skip
+    marked = charts.waterfall(moves(*steps))
+    assert cut_bars(marked) == {0, 2}
+    assert any(text.get_text().startswith("drawn from") for text in marked.axes[0].texts)
+    steps[0], steps[2] = ("Opening", "balance", "0"), ("Closing", "balance", "10")
+    assert cut_bars(charts.waterfall(moves(*steps))) == set()
+
+
+def moves(*steps: tuple[str, str, str]) -> pd.DataFrame:
+    frame = pd.DataFrame(steps, columns=["step", "kind", "amount"])
+    return frame.assign(asset="USD", amount=pd.array(frame["amount"].tolist(), dtype="decimal"))
+
+
+def cut_bars(figure: Figure) -> set[int]:
+    marks = [str(line.get_gid()) for line in figure.axes[0].lines]
+    return {int(mark.split("-")[1]) for mark in marks if mark.startswith("cut-")}
+
+
+def test_a_lasting_difference_keeps_its_first_and_last_mark() -> None:
+    at = pd.date_range("2026-01-01", periods=1000, freq="15min", tz="UTC").as_unit("ns")
+    gap = [0] * 100 + [1] * 800 + [0] * 100
+    seen = pd.DataFrame({"profile_id": "p", "asset": "USD", "observed_at": at})
+    for name in ("reported", "difference"):
+        seen[name] = pd.array([str(one) for one in gap], dtype="decimal")
+    days = pd.date_range("2026-01-01", periods=12, freq="D")
+    daily = pd.DataFrame({"profile_id": "p", "asset": "USD", "date": days})
+    daily["balance"] = pd.array(["1"] * len(daily), dtype="decimal")
+    figure = charts.balance_course(daily, assertions=seen, legend=False)
+    (wrong,) = (line for line in figure.axes[0].lines if line.get_marker() == "x")
+    drawn = pd.DatetimeIndex(wrong.get_xdata())
+    naive = at.tz_localize(None)
+    assert (drawn.min(), drawn.max()) == (naive[100], naive[899])
+    assert len(drawn) <= 42
+
+
+def test_one_huge_day_does_not_make_the_others_faint() -> None:
+    days = pd.date_range("2026-01-01", periods=100, freq="D", tz="UTC").as_unit("ns")
+    nets = ["1000000"] + ["10"] * 99
+    net = pd.DataFrame({"period": days, "asset": "USD", "profile_id": "p"})
+    for name in ("inflow", "net"):
+        net[name] = pd.array(nets, dtype="decimal")
+    net["outflow"] = pd.array(["0"] * 100, dtype="decimal")
+    figure = charts.flows_calendar(net, legend=False)
+    assert {patch.get_alpha() for patch in figure.axes[0].patches[1:]} == {1.0}
+
+
+def test_what_settles_at_once_takes_little_of_the_axis() -> None:
+    times = pd.DataFrame({"type": ["INTERNAL_TRANSFER_DEBIT", "WIRE_DEPOSIT"], "count": [3, 3]})
+    for name in ("p50", "p90", "p99", "max"):
+        times[name] = pd.to_timedelta([0, 3600], unit="s")
+    (axes,) = charts.settlement_times(times, legend=False).axes
+    low, high = axes.get_xlim()
+    assert high / low < 30
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["at once", "1 h"]
+    assert "at once" in [text.get_text() for text in axes.texts]
+
+
+def test_the_letters_of_the_diagram_are_as_large_as_those_of_a_panel() -> None:
+    links = pd.DataFrame(
+        {"stage": [1], "source": ["Wire deposit"], "target": ["main"], "asset": ["USD"],
+         "amount": pd.array(["1"], dtype="decimal")}
+    )  # fmt: skip
+    (axes,) = charts.flow_diagram(links).axes
+    assert min(text.get_fontsize() for text in axes.texts) >= 10

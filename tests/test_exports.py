@@ -46,6 +46,12 @@ def money(*texts: str | None) -> pa.Array:
     return pa.array([None if text is None else D(text) for text in texts], MONEY)
 
 
+def test_a_column_name_is_no_formula(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"=1+1": ["a"], "plain": ["b"]})
+    done = exports.write_rows(rows, tmp_path / "t.csv", "csv")
+    assert done.path.read_text(encoding="utf-8") == '"\'=1+1","plain"\n"a","b"\n'
+
+
 def read_csv(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fundlab.errors import InvalidRequest
-from fundlab.exports.files import replacing
+from fundlab.exports.files import replacing, writing
 from fundlab.exports.plain import write_csv, write_json, write_parquet
 from fundlab.exports.workbook import MAX_SHEET_ROWS, Sheet, write_workbook
 from fundlab.tables import find_table
@@ -39,6 +39,7 @@ __all__ = [
     "write_csv",
     "write_rows",
     "write_workbook",
+    "writing",
 ]
 
 Format = Literal["csv", "xlsx", "parquet", "json"]

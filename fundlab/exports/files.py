@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from fundlab.errors import OutputError
+
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A name beside ``target`` to write to; renamed to it at the end, removed on an error.
 
-    Missing folders are made.
+    Missing folders are made. Raises ``OutputError`` where the system refuses.
 
     >>> with fl.exports.replacing(folder / "new" / "note.txt") as unfinished:
     ...     unfinished.write_text("whole or not at all") > 0
@@ -20,10 +22,23 @@ def replacing(target: Path) -> Iterator[Path]:
     >>> (folder / "new" / "note.txt").read_text(encoding="utf-8")
     'whole or not at all'
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+        try:
+            yield unfinished
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the system refuses within becomes an ``OutputError`` that names ``path``."""
     try:
-        yield unfinished
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written ({error.strerror or error}); give another place, or see to "
+            "its space and rights"
+        ) from error

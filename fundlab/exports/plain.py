@@ -30,10 +30,10 @@ def write_csv(rows: pa.Table, path: Path) -> None:
     """
     schema = pa.schema([pa.field(name, pa.string()) for name in rows.column_names])
     options = pa.csv.WriteOptions(quoting_style="needed")
-    with pa.csv.CSVWriter(path, schema, write_options=options) as file:
+    with pa.csv.CSVWriter(path, _headed(schema), write_options=options) as file:
         for block in _blocks(rows):
             columns = [_csv_column(block, name) for name in block.column_names]
-            file.write_table(pa.Table.from_arrays(columns, schema=schema))
+            file.write_table(pa.Table.from_arrays(columns, schema=_headed(schema)))
 
 
 def write_json(rows: pa.Table, path: Path) -> None:
@@ -58,6 +58,12 @@ def write_json(rows: pa.Table, path: Path) -> None:
 def write_parquet(rows: pa.Table, path: Path) -> None:
     """Plain Arrow types, amounts as ``decimal128(38, 18)``; pages carry checksums."""
     pq.write_table(rows, path, compression="zstd", write_page_checksum=True)
+
+
+def _headed(schema: pa.Schema) -> pa.Schema:
+    """``schema`` under names that a spreadsheet does not run."""
+    names = harmless(pa.chunked_array([schema.names], pa.string())).to_pylist()
+    return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 
 
 def _blocks(rows: pa.Table) -> Iterator[pa.Table]:

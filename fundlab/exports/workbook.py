@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import xlsxwriter  # type: ignore[import-untyped]
+from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]
 from xlsxwriter.format import Format  # type: ignore[import-untyped]
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
 
@@ -72,14 +73,17 @@ def write_workbook(
         "strings_to_numbers": False,
     }
     notes: list[str] = []
-    with xlsxwriter.Workbook(path, options) as book:
-        book.set_properties({"created": _EPOCH})
-        names = _Names()
-        pen = _Pen(book)
-        for sheet in sheets:
-            notes += _write_sheets(book, pen, names, sheet, max_rows)
-        if notes:
-            _write_notes(book, pen, names.take(NOTES), notes)
+    try:
+        with xlsxwriter.Workbook(path, options) as book:
+            book.set_properties({"created": _EPOCH})
+            names = _Names()
+            pen = _Pen(book)
+            for sheet in sheets:
+                notes += _write_sheets(book, pen, names, sheet, max_rows)
+            if notes:
+                _write_notes(book, pen, names.take(NOTES), notes)
+    except FileCreateError as error:
+        raise OSError(str(error)) from error
     return tuple(notes)
 
 

@@ -8,7 +8,9 @@ from fundlab.reporting.build import build
 from fundlab.reporting.facts import KeyFigure, Report, Verdict, versions
 from fundlab.reporting.job import (
     FORMATS,
+    CaughtUp,
     Written,
+    catch_up,
     missing_months,
     read_report,
     report,
@@ -18,11 +20,13 @@ from fundlab.reporting.page import render_html, write
 
 __all__ = [
     "FORMATS",
+    "CaughtUp",
     "KeyFigure",
     "Report",
     "Verdict",
     "Written",
     "build",
+    "catch_up",
     "missing_months",
     "read_report",
     "render_html",

@@ -12,10 +12,20 @@ from fundlab.analysis import balances, checks, fees, flows
 from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.charts import MAX_SERIES
 from fundlab.decimals import DecimalDtype
+from fundlab.errors import AnalysisError
 from fundlab.moments import moment_ns
 from fundlab.reporting import details, verdict
 from fundlab.reporting.facts import Report
-from fundlab.reporting.inputs import Relation, Span, count, frame_of, moment, named, relation
+from fundlab.reporting.inputs import (
+    INTERNAL,
+    Relation,
+    Span,
+    count,
+    frame_of,
+    moment,
+    named,
+    relation,
+)
 from fundlab.tables import TABLES, to_frame
 
 KEYS: Final = ["profile_id", "asset"]
@@ -47,22 +57,24 @@ def build(
     (``store.scan``), which are queried piece by piece. ``assertions`` are those of the store: they
     tell since when a balance is off. ``withdrawals`` are the ids of transfers made on this
     occasion; without it the latest are shown. ``sources`` tells how to get the same figures again.
-    No clock is read. Raises what the analyses raise.
+    No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
+    not begun by ``as_of``.
     """
     known_at = moment_ns(as_of, "as_of")
     rows = Span(None, known_at + 1).of(relation(transfers, "transfers"))
-    span = _span(period, tz, known_at)
+    span, ends = _span(period, tz, known_at)
     inside, until = span.of(rows), Span(None, span.end).of(rows)
+    outer = inside.filter(f"NOT {INTERNAL}")
     seen = to_frame(TABLES["balances"].empty()) if reported is None else reported
     asserted = _no_assertions() if assertions is None else assertions
-    comparison, causes = verdict.compared(rows, seen, opening, asserted)
+    comparison = verdict.compared(rows, seen, opening, asserted)
     first, last = _changes(inside)
     freq = _frequency(span, first, last)
     profiles = _Profiles(until)
     drawn = named(until, profiles.kept, profiles.others)
     opened = None if opening is None else profiles.summed(opening)
     table = _balances(until, inside, span, opening, tz)
-    fee_sums = _fees(rows, span)
+    fee_sums = _fees(rows, span, _span_before(period, span, tz))
     recipients = details.Recipients(fiat_accounts, addresses)
     open_items = details.open_items(until, moment(known_at))
     violations = frame_of(checks.invariants(inside))
@@ -71,6 +83,7 @@ def build(
         period=_period_name(period),
         first=None if span.first is None else moment(span.first),
         end=moment(span.end),
+        ends=None if ends <= span.end else moment(ends),
         as_of=moment(known_at),
         first_change=first,
         last_change=last,
@@ -84,15 +97,15 @@ def build(
         course=_course(drawn, span, opened, tz),
         assertions=asserted,
         movements=details.movements(inside, table),
-        flows=_flows(inside, freq, tz),
-        daily_flows=_flows(Span(span.end - CALENDAR_DAYS * _DAY, span.end).of(inside), "D", tz),
+        flows=_flows(outer, freq, tz),
+        daily_flows=_flows(Span(span.end - CALENDAR_DAYS * _DAY, span.end).of(outer), "D", tz),
         links=details.links(span.of(drawn), recipients),
         fees=fee_sums,
         fees_over_time=frame_of(fees.summary(inside, freq=freq, tz=tz)),
         settlement=frame_of(flows.settlement_time(inside)),
         hours=details.hours(inside),
         reconciliation=comparison,
-        causes=causes,
+        causes=verdict.explained(rows, seen, opening, comparison),
         open_items=open_items,
         ageing=frame_of(flows.ageing(until, moment(known_at))),
         withdrawals=details.withdrawals(inside, recipients, withdrawals),
@@ -110,11 +123,33 @@ def build(
 # --------------------------------------------------------------------------------- its parts
 
 
-def _span(period: str | tuple[Moment, Moment] | None, tz: str, known_at: int) -> Span:
+def _span(period: str | tuple[Moment, Moment] | None, tz: str, known_at: int) -> tuple[Span, int]:
+    """What is known of ``period``, and when the whole of it ends."""
     if period is None:
-        return Span(None, known_at + 1)
+        return Span(None, known_at + 1), known_at + 1
     first, end = period_bounds(period, tz)
-    return Span(first, min(end, max(known_at + 1, first + 1)))
+    if first > known_at:
+        raise AnalysisError(
+            f"period={_period_name(period)!r} has not begun: it starts at "
+            f"{moment(first).isoformat()}, and what is known ends at "
+            f"{moment(known_at).isoformat()}; give an earlier period, or sync the store first"
+        )
+    return Span(first, min(end, known_at + 1)), end
+
+
+def _span_before(period: str | tuple[Moment, Moment] | None, span: Span, tz: str) -> Span | None:
+    """The month before a month, the week before a week; before two moments a span as long."""
+    if span.first is None or not isinstance(period, str):
+        return span.before
+    day = moment(span.first - 1).tz_convert(tz)
+    if "W" in period:
+        year, week, _ = day.isocalendar()
+        name = f"{year}-W{week:02d}"
+    elif "Q" in period:
+        name = f"{day.year}-Q{day.quarter}"
+    else:
+        name = f"{day:%Y-%m-%d}"[: len(period)]
+    return Span(*period_bounds(name, tz))
 
 
 def _period_name(period: str | tuple[Moment, Moment] | None) -> str:
@@ -193,22 +228,21 @@ def _course(drawn: Relation, span: Span, opening: pd.DataFrame | None, tz: str) 
     course = frame_of(balances.daily(drawn, tz, last.date(), opening))
     if span.first is None:
         return course
-    day_before = moment(span.first).tz_convert(tz).tz_localize(None).normalize()
-    inside = course["date"] >= day_before - pd.Timedelta(days=1)
+    first_day = moment(span.first).tz_convert(tz).tz_localize(None).normalize()
+    inside = course["date"] >= first_day - pd.Timedelta(days=1)
     return course[inside].reset_index(drop=True)
 
 
-def _flows(inside: Relation, freq: str, tz: str) -> pd.DataFrame:
-    """All profiles together."""
-    by_profile = frame_of(flows.net(inside, freq, tz))
+def _flows(outer: Relation, freq: str, tz: str) -> pd.DataFrame:
+    """All profiles together: what came from outside and went there."""
+    by_profile = frame_of(flows.net(outer, freq, tz))
     sums = by_profile.groupby(["period", "asset"], as_index=False)
     return pd.DataFrame(sums[["inflow", "outflow", "net"]].sum())
 
 
-def _fees(rows: Relation, span: Span) -> pd.DataFrame:
-    """Effective fees, and how they moved against the same span before."""
+def _fees(rows: Relation, span: Span, before: Span | None) -> pd.DataFrame:
+    """Effective fees, and how they moved against the period before."""
     now = frame_of(fees.effective(span.of(rows)))
-    before = span.before
     by = ["type", "asset"]
     earlier = frame_of(fees.effective((before or Span(0, 0)).of(rows)))[[*by, "bps"]]
     both = now.merge(earlier.rename(columns={"bps": "bps_before"}), on=by, how="left")

@@ -14,33 +14,48 @@ from fundlab.analysis import checks
 from fundlab.charts import humanise, shorten_id
 from fundlab.decimals import DecimalDtype
 from fundlab.errors import AnalysisError
-from fundlab.reporting.inputs import ASSET, COMPLETE, Relation, Span, frame_of, relation, whole
+from fundlab.reporting.inputs import (
+    ASSET,
+    COMPLETE,
+    INTERNAL,
+    Relation,
+    Span,
+    frame_of,
+    relation,
+    whole,
+)
+from fundlab.values import EXACT, exact_sum
 
-LATEST_WITHDRAWALS: Final = 25
-MAX_NOTABLE: Final = 500
 TOP_TARGETS: Final = 7
 OTHER_PROFILES: Final = "Other profiles"
-_INTERNAL: Final = "type IN ('INTERNAL_TRANSFER_DEBIT', 'INTERNAL_TRANSFER_CREDIT')"
 _NOTABLE: Final = r"(failed|rejected|required|denied|disabled|suspend|expired|deprecated|returned)"
 _QUARTER: Final = 900_000_000_000
+_LINKS: Final = {"stage": "int64", "source": "str", "target": "str", "asset": "str"}
+_NOTABLE_EVENTS: Final = {
+    "created_at": "datetime64[ns, UTC]", "type": "str", "object": "str", "id": "str",
+}  # fmt: skip
 
 
 class Recipients:
     """What an account or address is called, with nothing in it that one could pay to."""
 
     def __init__(self, accounts: pd.DataFrame | None, addresses: pd.DataFrame | None) -> None:
-        self._names: dict[str, str] = {}
+        self._accounts: dict[str, str] = {}
+        self._addresses: dict[tuple[str, str], str] = {}
         if accounts is not None:
             rows = zip(accounts["id"], accounts["fiat_network_instructions"], strict=True)
-            self._names = {str(id_): _account_name(str(id_), text) for id_, text in rows}
+            self._accounts = {str(id_): _account_name(str(id_), text) for id_, text in rows}
         if addresses is not None:
-            rows = zip(addresses["address"], addresses["nickname"], strict=True)
-            self._names |= {str(address): _address_name(address, name) for address, name in rows}
+            known = addresses.reindex(columns=["crypto_network", "address", "nickname"])
+            for network, address, name in known.itertuples(index=False):
+                self._addresses[_word(network), str(address)] = _address_name(address, name)
 
-    def name(self, fiat_account_id: Any, destination_address: Any) -> str:
-        for identifier in (fiat_account_id, destination_address):
-            if not pd.isna(identifier):
-                return self._names.get(str(identifier), shorten_id(str(identifier)))
+    def name(self, fiat_account_id: Any, network: Any, address: Any) -> str:
+        if not pd.isna(fiat_account_id):
+            account = str(fiat_account_id)
+            return self._accounts.get(account, shorten_id(account))
+        if not pd.isna(address):
+            return self._addresses.get((_word(network), str(address)), shorten_id(str(address)))
         return "–"
 
 
@@ -65,27 +80,29 @@ def anomalies(rows: Relation, span: Span, accounts: pd.DataFrame | None) -> pd.D
 
 
 def withdrawals(rows: Relation, recipients: Recipients, made: Sequence[str] | None) -> pd.DataFrame:
-    """The latest debits but internal ones, or those ``made``, with a masked ``recipient``."""
+    """Debits but internal ones, or those ``made``, the latest first, with a masked
+    ``recipient``."""
     if made is not None:
         ids = ColumnExpression("id").isin(*(ConstantExpression(name) for name in [*made, ""]))
         chosen = rows.filter(ids)
     else:
-        chosen = rows.filter(f"direction = 'DEBIT' AND NOT {_INTERNAL}")
-    newest = chosen.order("created_at DESC, id")
-    found = frame_of(newest if made is not None else newest.limit(LATEST_WITHDRAWALS))
+        chosen = rows.filter(f"direction = 'DEBIT' AND NOT {INTERNAL}")
+    columns = ["created_at", "type", "asset", "amount", "fee", "total", "status", "recipient",
+               "ref_id", "profile_id", "id"]  # fmt: skip
+    places = ["fiat_account_id", "crypto_network", "destination_address"]
+    needed = [name for name in (*columns, *places) if name != "recipient"]
+    found = frame_of(chosen.order("created_at DESC, id").project(", ".join(needed)))
     missing = sorted(set(made or ()) - set(found["id"]))
     if missing:
         raise AnalysisError(f"withdrawals names transfers that are not there: {missing}")
     found["recipient"] = _named(found, recipients)
-    columns = ["created_at", "type", "asset", "amount", "fee", "total", "status", "recipient",
-               "ref_id", "profile_id", "id"]  # fmt: skip
     return found[columns]
 
 
 def recipient_sums(rows: Relation, recipients: Recipients) -> pd.DataFrame:
     """``recipient``, ``type``, ``asset``, ``count``, ``amount``, ``fee``, ``last``."""
-    paid = rows.filter(f"{COMPLETE} AND direction = 'DEBIT' AND NOT {_INTERNAL}")
-    where = "fiat_account_id, destination_address, type, asset"
+    paid = rows.filter(f"{COMPLETE} AND direction = 'DEBIT' AND NOT {INTERNAL}")
+    where = "fiat_account_id, crypto_network, destination_address, type, asset"
     sums = paid.aggregate(
         f"{where}, count(*) AS count, sum(amount) AS amount, sum(fee) AS fee, "
         "max(created_at) AS last",
@@ -93,7 +110,7 @@ def recipient_sums(rows: Relation, recipients: Recipients) -> pd.DataFrame:
     )
     found = frame_of(sums.order(f"asset, amount DESC, {where}"))
     found.insert(0, "recipient", _named(found, recipients))
-    return found.drop(columns=["fiat_account_id", "destination_address"])
+    return found.drop(columns=["fiat_account_id", "crypto_network", "destination_address"])
 
 
 def movements(rows: Relation, balances: pd.DataFrame) -> pd.DataFrame:
@@ -109,7 +126,8 @@ def movements(rows: Relation, balances: pd.DataFrame) -> pd.DataFrame:
         steps = list(_steps(sums[sums["asset"] == asset]))
         opening: Any = sides["opening"].sum()
         closing: Any = sides["closing"].sum()
-        rest = closing - opening - sum((amount for _, amount in steps), Decimal(0))
+        known = exact_sum([opening, *(amount for _, amount in steps)])
+        rest = EXACT.subtract(closing, known)
         if rest:
             steps.append(("Unexplained", rest))
         found.append(_step(asset, "Opening", "balance", opening))
@@ -123,17 +141,20 @@ def movements(rows: Relation, balances: pd.DataFrame) -> pd.DataFrame:
 def links(rows: Relation, recipients: Recipients) -> pd.DataFrame:
     """``stage``, ``source``, ``target``, ``asset``, ``amount``: completed transfers between the
     outside, the profiles and the recipients, the smaller recipients together."""
-    names = "profile_id, direction, type, internal, asset, fiat_account_id, destination_address"
+    names = (
+        "profile_id, direction, type, internal, asset, fiat_account_id, crypto_network, "
+        "destination_address"
+    )
     sums = rows.filter(COMPLETE).project(
-        f"profile_id, direction, type, {_INTERNAL} AS internal, {ASSET} AS asset, "
-        "fiat_account_id, CASE WHEN direction = 'DEBIT' THEN destination_address END "
-        "AS destination_address, total"
+        f"profile_id, direction, type, {INTERNAL} AS internal, {ASSET} AS asset, "
+        "fiat_account_id, crypto_network, "
+        "CASE WHEN direction = 'DEBIT' THEN destination_address END AS destination_address, total"
     )
     found = frame_of(sums.aggregate(f"{names}, sum(total) AS amount", names).order(names))
     kind = found["type"].map(lambda name: humanise(str(name)))
     outside = kind.where(~found["internal"].astype(bool), OTHER_PROFILES)
     debit = found["direction"] == "DEBIT"
-    named = pd.Series(_named(found, recipients), index=found.index, dtype="str")
+    named = _named(found, recipients)
     target = outside.where(~debit | (named == "–") | found["internal"].astype(bool), named)
     profile = found["profile_id"].map(lambda name: shorten_id(str(name)))
     table = pd.DataFrame(
@@ -145,7 +166,7 @@ def links(rows: Relation, recipients: Recipients) -> pd.DataFrame:
             "amount": found["amount"],
         }
     )
-    return _with_few_ends(table)
+    return _with_few_ends(table.astype(_LINKS))
 
 
 def hours(rows: Relation) -> pd.DataFrame:
@@ -168,19 +189,26 @@ def event_counts(events: object, span: Span) -> pd.DataFrame:
 def notable_events(events: object, span: Span) -> pd.DataFrame:
     """``created_at``, ``type``, ``object``, ``id``: refusals, failures and what asks for papers,
     the latest first."""
-    names = ["created_at", "type", "object", "id"]
     if events is None:
-        return pd.DataFrame({name: pd.Series(dtype="str") for name in names})
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _NOTABLE_EVENTS.items()})
     rows = span.of(relation(events, "events")).filter(f"regexp_matches(type, '{_NOTABLE}')")
-    return frame_of(rows.project(", ".join(names)).order("created_at DESC, id").limit(MAX_NOTABLE))
+    newest = rows.project(", ".join(_NOTABLE_EVENTS)).order("created_at DESC, id")
+    return frame_of(newest).astype(_NOTABLE_EVENTS)
 
 
 # ----------------------------------------------------------------------------------- helpers
 
 
-def _named(rows: pd.DataFrame, recipients: Recipients) -> list[str]:
-    pairs = zip(rows["fiat_account_id"], rows["destination_address"], strict=True)
-    return [recipients.name(account, address) for account, address in pairs]
+def _named(rows: pd.DataFrame, recipients: Recipients) -> pd.Series[str]:
+    places = zip(
+        rows["fiat_account_id"], rows["crypto_network"], rows["destination_address"], strict=True
+    )
+    names = [recipients.name(*place) for place in places]
+    return pd.Series(names, rows.index, dtype="str")
+
+
+def _word(value: Any) -> str:
+    return "" if pd.isna(value) else str(value)
 
 
 def _account_name(identifier: str, instructions: Any) -> str:
@@ -191,10 +219,16 @@ def _account_name(identifier: str, instructions: Any) -> str:
     wire = found.get("wire") if isinstance(found, dict) else None
     if not isinstance(wire, dict):
         return shorten_id(identifier)
-    number = str(wire.get("account_number") or "")[-4:]
+    number = _end_of(str(wire.get("account_number") or ""))
     routing = wire.get("routing_details")
     bank = routing.get("bank_name") if isinstance(routing, dict) else None
     return f"••{number} {bank}" if bank else f"••{number}"
+
+
+def _end_of(number: str) -> str:
+    """The last four signs, or of a short number the last half."""
+    shown = min(4, len(number) // 2)
+    return number[len(number) - shown :]
 
 
 def _address_name(address: Any, nickname: Any) -> str:
@@ -204,13 +238,13 @@ def _address_name(address: Any, nickname: Any) -> str:
 
 def _steps(sums: pd.DataFrame) -> Iterator[tuple[str, Decimal]]:
     """Credits first, then debits, each by size, and all fees at last."""
-    for direction, sign in (("CREDIT", 1), ("DEBIT", -1)):
+    for direction in ("CREDIT", "DEBIT"):
         side = sums[sums["direction"] == direction].sort_values("amount", ascending=False)
         for kind, amount in zip(side["type"], side["amount"], strict=True):
-            yield humanise(str(kind)), sign * amount
+            yield humanise(str(kind)), amount if direction == "CREDIT" else amount.copy_negate()
     charged: Any = sums["fee"].sum()
     if charged:
-        yield "Fees", -charged
+        yield "Fees", charged.copy_negate()
 
 
 def _step(asset: object, name: str, kind: str, amount: Any) -> dict[str, Any]:
@@ -232,8 +266,7 @@ def _with_few_ends(table: pd.DataFrame) -> pd.DataFrame:
             for name in small.loc[small["asset"] == asset, end]
         }
         named = zip(table["asset"], table[end], mine, strict=True)
-        table[end] = [
-            others.get((asset, name), name) if here else name for asset, name, here in named
-        ]
+        shown = [others.get((asset, name), name) if here else name for asset, name, here in named]
+        table[end] = pd.Series(shown, table.index, dtype="str")
     keys = ["stage", "asset", "source", "target"]
     return table.groupby(keys)["amount"].sum().reset_index()

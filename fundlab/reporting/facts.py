@@ -41,7 +41,8 @@ class Report:
     """Everything a report shows. Frames carry exact money and times in UTC; do not change them.
 
     The period is ``first`` (included; ``None``: from the beginning) to ``end`` (excluded), as known
-    at ``as_of``. Frames, all of the period unless said otherwise:
+    at ``as_of``; ``ends`` is when it will be over, if it is not. Frames, all of the period unless
+    said otherwise:
 
     ``balances``
         ``profile_id``, ``asset``, ``opening``, ``inflow``, ``outflow``, ``closing``, ``held`` by
@@ -55,11 +56,12 @@ class Report:
         ``asset``, ``step``, ``kind`` (``balance`` or ``change``), ``amount``: from the opening to
         the closing by type of transfer.
     ``flows``, ``daily_flows``
-        ``period``, ``asset``, ``inflow``, ``outflow``, ``net``: by ``freq``, and of the last days.
+        ``period``, ``asset``, ``inflow``, ``outflow``, ``net``: by ``freq``, and of the last days,
+        transfers between own profiles left out.
     ``links``
         ``stage`` (1 into profiles, 2 out of them), ``source``, ``target``, ``asset``, ``amount``.
     ``fees``
-        as ``fees.effective``, with ``bps_before`` and ``drift`` against the same span before.
+        as ``fees.effective``, with ``bps_before`` and ``drift`` against the period before.
     ``fees_over_time``, ``settlement``, ``reconciliation``, ``causes``, ``ageing``,
     ``violations``, ``anomalies``, ``pairs``
         as the functions of :mod:`fundlab.analysis` give them; ``reconciliation`` (of everything
@@ -67,7 +69,8 @@ class Report:
     ``open_items``
         pending transfers with their ``age``.
     ``withdrawals``, ``recipients``
-        the latest, and all summed by where they went, account numbers and addresses masked.
+        all one by one, the latest first, and summed by where they went, account numbers and
+        addresses masked.
     ``hours``
         ``created_at`` (a quarter of an hour), ``count``.
     ``events``, ``notable``
@@ -108,12 +111,25 @@ class Report:
     events: pd.DataFrame
     notable: pd.DataFrame
     made_here: bool = False
+    ends: pd.Timestamp | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def breaks(self) -> pd.DataFrame:
         """The rows of ``reconciliation`` that do not match."""
         return self.reconciliation[self.reconciliation["status"] != "match"]
+
+    @property
+    def remark(self) -> str:
+        """What a reader must know of the period: that it is not over, if so."""
+        if self.ends is None:
+            return ""
+        return f"The period is not over: it ends at {self.ends:%Y-%m-%d %H:%M} UTC."
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether somebody must look: a balance does not match, or a row breaks a rule."""
+        return self.verdict.breaks > 0 or len(self.violations) > 0
 
     def __repr__(self) -> str:
         """The verdict and the key figures, for a terminal or a notebook's cell."""
@@ -123,7 +139,7 @@ class Report:
             [
                 self.title,
                 self.verdict.headline,
-                *wrap(self.verdict.detail, _WIDTH),
+                *wrap(f"{self.verdict.detail} {self.remark}", _WIDTH),
                 *(
                     f"  {figure.label:<{label}}  {figure.value:>{value}}  {figure.note}"
                     for figure in self.key_figures

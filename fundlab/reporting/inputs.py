@@ -20,6 +20,7 @@ Relation = duckdb.DuckDBPyRelation
 
 COMPLETE: Final = "status IN ({})".format(", ".join(f"'{name}'" for name in COMPLETED))
 _DAY: Final = 86_400_000_000_000
+INTERNAL: Final = "type IN ('INTERNAL_TRANSFER_DEBIT', 'INTERNAL_TRANSFER_CREDIT')"
 ASSET: Final = "coalesce(balance_asset, asset)"
 
 

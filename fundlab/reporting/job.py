@@ -17,19 +17,24 @@ from typing import Any, Final
 import duckdb
 import pandas as pd
 
+from fundlab.analysis import checks
+from fundlab.analysis.periods import period_bounds
 from fundlab.errors import InvalidRequest, StoreError, StoreLocked
-from fundlab.exports import replacing, write_csv, write_workbook
+from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.moments import moment_ns
 from fundlab.reporting.build import build
-from fundlab.reporting.facts import Report, versions
-from fundlab.reporting.inputs import moment
+from fundlab.reporting.facts import Report, Verdict, versions
+from fundlab.reporting.inputs import count, moment
 from fundlab.reporting.page import render_html
-from fundlab.reporting.sheets import sheets
+from fundlab.reporting.sheets import for_workbook, sheets
+from fundlab.reporting.verdict import compared, judge
 from fundlab.store import Store
 from fundlab.tables import TABLES
 
 FORMATS: Final = ("html", "xlsx", "csv")
 _MONTH: Final = "%Y-%m"
+_LAST_FILE: Final = {"html": ".html", "xlsx": ".xlsx", "csv": ".report.csv"}
+"""What stands in the folder once all of a format is written."""
 
 Moment = str | datetime
 
@@ -41,10 +46,15 @@ class Written:
     report: Report
     files: tuple[Path, ...]
 
+    @property
+    def is_alarming(self) -> bool:
+        return self.report.is_alarming
+
     def to_json(self) -> dict[str, Any]:
         verdict = self.report.verdict
         return {
             "period": self.report.period or None,
+            "over": self.report.ends is None,
             "as_of": self.report.as_of.isoformat(),
             "reconciled": verdict.breaks == 0 and verdict.compared > 0,
             "compared": verdict.compared,
@@ -64,7 +74,37 @@ class Written:
             pages.append(
                 f"{tables} tables in {self.files[-1].parent / file_name(self.report.period)}.*.csv"
             )
-        return "\n".join([f"{verdict.headline}. {verdict.detail}", *pages])
+        told = [verdict.detail, self.report.remark, _broken_rules(len(self.report.violations))]
+        return "\n".join([" ".join([f"{verdict.headline}.", *filter(None, told)]), *pages])
+
+
+@dataclass(frozen=True)
+class CaughtUp:
+    """The reports that were missing, and how all that the store knows stands now: a break of
+    yesterday is told again today, also where no report was missing."""
+
+    written: tuple[Written, ...]
+    verdict: Verdict
+    violations: int
+
+    @property
+    def is_alarming(self) -> bool:
+        return self.verdict.breaks > 0 or self.violations > 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "breaks": self.verdict.breaks,
+            "violations": self.violations,
+            "verdict": self.verdict.headline,
+            "detail": self.verdict.detail,
+            "reports": [one.to_json() for one in self.written],
+        }
+
+    def __str__(self) -> str:
+        if self.written:
+            return "\n".join(map(str, self.written))
+        told = [f"{self.verdict.headline}.", self.verdict.detail, _broken_rules(self.violations)]
+        return " ".join(filter(None, told)) + "\nEvery month that is over has its report."
 
 
 def report(
@@ -83,6 +123,12 @@ def report(
     name first. No clock is read, so the same store gives the same bytes. Raises
     ``InvalidRequest`` for a format, period or time that is none, ``StoreError`` for an empty
     store, ``StoreLocked`` while another run writes to ``out``.
+
+    >>> found = fl.report(store, "2026-10", out=folder, formats=["html"])
+    >>> found.verdict.headline
+    'Reconciled: 0 breaks'
+    >>> [path.name for path in folder.glob("report*")]
+    ['report-2026-10.html']
     """
     _check_formats(formats)
     found = read_report(store, period, as_of=as_of, tz=tz)
@@ -108,7 +154,7 @@ def read_report(
         "addresses": store.read("addresses", when),
         "assertions": assertions,
         "opening": _opening(assertions),
-        "sources": sources(store, period, when),
+        "sources": sources(store, period, when, tz),
         **given,
     }
     transfers = store.scan("transfers", as_of=when, connection=one)
@@ -119,22 +165,26 @@ def write_report(
     report: Report, out: str | os.PathLike[str], formats: Sequence[str] = FORMATS
 ) -> Written:
     """``report`` as files in the folder ``out``: ``report-2026-10.html``, ``.xlsx`` and one
-    ``report-2026-10.<table>.csv`` for each table. Each appears whole, replacing an earlier one."""
+    ``report-2026-10.<table>.csv`` for each table. Each appears whole, replacing an earlier one.
+
+    Raises ``OutputError`` where the system refuses, ``StoreLocked`` while another run writes there.
+    """
     _check_formats(formats)
     folder = Path(out)
     name = file_name(report.period)
     files: list[Path] = []
     with _held(folder):
+        _clear(folder)
         tables = sheets(report)
         if "csv" in formats:
-            for sheet in tables:
-                files.append(folder / f"{name}.{sheet.name.lower().replace(' ', '-')}.csv")
+            for sheet in (*tables[1:], tables[0]):  # the first one last: it stands for them all
+                files.append(folder / _csv_name(name, sheet))
                 with replacing(files[-1]) as unfinished:
                     write_csv(sheet.rows, unfinished)
         if "xlsx" in formats:
             files.insert(0, folder / f"{name}.xlsx")
             with replacing(files[0]) as unfinished:
-                write_workbook(tables, unfinished)
+                write_workbook(for_workbook(tables), unfinished)
         if "html" in formats:  # last: who waits for the page finds the tables beside it
             files.insert(0, folder / f"{name}.html")
             with replacing(files[0]) as unfinished:
@@ -142,25 +192,57 @@ def write_report(
     return Written(report, tuple(files))
 
 
+def catch_up(
+    store: Store,
+    out: str | os.PathLike[str],
+    formats: Sequence[str] = FORMATS,
+    *,
+    since: str | None = None,
+    tz: str = "UTC",
+) -> CaughtUp:
+    """Writes the report of each of :func:`missing_months`; judges all that is known, anyway."""
+    months = missing_months(store, out, since, tz, formats)
+    written = tuple(
+        write_report(read_report(store, month, tz=tz), out, formats) for month in months
+    )
+    return CaughtUp(written, *_standing(store))
+
+
 def missing_months(
-    store: Store, out: str | os.PathLike[str], since: str | None = None, tz: str = "UTC"
+    store: Store,
+    out: str | os.PathLike[str],
+    since: str | None = None,
+    tz: str = "UTC",
+    formats: Sequence[str] = FORMATS,
 ) -> list[str]:
-    """The months that are over and have no page in ``out``, oldest first, from ``since`` (a month)
-    or the store's first transfer on."""
+    """The months that are over and not in ``out`` in all of ``formats``, oldest first, from
+    ``since`` (a month) or the store's first transfer on."""
+    _check_formats(formats)
     when = moment(last_publication(store))
     first = store.scan("transfers").aggregate("min(epoch_ns(created_at))").fetchall()[0][0]
     if since is None and first is None:
         return []
-    if since is not None and not re.fullmatch(r"\d{4}-\d\d", since):
-        raise InvalidRequest(f"period {since!r} is no month; with catching up give one: '2026-10'")
+    if since is not None:
+        if not re.fullmatch(r"\d{4}-\d\d", since, re.ASCII):
+            raise InvalidRequest(
+                f"period {since!r} is no month; with catching up give one: '2026-10'"
+            )
+        period_bounds(since, tz)
     start = since or f"{moment(first).tz_convert(tz):{_MONTH}}"
     last = when.tz_convert(tz).tz_localize(None).to_period("M") - 1
     months = pd.period_range(pd.Period(start, "M"), last, freq="M")
     names = [f"{month:{_MONTH}}" for month in months]
-    return [name for name in names if not (Path(out) / f"{file_name(name)}.html").exists()]
+    ends = [_LAST_FILE[kind] for kind in formats]
+    stems = {name: Path(out) / file_name(name) for name in names}
+    return [
+        name for name, stem in stems.items()
+        if not all(stem.with_name(stem.name + end).exists() for end in ends)
+    ]  # fmt: skip
 
 
-def sources(store: Store, period: str | None, when: pd.Timestamp) -> dict[str, str]:
+def sources(
+    store: Store, period: str | None, when: pd.Timestamp, tz: str = "UTC"
+) -> dict[str, str]:
     """How to get the same figures again: the store, its parts' hash, the command, the versions."""
     parts = [
         f"{table}/{part.path.name}"
@@ -170,6 +252,7 @@ def sources(store: Store, period: str | None, when: pd.Timestamp) -> dict[str, s
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     command = ["fundlab", "report", "--store", str(store.path), "--as-of", when.isoformat()]
     command += ["--period", period] if period else []
+    command += ["--tz", tz] if tz != "UTC" else []
     return {
         "Store": str(store.path),
         "Parts": f"{len(parts):,}, SHA-256 of their names {digest}",
@@ -192,6 +275,26 @@ def file_name(period: str) -> str:
     return f"report-{safe}" if safe else "report"
 
 
+def _standing(store: Store) -> tuple[Verdict, int]:
+    """How all that the store knows stands: the verdict, and how many rows break a rule."""
+    when = moment(last_publication(store))
+    rows = store.scan("transfers", as_of=when)
+    assertions = store.assertions(when)
+    found = compared(rows, store.read("balances", when), _opening(assertions), assertions)
+    return judge(found, count(rows), assertions), count(checks.invariants(rows))
+
+
+def _broken_rules(violations: int) -> str:
+    if not violations:
+        return ""
+    verb = "check is" if violations == 1 else "checks are"
+    return f"{violations:,} row {verb} violated."
+
+
+def _csv_name(stem: str, sheet: Sheet) -> str:
+    return f"{stem}.{sheet.name.lower().replace(' ', '-')}.csv"
+
+
 def _opening(assertions: pd.DataFrame) -> pd.DataFrame | None:
     """What was there before the first transfer of a store that does not begin at the beginning:
     the first balance observed less what its transfers make."""
@@ -211,8 +314,9 @@ def _check_formats(formats: Sequence[str]) -> None:
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
     """One run at a time in ``folder``; the kernel lets go when the run ends, however it ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -221,3 +325,10 @@ def _held(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _clear(folder: Path) -> None:
+    """Removes what a run that was killed left unfinished; the folder is held: nobody writes."""
+    with writing(folder):
+        for left in folder.glob(".report*.tmp"):
+            left.unlink(missing_ok=True)

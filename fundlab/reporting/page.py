@@ -19,7 +19,6 @@ from fundlab import charts
 from fundlab.charts import humanise
 from fundlab.exports import replacing
 from fundlab.reporting import tables
-from fundlab.reporting.details import MAX_NOTABLE
 from fundlab.reporting.facts import Report
 from fundlab.reporting.pictures import PAGE_COLOURS, SERIES_MARKS, inline_svg
 
@@ -63,7 +62,6 @@ def render_html(report: Report) -> str:
         pictures=_pictures(report),
         tables={name: view(report) for name, view in tables.VIEWS.items()},
         sources=report.sources,
-        max_notable=MAX_NOTABLE,
     )
     return re.sub(r"\n{2,}", "\n", page)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from xml.etree import ElementTree
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from fundlab.charts import Theme, to_svg
@@ -24,31 +25,50 @@ PAGE_COLOURS: Final = Theme(
 )  # fmt: skip
 """Stand-ins that :func:`inline_svg` turns into the page's CSS variables."""
 
-_NUMBER = re.compile(r"-?\d+\.\d{2,}")
+_STAND_IN: Final = re.compile(r"#fe01([0-9a-f]{2})")
+_NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
+_LETTERS: Final = re.compile(r"(font: [^;\"']*?)'[^;\"]*")
 
 
 def inline_svg(figure: Figure, name: str) -> Markup:
     """``figure``, drawn with :data:`PAGE_COLOURS`, as an ``<svg>`` element for an HTML page.
 
     ``name`` makes its ids unique in the page; the figure's label becomes the alternative text.
+    Only attributes are changed: words drawn in the figure may look like anything.
     """
-    svg = to_svg(figure)
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'\bid="([^"]*)"', rf'id="{name}-\1"', svg)
-    svg = re.sub(r'(url\(#|href="#)', rf"\1{name}-", svg)
-    svg = re.sub(r"#fe01([0-9a-f]{2})", lambda code: f"var(--{_NAMES[int(code[1], 16)]})", svg)
-    svg = re.sub(r"(font: [^;\"']*?)'[^;\"]*", r"\1var(--letters)", svg)
-    svg = re.sub(r' (?:d|x|y|transform)="[^"]*"', _rounded, svg)
-    svg = re.sub(r"\n\s*", "\n", svg)
-    head = f'<svg class="chart" role="img" aria-label="{escape(figure.get_label())}" '
-    view = re.search(r'viewBox="[^"]*"', svg)
-    box = view[0] if view else ""
-    body = svg[svg.index(">") + 1 :]
-    return Markup(  # noqa: S704 - matplotlib escapes what it draws, the label is escaped above
-        f'{head}{box} xmlns:xlink="http://www.w3.org/1999/xlink">{body}'
-    )
+    drawn = ElementTree.fromstring(to_svg(figure))  # noqa: S314 - matplotlib's, no entities
+    box = drawn.attrib["viewBox"]
+    for parent in drawn.iter():
+        parent.tag = _bare(parent.tag)
+        parent.attrib = {
+            _bare(key): _for_the_page(_bare(key), value, name)
+            for key, value in parent.attrib.items()
+        }
+        for child in list(parent):
+            if _bare(child.tag) in ("metadata", "style"):
+                parent.remove(child)
+    drawn.attrib = {
+        "class": "chart", "role": "img", "aria-label": str(figure.get_label()), "viewBox": box,
+    }  # fmt: skip
+    for element in drawn.iter():
+        if element.tag != "text":
+            element.text = None if not (element.text or "").strip() else element.text
+        element.tail = None if not (element.tail or "").strip() else element.tail
+    return Markup(ElementTree.tostring(drawn, encoding="unicode"))  # noqa: S704 - escaped there
 
 
-def _rounded(attribute: re.Match[str]) -> str:
-    return _NUMBER.sub(lambda number: f"{float(number[0]):.1f}", attribute[0])
+def _bare(name: str) -> str:
+    """Without its namespace: within HTML neither ``svg`` nor ``xlink`` need one."""
+    return name.rpartition("}")[2]
+
+
+def _for_the_page(key: str, value: str, name: str) -> str:
+    if key == "id":
+        return f"{name}-{value}"
+    if key == "href":
+        return value.replace("#", f"#{name}-", 1)
+    if key in ("d", "x", "y", "transform"):
+        return _NUMBER.sub(lambda number: f"{float(number[0]):.1f}", value)
+    value = value.replace("url(#", f"url(#{name}-")
+    value = _STAND_IN.sub(lambda code: f"var(--{_NAMES[int(code[1], 16)]})", value)
+    return _LETTERS.sub(r"\1var(--letters)", value)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
 
 from fundlab.exports import Sheet
-from fundlab.reporting.details import MAX_NOTABLE
 from fundlab.reporting.facts import Report
 
+MAX_WORKBOOK_ROWS: Final = 30_000
 _COURSE: Final = "the busiest profiles by name, the others as one; fl.balances.daily has every one"
 _FRAMES: Final = (
     ("Balances", "balances", ""),
@@ -19,21 +20,27 @@ _FRAMES: Final = (
     ("Balance course", "course", _COURSE),
     ("Observed balances", "assertions", ""),
     ("Movements", "movements", ""),
-    ("Flows", "flows", ""),
+    ("Flows", "flows", "transfers between own profiles left out"),
     ("Links", "links", ""),
-    ("Fees", "fees", "bps are basis points; drift is against the same span before"),
+    ("Fees", "fees", "bps are basis points; drift is against the period before"),
     ("Fees over time", "fees_over_time", ""),
     ("Settlement", "settlement", "seconds from created_at to updated_at"),
     ("Open items", "open_items", "age in seconds"),
     ("Ageing", "ageing", ""),
-    ("Withdrawals", "withdrawals", "the latest; Recipients sums all of the period"),
+    ("Withdrawals", "withdrawals", "the latest first"),
     ("Recipients", "recipients", ""),
     ("Row checks", "violations", ""),
     ("Anomalies", "anomalies", ""),
     ("Internal pairs", "pairs", "halves of internal transfers that do not match"),
     ("Events", "events", ""),
-    ("Notable events", "notable", f"the latest {MAX_NOTABLE} at most"),
+    ("Notable events", "notable", "refusals, failures and requests for papers, latest first"),
 )
+
+
+def for_workbook(tables: list[Sheet]) -> list[Sheet]:
+    """The same, those of more than :data:`MAX_WORKBOOK_ROWS` rows cut, with a word: cells are slow
+    to write and slow to open."""
+    return [_cut(table) if table.rows.num_rows > MAX_WORKBOOK_ROWS else table for table in tables]
 
 
 def sheets(report: Report) -> list[Sheet]:
@@ -43,6 +50,15 @@ def sheets(report: Report) -> list[Sheet]:
     ]
 
 
+def _cut(table: Sheet) -> Sheet:
+    words = (
+        f"the first {MAX_WORKBOOK_ROWS:,} of {table.rows.num_rows:,} rows; the report as CSV "
+        "(--format csv) holds them all"
+    )
+    note = f"{words}; {table.note}" if table.note else words
+    return replace(table, rows=table.rows.slice(0, MAX_WORKBOOK_ROWS), note=note)
+
+
 def _facts(report: Report) -> pa.Table:
     facts = {
         "Title": report.title,
@@ -50,6 +66,7 @@ def _facts(report: Report) -> pa.Table:
         "Detail": report.verdict.detail,
         "From": "the beginning" if report.first is None else report.first.isoformat(),
         "Until": report.end.isoformat(),
+        **({"Not over": report.remark} if report.remark else {}),
         "As of": report.as_of.isoformat(),
         "Days in": report.tz,
         **{figure.label: f"{figure.value} ({figure.note})" for figure in report.key_figures},

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import pandas as pd
+from pandas.api.typing import NaTType
 
 from fundlab.charts import humanise, shorten_id
 from fundlab.reporting.facts import Report, age_text, decimals
@@ -61,12 +62,12 @@ def reconciliation(report: Report) -> View:
         return (
             _asset(row.asset), _short(row.profile_id), money(row, "rebuilt"),
             money(row, "reported"), money(row, "difference"), Cell(words, tone),
-            *((Cell("–", "time") if pd.isna(row.since) else _time(row.since),) if off else ()),
+            *((_time(row.since, report),) if off else ()),
         )  # fmt: skip
 
     off = len(report.breaks) > 0
     columns = _columns("Asset", "Profile", "#Rebuilt", "#Reported", "#Difference", "Verdict",
-                       *(["First seen"] if off else []))  # fmt: skip
+                       *([_when("First seen", report)] if off else []))  # fmt: skip
     return _view("Rebuilt and reported balances", columns, broken_first, cells)
 
 
@@ -139,12 +140,20 @@ def ageing(report: Report) -> View:
 
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
-            Cell(row.age), Cell(humanise(str(row.type))), _asset(row.asset),
-            _count(row.transfers), money(row, "total"), _time(row.oldest),
+            Cell(row.age, value=_bracket(row.age)), Cell(humanise(str(row.type))),
+            _asset(row.asset), _count(row.transfers), money(row, "total"),
+            _time(row.oldest, report),
         )  # fmt: skip
 
-    columns = _columns("Age", "Type", "Asset", "#Transfers", "#Total", "Oldest")
+    columns = _columns("Age", "Type", "Asset", "#Transfers", "#Total",
+                       _when("Oldest", report))  # fmt: skip
     return _view("Pending transfers by age", columns, frame, cells)
+
+
+def _bracket(age: str) -> pd.Timedelta:
+    """Where ``under 1h``, ``1h to 1D``, ``7D on`` begins."""
+    word, _, _ = age.partition(" ")
+    return pd.Timedelta(0 if word == "under" else word)
 
 
 def open_items(report: Report) -> View:
@@ -153,37 +162,45 @@ def open_items(report: Report) -> View:
 
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
-            _time(row.created_at), Cell(age_text(row.age), "number", value=row.age),
+            _time(row.created_at, report), Cell(age_text(row.age), "number", value=row.age),
             Cell(humanise(str(row.type))), _asset(row.asset), money(row, "amount"),
             money(row, "total"), _short(row.profile_id), _identifier(row.id),
         )  # fmt: skip
 
     columns = _columns(
-        "Created", "#Age", "Type", "Asset", "#Amount", "#Total", "Profile", "Transfer"
+        _when("Created", report),
+        "#Age",
+        "Type",
+        "Asset",
+        "#Amount",
+        "#Total",
+        "Profile",
+        "Transfer",
     )
     return _view("Pending transfers, oldest first", columns, frame, cells)
 
 
 def withdrawals(report: Report) -> View:
     frame = report.withdrawals
-    money = _Money(frame, "amount", "fee", "total")
+    money = _Money(frame.head(MAX_ROWS), "amount", "fee", "total")
     tones: dict[str, Style] = {"COMPLETED": "good", "COMPLETE": "good", "FAILED": "bad"}
 
     def cells(row: Any) -> tuple[Cell, ...]:
         status = str(row.status)
         sums = (money(row, name) for name in ("amount", "fee", "total"))
         return (
-            _time(row.created_at), Cell(humanise(str(row.type))), _asset(row.asset), *sums,
+            _time(row.created_at, report), Cell(humanise(str(row.type))), _asset(row.asset), *sums,
             Cell(humanise(status), tones.get(status, "warn")), _text(row.recipient),
             _identifier(row.ref_id), _identifier(row.id),
         )  # fmt: skip
 
     columns = _columns(
-        "Created", "Type", "Asset", "#Amount", "#Fee", "#Total", "Status", "To", "Reference",
-        "Transfer",
+        _when("Created", report), "Type", "Asset", "#Amount", "#Fee", "#Total", "Status",
+        "To", "Reference", "Transfer",
     )  # fmt: skip
-    caption = "Withdrawals made on this occasion" if report.made_here else "Latest withdrawals"
-    return _view(caption, columns, frame, cells)
+    if report.made_here:
+        return _view("Withdrawals made on this occasion", columns, frame, cells)
+    return _view("Withdrawals, latest first", columns, frame, cells, limit=25)
 
 
 def recipients(report: Report) -> View:
@@ -193,10 +210,11 @@ def recipients(report: Report) -> View:
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
             _text(row.recipient), Cell(humanise(str(row.type))), _asset(row.asset),
-            _count(row.transfers), money(row, "amount"), money(row, "fee"), _time(row.last),
+            _count(row.transfers), money(row, "amount"), money(row, "fee"), _time(row.last, report),
         )  # fmt: skip
 
-    columns = _columns("To", "Type", "Asset", "#Transfers", "#Amount", "#Fee", "Last")
+    columns = _columns("To", "Type", "Asset", "#Transfers", "#Amount", "#Fee",
+                       _when("Last", report))  # fmt: skip
     return _view("Where completed withdrawals went", columns, frame, cells, limit=100)
 
 
@@ -215,11 +233,12 @@ def settlement(report: Report) -> View:
 def anomalies(report: Report) -> View:
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
-            _time(row.created_at), Cell(str(row.rule).replace("_", " ")), _text(row.expected),
-            _text(row.found), _short(row.profile_id), _identifier(row.transfer_id),
+            _time(row.created_at, report), Cell(str(row.rule).replace("_", " ")),
+            _text(row.expected), _text(row.found), _short(row.profile_id),
+            _identifier(row.transfer_id),
         )  # fmt: skip
 
-    columns = _columns("Created", "Rule", "Expected", "Found", "Profile", "Transfer")
+    columns = _columns(_when("Created", report), "Rule", "Expected", "Found", "Profile", "Transfer")
     return _view("Transfers worth a look, latest first", columns, report.anomalies, cells, limit=50)
 
 
@@ -240,9 +259,14 @@ def pairs(report: Report) -> View:
 
 def notable(report: Report) -> View:
     def cells(row: Any) -> tuple[Cell, ...]:
-        return (_time(row.created_at), _text(row.type), _text(row.object), _identifier(row.id))
+        return (
+            _time(row.created_at, report),
+            _text(row.type),
+            _text(row.object),
+            _identifier(row.id),
+        )
 
-    columns = _columns("Created", "Event", "Object", "Id")
+    columns = _columns(_when("Created", report), "Event", "Object", "Id")
     return _view("Events of note, latest first", columns, report.notable, cells, limit=25)
 
 
@@ -342,8 +366,15 @@ def _points(bps: Any, *, signed: bool = False) -> Cell:
     return Cell(f"{bps:+,.2f}" if signed else f"{bps:,.2f}", "number", value=bps)
 
 
-def _time(moment: pd.Timestamp) -> Cell:
-    return Cell(f"{moment:%Y-%m-%d %H:%M:%S}", "time", moment.isoformat(), moment)
+def _time(moment: pd.Timestamp | NaTType, report: Report) -> Cell:
+    if isinstance(moment, NaTType):
+        return Cell("–", "time")
+    local = moment.tz_convert(report.tz)
+    return Cell(f"{local:%Y-%m-%d %H:%M:%S}", "time", moment.isoformat(), moment)
+
+
+def _when(label: str, report: Report) -> str:
+    return f"{label} ({report.tz})"
 
 
 def _period(moment: pd.Timestamp, freq: str, tz: str) -> Cell:

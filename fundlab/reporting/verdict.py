@@ -18,26 +18,32 @@ MAX_EXPLAINED_ROWS: Final = 200_000
 
 def compared(
     rows: Relation, reported: pd.DataFrame, opening: pd.DataFrame | None, assertions: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """``reconcile.compare`` with ``since``, and ``reconcile.explain`` of what does not match."""
+) -> pd.DataFrame:
+    """``reconcile.compare`` with ``since``, when a difference was first seen."""
     comparison = frame_of(reconcile.compare(rows, reported, opening))
-    broken = comparison[comparison["status"] != "match"]
-    since = _first_seen(assertions)
-    comparison = comparison.merge(since, on=KEYS, how="left")
+    comparison = comparison.merge(_first_seen(assertions), on=KEYS, how="left")
     comparison.loc[comparison["status"] == "match", "since"] = pd.NaT
+    return comparison
+
+
+def explained(
+    rows: Relation, reported: pd.DataFrame, opening: pd.DataFrame | None, comparison: pd.DataFrame
+) -> pd.DataFrame:
+    """``reconcile.explain`` of what does not match."""
+    broken = comparison[comparison["status"] != "match"]
     profiles = sorted(set(broken["profile_id"]))
     theirs = rows.filter(
         duckdb.ColumnExpression("profile_id").isin(
             *(duckdb.ConstantExpression(name) for name in [*profiles, ""])
         )
     )
-    explained = profiles if count(theirs) <= MAX_EXPLAINED_ROWS else []
+    few = profiles if count(theirs) <= MAX_EXPLAINED_ROWS else []
     causes = reconcile.explain(
-        theirs.to_arrow_table() if explained else theirs.limit(0).to_arrow_table(),
-        reported[reported["profile_id"].isin(explained)],
-        opening=None if opening is None else opening[opening["profile_id"].isin(explained)],
+        theirs.to_arrow_table() if few else theirs.limit(0).to_arrow_table(),
+        reported[reported["profile_id"].isin(few)],
+        opening=None if opening is None else opening[opening["profile_id"].isin(few)],
     )
-    return comparison, to_pandas(causes)
+    return to_pandas(causes)
 
 
 def judge(comparison: pd.DataFrame, transfers: int, assertions: pd.DataFrame) -> Verdict:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import fcntl
 import json
 import os
 import shutil
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 import fundlab as fl
 from fundlab import cli, reporting
-from fundlab.errors import InvalidRequest, StoreError, StoreLocked
+from fundlab.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
 
 D = Decimal
 
@@ -87,16 +88,35 @@ def test_movements_lead_from_opening_to_closing(october: tuple[Any, Path]) -> No
         assert "Unexplained" not in set(rows["step"])
 
 
+def test_the_callers_decimal_context_rounds_nothing(
+    october: tuple[Any, Path], good: fl.Store
+) -> None:
+    with localcontext() as context:
+        context.prec = 3
+        rounded = reporting.read_report(good, "2026-10")
+    for name in ("movements", "balances"):
+        expected = getattr(october[0], name)
+        assert getattr(rounded, name).astype("str").equals(expected.astype("str"))
+
+
 def test_flows_fees_and_recipients_are_of_the_period(
     october: tuple[Any, Path], good: fl.Store
 ) -> None:
     found, _ = october
     transfers = good.read("transfers", since="2026-10-01", until="2026-11-01")
     done = transfers[transfers["status"] == "COMPLETED"]
+    outer = done[~done["type"].str.startswith("INTERNAL")]
+    assert len(outer) < len(done)
     assert found.fees["fee"].sum() == done["fee"].sum()
-    assert found.flows["inflow"].sum() == done.loc[done["direction"] == "CREDIT", "total"].sum()
+    for side, direction in (("inflow", "CREDIT"), ("outflow", "DEBIT")):
+        expected = outer.loc[outer["direction"] == direction, "total"].sum()
+        assert found.flows[side].sum() == expected
+        assert found.daily_flows[side].sum() == expected
     paid = done[(done["direction"] == "DEBIT") & ~done["type"].str.startswith("INTERNAL")]
     assert found.recipients["amount"].sum() == paid["amount"].sum()
+    debits = transfers[transfers["direction"] == "DEBIT"]
+    debits = debits[~debits["type"].str.startswith("INTERNAL")]
+    assert sorted(found.withdrawals["id"]) == sorted(debits["id"])
     assert found.hours["count"].sum() == len(transfers)
     assert found.links.loc[found.links["stage"] == 2, "amount"].sum() == (
         done.loc[done["direction"] == "DEBIT", "total"].sum()
@@ -147,6 +167,8 @@ def test_sources_tell_how_to_get_it_again(october: tuple[Any, Path], good: fl.St
     assert len(sources["Parts"].split()[-1]) == 64
     again = reporting.read_report(good, "2026-10", as_of=sources["Command"].split()[5])
     assert again.sources == sources
+    elsewhere = reporting.read_report(good, "2026-10", tz="Asia/Tokyo")
+    assert elsewhere.sources["Command"].endswith("--period 2026-10 --tz Asia/Tokyo")
 
 
 def test_breaks_say_by_how_much_since_when_and_why(bad: fl.Store) -> None:
@@ -187,11 +209,35 @@ def test_missed_months_are_caught_up(good: fl.Store, tmp_path: Path) -> None:
     every = [str(month) for month in pd.period_range(first.tz_localize(None), last, freq="M")]
     assert reporting.missing_months(good, tmp_path) == every
     (tmp_path / "report-2026-09.html").touch()
-    assert reporting.missing_months(good, tmp_path, "2026-08") == [
-        month for month in every if month >= "2026-08" and month != "2026-09"
-    ]
+    late = [month for month in every if month >= "2026-08"]
+    others = [month for month in late if month != "2026-09"]
+    assert reporting.missing_months(good, tmp_path, "2026-08", formats=["html"]) == others
+    assert reporting.missing_months(good, tmp_path, "2026-08", formats=["html", "csv"]) == late
+    (tmp_path / "report-2026-09.report.csv").touch()
+    assert reporting.missing_months(good, tmp_path, "2026-08", formats=["html", "csv"]) == others
+    assert reporting.missing_months(good, tmp_path, "2026-08", formats=["xlsx"]) == late
     with pytest.raises(InvalidRequest, match="'2026' is no month"):
         reporting.missing_months(good, tmp_path, "2026")
+    with pytest.raises(AnalysisError, match=r"period='2026-13': month must be in 1\.\.12"):
+        reporting.missing_months(good, tmp_path, "2026-13")
+
+
+def test_what_a_killed_run_left_is_removed(october: tuple[Any, Path], tmp_path: Path) -> None:
+    (tmp_path / ".report-2026-10.html.0123.tmp").touch()
+    (tmp_path / "note.tmp").touch()
+    reporting.write_report(october[0], tmp_path, ["html"])
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"note.tmp", "report-2026-10.html"}
+
+
+@pytest.mark.parametrize("place", ["/dev/null/reports", "a-file"])
+def test_a_folder_that_cannot_be_one_is_told(
+    october: tuple[Any, Path], tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "a-file").touch()
+    out = tmp_path / place
+    with pytest.raises(OutputError, match=f"{out} cannot be written .*; give another place"):
+        reporting.write_report(october[0], out)
 
 
 def test_what_cannot_be_reported_says_so(good: fl.Store, tmp_path: Path) -> None:
@@ -244,7 +290,62 @@ def test_catching_up_is_idempotent(
     first = json.loads(capsys.readouterr().out)
     assert first["reports"][0]["period"] == "2026-10"
     assert run_cli(monkeypatch, *usual) == 0
-    assert json.loads(capsys.readouterr().out) == {"breaks": 0, "reports": []}
+    again = json.loads(capsys.readouterr().out)
+    assert (again["breaks"], again["violations"], again["reports"]) == (0, 0, [])
+    assert again["verdict"] == "Reconciled: 0 breaks"
+
+
+def test_a_break_that_stands_is_told_by_every_run(
+    bad: fl.Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    usual = ("report", "--store", bad.path, "--out", tmp_path, "--format", "html", "--catch-up",
+             "--period", "2026-09")  # fmt: skip
+    breaks = reporting.read_report(bad).verdict.breaks
+    for months in (2, 0, 0):
+        assert run_cli(monkeypatch, *usual, "--json") == 3
+        found = json.loads(capsys.readouterr().out)
+        assert (found["breaks"], len(found["reports"])) == (breaks, months)
+    assert run_cli(monkeypatch, *usual, "--quiet") == 3
+    assert capsys.readouterr().out.startswith("Not reconciled: ")
+
+
+def test_rows_that_break_a_rule_are_told(
+    good: fl.Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = reporting.read_report(good, "2026-10")
+    row = {"transfer_id": "t1", "rule": "total", "expected": "2", "found": "1"}
+    broken = dataclasses.replace(found, violations=pd.DataFrame([row]))
+    monkeypatch.setattr(reporting, "read_report", lambda *_, **__: broken)
+    usual = ("report", "--store", good.path, "--out", tmp_path, "--format", "html", "--quiet")
+    assert run_cli(monkeypatch, *usual) == 3
+    assert "1 row check is violated." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--catch-up", "--period", "2026-13"], "month must be in 1..12"),
+        (["--out", "/dev/null/x"], "/dev/null/x cannot be written (Not a directory)"),
+        (["--period", "2099-01"], "period='2099-01' has not begun"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    good: fl.Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    assert run_cli(monkeypatch, "report", "--store", good.path, *arguments) == 1
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
 
 
 def test_verify_finds_a_flipped_bit(

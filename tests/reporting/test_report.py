@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from fundlab import reporting
-from fundlab.errors import AnalysisError, InvalidRequest
+from fundlab.errors import AnalysisError, InvalidRequest, OutputError
+from fundlab.exports import Sheet
+from fundlab.reporting import sheets, tables
 
 D = Decimal
 AS_OF = "2026-03-01T00:00:00Z"
@@ -171,7 +174,7 @@ def test_an_unfinished_page_never_stands_under_the_final_name(
         raise OSError("disk full")
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OutputError, match="disk full"):
         reporting.write(build(title="Another"), target)
     assert target.read_bytes() == before
     assert list(tmp_path.iterdir()) == [target]
@@ -213,6 +216,8 @@ HOSTILE = [
     "javascript:alert(1)",
     "$\\alpha_{x}$",
     '=HYPERLINK("x")\u202e\x00',
+    "#fe01ff #fe0103",
+    'id="x" url(#x) href="#x" font: \'y',
 ]
 
 
@@ -259,6 +264,130 @@ def test_outside_text_stays_text() -> None:
             assert hostile.tags.count(tag) == harmless.tags.count(tag), tag
     assert set(hostile.tags) == set(harmless.tags)
     assert hostile.attributes == harmless.attributes
+
+
+def test_words_in_a_chart_stand_as_they_are() -> None:
+    words = '#fe01ff #fe0103 url(#x) id="x" font: \'y'
+    pages = [page_of([words]), page_of(["x" * len(words)])]
+    for page in pages:
+        assert not [name for name in page.ids if "#" in name]
+    html = reporting.render_html(report_of([words[:19]]))
+    section = html[html.index('id="flows"') : html.index('id="fees"')]
+    drawn = {re.sub(r"<[^>]*>", "", text) for text in re.findall(r"<text.*?</text>", section)}
+    assert "#fe01ff #fe0103" in {text[:15] for text in drawn}
+    assert "var(--card)" not in "".join(drawn)
+
+
+def test_times_are_shown_in_the_reports_zone() -> None:
+    html = reporting.render_html(build(tz="Asia/Tokyo"))
+    cells = Page(html).cells
+    assert "2026-02-27 06:00:00" in cells  # 2026-02-26T21:00Z
+    assert "2026-02-26 21:00:00" not in cells
+    assert "Created (Asia/Tokyo)" in cells
+    assert "Created (UTC)" in Page(usual_page()).cells
+
+
+def test_a_period_that_has_not_begun_is_refused() -> None:
+    with pytest.raises(AnalysisError, match="period='2026-04' has not begun: it starts at 2026-04"):
+        build(period="2026-04")
+    begun = build(period="2026-03")
+    assert begun.remark == "The period is not over: it ends at 2026-04-01 00:00 UTC."
+    assert begun.remark in reporting.render_html(begun)
+    assert begun.remark in " ".join(repr(begun).split())
+    over = build(period="2026-02")
+    assert (over.remark, over.end) == ("", pd.Timestamp("2026-03-01", tz="UTC"))
+
+
+def test_the_flows_leave_own_transfers_out() -> None:
+    halves = [
+        {"amount": "7", "type": f"INTERNAL_TRANSFER_{side}", "direction": side, "group_id": "g"}
+        for side in ("DEBIT", "CREDIT")
+    ]
+    rows = transfers({"amount": "100"}, {"amount": "30", **WITHDRAWAL}, *halves)
+    built = build(rows, reported((PROFILE, "USD", "70")))
+    for flows in (built.flows, built.daily_flows):
+        assert (flows["inflow"].tolist(), flows["outflow"].tolist()) == ([D(100)], [D(30)])
+
+
+def test_the_files_hold_every_withdrawal_and_event_of_note() -> None:
+    rows = transfers(*({"amount": "1", **WITHDRAWAL} for _ in range(30)))
+    names = [f"e{n}" for n in range(600)]
+    seen_events = pd.DataFrame({"id": names, "type": "transfer.failed", "object": "{}"}).assign(
+        object_type="x", created_at=pd.Timestamp("2026-02-01", tz="UTC").as_unit("ns")
+    )
+    built = build(rows, reported(), events=seen_events)
+    held = {sheet.name: sheet.rows.num_rows for sheet in sheets.sheets(built)}
+    assert (held["Withdrawals"], held["Notable events"]) == (30, 600)
+    shown = tables.withdrawals(built), tables.notable(built)
+    assert [(len(view.rows), view.hidden) for view in shown] == [(25, 5), (25, 575)]
+
+
+def test_a_long_table_is_cut_in_the_workbook_with_a_word() -> None:
+    many = pa.table({"id": [str(n) for n in range(30_001)]})
+    long, short = sheets.for_workbook([Sheet("Long", many, "of all"), Sheet("Short", many[:2])])
+    assert (long.rows.num_rows, short.rows.num_rows, short.note) == (30_000, 2, "")
+    assert long.note == (
+        "the first 30,000 of 30,001 rows; the report as CSV (--format csv) holds them all; of all"
+    )
+
+
+def test_drift_is_against_the_month_before_a_month() -> None:
+    rows = transfers(
+        {"amount": "1000", "fee": "1", **WITHDRAWAL, "created_at": "2026-01-01T00:00Z"},
+        {"amount": "1000", "fee": "3", **WITHDRAWAL, "created_at": "2026-02-28T00:00Z"},
+    )
+    (fee,) = build(rows, reported(), period="2026-02").fees.itertuples()
+    assert (fee.bps_before, fee.bps, fee.drift) == (D(10), D(30), D(20))
+
+
+@pytest.mark.parametrize(
+    ("period", "before"),
+    [("2026", "2025-12-31"), ("2026-Q1", "2025-10-01"), ("2026-W01", "2025-12-22"),
+     ("2026-01-01", "2025-12-31")],
+)  # fmt: skip
+def test_the_period_before(period: str, before: str) -> None:
+    rows = transfers(
+        {"amount": "1000", "fee": "1", **WITHDRAWAL, "created_at": f"{before}T00:00Z"},
+        {"amount": "1000", "fee": "3", **WITHDRAWAL, "created_at": "2026-01-01T00:00Z"},
+    )
+    (fee,) = build(rows, reported(), period=period).fees.itertuples()
+    assert (fee.bps_before, fee.bps) == (D(10), D(30))
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [("123456789", "••6789"), ("1234", "••34"), ("12", "••2"), ("1", "••")]
+)
+def test_no_account_number_is_whole_however_short(number: str, shown: str) -> None:
+    account = {"wire": {"account_number": number}}
+    accounts = pd.DataFrame({"id": ["f" * 36], "fiat_network_instructions": [json.dumps(account)]})
+    found = build(fiat_accounts=accounts)
+    assert found.withdrawals["recipient"].tolist() == ["–", shown]
+
+
+def test_an_address_is_named_by_its_network() -> None:
+    known = pd.DataFrame(
+        {
+            "crypto_network": ["ETHEREUM", "POLYGON"],
+            "address": ["0x" + "a" * 40] * 2,
+            "nickname": ["main", "other"],
+        }
+    )
+    sent = {"type": "CRYPTO_WITHDRAWAL", "direction": "DEBIT", "amount": "1",
+            "destination_address": "0x" + "a" * 40}  # fmt: skip
+    rows = transfers({**sent, "crypto_network": "POLYGON"}, {**sent, "crypto_network": "ETHEREUM"})
+    found = build(rows, reported(), addresses=known)
+    assert found.withdrawals["recipient"].tolist() == ["0xaa…aaaa (other)", "0xaa…aaaa (main)"]
+    assert sorted(found.recipients["recipient"]) == ["0xaa…aaaa (main)", "0xaa…aaaa (other)"]
+
+
+def test_brackets_of_age_sort_by_age() -> None:
+    ages = ["2026-02-28T23:30Z", "2026-02-28T12:00Z", "2026-02-27T12:00Z", "2026-01-01T00:00Z"]
+    rows = transfers(*({"amount": "1", **WITHDRAWAL, "status": "PENDING", "created_at": age}
+                       for age in ages))  # fmt: skip
+    view = tables.ageing(build(rows, reported()))
+    assert [(row[0].text, row[0].place) for row in view.rows] == [
+        ("under 1h", 0), ("1h to 1D", 1), ("1D to 3D", 2), ("7D on", 3),
+    ]  # fmt: skip
 
 
 def test_the_page_stays_small_whatever_the_data() -> None:
