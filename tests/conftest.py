@@ -1,11 +1,21 @@
-"""What every test starts from."""
+"""What every test starts from, and what every campaign shares: a seed and a line with its figure.
+
+``CAMPAIGN_SEED=11 pytest -m campaign`` replays all campaigns with seed 11. The default suite runs
+each at a small part of its size.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 
 import pytest
+
+DEFAULT_SEED = 7
+FIGURES = pytest.StashKey[list[str]]()
+
+Figure = Callable[[str], None]
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +25,23 @@ def _log_levels() -> Iterator[None]:
     level = ours.level
     yield
     ours.setLevel(level)
+
+
+@pytest.fixture
+def seed() -> int:
+    return int(os.environ.get("CAMPAIGN_SEED", str(DEFAULT_SEED)))
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest, seed: int) -> Figure:
+    """Say the campaign's figure; it stands at the end of the run, whatever became of the test."""
+    said = request.config.stash.setdefault(FIGURES, [])
+    return lambda text: said.append(f"{text} (seed {seed})")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    said = terminalreporter.config.stash.get(FIGURES, [])
+    if said:
+        terminalreporter.section("campaigns")
+    for line in said:
+        terminalreporter.write_line(line)

@@ -22,7 +22,7 @@ from typing import Any
 from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab.errors import StoreError, StoreLocked
-from fundlab.store import Store, changes, parts, staging
+from fundlab.store import Store, changes, staging, writing
 
 ROWS = 120
 
@@ -162,7 +162,7 @@ def work(run: Run) -> Outcome:
     """In a process of its own: what ``run`` says."""
     steps = Steps(run)
     staging.FILE_ROWS = 25  # type: ignore[misc]
-    parts.ROW_GROUP_ROWS = changes.ROW_GROUP_ROWS = 40  # type: ignore[misc]
+    writing.ROW_GROUP_ROWS = changes.ROW_GROUP_ROWS = 40  # type: ignore[misc]
     os.fsync = steps.before(os.fsync)
     for name in ("rename", "mkdir"):
         setattr(pathlib.Path, name, steps.before(getattr(pathlib.Path, name)))

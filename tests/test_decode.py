@@ -130,7 +130,10 @@ class TestMalformed:
             (b'{"items":[{"id":"a","metadata":"\xff"}]}', "not JSON"),
             (b'{"items":[{"id":"a","metadata":{"a":01}}]}', "not JSON"),
             (b'{"items":[{"id":"a","memo":"\\ud800"}]}', "not JSON"),
-            (b'{"items":[{"id":"a","metadata":' + b"[" * 5000 + b"]" * 5000 + b"}]}", "nested too deeply"),
+            (
+                b'{"items":[{"id":"a","metadata":' + b"[" * 5000 + b"]" * 5000 + b"}]}",
+                "nested too deeply",
+            ),
             (b"[]", "not a page"),
             (b"{}", "not a page"),
             (b'{"items":null}', "not a page"),

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from interrupted import ROWS, Outcome, Run, Runner, first_state, second_state
@@ -125,22 +126,26 @@ def test_several_at_once_and_one_killed(runner: Runner, fresh: Iterator[Path], c
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("seed", range(100, 110))
-def test_killed_at_a_thousand_steps(runner: Runner, fresh: Iterator[Path], seed: int) -> None:
-    kill_at_random(runner, fresh, 100, seed)
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("seed", range(200, 206))
-def test_three_hundred_failures_of_the_disk(
-    runner: Runner, fresh: Iterator[Path], seed: int
+def test_killed_at_a_thousand_steps(
+    runner: Runner, fresh: Iterator[Path], seed: int, figure: Any
 ) -> None:
-    fail_at_random(runner, fresh, 50, seed)
+    kill_at_random(runner, fresh, 1_000, seed)
+    figure("a sync never loses: 1,000 runs killed: 0 rows lost, 0 doubled, 0 files unreadable")
 
 
 @pytest.mark.campaign
-def test_a_hundred_races(runner: Runner, fresh: Iterator[Path]) -> None:
+def test_five_hundred_failures_of_the_disk(
+    runner: Runner, fresh: Iterator[Path], seed: int, figure: Any
+) -> None:
+    fail_at_random(runner, fresh, 500, seed)
+    faults = ", ".join(FAULTS)
+    figure(f"a sync never loses: 500 runs with {faults}: 0 rows lost, 0 doubled, 0 unreadable")
+
+
+@pytest.mark.campaign
+def test_a_hundred_races(runner: Runner, fresh: Iterator[Path], figure: Any) -> None:
     for number in range(100):
         folder = next(fresh)
         race(runner, folder, (2, 6)[number % 2], 1 + number)
         check_whole_and_completed(Store(folder), "first")
+    figure("a sync never loses: 100 races of two and six, one killed: 0 lost, 0 doubled")

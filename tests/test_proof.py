@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,7 +13,13 @@ from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab.actions.intents import FOLDER, Draft, Journal, Outcome
 from fundlab.models import ProfileBalance
-from fundlab.store import Store
+from fundlab.store import Store, proof, snapshot
+from fundlab.store.parts import Part
+from fundlab.store.snapshot import Snapshot
+
+
+def files(store: Store, table: str) -> list[Path]:
+    return sorted((store.path / table).glob("*.parquet"))
 
 
 class Lying(FakeService):
@@ -95,6 +102,132 @@ class TestBalances:
         assert problem.cause == "transfer t-000002 is not in the service's balance"
 
 
+def halves(statuses: tuple[str, ...], kinds: str) -> list[dict[str, Any]]:
+    """Halves of internal transfers of one group; each of ``kinds`` is ``D``ebit or ``C``redit."""
+    names = {"D": "DEBIT", "C": "CREDIT"}
+    return [
+        transfer(
+            number, group_id="g", status=status, direction=names[kind],
+            type=f"INTERNAL_TRANSFER_{names[kind]}",
+        )
+        for number, (status, kind) in enumerate(zip(statuses, kinds, strict=True), start=1)
+    ]  # fmt: skip
+
+
+class TestFiles:
+    """Bytes that are whole, and yet not the store that was written."""
+
+    @pytest.fixture
+    def service(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> FakeService:
+        monkeypatch.setattr(snapshot, "_PAUSE_S", 0)
+        service = FakeService([transfer(1)], events=[{"id": "e", "created_at": moment(1)}])
+        store.sync(service)
+        return service
+
+    def test_pins(self, store: Store, service: FakeService) -> None:
+        store.pin("october")
+        service.events.append({"id": "f", "created_at": moment(2)})
+        store.sync(service)
+        store.pin("november")
+        assert store.verify().ok
+        files(store, "events")[-1].unlink()
+        (problem,) = store.verify().problems
+        assert (problem.table, problem.where) == ("events", "pin november")
+        assert problem.found == "1: the newest files are missing"
+        path = store.path / "pins" / "october.json"
+        path.write_text(path.read_text().replace('"transfers": 1', '"transfers": 0'))
+        _, last = store.verify().problems
+        assert (last.table, last.where) == ("pins", "pin october")
+
+    def test_the_newest_transfers_taken_away(self, store: Store, service: FakeService) -> None:
+        service.transfers.append(transfer(2))
+        store.sync(service)
+        files(store, "transfers")[-1].unlink()
+        problem = store.verify().problems[0]
+        assert (problem.table, problem.where) == ("transfers", "balances")
+        assert (problem.expected, problem.found[:1]) == ("2 publications", "1")
+        assert len(store.assertions()) == 1
+
+    def test_the_table_of_another_store(
+        self, store: Store, service: FakeService, tmp_path: Path
+    ) -> None:
+        other = Store(tmp_path / "other")
+        other.sync(FakeService([transfer(2)], client_id="client-2"), tables=["transfers"])
+        (mine,), (theirs,) = files(store, "transfers"), files(other, "transfers")
+        mine.unlink()
+        theirs.rename(store.path / "transfers" / theirs.name)
+        found = [p for p in store.verify().problems if p.rule == "file"]
+        assert {problem.table for problem in found} == {"events", "balances"}
+        assert "client-2" in found[0].expected
+        assert "client-1" in found[0].found
+
+
+class TestMeanwhile:
+    """A store that others write to while it is verified is not accused of anything."""
+
+    @pytest.fixture
+    def service(self, store: Store) -> FakeService:
+        service = FakeService([transfer(1)], events=[{"id": "e", "created_at": moment(1)}])
+        store.sync(service)
+        service.transfers.append(transfer(2))
+        store.sync(service)
+        return service
+
+    @pytest.mark.parametrize("place", ["check_data", "_repeated_ids", "_broken_rows"])
+    @pytest.mark.parametrize("what", ["sync", "compact", "pin"])
+    def test_nothing_is_wrong(
+        self, store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch,
+        place: str, what: str,
+    ) -> None:  # fmt: skip
+        original, turns = getattr(proof, place), iter([True])
+
+        def meddling(given: object) -> object:
+            if next(turns, False):
+                service.transfers.append(transfer(100, type="WIRE_DEPOSIT"))
+                if what != "compact":
+                    Store(store.path).sync(service)
+                if what == "pin":
+                    Store(store.path).pin("now")
+                if what == "compact":
+                    assert Store(store.path).compact()
+            return original(given)
+
+        monkeypatch.setattr(proof, place, meddling)
+        assert store.verify().problems == ()
+        assert next(turns, None) is None
+
+    def test_a_file_that_stays_away_is_missing(
+        self, store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(snapshot, "_PAUSE_S", 0)
+        original, first = proof.check_data, files(store, "transfers")[0]
+
+        def losing(part: Part) -> None:
+            if part.path == first:
+                first.unlink()
+            original(part)
+
+        monkeypatch.setattr(proof, "check_data", losing)
+        (problem,) = store.verify().problems
+        assert "publication 1 of transfers is missing" in problem.found
+
+    def test_assertions_during_a_sync(
+        self, store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        original, turns = Store.snapshot, iter([True])
+
+        def syncing(self: Store, *given: Any, **named: Any) -> Snapshot:
+            found = original(self, *given, **named)
+            if self is store and next(turns, False):
+                service.transfers.append(transfer(100))
+                Store(store.path).sync(service)
+            return found
+
+        monkeypatch.setattr(Store, "snapshot", syncing)
+        assert store.assertions()["difference"].eq(0).all()
+        assert len(store.assertions()) == 3
+
+
 class TestRows:
     @pytest.mark.parametrize(
         ("members", "rule", "expected", "found"),
@@ -118,17 +251,82 @@ class TestRows:
         assert (problem.expected, problem.found) == (expected, found)
 
     def test_halves_of_an_internal_transfer(self, store: Store) -> None:
-        halves = [
+        pair = [
             transfer(1, type="INTERNAL_TRANSFER_CREDIT", group_id="g"),
             transfer(2, type="INTERNAL_TRANSFER_DEBIT", direction="DEBIT", group_id="g"),
             transfer(3, type="INTERNAL_TRANSFER_CREDIT", group_id="elsewhere"),
         ]
-        store.sync(FakeService(halves), tables=["transfers"])
+        store.sync(FakeService(pair), tables=["transfers"])
         assert store.verify().ok
-        halves[1].update(amount="9", total="9", updated_at=moment(30))
-        store.sync(FakeService(halves), tables=["transfers"])
+        pair[1].update(amount="9", total="9", updated_at=moment(30))
+        store.sync(FakeService(pair), tables=["transfers"])
         (problem,) = store.verify().problems
         assert (problem.rule, problem.where) == ("halves", "group g")
+
+    @pytest.mark.parametrize(
+        ("statuses", "kinds", "expected", "found"),
+        [
+            (
+                ("COMPLETED", "FAILED"),
+                "DC",
+                "both completed or both failed",
+                "t-000001 COMPLETED, ",
+            ),
+            (("FAILED", "COMPLETED"), "DC", "both completed or both failed", "t-000001 FAILED, "),
+            (("COMPLETED", "COMPLETED"), "DD", "one debit and one credit", "t-000001 INTERNAL"),
+            (("COMPLETED",) * 3, "DCC", "one debit and one credit", "t-000001 INTERNAL"),
+            (("PENDING", "PENDING", "PENDING"), "CCD", "one debit and one credit", "t-000001 INTE"),
+        ],
+    )
+    def test_halves_that_contradict_each_other(
+        self, store: Store, statuses: tuple[str, ...], kinds: str, expected: str, found: str
+    ) -> None:
+        store.sync(FakeService(halves(statuses, kinds)), tables=["transfers"])
+        (problem,) = store.verify().problems
+        assert (problem.rule, problem.where, problem.expected) == ("halves", "group g", expected)
+        assert problem.found.startswith(found)
+
+    @pytest.mark.parametrize(
+        ("statuses", "kinds"),
+        [
+            (("COMPLETED",), "D"),  # the other one may belong to a profile that is not ours to see
+            (("COMPLETED", "PENDING"), "DC"),
+            (("PENDING", "FAILED"), "DC"),
+            (("FAILED", "FAILED"), "DC"),
+            (("FAILED", "FAILED", "COMPLETED", "COMPLETED"), "DCDC"),  # tried again
+        ],
+    )
+    def test_halves_that_do_not(self, store: Store, statuses: tuple[str, ...], kinds: str) -> None:
+        store.sync(FakeService(halves(statuses, kinds)), tables=["transfers"])
+        assert store.verify().ok
+
+    @pytest.mark.parametrize("name", ["profile_id", "direction", "total", "fee", "status", "type"])
+    def test_a_value_that_is_not_there_counts_nothing_and_is_named(
+        self, store: Store, name: str
+    ) -> None:
+        service = FakeService([transfer(1), transfer(2)])
+        store.sync(service)
+        service.transfers[1] = transfer(2, updated_at=moment(9), **{name: None})
+        store.sync(service, tables=["transfers"])
+        (problem,) = store.verify().problems
+        assert (problem.rule, problem.where) == ("required", "t-000002")
+        assert problem.expected == f"a value in {name}"
+        assert len(store.assertions()) == 1
+
+    def test_balances_beside_a_transfer_without_a_total(self, store: Store) -> None:
+        service = FakeService([transfer(1)])
+        store.sync(service)
+        store.sync(FakeService([transfer(2, total=None)]), tables=["transfers"], full=True)
+        store.sync(service)
+        assert store.assertions()["difference"].eq(0).all()
+        assert [problem.rule for problem in store.verify().problems] == ["required"]
+
+    @pytest.mark.parametrize(
+        "link", [["from_transfer_id"], "to_transfer_id", {"x": "to_transfer_id"}, 5, None]
+    )
+    def test_a_conversion_of_another_shape(self, store: Store, link: object) -> None:
+        store.sync(FakeService([transfer(1, auto_conversion=link)]), tables=["transfers"])
+        assert store.verify().ok
 
     def test_the_ends_of_a_conversion(self, tmp_path: Path) -> None:
         rows = [

@@ -14,6 +14,7 @@ from pyarrow import fs
 from fundlab.actions.intents import journals_of
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
 from fundlab.store import Store
+from fundlab.store.parts import Part, PartReader
 from fundlab.store.remote import RemotePath
 
 FIRST = FakeService([transfer(n) for n in range(30)], events=[{"id": "e", "created_at": moment(1)}])
@@ -84,6 +85,38 @@ def test_a_flipped_bit_is_noticed(memory: MemoryFileSystem) -> None:
     assert not store.verify().ok
     with pytest.raises(StoreDamaged):
         store.read("transfers")
+
+
+class Distant(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
+    """As an object store answers: each read of an open file is a request of its own."""
+
+    protocol = "distant"
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        found = super()._open(path, mode, **options)
+        return Asking(self, path, found.getvalue()) if mode == "rb" else found
+
+
+class Asking(MemoryFile):  # type: ignore[misc, unused-ignore]
+    def read(self, size: int = -1) -> bytes:
+        if self.fs is not None and self.path not in self.fs.store:
+            raise OSError(5, f"NoSuchKey: {self.path}")
+        return bytes(super().read(size))
+
+
+def test_a_compaction_during_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files go between the opening of one and the reading of its rows."""
+    store = filled(Store("books/july", filesystem=Distant()))
+    before, turns, original = store.read("transfers"), iter([True]), PartReader.__init__
+
+    def late(reader: PartReader, part: Part) -> None:
+        original(reader, part)
+        if next(turns, False):
+            assert "transfers" in Store("books/july", filesystem=Distant()).compact()
+
+    monkeypatch.setattr(PartReader, "__init__", late)
+    assert store.read("transfers").equals(before)
+    assert next(turns, None) is None
 
 
 class Failing(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
@@ -178,6 +211,12 @@ class TestNames:
     def test_a_file_uri_and_a_local_filesystem_are_this_machine(self, tmp_path: Path) -> None:
         assert Store(f"file://{tmp_path}").path == tmp_path
         assert Store(str(tmp_path), filesystem=fs.LocalFileSystem()).path == tmp_path
+
+    @pytest.mark.parametrize("uri", ["memory://books", "s3://bucket/books", "file:///books"])
+    def test_a_uri_is_no_path(self, uri: str, tmp_path: Path) -> None:
+        with pytest.raises(InvalidRequest, match="makes one slash of the two in a URI"):
+            Store(Path(uri))
+        assert Store(tmp_path / "10:30").path == tmp_path / "10:30"
 
     def test_a_password_in_a_uri_is_not_shown(self) -> None:
         with pytest.raises(InvalidRequest) as caught:

@@ -1,12 +1,13 @@
 """Whatever happens while a store is written, in the end it is the service's own ledger."""
 
+import json
 import random
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_service import FakeService, moment, transfer, withdrawal
+from fake_service import ITEMS, FakeService, moment, transfer, withdrawal
 
 from fundlab.errors import NetworkError
 from fundlab.load import load_transfers
@@ -22,13 +23,32 @@ pytestmark = pytest.mark.filterwarnings("ignore::fundlab.errors.UnheededFilterWa
 
 
 class Busy(FakeService):
-    """Rows arrive and change between any two pages, and now and then a connection breaks."""
+    """Rows arrive and change between any two pages, and now and then a connection breaks.
 
-    def prepare(self, chance: random.Random, faults: float, busyness: float) -> None:
+    Pages come again under another cursor, and the rows of a page in any order.
+    """
+
+    def prepare(
+        self, chance: random.Random, faults: float, busyness: float, disorder: float
+    ) -> None:
         self.chance, self.faults, self.busyness = chance, faults, busyness
+        self.disorder = disorder
         self.now = 40_000
         self.lock = threading.Lock()
         self.hook = self.happen
+
+    def fetch_page(self, operation: str, params: Any) -> bytes:
+        body = super().fetch_page(operation, params)
+        cursor = dict(params).get("page_cursor")
+        with self.lock:
+            comes_again = cursor is not None and self.chance.random() < self.disorder
+            shuffled = self.chance.random() < self.disorder
+            page = json.loads(body)
+            if comes_again:
+                page["next_page_cursor"] = f"{cursor} "  # of the same place, in another spelling
+            if shuffled:
+                self.chance.shuffle(page[ITEMS[operation]])
+        return json.dumps(page).encode()
 
     def happen(self, operation: str, params: dict[str, str]) -> None:
         with self.lock:
@@ -59,7 +79,12 @@ def run_schedule(folder: Path, seed: int) -> None:
     rows.append(transfer(0, amount="90000", total="90000"))  # no balance falls below zero
     service = Busy(rows, honours=chance.choice(WAYS), largest_page=chance.choice((5, 20, 100)))
     service.strict = chance.random() < 0.3
-    service.prepare(chance, faults=chance.choice((0, 0.02)), busyness=chance.choice((0, 0.1)))
+    service.prepare(
+        chance,
+        faults=chance.choice((0, 0.02)),
+        busyness=chance.choice((0, 0.1)),
+        disorder=chance.choice((0, 0.3)),
+    )
     store = Store(folder)
     for _ in range(chance.randint(1, 4)):
         sync_until_done(store, service, chance.choice((1, 3, 8)))
@@ -99,10 +124,13 @@ def test_schedules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("seed", range(1000, 2000))
-def test_a_thousand_schedules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_a_thousand_schedules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, figure: Any
+) -> None:
     monkeypatch.setattr(staging, "FILE_ROWS", 40)
-    run_schedule(tmp_path / "store", seed)
+    for number in range(1_000):
+        run_schedule(tmp_path / str(number), 1_000 * seed + number)
+    figure("any paging: 1,000 schedules: every table is the ledger")
 
 
 @pytest.mark.parametrize("workers", [1, 3, 8])

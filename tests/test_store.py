@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
-from fundlab.store import Store, disk, parts, snapshot
+from fundlab.store import Store, disk, parts, snapshot, writing
 from fundlab.tables import to_arrow, to_frame
 
 
@@ -112,6 +112,11 @@ class TestReading:
             ({"table": "transfers", "pin": "none"}, "pin 'none' does not exist"),
             ({"table": "events", "profile_id": "p"}, "events has no profile_id"),
             ({"table": "transfers", "pin": "a", "as_of": "2026-01-01"}, "not both"),
+            ({"table": "transfers", "pin": 5}, "pin 5 does not exist"),
+            ({"table": "transfers", "columns": ["id", "total", "id"]}, "name each column once"),
+            ({"table": "transfers", "columns": 5}, "columns=5: give a text or a list of texts"),
+            ({"table": "transfers", "columns": ["id", 5]}, "columns=.'id', 5.: give a text or"),
+            ({"table": "transfers", "profile_id": 5}, "profile_id=5: give a text or a list"),
         ],
     )
     def test_what_is_not_there_is_named(
@@ -119,6 +124,31 @@ class TestReading:
     ) -> None:
         with pytest.raises(InvalidRequest, match=says):
             either.read(**arguments)
+
+    def test_a_path_that_is_a_file(self, either: Store) -> None:
+        with pytest.raises(InvalidRequest, match=r"/\.lock' is a file; a store is a folder"):
+            Store(either.path / ".lock")
+
+    def test_only_the_row_groups_of_a_profile_are_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("fundlab.store.changes.ROW_GROUP_ROWS", 3)
+        monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 3)
+        store, rare = Store(tmp_path), transfer(4, profile_id="rare")
+        sync(store, *(transfer(n) for n in range(4)), rare, *(transfer(n) for n in range(5, 9)))
+        read: list[tuple[int, list[str]]] = []
+        original = parts.PartReader.read
+
+        def noting(reader: parts.PartReader, group: int, schema: pa.Schema) -> pa.Table:
+            read.append((group, schema.names))
+            return original(reader, group, schema)
+
+        monkeypatch.setattr(parts.PartReader, "read", noting)
+        found = store.read_arrow("transfers", columns=["id"], profile_id=["rare", "none"])
+        assert found.column("id").to_pylist() == ["t-000004"]
+        assert sorted(read) == [
+            (0, ["profile_id"]), (1, ["id", "profile_id"]), (1, ["profile_id"]), (2, ["profile_id"])
+        ]  # fmt: skip
 
     def test_any_parquet_tool_reads_the_files(self, store: Store) -> None:
         names = [str(path) for path in files(store)]
@@ -156,6 +186,17 @@ class TestPins:
                 store.pin(bad)
             with pytest.raises(InvalidRequest, match="pin"):
                 store.read("transfers", pin=bad)
+        with pytest.raises(InvalidRequest, match="pin 5: give letters"):
+            store.pin(5)  # type: ignore[arg-type]
+
+    def test_less_than_was_pinned_is_damage(self, store: Store) -> None:
+        store.pin("a")
+        files(store)[-1].unlink()
+        assert store.read("transfers")["status"].tolist() == ["COMPLETED", "COMPLETED"]
+        with pytest.raises(StoreDamaged, match="publication 3 is missing, which a pin names"):
+            store.read("transfers", pin="a")
+        with pytest.raises(StoreDamaged, match="publication 3 is missing"):
+            store.scan("transfers", pin="a")
 
 
 class TestCompaction:
@@ -163,6 +204,14 @@ class TestCompaction:
         assert list(store.compact()) == ["transfers"]
         assert [path.name[:13] for path in files(store)] == ["base-00000003"]
         assert store.compact() == {}
+
+    def test_tables_as_elsewhere(self, store: Store) -> None:
+        assert store.compact(["events"]) == store.compact("events") == {}
+        with pytest.raises(InvalidRequest, match="table 'event' is unknown"):
+            store.compact("event")
+        with pytest.raises(InvalidRequest, match="tables=5: give a text or a list of texts"):
+            store.compact(5)  # type: ignore[arg-type]
+        assert set(store.compact("transfers")) == {"transfers"}
 
     def test_a_reader_in_the_middle_of_it_is_not_disturbed(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
@@ -230,7 +279,7 @@ def test_every_state_stays_readable_through_any_history(
     state: dict[str, str] = {}
     known: list[tuple[int, dict[str, str]]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "ROW_GROUP_ROWS", group_rows)
+        patch.setattr(writing, "ROW_GROUP_ROWS", group_rows)
         patch.setattr("fundlab.store.changes.ROW_GROUP_ROWS", group_rows)
         for number, (changes, compacts) in enumerate(steps):
             records = [
@@ -298,6 +347,33 @@ class TestDamage:
             store.read("transfers")
         assert "publication 2" in str(store.verify())
 
+    def test_two_numbers_swapped(self, store: Store) -> None:
+        _, second, third = files(store)
+        second.rename(second.with_name(second.name.replace("-00000002-", "-00000003-")))
+        third.rename(third.with_name(third.name.replace("-00000003-", "-00000002-")))
+        with pytest.raises(StoreDamaged, match="holds publication 3, not 2"):
+            store.read("transfers")
+        assert "holds publication 3, not 2" in str(store.verify())
+
+    def test_a_base_under_another_number(self, store: Store) -> None:
+        store.compact()
+        (base,) = files(store)
+        base.rename(base.with_name(base.name.replace("-00000003-", "-00000002-")))
+        with pytest.raises(StoreDamaged, match="holds publication 3, not 2"):
+            store.read("transfers")
+
+    def test_a_part_of_another_store(self, store: Store, tmp_path: Path) -> None:
+        other, service = Store(tmp_path / "other"), FakeService(client_id="client-2")
+        for number in range(3):
+            service.transfers.append(transfer(number))
+            other.sync(service, tables=["transfers"], full=True)
+        files(store)[-1].unlink()
+        theirs = files(other)[-1]
+        theirs.rename(store.path / "transfers" / theirs.name)
+        with pytest.raises(StoreDamaged, match="of another service or credential"):
+            store.read("transfers")
+        assert "of another service or credential" in str(store.verify())
+
     def test_a_file_of_another_table(self, store: Store) -> None:
         (store.path / "events").mkdir(exist_ok=True)
         path = files(store)[0]
@@ -314,6 +390,22 @@ class TestWriting:
             rows = reader.read(0, wider)
         assert rows.column("new").to_pylist() == [None]
         assert rows.column("id").to_pylist() == ["t-000001"]
+
+    def test_a_version_older_than_the_stored_one_does_not_win(self, store: Store) -> None:
+        """As a replica of the service that lags behind sends it."""
+        before = store.history("transfers")
+        late, newer = withdrawal(1, profile_id="p-2"), transfer(2, updated_at=moment(30), memo="x")
+        for _ in range(2):
+            done = store.sync(FakeService([late, newer]), tables=["transfers"], full=True)
+            counts = done["transfers"]
+            assert store.read("transfers")["status"].tolist() == ["FAILED", "COMPLETED"]
+            assert store.read("transfers")["memo"].tolist()[1] == "x"
+        assert (counts.new, counts.changed, counts.unchanged) == (0, 0, 2)
+        assert len(store.history("transfers")) == len(before) + 1
+        gone = {**newer, "updated_at": None, "memo": "y"}
+        undated = FakeService([late, gone], honours={"created_at"})
+        store.sync(undated, tables=["transfers"], full=True)
+        assert store.read("transfers")["memo"].tolist()[1] == "y"
 
     def test_parts_say_what_they_are(self, store: Store) -> None:
         part = parts.open_part(files(store)[1], store.snapshot("transfers").table)
@@ -342,12 +434,12 @@ class TestWriting:
         assert [list(part.replacing()) for part in found] == [[], [0], [0]]
 
     def test_time_running_backwards_does_not_reorder_publications(self, tmp_path: Path) -> None:
-        times = iter([1_000_000, 500, 400, 300, 200, 100])
-        store = Store(tmp_path, clock=lambda: next(times))
-        sync(store, transfer(1))
+        now = 1_800_000_000 * 10**9
+        sync(Store(tmp_path, clock=lambda: now), transfer(1))
+        store = Store(tmp_path, clock=lambda: now - 500)
         sync(store, transfer(2), transfer(1))
         moments = [entry.published_at for entry in store.snapshot("transfers").publications]
-        assert moments == [1_000_000, 1_000_001]
+        assert moments == [now, now + 1]
 
     def test_frames_go_back_to_what_was_stored(self, store: Store) -> None:
         rows = store.read_arrow("transfers")
@@ -387,6 +479,47 @@ class TestLock:
             except StoreLocked:
                 time.sleep(0.01)
         pytest.fail("the lock of a killed process was not released")
+
+    @pytest.mark.parametrize("reason", [errno.ENOLCK, errno.EOPNOTSUPP])
+    def test_a_filesystem_without_locks(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+    ) -> None:
+        def refusing(*_: object) -> None:
+            raise OSError(reason, os.strerror(reason))
+
+        monkeypatch.setattr("fcntl.flock", refusing)
+        with (
+            pytest.raises(StoreError, match="this filesystem has no locks"),
+            Store(tmp_path).lock(),
+        ):
+            pass
+
+    def test_a_lock_that_cannot_be_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "a" / ".lock").mkdir(parents=True)
+        with pytest.raises(StoreError, match=r"/\.lock cannot be written: Is a directory"):
+            Store(tmp_path / "a").pin("a")
+
+        def forbidden(*_: object, **__: object) -> None:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+        monkeypatch.setattr(Path, "open", forbidden)
+        with pytest.raises(StoreError, match=r"/\.lock cannot be written: Permission denied"):
+            Store(tmp_path / "b").pin("a")
+
+    def test_what_nfs_keeps_of_an_open_file_disturbs_nobody(self, tmp_path: Path) -> None:
+        kept = tmp_path / ".staging" / "transfers" / ".nfs0001"
+
+        def keeping(operation: str, params: dict[str, str]) -> None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_bytes(b"")
+
+        store = Store(tmp_path)
+        for n in range(2):
+            store.sync(FakeService([transfer(n)], hook=keeping), tables=["transfers"], full=True)
+        assert len(store.read("transfers")) == 2
+        assert kept.exists()
 
     def test_reading_needs_no_lock(self, store: Store) -> None:
         with store.lock():

@@ -33,6 +33,7 @@ from fundlab.actions.journal_file import (
     create,
     keep_private,
     opened,
+    row_hash,
     transaction,
 )
 from fundlab.errors import StoreDamaged, StoreError
@@ -46,12 +47,18 @@ State = Literal["unknown", "done", "refused", "absent"]
 FOLDER: Final = "journal"
 _SELECT: Final = """
 SELECT i.number, i.ref_id, i.operation, i.recorded_at, i.fingerprint, i.likeness, i.body,
-       i.body_sha256, i.facts, i.batch, e.state, e.at, e.resource_id, e.status, e.fee, e.total,
+       i.sha256, i.facts, i.batch, e.state, e.at, e.resource_id, e.status, e.fee, e.total,
        e.detail, (
-           SELECT MAX(at) FROM events WHERE intent = i.number AND state = 'unknown') AS sent_at
+           SELECT MAX(at) FROM events WHERE intent = i.number AND state = 'unknown') AS sent_at,
+       e.sha256
 FROM intents i JOIN events e ON e.number = (
     SELECT number FROM events WHERE intent = i.number
     ORDER BY state = 'done' DESC, number DESC LIMIT 1)
+"""
+_COUNTS: Final = """
+SELECT s.seq, (SELECT COUNT(*) FROM intents) FROM sqlite_sequence s WHERE s.name = 'intents'
+UNION ALL
+SELECT s.seq, (SELECT COUNT(*) FROM events) FROM sqlite_sequence s WHERE s.name = 'events'
 """
 
 
@@ -129,7 +136,9 @@ class Journal:
     def reading(self) -> Iterator[Pages]:
         """Its pages, to look at."""
         with opened(self.path) as database:
-            yield Pages(database, self.path)
+            pages = Pages(database, self.path)
+            pages.check_complete()
+            yield pages
 
     def find(self, ref_id: str) -> Intent | None:
         """The intent of ``ref_id``, if it was confirmed before."""
@@ -139,6 +148,7 @@ class Journal:
     def intents(self) -> list[Intent]:
         """Every intent, in the order they were confirmed."""
         with self.reading() as pages:
+            pages.check_indexes()
             return pages.intents()
 
     def record(self, draft: Draft, allow: Callable[[Pages], None], at: int | None = None) -> Intent:
@@ -178,6 +188,7 @@ class Journal:
                     f"the journal {self.path} has been replaced by another since it was opened: "
                     "bring the first one back, then run again"
                 )
+            pages.check_complete()
             yield pages
 
 
@@ -192,6 +203,18 @@ class Pages:
         """The journal's random id."""
         row = self._database.execute("SELECT value FROM about WHERE name = 'id'").fetchone()
         return row[0] if row else None
+
+    def check_complete(self) -> None:
+        """Raises ``StoreDamaged`` where a row is gone: they are numbered, and none is removed."""
+        for given, there in self._database.execute(_COUNTS):
+            if given != there:
+                raise self._damaged(f"{there} of {given} rows are there: it")
+
+    def check_indexes(self) -> None:
+        """Raises ``StoreDamaged`` where an index would hide a row."""
+        (found,) = self._database.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != "ok":
+            raise self._damaged(f"the file ({found})")
 
     def find(self, ref_id: str) -> Intent | None:
         found = self._select("WHERE i.ref_id = ?", ref_id)
@@ -212,40 +235,36 @@ class Pages:
         )  # fmt: skip
 
     def add(self, draft: Draft, at: int) -> int:
+        values = (
+            draft.ref_id, draft.operation, at, draft.fingerprint, draft.likeness, draft.body,
+            json.dumps(dict(draft.facts)), draft.batch,
+        )  # fmt: skip
         cursor = self._database.execute(
             "INSERT INTO intents (ref_id, operation, recorded_at, fingerprint, likeness, body, "
-            "body_sha256, facts, batch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                draft.ref_id, draft.operation, at, draft.fingerprint, draft.likeness, draft.body,
-                hashlib.sha256(draft.body).hexdigest(), json.dumps(dict(draft.facts)), draft.batch,
-            ),
-        )  # fmt: skip
+            "facts, batch, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, row_hash(*values)),
+        )
         return int(cursor.lastrowid or 0)
 
     def note(self, number: int, outcome: Outcome, at: int) -> None:
-        self._database.execute(
-            "INSERT INTO events (intent, at, state, resource_id, status, fee, total, detail) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                number, at, outcome.state, outcome.resource_id, outcome.status, outcome.fee,
-                outcome.total, outcome.detail,
-            ),
+        values = (
+            number, at, outcome.state, outcome.resource_id, outcome.status, outcome.fee,
+            outcome.total, outcome.detail,
         )  # fmt: skip
+        self._database.execute(
+            "INSERT INTO events (intent, at, state, resource_id, status, fee, total, detail, "
+            "sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, row_hash(*values)),
+        )
 
     def _select(self, where: str, *values: object) -> list[Intent]:
         return [self._intent(row) for row in self._database.execute(_SELECT + where, values)]
 
     def _intent(self, row: tuple[Any, ...]) -> Intent:
-        body, facts = row[6], _facts_in(row[8])
-        if (
-            facts is None
-            or not isinstance(body, bytes)
-            or hashlib.sha256(body).hexdigest() != row[7]
-        ):
-            raise StoreDamaged(
-                f"{self._path}: intent {row[0]} ({row[1]}) is not what was written: restore the "
-                "file from a backup, then run again"
-            )
+        confirmed, noted = (*row[1:7], *row[8:10]), (row[0], row[11], row[10], *row[12:17])
+        if row_hash(*confirmed) != row[7] or row_hash(*noted) != row[18]:
+            raise self._damaged(f"intent {row[0]} ({row[1]})")
+        body, facts = row[6], json.loads(row[8])
         return Intent(
             number=row[0], ref_id=row[1], operation=row[2], recorded_at=row[3], fingerprint=row[4],
             likeness=row[5], body=body, facts=facts, batch=row[9], sent_at=row[17],
@@ -255,14 +274,11 @@ class Pages:
             ),
         )  # fmt: skip
 
-
-def _facts_in(text: Any) -> dict[str, str | None] | None:
-    """The facts as they were written; ``None`` for anything else."""
-    try:
-        facts = json.loads(text)
-    except (TypeError, ValueError):
-        return None
-    return facts if isinstance(facts, dict) else None
+    def _damaged(self, what: str) -> StoreDamaged:
+        return StoreDamaged(
+            f"{self._path}: {what} is not what was written: restore the file from a backup, then "
+            "run again"
+        )
 
 
 def open_journal(

@@ -6,6 +6,7 @@ only ever added; triggers forbid the rest.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import uuid
@@ -17,23 +18,24 @@ from typing import Final
 from fundlab.errors import StoreDamaged, StoreError
 from fundlab.store.disk import make_folder, sync_folder
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+_PAGE_BYTES: Final = 4096
 _PATIENCE_S: Final = 60.0
-_ABOUT: Final = frozenset({"id", "schema_version", "base_url", "client_id"})
+_ABOUT: Final = frozenset({"id", "schema_version", "base_url", "client_id", "sha256"})
 _OTHERS: Final = 0o077
 _SCHEMA: Final = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE intents (
     number INTEGER PRIMARY KEY AUTOINCREMENT, ref_id TEXT NOT NULL UNIQUE,
     operation TEXT NOT NULL, recorded_at INTEGER NOT NULL, fingerprint TEXT NOT NULL,
-    likeness TEXT NOT NULL, body BLOB NOT NULL, body_sha256 TEXT NOT NULL, facts TEXT NOT NULL,
-    batch TEXT);
+    likeness TEXT NOT NULL, body BLOB NOT NULL, facts TEXT NOT NULL, batch TEXT,
+    sha256 TEXT NOT NULL);
 CREATE INDEX intents_alike ON intents (likeness, recorded_at);
 CREATE INDEX intents_recorded ON intents (operation, recorded_at);
 CREATE TABLE events (
     number INTEGER PRIMARY KEY AUTOINCREMENT, intent INTEGER NOT NULL REFERENCES intents (number),
     at INTEGER NOT NULL, state TEXT NOT NULL, resource_id TEXT, status TEXT, fee TEXT, total TEXT,
-    detail TEXT);
+    detail TEXT, sha256 TEXT NOT NULL);
 CREATE INDEX events_of ON events (intent);
 CREATE TRIGGER intents_stay BEFORE UPDATE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
 CREATE TRIGGER intents_kept BEFORE DELETE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
@@ -50,6 +52,7 @@ def create(path: Path, service: Mapping[str, str]) -> None:
     make_folder(path.parent)
     hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     about = {"id": uuid.uuid4().hex, "schema_version": str(SCHEMA_VERSION), **service}
+    about["sha256"] = _hash_of(about)
     try:
         os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with opened(hidden) as database, transaction(database):
@@ -85,7 +88,21 @@ def about_of(path: Path) -> dict[str, str] | None:
             f"the journal {path} {what}: restore it from a backup, then run again (delete it only "
             "if nothing was ever confirmed in this store)"
         )
+    if about.pop("sha256") != _hash_of(about):
+        raise StoreDamaged(
+            f"the journal {path} does not say whose it is as it was written: restore it from a "
+            "backup, then run again"
+        )
     return about
+
+
+def row_hash(*values: str | int | bytes | None) -> str:
+    """Of a row, each value as Python writes it."""
+    return hashlib.sha256(b"".join(b"%a" % (value,) for value in values)).hexdigest()
+
+
+def _hash_of(about: Mapping[str, str]) -> str:
+    return row_hash(*(text for name in sorted(about) for text in (name, about[name])))
 
 
 def keep_private(path: Path) -> None:
@@ -105,6 +122,10 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             isolation_level=None,
         )  # fmt: skip
         try:
+            if path.stat().st_size % _PAGE_BYTES:
+                # what is missing of the last page SQLite would take for zeros
+                raise sqlite3.DatabaseError("it is cut short")
+            database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             database.execute("PRAGMA synchronous = EXTRA")
             database.execute("PRAGMA fullfsync = ON")
             database.execute("PRAGMA foreign_keys = ON")
@@ -115,7 +136,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         raise StoreError(
             f"the journal {path} cannot be used ({error}): {_advice(path, error)}, then run again"
         ) from None
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its words may be damaged too
         raise StoreDamaged(
             f"the journal {path} is not what was written ({error}): restore it from a backup, then "
             "run again"

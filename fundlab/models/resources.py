@@ -185,7 +185,7 @@ class CryptoDestinationAddress(Resource):
     nickname: str | None = None
     status: str | None = None
     created_at: Instant | None = None
-    bookmarked: bool | None = None
+    bookmarked: bool | None = Field(None, strict=True)
     identity_id: str | None = None
 
 
@@ -235,8 +235,8 @@ class Event(Resource):
     object_type: str | None = None
     object: dict[str, Any] | None = None
     created_at: Instant | None = None
-    undelivered_webhooks: int | None = None
-    is_test: bool | None = None
+    undelivered_webhooks: int | None = Field(None, strict=True)
+    is_test: bool | None = Field(None, strict=True)
 
 
 class TransferPage(Resource):

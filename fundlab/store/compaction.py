@@ -18,14 +18,13 @@ from fundlab.store.parts import (
     Header,
     Part,
     find_parts,
-    in_row_groups,
     moment_scalar,
     stored_schema,
-    write_part,
 )
 from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot
 from fundlab.store.versions import find_ends, read_versions
+from fundlab.store.writing import in_row_groups, write_part
 from fundlab.tables.order import in_order, moment_column
 from fundlab.tables.schema import SCHEMA_VERSION
 

@@ -8,17 +8,21 @@ failing disk is a ``StoreError``.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fundlab.errors import StoreError
+from fundlab.errors import StoreError, StoreLocked
 from fundlab.store.remote import RemotePath, StorePath
+
+_LOCK: Final = ".lock"
 
 
 def hidden_file(folder: StorePath, name: str) -> Path:
@@ -79,6 +83,19 @@ def remove(files: Sequence[StorePath]) -> None:
             sync_folder(folder)
 
 
+def remove_folder(folder: StorePath) -> None:
+    """Remove ``folder`` and its files; the folder stays while NFS keeps a file of it open."""
+    if not folder.is_dir():
+        return
+    remove(files_in(folder))
+    with _named(folder):
+        try:
+            folder.rmdir()
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
+                raise
+
+
 def sync_folder(folder: StorePath) -> None:
     """Make renames and removals in ``folder`` outlive a power cut."""
     if isinstance(folder, RemotePath):
@@ -100,10 +117,46 @@ def work_folder(store: StorePath) -> Path:
     return store.scratch
 
 
+@contextmanager
+def held(store: StorePath) -> Iterator[None]:
+    """Hold the lock of ``store``. The kernel releases that of a run that was killed.
+
+    Raises ``StoreLocked`` at once while another run holds it.
+    """
+    path = work_folder(store) / _LOCK
+    with ExitStack() as stack:
+        with _named(path):
+            file = stack.enter_context(path.open("a+", encoding="utf-8"))
+            _lock(file, store)
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+        yield
+
+
+def _lock(file: IO[str], store: StorePath) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        holder = file.read().strip() or "unknown"
+        raise StoreLocked(
+            f"{store} is held by another run (process {holder}); wait for it"
+        ) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+            raise
+        raise StoreError(
+            f"{file.name} cannot be locked: this filesystem has no locks ({error.strerror}), so "
+            "nothing would keep two runs apart; keep the store on a disk that has them"
+        ) from error
+
+
 def files_in(folder: StorePath) -> list[StorePath]:
-    """What ``folder`` holds, by name; nothing where there is none."""
+    """What ``folder`` holds, by name; nothing where there is none. What NFS keeps of a removed
+    file while somebody has it open counts as removed."""
     there: list[StorePath] = list(folder.iterdir()) if folder.is_dir() else []
-    return sorted(there, key=str)
+    return sorted((path for path in there if not path.name.startswith(".nfs")), key=str)
 
 
 def size_of(path: StorePath) -> int:

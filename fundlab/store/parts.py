@@ -18,25 +18,21 @@ import json
 import os
 import re
 import struct
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from pathlib import Path
-from typing import IO, Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fundlab.errors import StoreDamaged
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
-from fundlab.tables.order import moment_column
 from fundlab.tables.schema import INSTANT_TYPE, Table
 
 REPLACED_PART: Final = "_part"
@@ -47,7 +43,8 @@ BOOKKEEPING: Final[Mapping[str, Sequence[pa.Field]]] = {
     "part": (pa.field(REPLACED_PART, pa.int32()), pa.field(REPLACED_ROW, pa.int64())),
     "base": (pa.field(FROM, pa.int32()), pa.field(TO, pa.int32())),
 }
-ROW_GROUP_ROWS: Final = 65_536
+
+HEADER: Final = b"fundlab"
 
 _THREADS: Final = min(4, os.cpu_count() or 1)  # each holds one row group
 _GROUPS_AT_ONCE: Final = 4
@@ -55,7 +52,6 @@ _GROUPS_AT_ONCE: Final = 4
 Kind = Literal["part", "base"]
 T = TypeVar("T")
 _NAME: Final = re.compile(r"(part|base)-(\d{8})-([0-9a-f]{16})\.parquet", re.ASCII)
-_HEADER: Final = b"fundlab"
 _MAGIC: Final = b"PAR1"
 _TAIL: Final = 8
 
@@ -167,6 +163,8 @@ class PartReader:
         try:
             found = self._file.read_row_group(group, columns=there)
         except (OSError, pa.ArrowException) as error:
+            if not self.part.path.exists():  # a compaction took it, so the reader looks again
+                raise FileNotFoundError(f"{self.part.path} is gone") from error
             raise StoreDamaged(f"{self.part.path}: row group {group}: {error}") from error
         if found.num_rows != rows and there:
             raise StoreDamaged(
@@ -207,155 +205,10 @@ def each_row_group(
             yield from results
 
 
-# ---------------------------------------------------------------------------- writing
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A part on disk that nobody sees yet."""
-
-    hidden: Path
-    path: StorePath
-    size: int
-    rows: int
-
-    def publish(self) -> StorePath:
-        """Make it visible, at once and whole."""
-        disk.publish(self.hidden, self.path)
-        return self.path
-
-    def discard(self) -> None:
-        self.hidden.unlink(missing_ok=True)
-
-
-def write_part(
-    folder: StorePath, kind: Kind, table: Table, header: Header, groups: Iterable[pa.Table]
-) -> Draft:
-    """Write ``groups``, one row group each, to a hidden file in ``folder``, down to the disk.
-
-    ``header`` lacks ``row_groups``, ``live_groups``, ``data_sha256`` and the rows of its last
-    publication where it is a part: found while writing.
-    """
-    hidden = disk.hidden_file(folder, f"{kind}-{uuid.uuid4().hex}")
-    with disk.new_file(hidden) as file:
-        rows = _write(file, kind, table, header, groups)
-    footer = read_footer(hidden)
-    name = f"{kind}-{header.publications[-1].seq:08d}-{footer_hash(footer)}.parquet"
-    return Draft(hidden, folder / name, hidden.stat().st_size, rows)
-
-
-def _write(
-    file: IO[bytes], kind: Kind, table: Table, header: Header, groups: Iterable[pa.Table]
-) -> int:
-    """Returns the number of rows."""
-    sink = _HashingSink(file)
-    schema = stored_schema(table, kind)
-    row_groups: list[tuple[int, int | None, int | None]] = []
-    live_groups = 0
-    with pq.ParquetWriter(
-        sink, schema, compression="zstd", compression_level=1, write_page_checksum=True,
-        use_dictionary=_repetitive_columns(table), column_encoding=_counting_columns(schema),
-        version="2.6",
-    ) as writer:  # fmt: skip
-        for group in groups:
-            if group.num_rows:
-                writer.write_table(group, row_group_size=group.num_rows)
-                row_groups.append((group.num_rows, *_moments_of(group, table)))
-                if kind == "base":
-                    live_groups += group.column(TO).null_count == group.num_rows
-        rows = sum(count for count, _, _ in row_groups)
-        *known, last = header.publications
-        done = replace(
-            header,
-            publications=(*known, replace(last, rows=rows) if kind == "part" else last),
-            row_groups=tuple(row_groups),
-            live_groups=live_groups if kind == "base" else None,
-            data_sha256=sink.hexdigest(),
-        )
-        writer.add_key_value_metadata({_HEADER: done.to_json()})
-    return rows
-
-
-class _HashingSink:
-    """A file that hashes what is written to it; what Arrow needs of a Python file, no more."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._hash = file, hashlib.sha256()
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        self._hash.update(data)
-        return self._file.write(data)
-
-    def hexdigest(self) -> str:
-        return self._hash.hexdigest()
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self.closed = True  # the file itself is closed by who opened it, after fsync
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-
-def _repetitive_columns(table: Table) -> list[str]:
-    """Texts that repeat; a dictionary of amounts takes twice as long to read as the amounts."""
-    unique = {"id", "ref_id", "crypto_tx_hash", "object"}
-    return [
-        field.name
-        for field in table.schema
-        if pa.types.is_string(field.type) and field.name not in unique
-    ]
-
-
-def _counting_columns(schema: pa.Schema) -> dict[str, str]:
-    """Numbers that mostly rise are kept as their steps: half the size, twice as fast."""
-    kinds = (pa.types.is_timestamp, pa.types.is_integer)
-    return {
-        field.name: "DELTA_BINARY_PACKED"
-        for field in schema
-        if any(is_(field.type) for is_ in kinds)
-    }
-
-
-def _moments_of(group: pa.Table, table: Table) -> tuple[int | None, int | None]:
-    column = group.column(moment_column(table))
-    if column.null_count:
-        return None, None  # such a group is never passed over
-    found = pc.min_max(column.cast(pa.int64()))
-    return found["min"].as_py(), found["max"].as_py()
-
-
 def stored_schema(table: Table, kind: Kind) -> pa.Schema:
     """The schema on disk: the table's columns and the bookkeeping."""
     schema = table.schema
     return pa.schema([*schema, *BOOKKEEPING[kind]], metadata=schema.metadata)
-
-
-def in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in the same order, in row groups of the usual size."""
-    waiting: list[pa.Table] = []
-    count = 0
-    for table in tables:
-        waiting.append(table)
-        count += table.num_rows
-        while count >= ROW_GROUP_ROWS:
-            rows = pa.concat_tables(waiting)
-            yield rows.slice(0, ROW_GROUP_ROWS)
-            waiting, count = [rows.slice(ROW_GROUP_ROWS)], count - ROW_GROUP_ROWS
-    if count:
-        yield pa.concat_tables(waiting)
 
 
 # ---------------------------------------------------------------------------- opening
@@ -375,7 +228,8 @@ def find_parts(folder: StorePath) -> dict[tuple[Kind, int], StorePath]:
 
 
 def open_part(path: StorePath, table: Table) -> Part:
-    """The part at ``path``. Raises ``StoreDamaged`` unless its footer is what was written."""
+    """The part at ``path``. Raises ``StoreDamaged`` unless its footer is what was written, and
+    that of this table and number."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise StoreDamaged(f"{path} is not a file of the store")
@@ -383,11 +237,14 @@ def open_part(path: StorePath, table: Table) -> Part:
     if footer_hash(footer) != match[3]:
         raise StoreDamaged(f"{path}: the footer is not what was written")
     metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer))
-    header = Header.from_json(metadata.metadata[_HEADER])
+    header = Header.from_json(metadata.metadata[HEADER])
     if header.table != table.name:
         raise StoreDamaged(f"{path} holds {header.table}, not {table.name}")
     kind: Kind = "base" if match[1] == "base" else "part"
-    return Part(path, kind, int(match[2]), header, metadata)
+    seq = int(match[2])
+    if header.publications[-1].seq != seq:
+        raise StoreDamaged(f"{path} holds publication {header.publications[-1].seq}, not {seq}")
+    return Part(path, kind, seq, header, metadata)
 
 
 def read_footer(path: StorePath) -> bytes:

@@ -1,10 +1,14 @@
-"""Pins: named states of a store, each a small file that says how far every table had come."""
+"""Pins: named states of a store, each a small file that says how far every table had come.
+
+It ends in a hash of its name and content, so that damage, or the file of another pin, is an error.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError
@@ -16,7 +20,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 def check_pin_name(name: str) -> None:
     """Raises ``InvalidRequest`` unless ``name`` can be one."""
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
 
 
@@ -28,7 +32,8 @@ def write_pin(folder: StorePath, name: str, made_at: str, limits: Mapping[str, i
     hidden = disk.hidden_file(folder, name)
     hidden.unlink(missing_ok=True)  # of a run that was killed
     with disk.new_file(hidden) as file:
-        file.write(json.dumps({"made_at": made_at, "publications": dict(limits)}).encode())
+        content = {"made_at": made_at, "publications": dict(limits)}
+        file.write(json.dumps(content | {"sha256": _hash(name, content)}).encode())
     disk.publish(hidden, path)
 
 
@@ -41,11 +46,21 @@ def read_pins(folder: StorePath) -> dict[str, str]:
 def pinned_limits(folder: StorePath, name: str) -> Mapping[str, int]:
     """For each table, the publication it had come to."""
     path = folder / f"{name}.json"
-    if not _NAME.fullmatch(name) or not path.exists():
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or not path.exists():
         known = ", ".join(read_pins(folder)) or "none"
         raise InvalidRequest(f"pin {name!r} does not exist; there are: {known}")
     limits: Mapping[str, int] = _read(path)["publications"]
     return limits
+
+
+def each_pin(folder: StorePath) -> Iterator[tuple[str, Mapping[str, int] | StoreDamaged | OSError]]:
+    """The name of every pin, and the publications it names, or what is wrong with it."""
+    for path in disk.files_in(folder):
+        if path.name.endswith(".json"):
+            try:
+                yield path.stem, _read(path)["publications"]
+            except (StoreDamaged, OSError) as error:
+                yield path.stem, error
 
 
 def _read(path: StorePath) -> dict[str, Any]:
@@ -53,4 +68,11 @@ def _read(path: StorePath) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise StoreDamaged(f"{path}: {error}") from None
+    written = found.pop("sha256", None) if isinstance(found, dict) else None
+    if written is None or written != _hash(path.stem, found):
+        raise StoreDamaged(f"{path} is not what was written: restore it, or delete the pin")
     return found
+
+
+def _hash(name: str, content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([name, content], sort_keys=True).encode()).hexdigest()

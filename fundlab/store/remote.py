@@ -6,6 +6,7 @@ its.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ from pyarrow import fs
 from fundlab.errors import InvalidRequest
 
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|$)")
 SCRATCH: Final = Path(".cache") / "fundlab"  # below the user's home
 
 
@@ -122,10 +124,14 @@ def locate(path: str | Path | RemotePath, filesystem: Any = None) -> StorePath:
     """Where ``path`` is: a folder of this machine, a URI (``s3://bucket/folder``), or the key of a
     folder in ``filesystem`` (one of ``pyarrow.fs`` or of ``fsspec``).
 
-    Raises ``InvalidRequest`` for a URI that nothing here can open.
+    Raises ``InvalidRequest`` for a URI that nothing here can open, or that was made a ``Path``.
     """
     if isinstance(path, RemotePath):
         return path
+    if isinstance(path, Path) and _SCHEME.match(str(path)):
+        raise InvalidRequest(
+            f"path={path!r}: a Path makes one slash of the two in a URI: give it as text"
+        )
     scheme, separator, _ = str(path).partition("://")
     if filesystem is None and not separator:
         return Path(path)

@@ -36,6 +36,7 @@ from fundlab.store.remote import StorePath
 from fundlab.tables.order import moment_column
 from fundlab.tables.schema import Table
 
+_ATTEMPTS: Final = 10
 _LISTINGS: Final = 20
 _PAUSE_S: Final = 0.05
 
@@ -155,7 +156,10 @@ class Snapshot:
 def take_snapshot(
     folder: StorePath, table: Table, *, as_of: int | None = None, limit: int | None = None
 ) -> Snapshot:
-    """The newest state of ``table``, that of ``as_of`` (ns), or that of publication ``limit``."""
+    """The newest state of ``table``, that of ``as_of`` (ns), or that of publication ``limit``.
+
+    Raises ``StoreDamaged`` where publication ``limit``, which a pin has seen, is not there.
+    """
     files = _consistent_files(folder, table)
     known = [entry for part in files for entry in part.header.publications]
     if as_of is not None:
@@ -163,8 +167,27 @@ def take_snapshot(
     if limit is not None:
         known = [entry for entry in known if entry.seq <= limit]
     last = known[-1].seq if known else 0
+    if limit is not None and last != limit:
+        raise StoreDamaged(
+            f"{folder}: publication {limit} is missing, which a pin names; there are {last}"
+        )
     counting = [part for part in files if part.kind == "base" or part.seq <= last]
     return Snapshot(table, tuple(counting if last else ()), last)
+
+
+def steadily(read: Callable[[], T]) -> T:
+    """What ``read``, which takes its own snapshots, gives: a compaction may take files away under
+    it, then it looks again.
+
+    Raises ``StoreDamaged`` where files go faster than they can be read.
+    """
+    gone: FileNotFoundError | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            return read()
+        except FileNotFoundError as error:
+            gone = error
+    raise StoreDamaged(f"the store changes too fast to be read: {gone}") from gone
 
 
 def read_standing(
@@ -188,16 +211,21 @@ def read_standing(
         needed.add(moment_column(snapshot.table))
     schema = pa.schema([field for field in snapshot.table.schema if field.name in needed])
 
+    accepted = {column: pa.array(texts, pa.string()) for column, texts in (where or {}).items()}
+    empty = snapshot.table.schema.empty_table().select(wanted)
+
     def standing(reader: PartReader, group: Group) -> pa.Table:
+        for column, texts in accepted.items():  # most groups have none of a rare profile
+            there = reader.read(group.number, pa.schema([schema.field(column)])).column(column)
+            if not pc.any(pc.is_in(there, value_set=texts), min_count=0).as_py():
+                return empty
         rows = keep(reader.read(group.number, schema), group.standing)
         rows = _inside(rows, snapshot.table, first, end)
-        for column, texts in (where or {}).items():
-            accepted = pc.is_in(rows.column(column), value_set=pa.array(texts, pa.string()))
-            rows = rows.filter(accepted)
+        for column, texts in accepted.items():
+            rows = rows.filter(pc.is_in(rows.column(column), value_set=texts))
         return rows.select(wanted)
 
     found = snapshot.in_each_group(standing, first, end)
-    empty = snapshot.table.schema.empty_table().select(wanted)
     return pa.concat_tables([empty, *found]).replace_schema_metadata(snapshot.table.schema.metadata)
 
 
@@ -230,7 +258,7 @@ def _consistent_files(folder: StorePath, table: Table) -> list[Part]:
             if base:
                 paths.insert(0, found["base", base])
             try:
-                return [open_part(path, table) for path in paths]
+                return _of_one_service([open_part(path, table) for path in paths])
             except FileNotFoundError as error:
                 problem = error
         else:
@@ -238,3 +266,10 @@ def _consistent_files(folder: StorePath, table: Table) -> list[Part]:
             problem = f"publication {missing[0]} of {table.name} is missing"
         time.sleep(_PAUSE_S)
     raise StoreDamaged(f"{folder}: {problem}")
+
+
+def _of_one_service(files: list[Part]) -> list[Part]:
+    for part in files[1:]:
+        if part.header.service != files[0].header.service:
+            raise StoreDamaged(f"{part.path} is of another service or credential than its store")
+    return files

@@ -157,9 +157,7 @@ class Stage:
         self._walks.clear()
         self._files.clear()
         self.covered.clear()
-        if self.folder.is_dir():
-            disk.remove(disk.files_in(self.folder))
-            self.folder.rmdir()
+        disk.remove_folder(self.folder)
 
     # ------------------------------------------------------------------------ files
 

@@ -7,41 +7,34 @@ had been published until then. Any Parquet tool can open the files.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.errors import InvalidRequest, StoreDamaged, StoreLocked
+from fundlab.errors import InvalidRequest
 from fundlab.moments import moment_ns
 from fundlab.store import disk
 from fundlab.store.assertions import asserted_balances
 from fundlab.store.compaction import compact_table, remove_superseded
-from fundlab.store.parts import (
-    FROM,
-    Draft,
-    Header,
-    Publication,
-    write_part,
-)
+from fundlab.store.parts import Header, Publication
 from fundlab.store.pins import check_pin_name, pinned_limits, read_pins, write_pin
 from fundlab.store.problems import Problem, Verification
 from fundlab.store.proof import verify_store
 from fundlab.store.remote import RemotePath, StorePath, locate
-from fundlab.store.snapshot import Snapshot, read_standing, take_snapshot
+from fundlab.store.snapshot import Snapshot, read_standing, steadily, take_snapshot
 from fundlab.store.staging import Stage
-from fundlab.store.versions import read_versions
+from fundlab.store.versions import read_history
+from fundlab.store.writing import Draft, write_part
 from fundlab.tables.frames import to_frame
-from fundlab.tables.order import in_order
-from fundlab.tables.schema import INSTANT_TYPE, SCHEMA_VERSION, TABLES, Table, find_table
+from fundlab.tables.order import in_order, order_columns
+from fundlab.tables.schema import SCHEMA_VERSION, TABLES, Table, find_table
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
@@ -51,15 +44,11 @@ if TYPE_CHECKING:
     from fundlab.api.client import Client
     from fundlab.sync import SyncResult
 
-PUBLISHED_AT: Final = "published_at"
-_LOCK: Final = ".lock"
 _STAGING: Final = ".staging"
 _PINS: Final = "pins"
 _JOURNALS: Final = "journal"
-_ATTEMPTS: Final = 10
 
 Moment = str | datetime
-T = TypeVar("T")
 
 
 class Store:
@@ -93,6 +82,8 @@ class Store:
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.path = locate(path, filesystem)
+        if isinstance(self.path, Path) and self.path.is_file():
+            raise InvalidRequest(f"path={str(path)!r} is a file; a store is a folder")
         self._clock = clock
 
     @property
@@ -138,7 +129,7 @@ class Store:
         """
         found = find_table(table)
         names = _checked_columns(found, columns)
-        keys = [name for name in _order_columns(found) if name not in names]
+        keys = [name for name in order_columns(found) if name not in names]
         rows = self.read_arrow(
             table, as_of, [*names, *keys], since, until, pin=pin, profile_id=profile_id
         )
@@ -164,7 +155,7 @@ class Store:
         names = _checked_columns(found, columns)
         first, end = _bound(since, "since"), _bound(until, "until")
         where = _profiles(found, profile_id)
-        return self._steadily(
+        return steadily(
             lambda: read_standing(
                 self.snapshot(table, as_of, pin=pin), names, first=first, end=end, where=where
             ).select(names)
@@ -179,37 +170,45 @@ class Store:
         1
         """
         found = find_table(table)
-        return to_frame(self._steadily(lambda: _history(self.snapshot(table))), found)
+        return to_frame(steadily(lambda: read_history(self.snapshot(table))), found)
 
     def scan(
         self,
         table: str,
-        engine: Literal["duckdb", "spark"] = "duckdb",
+        engine: Literal["auto", "duckdb", "spark"] = "auto",
         as_of: Moment | None = None,
         *,
         pin: str | None = None,
         connection: duckdb.DuckDBPyConnection | None = None,
+        memory_limit: str | None = None,
         spark: SparkSession | None = None,
     ) -> Any:
         """The rows of ``read``, lazily: for more rows than memory holds.
 
-        A DuckDB relation on ``connection``, by default a new one; or, with ``engine="spark"``, a
-        DataFrame of the session ``spark``, whose moments are integer nanoseconds.
+        ``engine="auto"`` is Spark where a session ``spark`` is given, else DuckDB. Spark gives a
+        DataFrame whose moments are integer nanoseconds; DuckDB a relation on ``connection``, by
+        default a new one that spills into a private folder beyond ``memory_limit``, such as
+        ``"2GB"`` (by default half of the memory there is). Raises ``InvalidRequest`` for an engine
+        that is not there and a limit that is no size.
 
         >>> store.scan("transfers").aggregate("status, count(*) AS count").order("count").fetchall()
         [('FAILED', 1), ('PENDING', 3), ('COMPLETED', 46)]
         """
-        if engine == "spark":
+        if engine not in ("auto", "duckdb", "spark"):
+            raise InvalidRequest(
+                f"engine {engine!r} is unknown; there are 'auto', 'duckdb' and 'spark'"
+            )
+        if engine == "spark" or (engine == "auto" and spark is not None):
+            if connection is not None or memory_limit is not None:
+                raise InvalidRequest("connection and memory_limit are DuckDB's; Spark has its own")
             if spark is None:
                 raise InvalidRequest("engine='spark' needs a session: give spark=session")
             from fundlab.store.scan_spark import scan_with_spark
 
             return scan_with_spark(self.snapshot(table, as_of, pin=pin), spark)
-        if engine != "duckdb":
-            raise InvalidRequest(f"engine {engine!r} is unknown; there are 'duckdb' and 'spark'")
         from fundlab.store.scan import scan_with_duckdb
 
-        return scan_with_duckdb(self.snapshot(table, as_of, pin=pin), connection)
+        return scan_with_duckdb(self.snapshot(table, as_of, pin=pin), connection, memory_limit)
 
     def snapshot(
         self, table: str, as_of: Moment | None = None, *, pin: str | None = None
@@ -233,10 +232,14 @@ class Store:
         >>> bool(store.assertions()["difference"].eq(0).all())
         True
         """
-        transfers, balances = (
-            self.snapshot(table, as_of, pin=pin) for table in ("transfers", "balances")
-        )
-        return to_frame(self._steadily(lambda: asserted_balances(transfers, balances)))
+
+        def look() -> pa.Table:
+            balances = self.snapshot("balances", as_of, pin=pin)
+            # After the balances, so that all transfers they belong to are there.
+            transfers = self.snapshot("transfers", as_of, pin=pin)
+            return asserted_balances(transfers, balances)
+
+        return to_frame(steadily(look))
 
     # ------------------------------------------------------------------------ pins
 
@@ -293,18 +296,7 @@ class Store:
 
         Raises ``StoreLocked`` at once while another run holds it.
         """
-        with (disk.work_folder(self.path) / _LOCK).open("a+", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                holder = file.read().strip() or "unknown"
-                raise StoreLocked(
-                    f"{self.path} is held by another run (process {holder}); wait for it"
-                ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+        with disk.held(self.path):
             self._sweep()
             yield
 
@@ -319,7 +311,7 @@ class Store:
         """
         done: dict[str, StorePath] = {}
         with self.lock():
-            for name in TABLES if tables is None else tables:
+            for name in TABLES if tables is None else _texts(tables, "tables"):
                 snapshot = self.snapshot(name)
                 path = compact_table(self.path / snapshot.table.name, snapshot)
                 if path is not None:
@@ -328,15 +320,17 @@ class Store:
 
     def verify(self) -> Verification:
         """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
-        the change between any two balances observed against the transfers in between, and the
-        journals of payments.
+        the change between any two balances observed against the transfers in between, pins, and
+        the journals of payments.
 
-        Finds and names problems rather than raising; ``.ok`` is true when there are none.
+        Finds and names problems rather than raising; ``.ok`` is true when there are none. That
+        the newest file of a table was taken away shows only where a pin, or balances observed,
+        belong to it.
 
         >>> store.verify().ok
         True
         """
-        found = verify_store(self.path)
+        found = verify_store(self.path, self.path / _PINS)
         return replace(found, problems=(*found.problems, *self._journal_problems()))
 
     def _journal_problems(self) -> Iterator[Problem]:
@@ -391,47 +385,19 @@ class Store:
             disk.sweep(folder)
             remove_superseded(folder)
 
-    def _steadily(self, read: Callable[[], T]) -> T:
-        """A compaction may take files away under a reader: then look again."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                return read()
-            except FileNotFoundError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-        raise StoreDamaged(f"{self.path} changes too fast to be read")
-
-
-def _history(snapshot: Snapshot) -> pa.Table:
-    table = snapshot.table
-    published = {entry.seq: entry.published_at for entry in snapshot.publications}
-    field = pa.field(PUBLISHED_AT, INSTANT_TYPE)
-    found = [pa.schema([*table.schema, field]).empty_table()]
-    for part in snapshot.files:
-        for _, rows in read_versions(part, {}, table.schema):
-            moments = [published[seq] for seq in rows.column(FROM).to_pylist()]
-            column = pa.array(moments, pa.int64()).cast(INSTANT_TYPE)
-            found.append(rows.select(table.schema.names).append_column(field, column))
-    rows = pa.concat_tables(found)
-    order = [PUBLISHED_AT, *_order_columns(table)]
-    return rows.sort_by([(name, "ascending") for name in order])
-
-
-def _order_columns(table: Table) -> list[str]:
-    return ["created_at", "id"] if table.key == ("id",) else ["observed_at", "profile_id", "asset"]
-
 
 def _checked_columns(table: Table, columns: Sequence[str] | None) -> list[str]:
     if columns is None:
         return list(table.schema.names)
-    if isinstance(columns, str):
-        columns = [columns]
-    unknown = [name for name in columns if table.column(name) is None]
+    names = _texts(columns, "columns")
+    unknown = [name for name in names if table.column(name) is None]
     if unknown:
         raise InvalidRequest(
             f"columns {unknown!r}: {table.name} has {', '.join(table.schema.names)}"
         )
-    return list(columns)
+    if len(set(names)) < len(names):
+        raise InvalidRequest(f"columns={names!r}: name each column once")
+    return names
 
 
 def _profiles(table: Table, given: str | Sequence[str] | None) -> dict[str, list[str]] | None:
@@ -439,7 +405,15 @@ def _profiles(table: Table, given: str | Sequence[str] | None) -> dict[str, list
         return None
     if table.column("profile_id") is None:
         raise InvalidRequest(f"{table.name} has no profile_id")
-    return {"profile_id": [given] if isinstance(given, str) else list(given)}
+    return {"profile_id": _texts(given, "profile_id")}
+
+
+def _texts(given: str | Sequence[str], parameter: str) -> list[str]:
+    """One text or several, as a list."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
+        raise InvalidRequest(f"{parameter}={given!r}: give a text or a list of texts")
+    return list(texts)
 
 
 def _bound(value: Moment | None, parameter: str) -> int | None:

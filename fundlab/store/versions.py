@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,10 @@ import pyarrow as pa
 
 from fundlab.store.parts import BOOKKEEPING, FROM, TO, Part
 from fundlab.store.snapshot import Snapshot
+from fundlab.tables.order import order_columns
+from fundlab.tables.schema import INSTANT_TYPE
 
+PUBLISHED_AT: Final = "published_at"
 LIFE = pa.schema(BOOKKEEPING["base"])
 
 
@@ -58,6 +62,22 @@ def read_versions(
                 old = number >= (part.header.live_groups or 0)
                 until = life.column(TO) if old else until
             yield number, rows.append_column(FROM, since).append_column(TO, until)
+
+
+def read_history(snapshot: Snapshot) -> pa.Table:
+    """Every version, with ``published_at``; in order of publication, then of the table."""
+    table = snapshot.table
+    published = {entry.seq: entry.published_at for entry in snapshot.publications}
+    field = pa.field(PUBLISHED_AT, INSTANT_TYPE)
+    found = [pa.schema([*table.schema, field]).empty_table()]
+    for part in snapshot.files:
+        for _, rows in read_versions(part, {}, table.schema):
+            moments = [published[seq] for seq in rows.column(FROM).to_pylist()]
+            column = pa.array(moments, pa.int64()).cast(INSTANT_TYPE)
+            found.append(rows.select(table.schema.names).append_column(field, column))
+    rows = pa.concat_tables(found)
+    order = [PUBLISHED_AT, *order_columns(table)]
+    return rows.sort_by([(name, "ascending") for name in order])
 
 
 def _merged(ends: list[Ends]) -> Ends:

@@ -28,9 +28,9 @@ from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
 from fundlab.store.changes import Changes, all_new, differing
 from fundlab.store.lookup import find_rows
-from fundlab.store.parts import Draft
 from fundlab.store.snapshot import Snapshot, read_standing
 from fundlab.store.staging import Stage
+from fundlab.store.writing import Draft
 from fundlab.sync.fetching import OVERLAP_NS, Fetcher, Known, Plan, fetch_table, open_transfers
 from fundlab.tables.order import distinct
 from fundlab.tables.schema import TABLES, find_table

@@ -14,9 +14,15 @@ def moment_column(table: Table) -> str:
     return "created_at" if "created_at" in table.schema.names else "observed_at"
 
 
+def order_columns(table: Table) -> list[str]:
+    """The columns that rows are ordered by: their moment, then their key."""
+    moment = moment_column(table)
+    return [moment, *(name for name in table.key if name != moment)]
+
+
 def in_order(rows: pa.Table, table: Table) -> pa.Table:
     """``rows`` by their moment, ties by key: the order of every frame, whoever wrote the rows."""
-    keys = [moment_column(table), *(name for name in table.key if name != moment_column(table))]
+    keys = order_columns(table)
     order = pc.sort_indices(rows.select(keys), sort_keys=[(name, "ascending") for name in keys])
     if np.array_equal(order.to_numpy(), np.arange(rows.num_rows)):
         return rows  # most often they are in order, and taking them would copy them all

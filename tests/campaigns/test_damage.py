@@ -1,0 +1,262 @@
+"""Damage is noticed: after any damage a store gives the same tables or an error, never others.
+
+Bits flipped, files cut short, emptied and exchanged: parts, bases, pins, rows on their way in, and
+the journal. ``verify`` must find every change of a part or base by itself.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from fake_service import FakeService, moment, transfer, withdrawal
+
+import fundlab as fl
+from fundlab.actions.intents import Draft, Journal, Outcome
+from fundlab.errors import FundlabError, NetworkError
+from fundlab.store import Store, changes, snapshot, staging, writing
+
+Views = dict[str, Callable[[Store], Any]]
+KINDS = ("flipped", "cut short", "emptied", "exchanged")
+SERVICE = {"base_url": "https://api.example", "client_id": "client-1"}
+JOURNAL = Path("journal") / "service.sqlite"
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "FILE_ROWS", 25)
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 60)
+    monkeypatch.setattr(changes, "ROW_GROUP_ROWS", 60)
+    monkeypatch.setattr(snapshot, "_PAUSE_S", 0)
+
+
+@dataclass
+class Tally:
+    """What became of each damage."""
+
+    noticed: Counter[str] = field(default_factory=Counter)
+    harmless: Counter[str] = field(default_factory=Counter)
+    silent: list[str] = field(default_factory=list)
+    unnamed: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> int:
+        return self.noticed.total() + self.harmless.total() + len(self.silent) + len(self.unnamed)
+
+
+def test_fifty_damaged_files(tmp_path: Path, seed: int, figure: Any) -> None:
+    damage(tmp_path, seed, figure, 50)
+
+
+@pytest.mark.campaign
+def test_a_thousand_damaged_files(tmp_path: Path, seed: int, figure: Any) -> None:
+    damage(tmp_path, seed, figure, 1_000)
+
+
+def damage(folder: Path, seed: int, figure: Any, count: int) -> None:
+    """Three fifths to parts, bases and pins, a fifth to the stage, a fifth to the journal."""
+    chance, tally = random.Random(seed), Tally()
+    damage_published(folder / "store", chance, count * 3 // 5, tally)
+    damage_staged(folder / "staged", chance, count // 5, tally)
+    damage_journal(folder / "paid", chance, count - tally.files, tally)
+    figure(
+        f"damage: {tally.files:,} files damaged, {tally.noticed.total():,} noticed "
+        f"({', '.join(f'{n} {kind}' for kind, n in sorted(tally.noticed.items()))}), "
+        f"{tally.harmless.total()} the same tables all the same, {len(tally.silent)} silent, "
+        f"{len(tally.unnamed)} errors without a name"
+    )
+    assert tally.files == count
+    assert not tally.silent, tally.silent[:20]
+    assert not tally.unnamed, tally.unnamed[:20]
+
+
+# ---------------------------------------------------------------------------- what is damaged
+
+
+def service_at(stage: int) -> FakeService:
+    """Three states of a service: withdrawals complete, and rows are added."""
+    rows = [transfer(n, profile_id=f"p-{n % 3}") for n in range(150)]
+    paid = [withdrawal(150 + n, profile_id="p-1", amount="0.5", total="0.5") for n in range(10)]
+    for row in paid[: stage * 5]:
+        row.update(status="COMPLETED", updated_at=moment(4000 * stage))
+    rows += paid
+    rows += [
+        transfer(4000 * later + n, profile_id="p-2")
+        for later in range(1, stage + 1)
+        for n in range(20)
+    ]
+    events = [{"id": f"e-{n:04d}", "created_at": moment(n)} for n in range(60 + stage * 10)]
+    return FakeService(rows, events=events, largest_page=20)
+
+
+def published(folder: Path) -> Store:
+    """Parts, a base, and pins between them."""
+    store = Store(folder)
+    store.sync(service_at(0))  # type: ignore[arg-type]
+    store.pin("first")
+    store.sync(service_at(1))  # type: ignore[arg-type]
+    store.pin("second")
+    store.compact(["events"])
+    store.sync(service_at(2))  # type: ignore[arg-type]
+    return store
+
+
+def all_views() -> Views:
+    """Every way to look at a store."""
+    views: Views = {}
+    for table in ("transfers", "events", "balances"):
+        views |= {
+            table: lambda store, table=table: store.read(table),
+            f"{table} at the first pin": lambda store, table=table: store.read(table, pin="first"),
+            f"{table} at the second": lambda store, table=table: store.read(table, pin="second"),
+            f"history of {table}": lambda store, table=table: store.history(table),
+        }
+    return views | {"pins": lambda store: pd.Series(store.pins())}
+
+
+def damage_published(folder: Path, chance: random.Random, count: int, tally: Tally) -> None:
+    store = published(folder)
+    views = all_views()
+    whole = {name: view(store) for name, view in views.items()}
+    assert store.verify().ok
+    files = sorted(path for path in folder.rglob("*") if path.suffix in (".parquet", ".json"))
+    assert {path.parent.name for path in files} >= {"transfers", "events", "balances", "pins"}
+    for number in range(count):
+        pins = number % 6 == 0
+        path = chance.choice([one for one in files if (one.suffix == ".json") == pins])
+        kind = chance.choice(KINDS)
+        with damaged(path, kind, files, chance):
+            what = f"{path.relative_to(folder)} {kind} (#{number})"
+            looked_at(store, views, whole, what, kind, tally)
+            if not pins and store.verify().ok:
+                tally.silent.append(f"{what}: verify")
+    assert store.verify().ok
+
+
+def looked_at(
+    store: Store, views: Views, whole: dict[str, Any], what: str, kind: str, tally: Tally
+) -> None:
+    """Every view is the same or an error with a name."""
+    noticed = False
+    for name, view in views.items():
+        try:
+            if not view(store).equals(whole[name]):
+                tally.silent.append(f"{what}: {name}")
+                return
+        except FundlabError:
+            noticed = True
+        except Exception as error:  # noqa: BLE001 - the very thing that is looked for
+            tally.unnamed.append(f"{what}: {name}: {error!r}")
+            return
+    (tally.noticed if noticed else tally.harmless)[kind] += 1
+
+
+@contextmanager
+def damaged(path: Path, kind: str, files: list[Path], chance: random.Random) -> Iterator[None]:
+    """``path`` with a damage, and as it was afterwards."""
+    other = chance.choice([one for one in files if one != path and one.suffix == path.suffix])
+    before, others = path.read_bytes(), other.read_bytes()
+    if kind == "flipped":
+        broken = bytearray(before)
+        broken[chance.randrange(len(before))] ^= 1 << chance.randrange(8)
+        path.write_bytes(broken)
+    elif kind == "cut short":
+        path.write_bytes(before[: chance.randrange(1, len(before))])
+    elif kind == "emptied":
+        path.write_bytes(b"")
+    else:
+        path.write_bytes(others)
+        other.write_bytes(before)
+    yield
+    path.write_bytes(before)
+    other.write_bytes(others)
+
+
+# ---------------------------------------------------------------------------- on the way in
+
+
+def damage_staged(folder: Path, chance: random.Random, count: int, tally: Tally) -> None:
+    """A sync that broke off has left rows; whatever happens to them, the next one is complete."""
+    expected = None
+    for number in range(count):
+        store = Store(folder / str(number))
+        broken_off(store)
+        files = sorted(store.path.rglob("*.arrow"))
+        kind = chance.choice(KINDS)
+        spoil(chance.choice(files), kind, files, chance)
+        what = f"stage {kind} (#{number})"
+        try:
+            store.sync(service_at(0))  # type: ignore[arg-type]
+        except FundlabError:
+            tally.noticed[kind] += 1
+            continue
+        except Exception as error:  # noqa: BLE001 - the very thing that is looked for
+            tally.unnamed.append(f"{what}: {error!r}")
+            continue
+        found = store.read("transfers")
+        expected = found if expected is None else expected
+        ids = sorted(row["id"] for row in service_at(0).transfers)
+        if not found.equals(expected) or sorted(found["id"]) != ids or not store.verify().ok:
+            tally.silent.append(what)
+        else:
+            tally.harmless[kind] += 1
+
+
+def spoil(path: Path, kind: str, files: list[Path], chance: random.Random) -> None:
+    """A damage that stays."""
+    steps = damaged(path, kind, files, chance)
+    steps.__enter__()
+
+
+def broken_off(store: Store) -> None:
+    service, left = service_at(0), 6
+
+    def breaks(operation: str, _: Any) -> None:
+        nonlocal left
+        left -= operation == "list_transfers"
+        if left < 0:
+            raise NetworkError("the connection was lost")
+
+    service.hook = breaks
+    with pytest.raises(NetworkError):
+        store.sync(service)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------- what was confirmed
+
+
+def paid_in(folder: Path) -> Journal:
+    journal = Journal(folder / JOURNAL, SERVICE, clock=lambda: 1_793_491_200_000_000_000)
+    for number in range(12):
+        draft = Draft(
+            ref_id=f"ref-{number}", operation="create_fiat_withdrawal",
+            fingerprint=f"{number:064d}", likeness=f"{number:064d}",
+            body=f'{{"amount": "{number}.00", "asset": "USD"}}'.encode(),
+            facts={"amount": f"{number}.00", "asset": "USD"},
+        )  # fmt: skip
+        intent = journal.record(draft, lambda _: None)
+        journal.note(intent, Outcome("done", resource_id=f"t-{number}", status="PENDING"))
+    return journal
+
+
+def damage_journal(folder: Path, chance: random.Random, count: int, tally: Tally) -> None:
+    """The file is read again as another kernel would: every intent as it was, or an error."""
+    path = paid_in(folder).path
+    other = paid_in(folder / "other").path
+    views: Views = {"journal": lambda store: fl.journal(store)}
+    whole = {"journal": fl.journal(folder)}
+    assert len(whole["journal"]) == 12
+    for number in range(count):
+        kind = chance.choice(("flipped", "flipped", "cut short", "emptied"))
+        with damaged(path, kind, [path, other], chance):
+            looked_at(Store(folder), views, whole, f"journal {kind} (#{number})", kind, tally)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
