@@ -13,7 +13,7 @@ from benches import approved_account
 import fundlab as fl
 from fundlab.actions.bank import masked
 from fundlab.actions.clock import shown_time
-from fundlab.errors import SettingsError, StoreError
+from fundlab.errors import InvalidRequest, SettingsError
 from fundlab.settings import store_folder
 from fundlab.values import money_text
 
@@ -111,7 +111,7 @@ def test_the_journal_of_the_settings_is_the_default(
 def test_a_store_that_cannot_be_written_sends_nothing(bench: Any, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    with pytest.raises(StoreError):
+    with pytest.raises(InvalidRequest, match="is a file; a store is a folder"):
         bench.plan(store=blocked)
     assert bench.made() == []
 
