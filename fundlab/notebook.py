@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -45,7 +46,7 @@ class Column:
     cells: tuple[Cell, ...]
     times: bool = False
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """The class of its cells: numbers stand to the right, long texts are folded."""
         if self.number:
