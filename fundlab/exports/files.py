@@ -34,7 +34,14 @@ def replacing(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What the system refuses within becomes an ``OutputError`` that names ``path``."""
+    """What the system refuses within becomes an ``OutputError`` that names ``path``.
+
+    >>> with fl.exports.writing(folder / "note.txt"):
+    ...     raise IsADirectoryError(21, "Is a directory")
+    Traceback (most recent call last):
+    ...
+    fundlab.errors.OutputError: ...note.txt cannot be written (Is a directory); give another ...
+    """
     try:
         yield
     except OSError as error:
