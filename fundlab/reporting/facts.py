@@ -159,11 +159,6 @@ def versions(components: Iterable[str] = _COMPONENTS) -> dict[str, str]:
     return found
 
 
-def plain(amount: Decimal) -> str:
-    """Every digit, at least two of them decimals, thousands separated: ``1,234.50``."""
-    return f"{amount:,.{max(2, decimals(amount))}f}"
-
-
 def decimals(amount: Decimal) -> int:
     """How many decimals ``amount`` needs."""
     return len(f"{amount:f}".partition(".")[2].rstrip("0"))

@@ -9,8 +9,9 @@ import pandas as pd
 
 from fundlab.analysis import reconcile
 from fundlab.analysis.engines import to_pandas
-from fundlab.reporting.facts import KeyFigure, Tone, Verdict, age_text, plain
+from fundlab.reporting.facts import KeyFigure, Tone, Verdict, age_text
 from fundlab.reporting.inputs import Relation, count, frame_of
+from fundlab.values import money_text
 
 KEYS: Final = ["profile_id", "asset"]
 MAX_EXPLAINED_ROWS: Final = 200_000
@@ -61,7 +62,7 @@ def judge(comparison: pd.DataFrame, transfers: int, assertions: pd.DataFrame) ->
         return Verdict("good", "Reconciled: 0 breaks", detail, compared, 0)
     count = len(broken)
     gaps = broken["difference"].abs().groupby(broken["asset"]).sum()
-    sums = ", ".join(f"{plain(gap)} {asset}" for asset, gap in gaps.items())
+    sums = ", ".join(f"{money_text(gap)} {asset}" for asset, gap in gaps.items())
     noun = "break" if count == 1 else "breaks"
     detail = (
         f"{count:,} of {compared:,} balances differ from what the service reports; "
@@ -95,7 +96,7 @@ def key_figures(
             f"{completed:,} completed, {states.get('FAILED', 0):,} failed",
         ),
         KeyFigure("Open items", f"{len(open_items):,}", oldest),
-        KeyFigure("Fees in USD", plain(dollars), "completed transfers"),
+        KeyFigure("Fees in USD", money_text(dollars), "completed transfers"),
         KeyFigure(
             "Row checks",
             "all hold" if violations.empty else f"{len(violations):,} violated",
