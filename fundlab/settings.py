@@ -90,15 +90,15 @@ class Settings:
     allowed_accounts: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None or field.name in _REQUIRED:
-                object.__setattr__(self, field.name, _accepted(_converted, field.name, value))
         if (self.signing_key is None) != (self.signing_key_id is None):
             raise SettingsError(
                 "signing_key and signing_key_id go together: the path of the private key and the "
                 "id under which its public key is registered on the credential"
             )
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None or field.name in _REQUIRED:
+                object.__setattr__(self, field.name, _accepted(_converted, field.name, value))
 
     @property
     def is_production(self) -> bool:
@@ -161,7 +161,11 @@ def store_folder(
 _FIELDS: Final = {field.name for field in fields(Settings)}
 _KNOWN: Final = _FIELDS | {"client_secret_file", "client_secret_keyring", "signing_keys"}
 _SECRETS: Final = {"client_secret", "signing_key_password"}
-_PATHS: Final = {"signing_key", "store", "ca_bundle"}
+_FILES: Final = {
+    "client_secret_file": "a file that holds the secret",
+    "signing_key": "a PEM private key, which 'fundlab keys new' makes",
+    "ca_bundle": "a file of certificates in PEM",
+}
 _ALTERNATIVES: Final = (
     {"client_secret", "client_secret_file", "client_secret_keyring"},
     {"signing_key", "signing_keys"},
@@ -339,10 +343,7 @@ def _find_secret(given: dict[str, Any], keyring: Callable[[str, str], str | None
 
 
 def _secret_of_file(name: str, file: object) -> Secret:
-    path = _path(name, file)
-    if not path.exists():
-        raise SettingsError(f"{name} names no file; give the path of a file that holds the secret")
-    return read_secret(path, name)
+    return read_secret(_file(name, file), name)
 
 
 def _demand_required(
@@ -374,7 +375,9 @@ def _converted(name: str, value: Any) -> Any:
         return checked_url(name, value)
     if name == "store" and "://" in str(value):
         return str(value)  # an address of fsspec's or Arrow's, which a Path would mangle
-    if name in _PATHS:
+    if name in _FILES:
+        return _file(name, value)
+    if name == "store":
         return _path(name, value)
     if name in _FLAGS:
         flag = _FLAG_WORDS.get(str(value).lower())
@@ -420,6 +423,18 @@ def _path(name: str, value: object) -> Path:
         return path.expanduser()
     except RuntimeError:  # the home of a user that does not exist
         raise _invalid(name, value, accepted) from None
+
+
+def _file(name: str, value: object) -> Path:
+    """The path of what is there; of what is not the name is kept back: it may be a secret."""
+    path = _path(name, value)
+    try:
+        path.stat()
+    except OSError as error:
+        reason = (error.strerror or "it cannot be reached").lower()
+    else:
+        return path
+    raise SettingsError(f"{name} names no file ({reason}); give the path of {_FILES[name]}")
 
 
 def _number(name: str, value: Any) -> float:

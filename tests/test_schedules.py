@@ -22,6 +22,11 @@ WAYS = (
 pytestmark = pytest.mark.filterwarnings("ignore::fundlab.errors.UnheededFilterWarning")
 
 
+@pytest.fixture(autouse=True)
+def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "FILE_ROWS", 40)
+
+
 class Busy(FakeService):
     """Rows arrive and change between any two pages, and now and then a connection breaks.
 
@@ -69,7 +74,8 @@ class Busy(FakeService):
                 raise NetworkError("the connection was lost")
 
 
-def run_schedule(folder: Path, seed: int) -> None:
+def run_schedule(folder: Path, seed: int) -> int:
+    """How many rows there were in the end."""
     chance = random.Random(seed)
     ties = chance.choice((1, 1, 5, 50))
     rows = [
@@ -94,6 +100,7 @@ def run_schedule(folder: Path, seed: int) -> None:
     service.hook = lambda operation, params: None
     store.sync(service, workers=chance.choice((1, 3, 8)))  # type: ignore[arg-type]
     check_equal(store, service)
+    return len(service.transfers)
 
 
 def sync_until_done(store: Store, service: Busy, workers: int) -> None:
@@ -117,20 +124,18 @@ def check_equal(store: Store, service: FakeService) -> None:
     assert found.ok, str(found)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_schedules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(staging, "FILE_ROWS", 40)
-    run_schedule(tmp_path / "store", seed)
+def run_schedules(folder: Path, seed: int, figure: Any, count: int) -> None:
+    rows = sum(run_schedule(folder / str(number), 1_000 * seed + number) for number in range(count))
+    figure(f"any paging: {count:,} schedules: {rows:,} rows, every table is the ledger")
+
+
+def test_fifty_schedules(tmp_path: Path, seed: int, figure: Any) -> None:
+    run_schedules(tmp_path, seed, figure, 50)
 
 
 @pytest.mark.campaign
-def test_a_thousand_schedules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, figure: Any
-) -> None:
-    monkeypatch.setattr(staging, "FILE_ROWS", 40)
-    for number in range(1_000):
-        run_schedule(tmp_path / str(number), 1_000 * seed + number)
-    figure("any paging: 1,000 schedules: every table is the ledger")
+def test_a_thousand_schedules(tmp_path: Path, seed: int, figure: Any) -> None:
+    run_schedules(tmp_path, seed, figure, 1_000)
 
 
 @pytest.mark.parametrize("workers", [1, 3, 8])

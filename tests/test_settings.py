@@ -236,22 +236,27 @@ def test_a_secret_named_above_beats_one_named_below_in_any_way(
     assert loaded.client_secret.reveal() == secret
 
 
+def files(folder: Path, *names: str) -> list[Path]:
+    for name in names:
+        (folder / name).touch(mode=0o600)
+    return [folder / name for name in names]
+
+
 def test_a_key_named_above_beats_one_named_below_in_either_way(tmp_path: Path) -> None:
-    one = config(tmp_path, '[p]\nsigning_key = "/below"\nsigning_key_id = "k"\n')
-    several = Settings.load("p", environ=ENVIRON, config_file=one, signing_keys={"k": "/above"})
-    assert several.signing_key == Path("/above")
-    table = config(tmp_path, '[p]\nsigning_key_id = "k"\n[p.signing_keys]\nk = "/below"\n')
-    environ = ENVIRON | {"FUNDLAB_SIGNING_KEY": "/above"}
-    assert Settings.load("p", environ=environ, config_file=table).signing_key == Path("/above")
+    above, below = files(tmp_path, "above", "below")
+    one = config(tmp_path, f'[p]\nsigning_key = "{below}"\nsigning_key_id = "k"\n')
+    several = Settings.load("p", environ=ENVIRON, config_file=one, signing_keys={"k": above})
+    assert several.signing_key == above
+    table = config(tmp_path, f'[p]\nsigning_key_id = "k"\n[p.signing_keys]\nk = "{below}"\n')
+    environ = ENVIRON | {"FUNDLAB_SIGNING_KEY": str(above)}
+    assert Settings.load("p", environ=environ, config_file=table).signing_key == above
 
 
 def test_one_of_several_keys_is_picked_by_its_id(tmp_path: Path) -> None:
-    path = config(
-        tmp_path,
-        '[p]\nsigning_key_id = "b"\n[p.signing_keys]\na = "/keys/a.pem"\nb = "/keys/b.pem"\n',
-    )
+    a, b = files(tmp_path, "a.pem", "b.pem")
+    path = config(tmp_path, f'[p]\nsigning_key_id = "b"\n[p.signing_keys]\na = "{a}"\nb = "{b}"\n')
     settings = Settings.load("p", environ=ENVIRON, config_file=path)
-    assert (settings.signing_key, settings.signing_key_id) == (Path("/keys/b.pem"), "b")
+    assert (settings.signing_key, settings.signing_key_id) == (b, "b")
     with pytest.raises(
         SettingsError, match="signing_key_id is none of signing_keys: give one of a, b"
     ):
@@ -391,8 +396,10 @@ def test_a_misspelt_variable_is_named_beside_what_is_missing() -> None:
     assert CANARY not in message
 
 
-def test_settings_show_no_secret_and_are_not_pickled() -> None:
-    settings = Settings.load(environ=ENVIRON, signing_key_password=CANARY, signing_key="k",
+def test_settings_show_no_secret_and_are_not_pickled(tmp_path: Path) -> None:
+    key = tmp_path / "k"
+    key.touch(mode=0o600)
+    settings = Settings.load(environ=ENVIRON, signing_key_password=CANARY, signing_key=key,
                              signing_key_id="k")  # fmt: skip
     for shown in (repr(settings), str(settings), str(vars(settings)), f"{settings}"):
         assert CANARY not in shown

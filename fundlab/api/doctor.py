@@ -24,6 +24,7 @@ from fundlab.settings import Settings
 
 MAX_SKEW_S: Final = 300.0
 _NOT_FOUND: Final = 404
+_KEY_ADVICE: Final = "set the key, its file or signing_key_password right, then run this again"
 _READS: Final = ("list_transfers", "list_events", "list_fiat_accounts")
 
 
@@ -56,16 +57,10 @@ def doctor(
     try:
         client = Client(loaded, signer=signer, environment=environment)
     except SettingsError as error:
-        return [*checks, Check("signing key", False, str(error), _key_advice(loaded))]
+        return [*checks, Check("signing key", False, str(error), _KEY_ADVICE)]
     with client:
         checks += _examined(client, environment or Environment())
     return checks
-
-
-def _key_advice(settings: Settings) -> str:
-    if settings.signing_key is None or settings.signing_key.exists():
-        return "set the key, its file or signing_key_password right, then run this again"
-    return "make a key with: fundlab keys new; register its public key on the credential"
 
 
 def _described(settings: Settings) -> str:

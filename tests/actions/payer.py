@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import multiprocessing
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -14,24 +18,29 @@ from typing import Any
 import pandas as pd
 
 import fundlab as fl
+from fundlab import cli
+from fundlab.api import transport
 from fundlab.api.client import Client
 from fundlab.api.transport import Environment
 from fundlab.errors import CallError
 from fundlab.sandbox.serve import Sandbox
 
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["pytest", "fundlab.actions", "fundlab.api.client"])
+_PROCESSES.set_forkserver_preload(["pytest", "fundlab.actions", "fundlab.cli"])
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What to pay with which credential; ``twice`` is how often a request is delivered twice."""
+    """What to pay with which credential; ``twice`` is how often a request is delivered twice.
+
+    ``by`` is ``notebook``, ``command`` (``fundlab withdraw``, once a payment) or ``batch``.
+    """
 
     connection: Mapping[str, str]
     store: Path
     payments: Sequence[Mapping[str, str]]
     twice: float = 0.0
-    batch: bool = False
+    by: str = "notebook"
     seed: int = 0
 
     def client(self) -> Client:
@@ -45,31 +54,56 @@ def orders(sandbox: Sandbox, store: Path, payments: Sequence[Mapping[str, str]])
 
 
 def pay(wanted: Orders, said: list[str]) -> int:
-    """Plan and submit each payment as a notebook would; how many could not be finished."""
-    client, chance, failed = wanted.client(), Random(wanted.seed), 0
+    """Pay everything; how many payments could not be finished."""
     if wanted.twice:
-        _deliver_twice(client, wanted.twice, chance)
-    if wanted.batch:
-        fl.plan_withdrawals(client, pd.DataFrame(wanted.payments), say=said.append).submit()
+        _deliver_twice(wanted.twice, Random(wanted.seed))
+    if wanted.by == "batch":
+        payments = pd.DataFrame(wanted.payments)
+        fl.plan_withdrawals(wanted.client(), payments, say=said.append).submit()
         return 0
+    paid = _by_commands if wanted.by == "command" else _in_a_notebook
+    return list(paid(wanted, said)).count(False)
+
+
+def _in_a_notebook(wanted: Orders, said: list[str]) -> Iterator[bool]:
+    client = wanted.client()
     for payment in wanted.payments:
         try:
             plan = fl.plan_withdrawal(client, say=said.append, **payment)
             plan.submit(confirm=plan.code)
         except CallError:
-            failed += 1
-    return failed
+            yield False
+        else:
+            yield True
 
 
-def _deliver_twice(client: Client, share: float, chance: Random) -> None:
-    once = client.create_fiat_withdrawal
+def _by_commands(wanted: Orders, said: list[str]) -> Iterator[bool]:
+    transport.pause_before = lambda *_: 0.0
+    os.environ |= {f"FUNDLAB_{name.upper()}": value for name, value in wanted.connection.items()}
+    for payment in wanted.payments:
+        sys.argv = [
+            "fundlab", "withdraw", "--profile", payment["profile_id"], "--amount",
+            payment["amount"], "--fiat-account", payment["fiat_account_id"], "--yes", "--json",
+            "--store", str(wanted.store),
+        ]  # fmt: skip
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            try:
+                cli.main()
+            except SystemExit as ending:
+                yield not ending.code
+        said.append(out.getvalue())
 
-    def sometimes_twice(**given: Any) -> Any:
+
+def _deliver_twice(share: float, chance: Random) -> None:
+    once = Client.create_fiat_withdrawal
+
+    def sometimes_twice(client: Client, **given: Any) -> Any:
         if chance.random() < share:
-            once(**given)
-        return once(**given)
+            once(client, **given)
+        return once(client, **given)
 
-    client.create_fiat_withdrawal = sometimes_twice  # type: ignore[method-assign]
+    Client.create_fiat_withdrawal = sometimes_twice  # type: ignore[method-assign]
 
 
 def _main(wanted: Orders, channel: Connection) -> None:

@@ -18,6 +18,7 @@ import fundlab as fl
 from fundlab.sandbox.serve import Sandbox
 
 FEE = Decimal("25.00")
+WAYS = ("notebook", "command")
 PACE_S = 0.05  # of a batch's payments, so that a kill finds some made and some not
 LONGEST_S = 0.12  # what one plan and its submission take here, and some more
 
@@ -97,15 +98,14 @@ def test_killed_and_run_again_pays_once(service: Sandbox, tmp_path: Path, trial:
 
 @pytest.mark.campaign
 def test_killed_at_a_hundred_random_instants(
-    service: Sandbox, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    service: Sandbox, tmp_path: Path, seed: int, figure: Any
 ) -> None:
-    chance = Random(20_261_121)
+    chance = Random(seed)
     at_work = [
         kill_and_run_again(service, tmp_path / str(trial), chance.uniform(0, LONGEST_S))
         for trial in range(100)
     ]
-    with capsys.disabled():
-        print(f"\n100 kills, {sum(at_work)} of them at work: 100 transfers")
+    figure(f"nobody is paid twice: 100 kills, {sum(at_work)} of them at work: 100 transfers")
     assert sum(at_work) > 50
 
 
@@ -149,7 +149,10 @@ def many(service: Sandbox, count: int, account: str) -> list[dict[str, str]]:
 
 
 def pay_through_faults_and_kills(service: Sandbox, store: Path, count: int, seed: int) -> int:
-    """Pay ``count`` times while everything goes wrong; how often the payer was killed."""
+    """Pay ``count`` times while everything goes wrong; how often the payer was killed.
+
+    From a notebook and by the command line: killed in one, a payment may be finished by the other.
+    """
     chance, kills, account = Random(seed), 0, new_account(service)
     payments, before = many(service, count, account), spendable(service)
     confirmed = Counter((p["profile_id"], Decimal(p["amount"])) for p in payments)
@@ -157,7 +160,10 @@ def pay_through_faults_and_kills(service: Sandbox, store: Path, count: int, seed
     arm(service, seed)
     while left:
         batch, left = left[:25], left[25:]
-        told = replace(orders(service, store, batch), twice=0.05, seed=chance.getrandbits(32))
+        told = replace(
+            orders(service, store, batch),
+            twice=0.05, by=chance.choice(WAYS), seed=chance.getrandbits(32),
+        )  # fmt: skip
         payer = Payer(told)
         payer.start()
         if chance.random() < 0.5:
@@ -166,9 +172,10 @@ def pay_through_faults_and_kills(service: Sandbox, store: Path, count: int, seed
             kills += 1
             left = left + batch if chance.random() < 0.5 else batch + left
     service.faults.clear()
-    failed, _ = run(orders(service, store, payments))  # the whole notebook once more, in calm
+    for by in WAYS:  # the whole notebook and every command once more, in calm
+        failed, _ = run(replace(orders(service, store, payments), by=by))
+        assert failed == 0
     made = withdrawn(service, account)
-    assert failed == 0
     assert Counter((row["profile_id"], Decimal(row["amount"])) for row in made) == confirmed
     assert len({row["ref_id"] for row in made}) == count
     total = sum((Decimal(p["amount"]) for p in payments), Decimal(0))
@@ -179,27 +186,32 @@ def pay_through_faults_and_kills(service: Sandbox, store: Path, count: int, seed
     return kills
 
 
-def test_many_plans_under_faults_and_kills(service: Sandbox, tmp_path: Path) -> None:
-    assert pay_through_faults_and_kills(service, tmp_path, 75, seed=5) >= 1
+def pay_in_parts(folder: Path, seed: int, figure: Any, parts: int, count: int) -> None:
+    kills = 0
+    for part in range(parts):
+        with fl.sandbox.serve(seed=part, transfers=2_000, profiles=60, clock="manual") as service:
+            store = folder / str(part)
+            kills += pay_through_faults_and_kills(service, store, count, seed=100 * seed + part)
+    figure(
+        f"nobody is paid twice: {parts * count:,} withdrawals from the notebook and the command "
+        f"line, {kills} kills: {parts * count:,} transfers, one of each intent"
+    )
+    assert kills > parts * count // 100
+
+
+def test_five_hundred_plans(tmp_path: Path, seed: int, figure: Any) -> None:
+    pay_in_parts(tmp_path, seed, figure, 1, 500)
 
 
 @pytest.mark.campaign
-def test_ten_thousand_plans_under_faults_and_kills(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kills = 0
-    for part in range(10):
-        with fl.sandbox.serve(seed=part, transfers=2_000, profiles=60, clock="manual") as service:
-            kills += pay_through_faults_and_kills(service, tmp_path / str(part), 1_000, seed=part)
-            with capsys.disabled():
-                print(f"\n{(part + 1) * 1000} plans, {kills} kills: as many transfers, none twice")
-    assert kills > 100
+def test_ten_thousand_plans(tmp_path: Path, seed: int, figure: Any) -> None:
+    pay_in_parts(tmp_path, seed, figure, 10, 1_000)
 
 
 def interrupt_and_resume(service: Sandbox, store: Path, payments: int, kills: int) -> int:
     """A batch killed ``kills`` times at random, then run to its end; how many kills hit."""
     chance, hits, account = Random(payments), 0, new_account(service)
-    wanted = replace(orders(service, store, many(service, payments, account)), batch=True)
+    wanted = replace(orders(service, store, many(service, payments, account)), by="batch")
     before = spendable(service)
     service.faults.add("latency", "create_fiat_withdrawal", seconds=PACE_S)
     for _ in range(kills):
@@ -223,9 +235,8 @@ def test_an_interrupted_batch_is_resumed(service: Sandbox, tmp_path: Path) -> No
 
 @pytest.mark.campaign
 def test_a_batch_of_two_hundred_interrupted_at_forty_points(
-    service: Sandbox, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    service: Sandbox, tmp_path: Path, figure: Any
 ) -> None:
     hits = interrupt_and_resume(service, tmp_path, payments=200, kills=40)
-    with capsys.disabled():
-        print(f"\n200 payments, 40 kills ({hits} while at work): exactly 200 transfers")
+    figure(f"nobody is paid twice: a batch of 200, 40 kills, {hits} at work: 200 transfers")
     assert hits >= 20

@@ -235,6 +235,8 @@ FAILURES: dict[str, Failure] = {
     "a secret as a number": given(read_timeout=WRONG),
     "a wrong password": given(signing_key_password=WRONG),
     "a secret as the key's path": given(signing_key=WRONG),
+    "a secret as the secret's file": given(client_secret="", client_secret_file=WRONG),
+    "a secret as the certificates' path": given(ca_bundle=WRONG),
     "nobody there": nobody_there,
     "every answer lost": faulty("reset"),
     "answers cut short": faulty("truncate"),

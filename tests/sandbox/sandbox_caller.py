@@ -1,4 +1,4 @@
-"""A caller of the sandbox made from requests and joserfc or jwcrypto, not from fundlab's client."""
+"""A caller of the sandbox made from requests and other signing libraries, not of our client."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, OKPKey
 from jwcrypto import jwk as jwcrypto_jwk
 from jwcrypto import jws as jwcrypto_jws
+from jwt import PyJWS
 
 REGISTRY = jws.JWSRegistry(algorithms=["ES256", "EdDSA"], strict_check_header=False)
 
@@ -56,6 +57,11 @@ def sign_jwcrypto(header: dict, payload: bytes, pem: bytes) -> str:
     key = jwcrypto_jwk.JWK.from_pem(pem)
     token.add_signature(key, None, json.dumps(header), None)
     return token.serialize(compact=True)
+
+
+def sign_pyjwt(header: dict, payload: bytes, pem: bytes) -> str:
+    """With the member ``typ`` that PyJWT adds."""
+    return PyJWS().encode(payload, pem, algorithm=header["alg"], headers=header)
 
 
 @dataclass
