@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 DEFAULT_SEED = 7
-FIGURES = pytest.StashKey[list[str]]()
 
 Figure = Callable[[str], None]
 
@@ -35,12 +34,18 @@ def seed() -> int:
 @pytest.fixture
 def figure(request: pytest.FixtureRequest, seed: int) -> Figure:
     """Say the campaign's figure; it stands at the end of the run, whatever became of the test."""
-    said = request.config.stash.setdefault(FIGURES, [])
-    return lambda text: said.append(f"{text} (seed {seed})")
+    return lambda text: request.node.user_properties.append(("figure", f"{text} (seed {seed})"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    said = terminalreporter.config.stash.get(FIGURES, [])
+    reports = [r for found in terminalreporter.stats.values() for r in found if hasattr(r, "when")]
+    said = [
+        text
+        for report in reports
+        if report.when == "call"
+        for name, text in report.user_properties
+        if name == "figure"
+    ]
     if said:
         terminalreporter.section("campaigns")
     for line in said:
