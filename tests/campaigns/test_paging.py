@@ -24,7 +24,7 @@ from fundlab.sandbox import Sandbox
 
 ROWS = 2_300  # three pages
 FAULTS: tuple[dict[str, Any], ...] = (
-    {"kind": "lapse_token", "probability": 0.1},
+    {"kind": "lapse_token", "probability": 0.03},  # twice in one call is a refusal
     {"kind": "duplicate_page", "probability": 0.4},
     {"kind": "reset", "probability": 0.05},
     {"kind": "lost", "probability": 0.05},
