@@ -27,10 +27,17 @@ def progress_bar(
 
     ``enabled=None`` shows it only where it is seen; elsewhere the log gets one line at the end.
     """
-    shown = (in_notebook() or sys.stderr.isatty()) if enabled is None else enabled
-    if not shown:
+    if not _is_shown(enabled):
         return _Line(desc or unit, unit)
     return tqdm(total=total, unit=f" {unit}", desc=desc, leave=False, dynamic_ncols=True)
+
+
+def _is_shown(enabled: bool | None) -> bool:
+    if in_notebook():
+        return enabled is not False
+    if sys.stderr is None:  # closed, as some schedulers do
+        return False
+    return sys.stderr.isatty() if enabled is None else enabled
 
 
 class _Line:

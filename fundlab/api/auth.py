@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -46,6 +47,15 @@ class Fetch(Protocol):
     def __call__(self, scopes: frozenset[str], *, operation: str, deadline: float) -> Grant: ...
 
 
+class _Locks:
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.renewal = threading.Lock()
+        """Held while the token endpoint is asked."""
+        self.swap = threading.Lock()
+        """Held for a moment, never while waiting."""
+
+
 class TokenSource:
     """One token for the scopes used so far; it grows as operations need more. Thread-safe.
 
@@ -54,8 +64,7 @@ class TokenSource:
 
     def __init__(self, fetch: Fetch, clock: Callable[[], float]) -> None:
         self._fetch, self._clock = fetch, clock
-        self._renewal = threading.Lock()  # held while the token endpoint is asked
-        self._swap = threading.Lock()  # held for a moment, never while waiting
+        self._kept_locks = _Locks()
         self._grant: Grant | None = None
 
     def token(self, scope: str, *, operation: str, deadline: float) -> Secret:
@@ -64,8 +73,8 @@ class TokenSource:
             return grant.token
         if live := self._live(scope):
             return self._renewed_early(live, scope, operation, deadline).token
-        left = max(0.0, deadline - self._clock())
-        if not self._renewal.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
+        left, renewal = max(0.0, deadline - self._clock()), self._locks().renewal
+        if not renewal.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
             raise DeadlineExceeded(
                 f"{operation}: no access token within the call's time",
                 hint="the token endpoint is slow: try again, or give a longer call_timeout",
@@ -77,14 +86,20 @@ class TokenSource:
                 grant = self._keep(self._renewed(scope, operation, deadline))
             return grant.token
         finally:
-            self._renewal.release()
+            renewal.release()
 
     def reject(self, token: Secret) -> None:
         """Forget ``token``: the service did not accept it."""
-        with self._swap:
+        with self._locks().swap:
             if self._grant is not None and self._grant.token == token:
                 past = float("-inf")
                 self._grant = replace(self._grant, use_until=past, lapses=past)
+
+    def _locks(self) -> _Locks:
+        """Those of this process: a forked one has not the threads that hold its parent's."""
+        if self._kept_locks.process != os.getpid():
+            self._kept_locks = _Locks()
+        return self._kept_locks
 
     def _usable(self, scope: str) -> Grant | None:
         grant = self._grant
@@ -99,13 +114,14 @@ class TokenSource:
         return None
 
     def _keep(self, grant: Grant) -> Grant:
-        with self._swap:
+        with self._locks().swap:
             self._grant = grant
         return grant
 
     def _renewed_early(self, live: Grant, scope: str, operation: str, deadline: float) -> Grant:
         """A new grant, or ``live`` where another thread is at it or the endpoint falters."""
-        if not self._renewal.acquire(blocking=False):
+        renewal = self._locks().renewal
+        if not renewal.acquire(blocking=False):
             return live
         try:
             if grant := self._usable(scope):
@@ -121,10 +137,10 @@ class TokenSource:
                 )  # fmt: skip
             return self._postponed(live)
         finally:
-            self._renewal.release()
+            renewal.release()
 
     def _postponed(self, live: Grant) -> Grant:
-        with self._swap:
+        with self._locks().swap:
             if self._grant is live:  # not rejected meanwhile
                 until = min(self._clock() + _EARLY_RENEWAL_S, live.lapses)
                 self._grant = replace(live, use_until=until)

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from fundlab.api.idempotence import contradictions, differences
 from fundlab.api.rows import Rows
@@ -16,7 +16,6 @@ from fundlab.api.urls import encoded_target
 from fundlab.api.validation import body_bytes, checked, read_answer, refuse_slips, unlisted_values
 from fundlab.errors import (
     Conflict,
-    DataError,
     InvalidRequest,
     ProtocolError,
     UnknownValueWarning,
@@ -30,6 +29,9 @@ from fundlab.models import (
     Resource,
 )
 from fundlab.settings import Settings
+
+_MAX_UNLISTED: Final = 100
+"""Warnings of unlisted values that one client gives: a service may make them up without end."""
 
 R = TypeVar("R", bound=Resource)
 
@@ -52,7 +54,7 @@ class Caller:
             )
         self.signer = signer
         self.transport = Transport(settings, signer, environment)
-        self._unlisted: set[tuple[str, str]] = set()
+        self._unlisted: set[str] = set()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self.base_url!r}, client_id={self.client_id!r})"
@@ -128,11 +130,12 @@ class Caller:
         different = differences(asked, existing.model_dump(mode="json", exclude_none=True))
         if not different:
             return existing
+        existing_id = getattr(existing, "id", "another")
         raise Conflict(
             conflict.status,
             conflict.title,
-            f"ref_id {given['ref_id']!r} already stands for {getattr(existing, 'id', 'another')}, "
-            f"which is not what is asked for now: {'; '.join(different)}",
+            f"ref_id {given['ref_id']!r} already stands for {shorten(existing_id)}, which is not "
+            f"what is asked for now: {'; '.join(different)}",
             conflict.meta,
             type=conflict.type,
             operation=operation.name,
@@ -220,11 +223,12 @@ class Caller:
         )
 
     def _warn_of_unlisted(self, resource: Resource) -> None:
-        for found in unlisted_values(resource):
-            if found not in self._unlisted:
-                self._unlisted.add(found)
+        for name, value in unlisted_values(resource):
+            text = f"{name} is {shorten(value)}, which the interface does not list; it is kept"
+            if text not in self._unlisted and len(self._unlisted) < _MAX_UNLISTED:
+                self._unlisted.add(text)
                 warnings.warn(
-                    "{} is {!r}, which the interface does not list; it is kept".format(*found),
+                    text,
                     UnknownValueWarning,
                     stacklevel=4,
                 )
@@ -270,7 +274,7 @@ def _is_count(value: object) -> bool:
 def _readable(model: type[R], operation: str, found: Mapping[str, Any]) -> R | None:
     try:
         return read_answer(model, operation, json.dumps(found).encode())
-    except DataError:  # the service's own refusal says more
+    except ProtocolError:  # the service's own refusal says more
         return None
 
 

@@ -1,8 +1,8 @@
 """One HTTP exchange: the only place where bytes leave, bounded in time and size.
 
 The connection pool, TLS and timeouts are those of ``requests``' adapter; its session is left out,
-so there are no cookies, redirects, ``.netrc`` or proxy variables to guard against. The target goes
-out exactly as given, because it is signed.
+so there are no cookies, redirects or ``.netrc`` to guard against, and proxy variables count only
+with ``trust_env``. The target goes out exactly as given, because it is signed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, DecodeError, NewConnectionError
+
+from fundlab.setting_values import is_loopback
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 MAX_CONNECTIONS: Final = 32
@@ -118,7 +120,7 @@ class Http:
                 stream=True,
                 timeout=(min(self._connect_timeout, timeout), min(self._read_timeout, timeout)),
                 verify=self._verify,
-                proxies=get_environ_proxies(request.url) if self._trust_env else {},
+                proxies=self._proxies(request.url),
             ) as response:
                 body = _read_capped(response)
                 if body is None:
@@ -135,6 +137,11 @@ class Http:
 
     def close(self) -> None:
         self._adapter.close()
+
+    def _proxies(self, url: str) -> dict[str, str]:
+        """None for this machine: what goes to it is not encrypted."""
+        obeyed = self._trust_env and not is_loopback(url)
+        return get_environ_proxies(url) if obeyed else {}
 
     def _connections(self) -> HTTPAdapter:
         """Those of this process: on its parent's, a forked one would read the parent's answers."""
@@ -181,6 +188,8 @@ def _failure(error: Exception) -> Failure:
         refused = next((c for c in causes if isinstance(c, OSError) and c.errno), None)
         reason = (refused.strerror if refused else None) or "no answer"
         return Failure(f"no connection ({reason})", sent=False, timed_out=timed_out)
+    if "UnknownProtocol" in kinds:
+        return Failure("the answer is not in HTTP/1.1", sent=True, final=True)
     if any(isinstance(cause, DecodeError) for cause in causes):
         return Failure("the answer is not coded as its header says", sent=True, final=True)
     if any(isinstance(cause, TimeoutError) for cause in causes) or "ReadTimeoutError" in kinds:
@@ -242,6 +251,16 @@ class _Response(http.client.HTTPResponse):
         super().begin()
         if self._reader.ended:  # http.client takes headers that stop short for complete
             raise http.client.IncompleteRead(b"")
+
+    def _read_status(self) -> tuple[str, int, str]:
+        """The status line of the final answer: http.client takes a 103 for one."""
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if status == http.HTTPStatus.SWITCHING_PROTOCOLS:
+                raise http.client.UnknownProtocol(version)
+            if status >= http.HTTPStatus.OK:
+                return version, status, reason
+            http.client.parse_headers(self.fp)
 
 
 class _Discreet(http.client.HTTPConnection):

@@ -10,12 +10,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
 from fundlab.api.http import Answer, Failure
-from fundlab.api.retries import retry_after_seconds
+from fundlab.api.retries import http_date, retry_after_seconds
 from fundlab.errors import (
     AuthenticationFailed,
     CallError,
@@ -188,10 +187,8 @@ def unsigned(error: SigningFailed, tried: Attempted, *, doubtful: bool) -> Signi
 
 def clock_skew(date: str | None, now: float) -> float | None:
     """Seconds by which the service's ``Date`` is ahead of ``now``; ``None`` if unreadable."""
-    try:
-        return parsedate_to_datetime(date or "").timestamp() - now
-    except (ValueError, OverflowError):
-        return None
+    moment = http_date(date or "")
+    return None if moment is None else moment.timestamp() - now
 
 
 def _service_error(

@@ -51,13 +51,19 @@ def retry_after_seconds(value: str | None, now: float) -> float | None:
     text = value.strip()
     if re.fullmatch(r"[0-9]+", text, re.ASCII):
         return float(text[:12])
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, IndexError, OverflowError):
+    moment = http_date(text)
+    if moment is None:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
     try:
         return max(0.0, (moment - datetime.fromtimestamp(now, UTC)).total_seconds())
     except OverflowError:
         return None
+
+
+def http_date(text: str) -> datetime | None:
+    """The moment that an HTTP date stands for, in UTC where it names no zone; else ``None``."""
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, IndexError, OverflowError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -15,7 +15,7 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
@@ -87,7 +87,7 @@ class _Gate:
         try:
             response = await _early_answer(faults, self._service)
             if response is None:
-                body = await _limited_body(request)
+                body = await limited_body(request)
                 response = await answer(request, body, faults)
         except Refusal as refusal:
             problem = refusal.detail
@@ -199,7 +199,9 @@ class _Reset(Response):
         self._connections = connections
 
     async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:
-        transport = self._connections[scope["client"]]
+        transport = self._connections.get(scope["client"])
+        if transport is None:  # the client was faster
+            return
         connection = transport.get_extra_info("socket")
         # lingering for zero seconds makes the kernel send RST instead of an orderly FIN
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -220,7 +222,8 @@ class _Truncated(Response):
             {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         )
         await send({"type": "http.response.body", "body": self._part, "more_body": True})
-        self._connections[scope["client"]].close()
+        if transport := self._connections.get(scope["client"]):
+            transport.close()
 
 
 class _Protocol(H11Protocol):
@@ -256,16 +259,20 @@ def protocol_class(connections: Connections) -> type[asyncio.Protocol]:
 # ---------------------------------------------------------------------------- reading and refusing
 
 
-async def _limited_body(request: Request) -> bytes:
-    too_large = Refusal(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+async def limited_body(request: Request, most: int = MAX_BODY_BYTES) -> bytes:
+    """The body, read no further than ``most`` bytes. Raises ``Refusal``."""
+    too_large = Refusal(413, f"the body is larger than {most} bytes")
     declared = request.headers.get("content-length", "0")
-    if not declared.isascii() or not declared.isdigit() or int(declared) > MAX_BODY_BYTES:
+    if not declared.isascii() or not declared.isdigit() or int(declared) > most:
         raise too_large
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise too_large
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                raise too_large
+    except ClientDisconnect:
+        raise Refusal(400, "the client left before its request was whole") from None
     return bytes(body)
 
 

@@ -17,6 +17,8 @@ ClockMode = Literal["real", "fast", "manual"]
 NS: Final = 1_000_000_000
 RATES: Final[dict[str, int]] = {"real": 1, "fast": 60, "manual": 0}
 MAX_STEP_S: Final = 100 * 366 * 86400
+LAST_NS: Final = Instant.parse("2250-01-01T00:00:00Z").ns
+"""As far as business time is moved: some years before 64-bit nanoseconds end."""
 
 
 class BusinessClock:
@@ -38,7 +40,13 @@ class BusinessClock:
         """Move business time forward by ``seconds``; in every mode."""
         if not 0 <= seconds <= MAX_STEP_S:
             raise SandboxError(f"seconds {seconds!r} must be from 0 to {MAX_STEP_S}")
-        self._start_ns += round(seconds * NS)
+        step_ns = round(seconds * NS)
+        if self.now_ns() + step_ns > LAST_NS:
+            raise SandboxError(
+                f"seconds {seconds!r} would move business time past {Instant.from_ns(LAST_NS)}; "
+                "a reset starts over"
+            )
+        self._start_ns += step_ns
 
 
 class AccessClock:

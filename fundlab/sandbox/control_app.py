@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from pydantic import ValidationError, validate_call
@@ -16,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fundlab.errors import SandboxError
+from fundlab.sandbox.app import limited_body
 from fundlab.sandbox.control import Control
 from fundlab.sandbox.problems import PROBLEM_MEDIA_TYPE, Refusal, invalid
 from fundlab.sandbox.reading import read_json_object
@@ -24,6 +26,7 @@ CONTROL_PREFIX: Final = "/_sandbox"
 STATE_PATH: Final = f"{CONTROL_PREFIX}/state"
 SQLITE_MEDIA_TYPE: Final = "application/vnd.sqlite3"
 MAX_CONTROL_BODY_BYTES: Final = 16 * 1024 * 1024
+MAX_STATE_BYTES: Final = 4 * 1024**3
 ACTIONS: Final = (
     "advance", "shift_access", "revoke_tokens", "add_credential", "rotate_secret",
     "add_signing_key", "require_signing", "add_destination_address", "add_identity", "add_event",
@@ -45,7 +48,7 @@ def add_control(app: FastAPI, control: Control) -> None:
         return Response(control.save(), media_type=SQLITE_MEDIA_TYPE)
 
     async def load(request: Request) -> Response:
-        return JSONResponse(control.load(await request.body()))
+        return JSONResponse(control.load(await limited_body(request, MAX_STATE_BYTES)))
 
     routes = [(CONTROL_PREFIX, "GET", index), (STATE_PATH, "GET", save), (STATE_PATH, "PUT", load)]
     routes += [(f"{CONTROL_PREFIX}/{name}", "GET", _view(control, name)) for name in VIEWS]
@@ -68,9 +71,7 @@ def _action(control: Control, name: str) -> Endpoint:
         declared = request.headers.get("content-type", "").partition(";")[0].strip()
         if declared != "application/json":  # what a web page cannot send across origins unasked
             raise Refusal(415, "the content type must be application/json")
-        body = await request.body()
-        if len(body) > MAX_CONTROL_BODY_BYTES:
-            raise Refusal(413, f"the body is larger than {MAX_CONTROL_BODY_BYTES} bytes")
+        body = await limited_body(request, MAX_CONTROL_BODY_BYTES)
         arguments: dict[str, Any] = read_json_object(body) if body else {}
         return JSONResponse(call(**arguments))
 
@@ -99,11 +100,21 @@ def _guarded(endpoint: Endpoint) -> Endpoint:
 
 
 def _check_local(request: Request) -> None:
-    """The peer is this machine, and the name it asked for is, too (against DNS rebinding)."""
+    """The peer is this machine, and so is the name it asked for (against DNS rebinding) and the
+    web page it asks from, if any.
+    """
     peer = request.client.host if request.client is not None else ""
-    name = request.url.hostname or ""
-    if not is_loopback(peer) or not (name == "localhost" or is_loopback(name)):
+    asked_from = request.headers.get("origin", "http://localhost")
+    names = (request.url.hostname or "", _host_of(asked_from))
+    if not is_loopback(peer) or not all(name == "localhost" or is_loopback(name) for name in names):
         raise Refusal(403, "the control interface answers this machine only")
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def is_loopback(host: str) -> bool:

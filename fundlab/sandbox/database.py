@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -105,7 +106,10 @@ CREATE INDEX events_type ON events (type, created_at_ns);
 
 
 class Database:
-    """One SQLite connection shared by all threads under ``lock``."""
+    """One SQLite connection shared by all threads under ``lock``.
+
+    A statement waits for the lock, too: what another thread changes is not seen half done.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self.lock = threading.RLock()
@@ -113,7 +117,7 @@ class Database:
         if path is not None:
             _create_private(path)
         self._opened: sqlite3.Connection | None = sqlite3.connect(
-            str(path) if path is not None else ":memory:",
+            str(path.absolute()) if path is not None else ":memory:",
             isolation_level=None, check_same_thread=False, cached_statements=256, timeout=1.0,
         )  # fmt: skip
         try:
@@ -162,7 +166,8 @@ class Database:
         return self.one("SELECT 1 FROM sqlite_master LIMIT 1") is None
 
     def run(self, sql: str, *values: Any) -> None:
-        self._connection.execute(sql, values)
+        with self.lock:
+            self._connection.execute(sql, values)
 
     def run_many(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
         self._connection.executemany(sql, rows)
@@ -174,13 +179,16 @@ class Database:
                 self._connection.execute(statement)
 
     def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
+        with self.lock:
+            row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
         return row
 
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, values).fetchall()
+        with self.lock:
+            return self._connection.execute(sql, values).fetchall()
 
     def each(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """Row by row, for those who hold the lock."""
         yield from self._connection.execute(sql, values)
 
     def next_seq(self, table: str) -> int:
@@ -235,6 +243,9 @@ class Database:
             if version.fetchone() != (str(SCHEMA_VERSION),):
                 raise sqlite3.DatabaseError(f"its schema is not version {SCHEMA_VERSION}")
             with self.lock:
+                if other := _columns(source) ^ _columns(self._connection):
+                    tables = ", ".join(sorted({table for table, _ in other}))
+                    raise sqlite3.DatabaseError(f"its tables are not a sandbox's: {tables}")
                 source.backup(self._connection)
         finally:
             source.close()
@@ -244,6 +255,16 @@ class Database:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
+
+
+def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Table and name of every column."""
+    return set(
+        connection.execute(
+            "SELECT t.name, c.name FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c "
+            "WHERE t.type = 'table'"
+        )
+    )
 
 
 def _without_log(state: bytes) -> bytes:
@@ -257,9 +278,14 @@ def _create_private(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        if not os.fstat(descriptor).st_size:  # what is in another file may not be ours
-            os.fchmod(descriptor, 0o600)
-        os.close(descriptor)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError("it is no regular file")
+            if not found.st_size:  # what is in another file may not be ours
+                os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SandboxError(f"the database {path} cannot be opened: {reason}") from None

@@ -66,7 +66,7 @@ def units_text(value: int) -> str:
 
 
 class Overdrawn(SandboxError):
-    """A posting would leave a profile's account below zero or beyond 38 digits."""
+    """A posting would leave a profile's account below zero, or the profile with over 38 digits."""
 
 
 class Ledger:
@@ -81,6 +81,10 @@ class Ledger:
         )
         return int(row[0]) if row else 0
 
+    def all_of(self, profile_id: str, asset: str) -> int:
+        """What a profile has, on hold and in trading too: all of it may become available again."""
+        return sum(self.balance(owner(profile_id), asset) for owner in (available, held, trading))
+
     def balances(self) -> dict[tuple[str, str], int]:
         rows = self._database.all("SELECT owner, asset, balance FROM ledger_accounts")
         return {(owner, asset): int(balance) for owner, asset, balance in rows}
@@ -89,7 +93,7 @@ class Ledger:
         """Book ``entries`` for a transfer.
 
         Raises ``SandboxError`` unless they sum to zero per asset, and ``Overdrawn`` when a
-        profile's account would leave 0 to 10^20.
+        profile's account would fall below zero or all of a profile's reach 10^20.
         """
         changes = [entry for entry in entries if entry[2]]
         check_zero(changes)
@@ -100,8 +104,9 @@ class Ledger:
                 balance = self.balance(owner, asset)
             balances[owner, asset] = balance + change
         for (owner, asset), balance in balances.items():
-            if "/" in owner and not 0 <= balance <= MAX_UNITS:
+            if "/" in owner and balance < 0:
                 raise Overdrawn(f"{owner} would hold {units_text(balance)} {asset}")
+        self._check_room(changes)
         for (owner, asset), balance in balances.items():
             self._database.run(
                 "INSERT INTO ledger_accounts (owner, asset, balance) VALUES (?, ?, ?) "
@@ -114,6 +119,15 @@ class Ledger:
                 "FROM ledger_accounts WHERE owner = ? AND asset = ?",
                 transfer_id, str(change), owner, asset,
             )  # fmt: skip
+
+    def _check_room(self, changes: list[Entry]) -> None:
+        gains: defaultdict[tuple[str, str], int] = defaultdict(int)
+        for owner, asset, change in changes:
+            if profile_id := owner.partition("/")[2]:
+                gains[profile_id, asset] += change
+        for (profile_id, asset), gain in gains.items():
+            if gain > 0 and (total := self.all_of(profile_id, asset) + gain) > MAX_UNITS:
+                raise Overdrawn(f"{profile_id} would have {units_text(total)} {asset} in all")
 
     def audit(self) -> dict[str, int]:
         """Per asset, what the entries of all accounts sum to: 0 unless the ledger is broken.

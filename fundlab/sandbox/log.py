@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KEPT_REQUESTS: Final = 10_000
+KEPT_CHARACTERS: Final = 8_192
+"""Of a path, a method or a refusal's detail."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,14 @@ class RequestLog:
         self._kept: deque[Logged] = deque(maxlen=KEPT_REQUESTS)
 
     def add(self, entry: Logged) -> None:
-        self._kept.append(entry)
+        self._kept.append(
+            replace(
+                entry,
+                method=entry.method[:KEPT_CHARACTERS],
+                path=entry.path[:KEPT_CHARACTERS],
+                problem=entry.problem and entry.problem[:KEPT_CHARACTERS],
+            )
+        )
 
     def clear(self) -> None:
         self._kept.clear()

@@ -22,7 +22,7 @@ from fundlab.sandbox.accounts import (
     create_instructions,
 )
 from fundlab.sandbox.clock import micros_text
-from fundlab.sandbox.ledger import MAX_UNITS, available, units
+from fundlab.sandbox.ledger import MAX_UNITS, units
 from fundlab.sandbox.problems import Refusal, conflict, invalid, not_found
 from fundlab.sandbox.quotes import crypto_withdrawal_fee
 from fundlab.sandbox.transfers import (
@@ -107,7 +107,7 @@ def pass_on(world: World, customer_id: str, rule: Rule, deposit: Rule, at_ns: in
     passed: Rule | None = None
     if profile := destination.get("profile"):
         target = profile["profile_id"]
-        has_room = world.ledger.balance(available(target), asset) + amount <= MAX_UNITS
+        has_room = world.ledger.all_of(target, asset) + amount <= MAX_UNITS
         if target != profile_id and has_room:
             passed = move_between_profiles(
                 world, customer_id, asset, amount, profile_id, target, at_ns, **user

@@ -6,6 +6,8 @@ import atexit
 import errno
 import json
 import logging
+import os
+import shutil
 import signal
 import socket
 import sys
@@ -73,6 +75,10 @@ def serve(
     signatures and issues a key of ``signing_alg``. ``clock`` is ``real``, ``fast`` or ``manual``.
     ``scopes`` are those of the credential. Raises ``SandboxError`` naming the argument at fault.
 
+    It stops with the block or with Python. A signal that ends the process at once (SIGKILL, and
+    SIGTERM unless the script handles it) leaves the key in the folder for temporary files, mode
+    0600.
+
     >>> with fl.sandbox.serve(seed=7, transfers=50, clock="manual") as sandbox:
     ...     found = fl.load_transfers(sandbox.connect())
     ...     later = sandbox.clock.advance(86_400)
@@ -118,7 +124,8 @@ def run(*, announce: Callable[[str], None] | None = None, **options: Any) -> Non
 
     with _stop_signals(stop), suppress(_BrokenOff), serve(**options) as sandbox:
         serving.set()
-        sys.stderr.write(sandbox.kept())
+        if sys.stderr is not None:
+            sys.stderr.write(sandbox.kept())
         (announce or _print_line)(json.dumps(sandbox.announcement()))
         arrived.wait()
 
@@ -144,7 +151,7 @@ class Sandbox:
 
     def __init__(self, options: Options, host: str, port: int) -> None:
         self._options, self._host, self._port = options, host, port
-        self._closing = ExitStack()
+        self._closing, self._process = ExitStack(), os.getpid()
         self._stopped = False
 
     def _start(self) -> None:
@@ -187,7 +194,9 @@ class Sandbox:
         self.signing_key_id: str | None = None
         if row is None:
             return
-        folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="fundlab-"))
+        # a TemporaryDirectory would also go when a forked process ends
+        folder = tempfile.mkdtemp(prefix="fundlab-")
+        self._closing.callback(_remove, folder)
         self.signing_key, self.signing_key_id = Path(folder) / "signing-key.pem", row[0]
         self.signing_key.touch(mode=0o600)
         self.signing_key.write_bytes(row[1])
@@ -201,8 +210,9 @@ class Sandbox:
         config = uvicorn.Config(
             self._app(), http=protocol_class(self._service.connections), ws="none",
             lifespan="off", loop="asyncio", access_log=False, log_config=None,
-            log_level=logging.CRITICAL, server_header=False, timeout_graceful_shutdown=2,
-            timeout_keep_alive=60, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+            log_level=logging.CRITICAL, server_header=False, proxy_headers=False,
+            timeout_graceful_shutdown=2, timeout_keep_alive=60,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         )  # fmt: skip
         server = uvicorn.Server(config)
         thread = threading.Thread(
@@ -233,10 +243,12 @@ class Sandbox:
 
     @property
     def profile_ids(self) -> list[str]:
-        rows = self._service.database.all(
-            "SELECT id FROM profiles WHERE customer_id = ? ORDER BY seq",
-            self._service.world.customer_id,
-        )
+        database = self._service.database
+        with database.lock:  # loading a state changes the customer
+            rows = database.all(
+                "SELECT id FROM profiles WHERE customer_id = ? ORDER BY seq",
+                self._service.world.customer_id,
+            )
         return [row[0] for row in rows]
 
     def connect(self, **overrides: Any) -> Client:
@@ -296,9 +308,13 @@ class Sandbox:
         )
 
     def stop(self) -> None:
-        """Stop serving and leave no thread, port or file behind. Safe to call twice."""
+        """Stop serving and leave no thread, port or file behind. Safe to call twice.
+
+        In a process forked from the one that serves, it only forgets the sandbox.
+        """
         self._stopped = True
-        self._closing.close()
+        if self._process == os.getpid():
+            self._closing.close()
 
     def __enter__(self) -> Self:
         return self
@@ -348,6 +364,8 @@ def _listen(host: str, port: int) -> socket.socket:
                 host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
             )
             family, kind, protocol, _, address = found[0]
+            if not is_loopback(str(address[0])):
+                raise SandboxError(f"host {host!r} is {address[0]} here, which is not loopback")
             # asyncio turns Nagle's delay off only on sockets that name their protocol
             listener = socket.socket(family, kind, protocol)
             unless_bound.callback(listener.close)
@@ -361,6 +379,11 @@ def _listen(host: str, port: int) -> socket.socket:
             raise SandboxError(f"cannot listen on host {host!r}, port {port}: {reason}") from None
         unless_bound.pop_all()
     return listener
+
+
+def _remove(folder: str) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)
 
 
 @contextmanager

@@ -13,7 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from fundlab import sandbox
+from fundlab.api.keys import new_key
 from fundlab.api.signing import load_signer
+from fundlab.errors import SettingsError
 from fundlab.models import SCOPES
 from fundlab.secret import Secret
 
@@ -75,6 +77,27 @@ def test_a_new_key_as_json_with_a_password(tmp_path: Path) -> None:
     load_pem_public_key(body["public_key"].encode())
     assert b"ENCRYPTED" in out.read_bytes()
     assert load_signer(out, "k", Secret("pw")).alg == "ES256"
+
+
+@pytest.mark.parametrize("password", ["p" * 1024, "\udcff"])
+def test_a_password_that_cannot_be_used_leaves_no_file(tmp_path: Path, password: str) -> None:
+    out = tmp_path / "key.pem"
+    with pytest.raises(SettingsError, match="password cannot be used: give up to 1023 bytes"):
+        new_key("ES256", out, Secret(password))
+    assert not out.exists()
+
+
+def test_a_key_that_cannot_be_written_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    out = tmp_path / "key.pem"
+    with pytest.raises(SettingsError, match=r"key\.pem cannot be written: No space left on device"):
+        new_key("ES256", out)
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("arguments", [["--alg", "RS256", "--out", "k"], []])

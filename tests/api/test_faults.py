@@ -23,6 +23,7 @@ TRANSFER = {"id": "t-1", "amount": "1.00"}
 GOOD = answer(TRANSFER)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
 LIMIT_S = 8.0
 CALL_TIMEOUT_S = 6.0
 SHORT_CALL_TIMEOUT_S = 1.0
@@ -171,6 +172,13 @@ FAULTS = [
           errors.DeadlineExceeded, "took too long"),
     Fault("100 Continue without end", [flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n")],
           errors.DeadlineExceeded, "took too long"),
+    Fault("interim answers before the answer", [HINTS + answer(b"", 199) + GOOD]),
+    Fault("interim answers without end", [flood(b"", HINTS)],
+          errors.DeadlineExceeded, "took too long"),
+    Fault("an interim answer, then the end", [cut(HINTS), GOOD], requests=2),
+    Fault("another protocol", [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n"],
+          errors.ProtocolError, "not in HTTP/1.1; look at what answers there"),
+    Fault("HTTP/2", [b"HTTP/2.0 200 OK\r\n\r\n"], errors.ProtocolError, "not in HTTP/1.1"),
     Fault("another transfer", [answer({"id": "x"})], errors.ProtocolError,
           "something else: id is 'x', not 't-1'; show it"),
     # lists
@@ -368,7 +376,7 @@ def test_tls_to_a_plain_port_is_named_and_not_tried_again(
     assert "ca_bundle" not in str(caught.value)
 
 
-@pytest.mark.parametrize("status", [199, 204, 206])
+@pytest.mark.parametrize("status", [201, 204, 206])
 def test_the_status_of_an_unreadable_answer_is_told(
     status: int, server: scripted.Scripted, client: Client
 ) -> None:
@@ -429,6 +437,19 @@ def test_a_rest_of_one_answer_is_not_read_as_the_next(
     assert client.get_transfer("t-2").id == "t-2"
 
 
+def test_an_answer_after_an_interim_one_is_not_read_as_the_next(
+    server: scripted.Scripted, client: Client
+) -> None:
+    def hints_first(connection: Any, request: Any) -> None:
+        connection.sendall(HINTS)
+        time.sleep(0.05)
+        connection.sendall(answer({"id": request.target.rpartition("/")[2]}))
+
+    server.script(hints_first)
+    assert [client.get_transfer(id_).id for id_ in ("t-1", "t-2", "t-2")] == ["t-1", "t-2", "t-2"]
+    assert server.connections == 1
+
+
 # ------------------------------------------------------------------- surroundings
 
 
@@ -450,14 +471,22 @@ def test_proxies_and_netrc_of_the_surroundings_are_ignored(
 def test_a_proxy_is_obeyed_when_settings_say_so(
     server: scripted.Scripted, make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.setenv("https_proxy", server.url)
     monkeypatch.setenv("no_proxy", "")
-    client = make_client(
-        trust_env=True, base_url="http://127.0.0.1:9", auth_url="http://127.0.0.1:9"
-    )
+    client = make_client(trust_env=True, auth_url="https://auth.example.com", call_timeout=1)
+    server.script(answer(b"", 407))
+    with pytest.raises(errors.NetworkError, match="the proxy of http_proxy or https_proxy cannot"):
+        client.get_transfer("t-1")
+    assert server.received[0].target == "auth.example.com:443"
+
+
+def test_a_service_on_this_machine_is_not_asked_through_a_proxy(
+    server: scripted.Scripted, make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # it would see the secret in clear
+    monkeypatch.setenv("no_proxy", "")
     server.script(GOOD)
-    assert client.get_transfer("t-1").id == "t-1"
-    assert server.received[0].target == "http://127.0.0.1:9/v2/transfer/transfers/t-1"
+    assert make_client(trust_env=True, call_timeout=1).get_transfer("t-1").id == "t-1"
 
 
 def test_cookies_are_not_kept(server: scripted.Scripted, client: Client) -> None:

@@ -39,7 +39,7 @@ WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("no scheme", {"base_url": "api.example.com"}, errors.SettingsError,
      "give a URL such as https://api.example.com"),
     ("no key file", {"signing_key": "/nowhere/key.pem"}, errors.SettingsError,
-     "cannot be read: No such file or directory; check the path"),
+     "signing_key names no file (no such file or directory); give the path"),
     ("a path in base_url", {"base_url": "{url}/v2"}, errors.NotFound,
      "check base_url: it is what comes before /v2"),
     ("a path in auth_url", {"auth_url": "{url}/oauth2/token"}, errors.NotFound,
@@ -120,11 +120,10 @@ def test_no_network(service: sandbox.Sandbox, monkeypatch: pytest.MonkeyPatch) -
 def test_a_proxy_that_is_not_there(
     service: sandbox.Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "")
-    first_call(service)
     with pytest.raises(errors.NetworkError, match="the proxy of http_proxy or https_proxy cannot"):
-        first_call(service, trust_env=True)
+        first_call(service, trust_env=True, auth_url="https://auth.example.com")
 
 
 def test_a_portal_that_answers_for_everything(

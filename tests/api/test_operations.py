@@ -381,7 +381,7 @@ def test_another_resource_under_the_ref_id_is_a_loud_error(
     with pytest.raises(errors.Conflict, match=message) as caught:
         client.create_fiat_withdrawal(**WITHDRAWAL)
     text = str(caught.value)
-    assert "ref_id 'r' already stands for t-1" in text
+    assert "ref_id 'r' already stands for 't-1'" in text
     assert "nothing was done now; for a new intent choose another ref_id" in text
     assert caught.value.meta["existing"]["id"] == "t-1"
 

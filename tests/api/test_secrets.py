@@ -25,7 +25,8 @@ from test_operations import SENT
 from fundlab import errors
 from fundlab.api.client import Client, connect
 from fundlab.api.transport import Environment
-from fundlab.settings import Settings, checked_url
+from fundlab.setting_values import checked_url
+from fundlab.settings import Settings
 
 SECRET, TOKEN = "canary-5f0c2d", scripted.TOKEN
 

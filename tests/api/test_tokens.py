@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -132,6 +133,33 @@ def test_an_early_renewal_leaves_half_of_the_calls_time() -> None:
     endpoint.now = 100.0
     assert source.token("a", operation="op", deadline=108.0).reveal() == "token-1"
     assert endpoint.deadline == 104.0
+
+
+def test_a_process_forked_in_a_renewal_does_not_wait_for_its_parents_thread() -> None:
+    endpoint = Endpoint("a")
+    source, fetch, parent = endpoint.source(), endpoint.fetch, os.getpid()
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(scopes: frozenset[str], *, operation: str, deadline: float) -> Grant:
+        if os.getpid() == parent:
+            asked.set()
+            go_on.wait(10)
+        return fetch(scopes, operation=operation, deadline=deadline)
+
+    source._fetch = slow
+    with ThreadPoolExecutor(1) as pool:
+        renewing = pool.submit(ask, source, "a")
+        assert asked.wait(10)
+        child = os.fork()
+        if not child:
+            try:
+                source.reject(source.token("a", operation="op", deadline=1.0))
+            except errors.DeadlineExceeded:
+                os._exit(1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        go_on.set()
+        assert renewing.result(5) == "token-1"
 
 
 def test_nobody_waits_for_an_early_renewal_or_to_reject_a_token() -> None:

@@ -74,6 +74,19 @@ def test_impossible_steps_are_refused(seconds: float) -> None:
     assert clock.now_ns() == START
 
 
+def test_business_time_ends_before_nanoseconds_run_out(sandbox: Sandbox, caller: Caller) -> None:
+    century = 3_000_000_000
+    for _ in range(2):
+        sandbox.clock.advance(century)
+    before = sandbox.clock.now()
+    with pytest.raises(SandboxError, match=r"past 2250-01-01T00:00:00\.0{9}Z; a reset starts over"):
+        sandbox.clock.advance(century)
+    assert sandbox.clock.now() == before
+    assert caller.get(LIST).ok
+    sandbox.control.reset()
+    assert sandbox.clock.now().ns == START
+
+
 @pytest.mark.parametrize("seconds", [float("nan"), float("-inf"), 4e9])
 def test_impossible_shifts_are_refused(seconds: float) -> None:
     clock = AccessClock(lambda: 1_000.0)

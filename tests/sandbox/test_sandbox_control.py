@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,26 @@ def test_a_scenario_saved_in_one_sandbox_loads_in_another(
             assert answer.status_code == 400
         assert reader.balance(profile_id)["available"] == "80.00"
         reader.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("DROP TABLE credentials", "credentials"), ("DROP TABLE transfers", "transfers"),
+        ("ALTER TABLE quotes DROP COLUMN body", "quotes"), ("CREATE TABLE more (a)", "more"),
+    ],
+)  # fmt: skip
+def test_a_state_that_is_not_whole_changes_nothing(
+    change: str, named: str, sandbox: Sandbox, caller: Caller
+) -> None:
+    fund(caller, sandbox, sandbox.profile_ids[0], "77.70")
+    other = sqlite3.connect(":memory:")
+    other.deserialize(sandbox.control.save())
+    other.execute(change)
+    with pytest.raises(SandboxError, match=f"not a saved state: .* not a sandbox's: {named}"):
+        sandbox.control.load(other.serialize())
+    other.close()
+    assert caller.balance(sandbox.profile_ids[0])["available"] == "77.70"
 
 
 def test_the_log_of_requests_is_a_frame(sandbox: Sandbox, caller: Caller) -> None:

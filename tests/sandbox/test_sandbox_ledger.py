@@ -25,7 +25,17 @@ from sandbox_caller import Caller, approved_account, caller_of, deposit, fund, i
 from fundlab.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.database import SCHEMA, Database
-from fundlab.sandbox.ledger import OUTSIDE, Ledger, Overdrawn, available, units, units_text
+from fundlab.sandbox.ledger import (
+    MAX_UNITS,
+    OUTSIDE,
+    Ledger,
+    Overdrawn,
+    available,
+    held,
+    trading,
+    units,
+    units_text,
+)
 from fundlab.sandbox.problems import Refusal
 from fundlab.sandbox.world import World
 from fundlab.values import Amount
@@ -179,6 +189,25 @@ def test_a_balance_of_more_than_20_digits_is_refused_not_wrapped(
     assert newest["status"] == "FAILED"
     assert newest["secondary_status"]["name"] == "BALANCE_LIMIT"
     assert caller.balance(profile_id)["available"] == "99999999999999999999.99"
+
+
+def test_money_on_hold_keeps_its_room_in_the_balance(sandbox: Sandbox, caller: Caller) -> None:
+    """§3.3: what is given back fits, whatever arrived meanwhile."""
+    profile_id = sandbox.profile_ids[0]
+    account = approved_account(caller, sandbox)
+    memo_id = instructions(caller, profile_id)["memo_id"]
+    fund(caller, sandbox, profile_id, "1000.00")
+    assert deposit(caller, memo_id, "99999999999999999000.00").ok
+    sandbox.clock.advance(57)
+    wanted = {
+        "amount": "500.13", "asset": "USD", "fiat_account_id": account["id"],
+        "profile_id": profile_id,
+    }  # fmt: skip
+    assert caller.post("/v2/transfer/fiat-withdrawals", wanted).ok
+    sandbox.clock.advance(10)
+    deposited = caller.get("/v2/transfer/transfers?type=WIRE_DEPOSIT").json()["items"]
+    assert [row["status"] for row in deposited] == ["FAILED", "COMPLETED"]
+    assert caller.balance(profile_id)["available"] == "1000.00"
 
 
 @pytest.mark.parametrize("accepted_before", [1, 20])
@@ -351,4 +380,11 @@ def test_a_posting_must_balance_and_may_not_overdraw(tmp_path: Path) -> None:
         assert ledger.balances() == {}
         ledger.post("t", [(OUTSIDE, "USD", -5), (available("p"), "USD", 5)])
         assert ledger.audit() == {"USD": 0}
+        everything = [(available("p"), "USD", -5), (held("p"), "USD", 3), (trading("p"), "USD", 2)]
+        ledger.post("t", everything)
+        rest = MAX_UNITS - 5
+        with pytest.raises(Overdrawn, match=r"p would have 10{20}\.00 USD in all"):
+            ledger.post("t", [(OUTSIDE, "USD", -rest - 1), (available("p"), "USD", rest + 1)])
+        ledger.post("t", [(OUTSIDE, "USD", -rest), (available("p"), "USD", rest)])
+        ledger.post("t", [(owner, asset, -change) for owner, asset, change in everything])
     database.close()

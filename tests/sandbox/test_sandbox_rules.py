@@ -119,6 +119,24 @@ def test_a_rule_sends_what_was_converted_on_chain(sandbox: Sandbox, caller: Call
     assert rows["WIRE_DEPOSIT"]["auto_conversion"]["to_transfer_id"] == sent["id"]
 
 
+def test_more_than_a_profile_can_hold_is_no_harm_to_a_rule(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    """§3.3: what is on its way out has its room in the balance."""
+    to_chain = {"crypto": {"network": "ETHEREUM", "address": "0xabc"}}
+    made = caller.post(
+        RULES, rule(sandbox, source={"fiat": {"network": "CUBIX"}}, destination=to_chain)
+    ).json()["rule"]
+    for _ in range(2):
+        assert deposit(caller, made["source"]["fiat"]["memo_id"], "99999999999999999999.00").ok
+    sandbox.clock.advance(60)
+    withdrawal, second, first = caller.rows("/v2/transfer/transfers")
+    assert [row["status"] for row in (first, second)] == ["COMPLETED", "FAILED"]
+    assert withdrawal["status"] == "PENDING"
+    sandbox.clock.advance(5)
+    assert caller.get(f"/v2/transfer/transfers/{withdrawal['id']}").json()["status"] == "COMPLETED"
+
+
 def test_a_destination_without_an_address_leaves_the_money_with_the_profile(
     sandbox: Sandbox, caller: Caller
 ) -> None:

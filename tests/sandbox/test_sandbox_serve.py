@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import stat
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -14,7 +19,7 @@ import pytest
 from sandbox_caller import caller_of, deposit, fund, instructions
 
 from fundlab.errors import SandboxError
-from fundlab.sandbox import Sandbox, serve
+from fundlab.sandbox import Sandbox, run, serve
 
 TRANSFERS = "/v2/transfer/transfers"
 
@@ -123,6 +128,29 @@ def test_loopback_is_served(host: str) -> None:
         caller.close()
 
 
+def test_a_sandbox_in_the_foreground_does_without_standard_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    lines: list[str] = []
+
+    def announce(line: str) -> None:
+        lines.append(line)
+        signal.raise_signal(signal.SIGTERM)
+
+    run(empty=True, announce=announce)
+    assert len(lines) == 1
+
+
+def test_a_localhost_that_is_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda _, port, **more: resolve("0.0.0.0", port, **more)
+    )
+    with pytest.raises(SandboxError, match=r"host 'localhost' is 0\.0\.0\.0 here, .* not loopback"):
+        serve(empty=True, host="localhost")
+
+
 def test_one_scope_may_be_a_text() -> None:
     with serve(empty=True, scopes="events:read_event") as sandbox:
         caller = caller_of(sandbox)
@@ -176,6 +204,44 @@ def test_a_later_start_picks_the_file_up(tmp_path: Path) -> None:
         caller.close()
     with serve(db=db, clock="manual") as third:
         assert third.clock.now() >= last
+
+
+def test_a_file_may_have_the_name_that_sqlite_has_for_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with serve(db=":memory:", empty=True) as first:
+        client_id = first.client_id
+        assert (tmp_path / ":memory:").stat().st_size > 0
+    with serve(db=":memory:", empty=True, seed=5) as second:
+        assert second.client_id == client_id
+
+
+def test_a_forked_process_that_ends_leaves_its_parents_sandbox_alone(tmp_path: Path) -> None:
+    """It ends as any script does, with all that is registered for that."""
+    script = """
+import os, sys
+import fundlab as fl
+with fl.sandbox.serve(db=sys.argv[1], empty=True, profiles=1, signing=True) as sandbox:
+    child = os.fork()
+    if not child:
+        sys.exit()
+    os.waitpid(child, 0)
+    made = sandbox.connect().create_fiat_deposit_instructions(
+        profile_id=sandbox.profile_ids[0], fiat_network="CUBIX", ref_id="kept"
+    )
+    print(made.ref_id, flush=True)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", "-c", script, tmp_path / "sandbox.db"],
+        capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "kept\n", "")
+    with serve(db=tmp_path / "sandbox.db", empty=True) as again:
+        caller = caller_of(again)
+        (row,) = caller.rows("/v2/transfer/fiat-deposit-instructions")
+        assert row["ref_id"] == "kept"
+        caller.close()
 
 
 def test_a_later_start_may_sign_with_the_other_algorithm(tmp_path: Path) -> None:
@@ -234,6 +300,15 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
         serve(db=path, empty=True)
     assert path.read_bytes() == content
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_what_is_no_regular_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o644)
+    with pytest.raises(SandboxError, match=r"pipe cannot be opened: it is no regular file"):
+        serve(db=pipe, empty=True)
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o644
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
