@@ -1,12 +1,11 @@
 """The command ``fundlab``: parse, call, print.
 
 Results go to standard output, progress and logs to standard error. Exit status: 0 done, 1 failed,
-2 wrong usage, 3 done but breaks were found, 4 another run holds the store.
+2 wrong usage, 3 done but breaks were found, 4 another run holds the store, 130 interrupted.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
@@ -18,15 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 
 import typer
 
-from fundlab.errors import ActionRefused, FundlabError, SettingsError, StoreError, StoreLocked
+from fundlab import console
+from fundlab.console import BREAKS, FAILED, answer, say
+from fundlab.errors import ActionRefused, FundlabError, SettingsError, StoreError
 
 if TYPE_CHECKING:
     from fundlab.api.doctor import Check
     from fundlab.store import Store
 
-FAILED: Final = 1
-BREAKS: Final = 3
-LOCKED: Final = 4
 _UNWRAPPED: Final = 10_000
 
 app = typer.Typer(
@@ -66,7 +64,7 @@ def configure(
 ) -> None:
     """Load, prove, study and report a funding service's transfers, exactly."""
     level = ["WARNING", "INFO", "DEBUG"][min(verbose, 2)]
-    level = os.environ.get("FUNDLAB_LOG", level).upper()
+    level = (os.environ.get("FUNDLAB_LOG") or level).upper()
     if level not in logging.getLevelNamesMapping():
         raise SettingsError(f"FUNDLAB_LOG={level!r} is no level; give DEBUG, INFO or WARNING")
     logging.basicConfig(
@@ -87,9 +85,9 @@ def demo(
     """Run the whole job on a sandbox of its own, from the first sync to the report."""
     from fundlab import demo as job
 
-    result = job.run(out, seed=seed, transfers=transfers, say=_say)
+    result = job.run(out, seed=seed, transfers=transfers, say=say)
     paid = result.withdrawal
-    _answer(
+    answer(
         result.to_json(),
         as_json,
         f"""\
@@ -160,7 +158,7 @@ def sync(
         result = Store(store or store_folder()).sync(
             client, tables=tables or None, since=since, workers=workers, full=full
         )
-    _answer(result.to_json(), as_json, str(result))
+    answer(result.to_json(), as_json, str(result))
 
 
 @app.command()
@@ -175,7 +173,7 @@ def verify(store: StorePath = None, as_json: Json = False) -> None:
     if not found.ok:
         message = f"{len(found.problems)} problems in {books.path}"
         body["error"] = {"type": "ProblemsFound", "message": message}
-    _answer(body, as_json, str(found))
+    answer(body, as_json, str(found))
     if not found.ok:
         raise typer.Exit(BREAKS)
 
@@ -197,7 +195,7 @@ def export(
     written = export_table(
         _existing(store), table, out, format, as_of=as_of, since=since, until=until
     )
-    _answer(written.to_json(), as_json, str(written))
+    answer(written.to_json(), as_json, str(written))
 
 
 @app.command()
@@ -227,14 +225,12 @@ def withdraw(
     from fundlab.api.client import connect
 
     def ask(question: str) -> str:
-        try:
-            return str(typer.prompt(question, default="", show_default=False, err=True))
-        except typer.Abort:
-            raise ActionRefused(
-                "code",
-                "there was no answer; nothing was sent: answer at a terminal, or give --yes to "
-                "agree beforehand",
-            ) from None
+        unanswered = ActionRefused(
+            "code",
+            "there was no answer; nothing was sent: answer at a terminal, or give --yes to agree "
+            "beforehand",
+        )
+        return console.ask(question, unanswered, default="", show_default=False)
 
     with connect() as client:
         plan = actions.plan_withdrawal(
@@ -248,6 +244,7 @@ def withdraw(
             account_id=account,
             allow_duplicate=allow_duplicate,
             store=store,
+            say=say,
         )
         done = actions.withdraw(
             plan,
@@ -255,9 +252,9 @@ def withdraw(
             dry_run=dry_run,
             wait=wait,
             timeout=timeout,
-            show=_say if as_json else _write,
+            show=say if as_json else console.write,
         )
-    _answer(done.to_json(), as_json, str(done))
+    answer(done.to_json(), as_json, str(done))
     if done.failed:
         raise typer.Exit(FAILED)
 
@@ -303,7 +300,7 @@ def report(
         found = reporting.read_report(books, period, as_of=as_of, tz=tz)
         done = reporting.write_report(found, out, formats)
     if as_json or done.is_alarming or not quiet:
-        _answer(done.to_json(), as_json, str(done))
+        answer(done.to_json(), as_json, str(done))
     if done.is_alarming:
         raise typer.Exit(BREAKS)
 
@@ -324,8 +321,13 @@ def new_key(
 
     password = Secret(_asked_password()) if encrypt else None
     public = job.new_key(alg, out, password)
-    _answer({"alg": alg, "signing_key": str(out), "public_key": public}, as_json, public.rstrip())
-    _say(
+    body = {"alg": alg, "signing_key": str(out), "public_key": public}
+    try:
+        answer(body, as_json, public.rstrip())
+    except console.NoOutput:
+        out.unlink()  # a key whose public half nobody saw is of no use
+        raise
+    say(
         f"The private key is in {out} (mode 0600). Register the public key on the credential, then "
         f"set FUNDLAB_SIGNING_KEY={out} and FUNDLAB_SIGNING_KEY_ID to the id it gets there."
     )
@@ -345,23 +347,25 @@ def doctor(as_json: Json = False) -> None:
     )
     if wrong:
         body["error"] = {"type": "ChecksFailed", "message": message}
-    _answer(body, as_json, _findings(checks))
+    answer(body, as_json, _findings(checks))
     if wrong:
         if not as_json:
-            _say(f"fundlab: {message}")
+            say(f"fundlab: {message}")
         raise typer.Exit(FAILED)
 
 
 def main() -> NoReturn:
-    """Run the command line; what fundlab raises becomes one line and an exit status."""
+    """Run the command line; what goes wrong becomes one line or object, and an exit status."""
+    status = 0
     try:
-        app()
-    except FundlabError as error:
-        status = LOCKED if isinstance(error, StoreLocked) else FAILED
-        if "--json" in sys.argv[1:]:
-            _write(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}))
-        else:
-            _say(f"fundlab: {' '.join(str(error).split())}")
+        console.prepare()
+        command = typer.main.get_command(app)
+        with command.make_context("fundlab", sys.argv[1:]) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        status = end.exit_code
+    except (FundlabError, console.UsageError, OSError, KeyboardInterrupt) as error:
+        status = console.tell(error, "--json" in sys.argv[1:])
     sys.exit(status)
 
 
@@ -382,7 +386,11 @@ def _existing(given: str | None) -> Store:
 
 def _asked_password() -> str:
     given = os.environ.get("FUNDLAB_SIGNING_KEY_PASSWORD")
-    return given or typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    unanswered = SettingsError(
+        "no password was given; nothing was written: type it at a terminal, or set "
+        "FUNDLAB_SIGNING_KEY_PASSWORD"
+    )
+    return given or console.ask("Password", unanswered, hide_input=True, confirmation_prompt=True)
 
 
 def _findings(checks: list[Check]) -> str:
@@ -396,26 +404,6 @@ def _findings(checks: list[Check]) -> str:
         textwrap.fill(line, width, subsequent_indent=" " * 8, break_on_hyphens=False)
         for line in lines
     )
-
-
-def _say(step: str) -> None:
-    sys.stderr.write(f"{step}\n")
-    sys.stderr.flush()
-
-
-def _answer(body: dict[str, Any], as_json: bool, text: str) -> None:
-    _write(json.dumps(body, default=str) if as_json else text)
-
-
-def _write(text: str) -> None:
-    try:
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in it
-        raise FundlabError(
-            f"standard output cannot be written ({error.strerror}); see where it goes, run it again"
-        ) from None
 
 
 def _counted(rows: dict[str, int]) -> str:

@@ -8,6 +8,7 @@ transfers and the same figures.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -18,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from fundlab import reporting, sandbox
 from fundlab.actions import wait_for
+from fundlab.actions.intents import FOLDER as JOURNALS
 from fundlab.analysis import reconcile
-from fundlab.errors import ActionError
+from fundlab.errors import ActionError, StoreError
 from fundlab.models import FiatAccountStatus
+from fundlab.setting_values import is_loopback
 from fundlab.store import Store
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ BANK = {
         },
     }
 }
+_UNFINISHED = '{"finished": false}\n'
 OWNER = {"institution_details": {"name": "Harbor Trading LLC"}}
 
 
@@ -95,8 +99,8 @@ def run(
 ) -> Demo:
     """Run the demo into the folder ``out``; ``say`` hears of each step.
 
-    Writes ``store/``, ``report.html`` and ``demo.json``. An earlier demo there is replaced; a
-    folder with another store is refused with ``ActionError``.
+    Writes ``store/``, ``report.html`` and ``demo.json``. An earlier demo there is replaced, one
+    that was interrupted too; a folder with another store is refused with ``ActionError``.
     """
     started = time.monotonic()
     store_path, report_path, summary_path = out / "store", out / "report.html", out / "demo.json"
@@ -149,13 +153,25 @@ def run(
 
 
 def _clear_earlier_run(store_path: Path, summary_path: Path) -> None:
-    if store_path.exists():
-        if not summary_path.exists():
+    if os.path.lexists(store_path):
+        if not (summary_path.is_file() and _is_a_demos(store_path)):
             raise ActionError(
                 f"{store_path} is not an earlier demo's; choose another folder with --out"
             )
         shutil.rmtree(store_path)
-    summary_path.unlink(missing_ok=True)
+    summary_path.parent.mkdir(parents=True, exist_ok=True)
+    summary_path.write_text(_UNFINISHED, encoding="utf-8")
+
+
+def _is_a_demos(store_path: Path) -> bool:
+    """Whether nothing is lost with it: no link, no journal of payments, no service elsewhere."""
+    if store_path.is_symlink() or os.path.lexists(store_path / JOURNALS):
+        return False
+    try:
+        service = Store(store_path).service()
+    except StoreError:
+        return False
+    return service is None or is_loopback(service["base_url"])
 
 
 def _withdraw(

@@ -124,7 +124,7 @@ class DataError(ProtocolError):
         if page is not None:
             where.append(f"page {page}")
         if record is not None:
-            where.append(f"record {record}")
+            where.append(f"record {printable(record[:80])}")
         if field is not None:
             where.append(f"field {field!r}")
         shown = f": {shorten(value)}" if value is not None else ""
@@ -254,3 +254,8 @@ def shorten(value: object, limit: int = 80) -> str:
     """``repr`` of ``value``, cut to about ``limit`` characters, for messages."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def printable(line: str) -> str:
+    """``line`` with a mark for every character that would move, repaint or turn round its text."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in line)

@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 
 from fundlab.decimals import DecimalDtype
 from fundlab.decimals.scalars import is_missing
-from fundlab.errors import InvalidRequest, shorten
+from fundlab.errors import InvalidRequest, printable, shorten
 from fundlab.values import money_text
 
 DEFAULT_ROWS: Final = 20
@@ -121,7 +121,7 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> S
 
 
 def _column(name: str, values: pd.Series, assets: pd.Series | None, tz: str) -> Column:
-    dtype = values.dtype
+    name, dtype = printable(name), values.dtype
     if isinstance(dtype, DecimalDtype):
         usual = [_FEWEST] * len(values)
         if name.startswith("bps"):
@@ -135,10 +135,7 @@ def _column(name: str, values: pd.Series, assets: pd.Series | None, tz: str) -> 
         moments = _cells(values, lambda value: _time(value, tz))
         return Column(name, number=False, cells=moments, times=True)
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype):
-        whole = pd.api.types.is_integer_dtype(dtype)
-        return Column(
-            name, number=True, cells=_cells(values, lambda v: Cell(f"{v:,}" if whole else f"{v:g}"))
-        )
+        return Column(name, number=True, cells=_cells(values, _number))
     return Column(name, number=False, cells=_cells(values, _text))
 
 
@@ -151,8 +148,12 @@ def _time(value: pd.Timestamp, tz: str) -> Cell:
     return Cell(local.strftime("%Y-%m-%d %H:%M:%S"), local.isoformat())
 
 
+def _number(value: Any) -> Cell:
+    return Cell(f"{value:,}".removesuffix(".0"))  # a float has as many digits as tell it apart
+
+
 def _text(value: object) -> Cell:
-    text = str(value)
+    text = printable(str(value))
     if _LONG_ID.fullmatch(text):
         return Cell(f"{text[:_ID_START]}…{text[-_ID_END:]}", text)
     return Cell(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
@@ -49,6 +50,58 @@ def test_another_store_in_the_folder_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(ActionError, match="not an earlier demo's; choose another folder"):
         demo.run(tmp_path, transfers=10)
     assert kept.read_text() == "mine"
+
+
+@pytest.fixture
+def replaceable(ran: demo.Demo, tmp_path: Path) -> Path:
+    """A folder with an earlier demo in it."""
+    out = tmp_path / "out"
+    shutil.copytree(Path(ran.store).parent, out)
+    return out
+
+
+def test_an_earlier_demo_is_replaced(replaceable: Path) -> None:
+    (replaceable / "store" / "old").touch()
+    demo.run(replaceable, transfers=10)
+    assert not (replaceable / "store" / "old").exists()
+
+
+def test_a_store_that_was_paid_from_is_not_replaced(replaceable: Path) -> None:
+    journal = replaceable / "store" / "journal" / "service.sqlite"
+    journal.parent.mkdir()
+    journal.write_text("payments")
+    with pytest.raises(ActionError, match="not an earlier demo's; choose another folder"):
+        demo.run(replaceable, transfers=10)
+    assert journal.read_text() == "payments"
+
+
+def test_a_store_of_a_service_elsewhere_is_not_replaced(
+    replaceable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = {"base_url": "https://api.example.com", "client_id": "desk"}
+    monkeypatch.setattr(fl.Store, "service", lambda store: owner)
+    with pytest.raises(ActionError, match="not an earlier demo's; choose another folder"):
+        demo.run(replaceable, transfers=10)
+    assert fl.Store(replaceable / "store").read("transfers").shape[0] == 601
+
+
+def test_a_store_that_is_a_link_is_not_replaced(replaceable: Path) -> None:
+    (replaceable / "store").rename(replaceable / "elsewhere")
+    (replaceable / "store").symlink_to("elsewhere")
+    with pytest.raises(ActionError, match="not an earlier demo's; choose another folder"):
+        demo.run(replaceable, transfers=10)
+    assert fl.Store(replaceable / "elsewhere").read("transfers").shape[0] == 601
+
+
+def test_after_an_interrupted_demo_the_next_one_runs(tmp_path: Path) -> None:
+    def interrupted(step: str) -> None:
+        if step.startswith("withdrawing"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        demo.run(tmp_path, transfers=10, say=interrupted)
+    assert (tmp_path / "store").exists()
+    assert demo.run(tmp_path, transfers=10).breaks == 0
 
 
 def test_rebuilt_balances_equal_the_ledger_to_the_last_decimal() -> None:

@@ -96,3 +96,26 @@ def test_what_is_no_zone_is_refused(tz: Any) -> None:
 def test_what_cannot_be_shown_is_refused(frame: Any, rows: Any) -> None:
     with pytest.raises(InvalidRequest, match="give"):
         fl.show(frame, rows=rows)
+
+
+def test_what_would_forge_a_row_or_repaint_the_terminal_is_marked() -> None:
+    frame = pd.DataFrame({"no\nte": ["two\nlines\x1b[2J", "\u202eturned"]})
+    lines = repr(fl.show(frame)).splitlines()
+    assert lines == ["no�te", "two�lines�[2J", "�turned", "2 rows"]
+    assert "\u202e" not in fl.show(frame)._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "shown"),
+    [
+        (1234567.89, "float64", "1,234,567.89"),
+        (0.1, "float64", "0.1"),
+        (1200.0, "float64", "1,200"),
+        (1e22, "float64", "1e+22"),
+        (2.5, "Float64", "2.5"),
+        (float("inf"), "float64", "inf"),
+    ],
+)
+def test_numbers_are_not_rounded_either(value: float, dtype: str, shown: str) -> None:
+    frame = pd.DataFrame({"a": pd.Series([value], dtype=dtype)})
+    assert repr(fl.show(frame)).splitlines()[1].strip() == shown

@@ -14,7 +14,8 @@ import pytest
 
 from fundlab.errors import SettingsError
 from fundlab.secret import Secret
-from fundlab.settings import Settings, checked_url, store_folder
+from fundlab.setting_values import checked_url
+from fundlab.settings import Settings, store_folder
 
 CANARY = "canary-5f0c2d"
 ENVIRON = {
@@ -37,7 +38,7 @@ def test_the_environment_is_read() -> None:
     assert settings.base_url == "https://api.example.com"
     assert settings.auth_url == "https://auth.example.com"
     assert settings.client_secret.reveal() == CANARY
-    assert settings.store == Path("data/store")
+    assert settings.store == Path.cwd() / "data" / "store"
     assert (settings.signature_header, settings.signature_prefix) == (
         "Service-Signature", "service/",
     )  # fmt: skip
@@ -424,3 +425,50 @@ def test_settings_show_no_secret_and_are_not_pickled(tmp_path: Path) -> None:
 
 def test_a_store_elsewhere_keeps_its_address() -> None:
     assert store_folder({"FUNDLAB_STORE": "s3://bucket/funds"}) == "s3://bucket/funds"
+
+
+SANDBOX_PROFILE = """
+[play]
+base_url = "https://api.sandbox.example.com"
+auth_url = "https://auth.sandbox.example.com"
+client_id = "a"
+client_secret = "s"
+sandbox = true
+"""
+
+
+def test_a_profiles_play_money_is_that_of_its_own_service(tmp_path: Path) -> None:
+    path = config(tmp_path, SANDBOX_PROFILE)
+    live = "https://api.example.com"
+    assert not Settings.load("play", environ={}, config_file=path).is_production
+    assert Settings.load("play", environ={}, config_file=path, base_url=live).is_production
+    above = {"FUNDLAB_PROFILE": "play", "FUNDLAB_BASE_URL": live}
+    assert Settings.load(environ=above, config_file=path).is_production
+    meant = Settings.load(environ=above | {"FUNDLAB_SANDBOX": "true"}, config_file=path)
+    assert not meant.is_production
+    assert (
+        Settings.load(environ=ENVIRON | {"FUNDLAB_SANDBOX": "1"}, base_url=live + "/v2").sandbox
+        is False
+    )
+    same = {"FUNDLAB_BASE_URL": "https://api.sandbox.example.com", "FUNDLAB_PROFILE": "play"}
+    assert not Settings.load(environ=same, config_file=path).is_production
+
+
+def test_a_misspelt_variable_is_said_where_nothing_is_missing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loaded = Settings.load(environ=ENVIRON | {"FUNDLAB_WITHDRAWL_LIMIT": CANARY})
+    assert loaded.withdrawal_limit is None
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert caplog.records[0].getMessage() == (
+        "FUNDLAB_WITHDRAWL_LIMIT (did you mean FUNDLAB_WITHDRAWAL_LIMIT?) is set, but is no "
+        "setting: it has no effect"
+    )
+
+
+def test_a_settings_file_that_cannot_be_looked_for(tmp_path: Path) -> None:
+    closed = tmp_path / ("x" * 300) / "config.toml"
+    with pytest.raises(SettingsError, match=r"cannot be read: File name too long"):
+        Settings.load("play", environ={}, config_file=closed)
+    with pytest.raises(SettingsError, match="which does not exist; write a table"):
+        Settings.load("play", environ={}, config_file=tmp_path / "none.toml")

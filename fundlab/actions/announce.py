@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
+from fundlab.errors import printable
 from fundlab.progress import in_notebook
 
 
 def announce(line: str) -> None:
     stream = sys.stdout if in_notebook() else sys.stderr
-    stream.write(f"{line}\n")
-    stream.flush()
+    with suppress(OSError):  # what was done is done, and returned, if nobody can be told as well
+        stream.write(f"{printable(line)}\n")
+        stream.flush()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fundlab.actions.batch_rows import NEEDED, OPTIONAL
-from fundlab.actions.cards import STYLE, TEMPLATES, printable
+from fundlab.actions.cards import STYLE, TEMPLATES
 from fundlab.actions.clock import shown_time
+from fundlab.errors import printable
 from fundlab.values import exact_sum, money_text
 
 if TYPE_CHECKING:

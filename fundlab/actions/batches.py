@@ -22,7 +22,7 @@ from fundlab.actions.batch_rows import RESULT, beside, check_row, check_table, r
 from fundlab.actions.clock import shown_time
 from fundlab.actions.environment import Environment
 from fundlab.actions.identity import confirmation_code
-from fundlab.actions.intents import service_key
+from fundlab.actions.intents import check_same_action, service_key
 from fundlab.actions.limits import check_daily_limit
 from fundlab.actions.plan import LAPSES_AFTER, Desk, Order, check_code, check_lapse, open_desk
 from fundlab.actions.recent import Recent, recent_withdrawals
@@ -137,7 +137,8 @@ class BatchPlan:
             )
         except _OF_ONE_ROW as error:
             intent = self.desk.journal.find(plan.ref_id)
-            state = "refused" if intent is None else intent.outcome.state
+            own = intent is not None and intent.asks_the_same_as(plan.draft())
+            state = intent.outcome.state if intent is not None and own else "refused"
             return row | {"state": state, "detail": str(error)}
         except FundlabError as error:
             error.add_note(
@@ -156,7 +157,11 @@ class BatchPlan:
         }
 
     def _recheck(self) -> None:
-        """Refuses when an account or a balance is no longer what the plan showed."""
+        """Refuses when an account, a balance or a ref_id is no longer what the plan showed."""
+        for plan in self.open_plans:
+            intent = self.desk.journal.find(plan.ref_id)
+            if intent is not None:
+                check_same_action(intent, plan.draft(), self.desk.now())
         reader = Reader(self.desk)
         # before the journal is asked: what another kernel pays in between then counts as paid
         balances = [reader.available(total.profile_id, total.asset) for total in self.totals]

@@ -14,6 +14,7 @@ from jinja2 import Environment as Templates
 from jinja2 import StrictUndefined
 
 from fundlab.actions.environment import Environment
+from fundlab.errors import printable
 
 Weight = Literal["plain", "strong", "faint"]
 _WIDTH: Final = 78
@@ -70,11 +71,6 @@ def text_of(card: Card) -> str:
     return "\n".join(map(printable, lines))
 
 
-def printable(line: str) -> str:
-    """``line`` with a mark for every character that would move or repaint a terminal."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in line)
-
-
 def html_of(card: Card) -> str:
     """The card for a notebook."""
     return _CARD.render(card=card, style=STYLE)
@@ -121,8 +117,17 @@ STYLE: Final = """
 .fl-card .fl-scroll { overflow-x: auto; }
 """
 
+
+def _printable(value: object) -> object:
+    return printable(value) if type(value) is str else value  # Markup is the template's own
+
+
 TEMPLATES: Final = Templates(
-    autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    finalize=_printable,
 )
 _CARD: Final = TEMPLATES.from_string(
     """\

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fundlab.actions.identity import same_code
-from fundlab.actions.waiting import wait_for
+from fundlab.actions.waiting import check_timeout, wait_for
 from fundlab.actions.withdrawals import WithdrawalPlan
-from fundlab.errors import ActionRefused
+from fundlab.errors import ActionRefused, printable
 from fundlab.models import Transfer
 from fundlab.values import Amount
 
@@ -53,7 +53,8 @@ class Done:
             return f"not sent: this was a dry run{before}"
         made = self.transfer
         before = "already submitted, " if self.plan.is_submitted else ""
-        return f"{before}{made.status}: transfer {made.id}, total {made.total} {made.asset}"
+        ended = f"{made.status}: transfer {made.id}, total {made.total} {made.asset}"
+        return printable(f"{before}{ended}")
 
 
 def withdraw(
@@ -67,8 +68,10 @@ def withdraw(
 ) -> Done:
     """Show ``plan``, have it agreed to, carry it out; what an earlier run did is not asked about.
 
-    Raises ``ActionRefused`` when nobody agreed as the environment demands.
+    Raises ``ActionRefused`` when nobody agreed as the environment demands, and ``InvalidRequest``
+    for a ``timeout`` that is none, before anything is sent.
     """
+    check_timeout(timeout)
     show(repr(plan))
     if dry_run:
         return Done(plan, None)
@@ -76,9 +79,17 @@ def withdraw(
         return Done(plan, None, declined=True)
     transfer = plan.submit(confirm=plan.code)
     if wait:
-        store = plan.desk.journal.path.parents[1]
-        transfer = wait_for(plan.desk.client, transfer, timeout=timeout, store=store)
+        transfer = _waited(plan, transfer, timeout)
     return Done(plan, transfer)
+
+
+def _waited(plan: WithdrawalPlan, transfer: Transfer, timeout: float) -> Transfer:
+    store = plan.desk.journal.path.parents[1]
+    try:
+        return wait_for(plan.desk.client, transfer, timeout=timeout, store=store)
+    except KeyboardInterrupt as stop:
+        stop.add_note(f"Transfer {transfer.id} was sent: only the waiting ended.")
+        raise
 
 
 def _agreed(plan: WithdrawalPlan, consent: Consent) -> bool:

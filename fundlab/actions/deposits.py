@@ -21,7 +21,7 @@ from fundlab.actions.plan import (
 )
 from fundlab.actions.waiting import answers
 from fundlab.api.arguments import Instructions, Metadata, Network, Owner
-from fundlab.errors import ActionError, ActionRefused
+from fundlab.errors import ActionError, ActionRefused, InvalidRequest
 from fundlab.models import (
     DepositAddress,
     FiatDepositInstructions,
@@ -192,6 +192,11 @@ def find_deposits(client: Client, instructions: FiatDepositInstructions) -> list
     >>> fl.find_deposits(client, instructions)[0].memo == instructions.memo_id
     True
     """
+    if not instructions.memo_id:
+        raise InvalidRequest(
+            f"instructions {instructions.id} have no memo_id, by which deposits are told apart: "
+            "give those that client.list_fiat_deposit_instructions() shows with one"
+        )
     rows = client.list_transfers(
         profile_ids=[instructions.profile_id or ""], type=_DEPOSITS,
         created_at_gte=str(instructions.created_at), order="DESC", order_by="CREATED_AT",

@@ -27,17 +27,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
+from fundlab.actions.clock import shown_time
 from fundlab.actions.journal_file import (
     SCHEMA_VERSION,
     about_of,
     create,
     keep_private,
+    not_seen,
     opened,
     row_hash,
     transaction,
 )
-from fundlab.errors import StoreDamaged, StoreError
-from fundlab.settings import is_loopback
+from fundlab.errors import ActionRefused, StoreDamaged, StoreError
+from fundlab.setting_values import is_loopback
 from fundlab.store import Store
 
 if TYPE_CHECKING:
@@ -91,6 +93,10 @@ class Draft:
     def is_derived(self) -> bool:
         """Whether the ``ref_id`` was derived with this journal's id, so that nobody else has it."""
         return self.ref_id.endswith(f"-{self.fingerprint[:32]}")
+
+    def asks_the_same_as(self, other: Draft) -> bool:
+        """Whether both ask for the same action; else they only share a ``ref_id``."""
+        return (self.operation, self.fingerprint) == (other.operation, other.fingerprint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +162,12 @@ class Journal:
 
         ``allow`` looks at the journal and may raise; no other kernel can record in between. An
         intent that was settled without a transfer becomes ``unknown`` again: it is about to be
-        sent. ``at`` (ns) is when it was sent, by default now.
+        sent. ``at`` (ns) is when it was sent, by default now. Refuses as ``check_same_action``.
         """
         with self._writing() as pages:
             found = pages.find(draft.ref_id)
+            if found is not None:
+                check_same_action(found, draft, self._clock())
             if found is not None and found.outcome.state in ("done", "unknown"):
                 return found
             allow(pages)
@@ -190,6 +198,18 @@ class Journal:
                 )
             pages.check_complete()
             yield pages
+
+
+def check_same_action(found: Intent, draft: Draft, now: int) -> None:
+    """Refuses a ``ref_id`` of the caller's that the journal knows for something else."""
+    if not found.asks_the_same_as(draft):
+        was = ", ".join(str(value) for value in found.facts.values() if value)
+        raise ActionRefused(
+            "ref_id",
+            f"ref_id={draft.ref_id!r} stands for another action, confirmed "
+            f"{shown_time(found.recorded_at, now)} ({was}); nothing was sent: choose another "
+            "ref_id for this one",
+        )
 
 
 class Pages:
@@ -288,22 +308,52 @@ def open_journal(
 
     Raises ``StoreError`` when the store or its journal belongs to another service or credential.
     """
-    folder = store if isinstance(store, Store) else Store(store or client.settings.store)
-    service = {"base_url": client.base_url, "client_id": client.client_id}
-    owner = folder.service()
+    place = store if isinstance(store, Store) else Store(store or client.settings.store)
+    service = _service_of(client)
+    owner = place.service()
     if owner is not None:
-        _check_owner(folder.folder, owner, service)
-    name = "service.sqlite"
-    if is_loopback(client.base_url):
-        name = f"loopback-{hashlib.sha256(service_key(service).encode()).hexdigest()[:12]}.sqlite"
-    return Journal((folder.folder / FOLDER / name).absolute(), service, clock)
+        _check_owner(place.folder, owner, service)
+    return Journal(_path(place.folder, service), service, clock)
+
+
+def existing_journal(client: Client, store: Store | str | Path | None) -> Journal | None:
+    """The journal that ``open_journal`` finds; none is created, and another's is none."""
+    place = store if isinstance(store, Store) else Store(store or client.settings.store)
+    if not isinstance(place.path, Path):
+        return None  # elsewhere there are no journals
+    service = _service_of(client)
+    path = _path(place.folder, service)
+    about = about_of(path)
+    ours = about is not None and service_key(about) == service_key(service)
+    return Journal(path, service) if ours else None
 
 
 def journals_of(store: Store | str | Path) -> list[Journal]:
     """Every journal in ``store``; none is created."""
     folder = (store if isinstance(store, Store) else Store(store)).folder
-    paths = sorted((folder / FOLDER).glob("*.sqlite"))
+    paths = journal_files(folder)
     return [Journal(path, about) for path in paths if (about := about_of(path)) is not None]
+
+
+def journal_files(store: Path) -> list[Path]:
+    """The file of every journal in the folder ``store``."""
+    try:
+        return sorted(path for path in (store / FOLDER).iterdir() if path.suffix == ".sqlite")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise not_seen(store / FOLDER, error) from None
+
+
+def _service_of(client: Client) -> dict[str, str]:
+    return {"base_url": client.base_url, "client_id": client.client_id}
+
+
+def _path(folder: Path, service: Mapping[str, str]) -> Path:
+    name = "service.sqlite"
+    if is_loopback(service["base_url"]):
+        name = f"loopback-{hashlib.sha256(service_key(service).encode()).hexdigest()[:12]}.sqlite"
+    return (folder / FOLDER / name).absolute()
 
 
 def _check_owner(path: Path, owner: Mapping[str, str], service: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fundlab.actions.intents import FOLDER, Pages
+from fundlab.actions.intents import Pages, journal_files
 from fundlab.actions.journal_file import about_of, opened
 from fundlab.errors import StoreError
 
@@ -17,7 +17,7 @@ _WITHOUT_EVENT: Final = (
 
 def damaged_journals(store: Path) -> Iterator[tuple[Path, str]]:
     """Each journal in the folder ``store`` that is not whole, and the first thing wrong with it."""
-    for path in sorted((store / FOLDER).glob("*.sqlite")):
+    for path in journal_files(store):
         try:
             wrong = _first_fault(path)
         except StoreError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,6 +22,8 @@ from fundlab.store.disk import make_folder, sync_folder
 SCHEMA_VERSION: Final = 2
 _PAGE_BYTES: Final = 4096
 _PATIENCE_S: Final = 60.0
+_GLANCE_MS: Final = 200
+_PAUSE_S: Final = 0.01
 _ABOUT: Final = frozenset({"id", "schema_version", "base_url", "client_id", "sha256"})
 _OTHERS: Final = 0o077
 _SCHEMA: Final = """
@@ -63,11 +66,16 @@ def create(path: Path, service: Mapping[str, str]) -> None:
             os.link(hidden, path)
         hidden.unlink()
         sync_folder(path.parent)
-    except OSError as error:
+    except (OSError, StoreError) as error:
+        why = error.strerror if isinstance(error, OSError) else error.__context__ or error
         raise StoreError(
-            f"the journal {path} cannot be made: {error.strerror}; nothing was sent: see that the "
-            "store's folder can be written, or name another (store=…, FUNDLAB_STORE)"
+            f"the journal {path} cannot be made: {why}; nothing was sent: see that the store's "
+            "folder can be written and has room, or name another (store=…, FUNDLAB_STORE)"
         ) from None
+    finally:
+        for left in (hidden, hidden.with_name(f"{hidden.name}-journal")):
+            with suppress(OSError):  # the error above says more
+                left.unlink(missing_ok=True)
 
 
 def about_of(path: Path) -> dict[str, str] | None:
@@ -76,7 +84,7 @@ def about_of(path: Path) -> dict[str, str] | None:
     Raises ``StoreDamaged`` for a file that is no journal, an empty one too: to start anew in its
     place would be to forget what was paid.
     """
-    if not path.exists():
+    if not _is_there(path):
         return None
     with opened(path) as database:
         found = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
@@ -94,6 +102,29 @@ def about_of(path: Path) -> dict[str, str] | None:
             "backup, then run again"
         )
     return about
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink():
+            raise StoreError(
+                f"the journal {path} is a link to {path.readlink()}, which is not there; bring it "
+                "back, or remove the link if nothing was ever confirmed in this store"
+            ) from None
+        return False
+    except OSError as error:
+        raise not_seen(path, error) from None
+    return True
+
+
+def not_seen(path: Path, error: OSError) -> StoreError:
+    """The error for a place of journals that this user may not look into."""
+    return StoreError(
+        f"{path} cannot be looked at: {error.strerror}; nothing was sent: see that its folder is "
+        "yours to read and write, or name another store (store=…, FUNDLAB_STORE)"
+    )
 
 
 def row_hash(*values: str | int | bytes | None) -> str:
@@ -118,10 +149,12 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection to the file, which is not made if it is gone."""
     try:
         database = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=_PATIENCE_S,
-            isolation_level=None,
-        )  # fmt: skip
+            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
+        )
         try:
+            _patiently(
+                database, "SELECT 1 FROM sqlite_master"
+            )  # undoes what a crash left half done
             if path.stat().st_size % _PAGE_BYTES:
                 # what is missing of the last page SQLite would take for zeros
                 raise sqlite3.DatabaseError("it is cut short")
@@ -146,7 +179,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """All of the block is written, synced, or nothing of it; nobody writes meanwhile."""
-    database.execute("BEGIN IMMEDIATE")
+    _patiently(database, "BEGIN IMMEDIATE")
     try:
         yield
         database.execute("COMMIT")
@@ -154,6 +187,21 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         if database.in_transaction:
             database.execute("ROLLBACK")
         raise
+
+
+def _patiently(database: sqlite3.Connection, statement: str) -> None:
+    """Run it once no other program is in the way; SQLite's own wait could not be interrupted."""
+    database.execute(f"PRAGMA busy_timeout = {_GLANCE_MS}")
+    given_up = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            database.execute(statement)
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= given_up:
+                raise
+            time.sleep(_PAUSE_S)  # SQLite does not always wait by itself
+    database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
 
 
 def _advice(path: Path, error: sqlite3.OperationalError) -> str:

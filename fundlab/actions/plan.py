@@ -23,7 +23,15 @@ from fundlab.actions.identity import (
     likeness,
     same_code,
 )
-from fundlab.actions.intents import Draft, Intent, Journal, Pages, open_journal, service_key
+from fundlab.actions.intents import (
+    Draft,
+    Intent,
+    Journal,
+    Pages,
+    check_same_action,
+    open_journal,
+    service_key,
+)
 from fundlab.actions.kinds import KINDS, Kind
 from fundlab.actions.submission import Sender, check_same
 from fundlab.api.validation import body_bytes, checked
@@ -362,15 +370,5 @@ def made_elsewhere(desk: Desk, wanted: Order) -> Any | None:
 
 def check_ref_id(plan: Plan[Any]) -> None:
     """Refuses a ``ref_id`` of the caller's that the journal knows for something else."""
-    earlier = plan.earlier
-    if earlier is None:
-        return
-    draft = plan.draft()
-    if (earlier.operation, earlier.fingerprint) != (draft.operation, draft.fingerprint):
-        at = shown_time(earlier.recorded_at, plan.desk.now())
-        was = ", ".join(str(value) for value in earlier.facts.values() if value)
-        raise ActionRefused(
-            "ref_id",
-            f"ref_id={plan.ref_id!r} stands for another action, confirmed {at} ({was}); nothing "
-            "was sent: choose another ref_id for this one",
-        )
+    if plan.earlier is not None:
+        check_same_action(plan.earlier, plan.draft(), plan.desk.now())

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from fundlab.actions.announce import announce
-from fundlab.actions.intents import Intent, journals_of, open_journal, service_key
+from fundlab.actions.intents import Intent, existing_journal, journals_of, open_journal
 from fundlab.actions.kinds import KINDS
-from fundlab.actions.submission import Sender, outcome_of
+from fundlab.actions.submission import Sender, outcome_of, told_if_not_noted
 from fundlab.decimals import DecimalArray
 from fundlab.errors import ActionRefused, Conflict, NotFound, ValidationFailed
+from fundlab.models import Transfer
 from fundlab.settings import store_folder
 from fundlab.store import Store
 
@@ -100,11 +101,11 @@ def note_end(client: Client, store: Store | str | Path | None, resource: Any) ->
     """Write down how ``resource`` stands, in the journal that knows of it, if one does."""
     if resource.ref_id is None:
         return
-    service = service_key({"base_url": client.base_url, "client_id": client.client_id})
-    books = journals_of(store or client.settings.store)
-    for book in [book for book in books if service_key(book.service) == service]:
-        intent = book.find(resource.ref_id)
-        if intent is not None and intent.outcome.resource_id == resource.id:
+    noun = "withdrawal" if isinstance(resource, Transfer) else "fiat account"
+    with told_if_not_noted(f"{noun} {resource.id} ended {resource.status}", "fl.resume() notes it"):
+        book = existing_journal(client, store)
+        intent = None if book is None else book.find(resource.ref_id)
+        if book is not None and intent is not None and intent.outcome.resource_id == resource.id:
             book.note(intent, outcome_of(resource))
 
 

@@ -8,13 +8,22 @@ of which the service carries out one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.actions.clock import shown_time
 from fundlab.actions.identity import keyed, traces
-from fundlab.actions.intents import Draft, Intent, Journal, Outcome, Pages, State
+from fundlab.actions.intents import (
+    Draft,
+    Intent,
+    Journal,
+    Outcome,
+    Pages,
+    State,
+    check_same_action,
+)
 from fundlab.actions.kinds import Kind
 from fundlab.api.idempotence import contradictions, differences
 from fundlab.errors import (
@@ -62,9 +71,10 @@ class Sender:
 
         ``recheck`` looks at the service again and ``allow`` at the journal, unless the intent is
         there already; both may raise. ``elsewhere``: the ``ref_id`` may have been used without this
-        journal. Raises ``CallError`` as the client does.
+        journal. Raises ``CallError`` as the client does, ``ActionRefused`` for a ``ref_id`` that
+        came to stand for something else since the plan.
         """
-        intent = self.journal.find(draft.ref_id)
+        intent = self._found(draft)
         if intent is not None:
             known = self.known(kind, intent)
             if known is not None:
@@ -77,7 +87,7 @@ class Sender:
             recheck()
         except ActionRefused:
             # what changed may be that another kernel has just carried out this very plan
-            intent = self.journal.find(draft.ref_id)
+            intent = self._found(draft)
             known = self.known(kind, intent) if intent is not None else None
             if known is None:
                 raise
@@ -86,6 +96,13 @@ class Sender:
         if intent.outcome.state == "done":  # another kernel was faster
             return self.known(kind, intent)
         return self._send(kind, intent, arguments)
+
+    def _found(self, draft: Draft) -> Intent | None:
+        """The intent of an earlier run; refuses a ``ref_id`` that stands for something else."""
+        intent = self.journal.find(draft.ref_id)
+        if intent is not None:
+            check_same_action(intent, draft, self.now())
+        return intent
 
     def _adopted(self, kind: Kind, draft: Draft, asked: Mapping[str, Any], made: Any) -> Any:
         """What was made under this ``ref_id`` without the journal, taken into it."""
@@ -180,6 +197,9 @@ class Sender:
             resource = kind.send(self.client, arguments)
         except CallError as error:
             resource = self._after_failure(kind, intent, arguments, error)
+        except KeyboardInterrupt as stop:
+            stop.add_note(_HOPE)
+            raise
         self._note_made(kind, intent, resource)
         at = shown_time(self.now(), self.now())
         self.say(
@@ -189,14 +209,12 @@ class Sender:
         return resource
 
     def _note_made(self, kind: Kind, intent: Intent, resource: Any) -> None:
-        try:
+        status = getattr(resource, "status", None) or "done"
+        with told_if_not_noted(
+            f"{kind.noun} {resource.id} was accepted by the service ({status})",
+            "running the same cell again finds it",
+        ):
             self.journal.note(intent, outcome_of(resource))
-        except StoreError as error:
-            raise type(error)(
-                f"{kind.noun} {resource.id} was accepted by the service "
-                f"({getattr(resource, 'status', None) or 'done'}), but this could not be written "
-                f"down; running the same cell again finds it, once the journal is well: {error}"
-            ) from error
 
     def _after_failure(
         self, kind: Kind, intent: Intent, arguments: Mapping[str, Any], error: CallError
@@ -223,6 +241,18 @@ class Sender:
             outcome = Outcome("unknown")  # as it was recorded
         if outcome.state == "unknown":
             error.add_note(_HOPE)
+
+
+@contextmanager
+def told_if_not_noted(known: str, otherwise: str) -> Iterator[None]:
+    """What is ``known`` leads the message of a journal that cannot be written."""
+    try:
+        yield
+    except StoreError as error:
+        raise type(error)(
+            f"{known}, but this could not be written down; {otherwise}, once the journal is well: "
+            f"{error}"
+        ) from error
 
 
 def _tells_nothing(error: ServiceError) -> bool:

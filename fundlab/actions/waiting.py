@@ -43,6 +43,7 @@ def wait_for(
     journal in ``store`` (by default that of the client's settings) notes how it ended.
 
     Raises ``ActionError`` when the time is up; until then a service that is down is asked again.
+    Raises ``StoreError``, which says how it ended, when this cannot be noted.
 
     >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
     >>> transfer = client.create_fiat_withdrawal(
@@ -88,8 +89,7 @@ def answers(
 
     A service that is down may be back before then. Raises ``ActionError`` if it is not.
     """
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < inf:
-        raise InvalidRequest(f"timeout={shorten(timeout)} is not accepted; give seconds, 0 or more")
+    check_timeout(timeout)
     started, pause, trouble = clock(), FIRST_PAUSE_S, None
     with progress_bar(round(timeout), "s", desc=f"waiting for {what}", enabled=progress) as bar:
         while (left := timeout - (clock() - started)) > 0:
@@ -107,6 +107,12 @@ def answers(
             f"how {what} stands is not known after {timeout:g} s; nothing is lost: wait again when "
             f"the service is back ({trouble})"
         ) from trouble
+
+
+def check_timeout(timeout: object) -> None:
+    """Refuses what is no number of seconds."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < inf:
+        raise InvalidRequest(f"timeout={shorten(timeout)} is not accepted; give seconds, 0 or more")
 
 
 def _asked_again(client: Client, resource: Settling) -> Settling:

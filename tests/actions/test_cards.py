@@ -11,6 +11,7 @@ import pytest
 from benches import approved_account
 
 import fundlab as fl
+from fundlab.actions.announce import announce
 from fundlab.actions.bank import masked
 from fundlab.actions.clock import shown_time
 from fundlab.errors import InvalidRequest, SettingsError
@@ -102,7 +103,7 @@ def test_limits_come_from_the_environment_too(bench: Any, monkeypatch: pytest.Mo
 def test_the_journal_of_the_settings_is_the_default(
     bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert store_folder({}, tmp_path / "none") == Path("data/store")
+    assert store_folder({}, tmp_path / "none") == Path.cwd() / "data" / "store"
     monkeypatch.setenv("FUNDLAB_STORE", str(bench.store))
     bench.pay("3.00")
     assert fl.journal()["amount"].tolist() == [Decimal(3)]
@@ -141,3 +142,25 @@ def test_one_service_has_one_code_however_it_is_spelt(bench: Any) -> None:
     url = bench.client.base_url.replace("127.0.0.1", "localhost")
     with bench.sandbox.connect(store=bench.store, base_url=url) as client:
         assert bench.plan(client=client).code == bench.plan().code
+
+
+ODD = "Evil \u202e6789\x1b[2J"
+
+
+def test_a_name_cannot_turn_round_the_digits_beside_it(bench: Any) -> None:
+    owner = {"institution_details": {"name": ODD}}
+    account = approved_account(bench.sandbox, bench.client, fiat_account_owner=owner)
+    payments = pd.DataFrame(
+        {"profile_id": [bench.profile_id], "fiat_account_id": [account.id], "amount": ["5.00"]}
+    )
+    batch = fl.plan_withdrawals(bench.client, payments)
+    for shown in (bench.plan(fiat_account_id=account.id), batch):
+        for text in (repr(shown), shown._repr_html_()):
+            assert "Evil �6789�[2J" in text
+            assert ODD not in text
+            assert "\u202e" not in text
+
+
+def test_a_line_under_the_cell_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    announce("PENDING\x1b[2J\nCOMPLETED: withdrawal w")
+    assert capsys.readouterr().err == "PENDING�[2J�COMPLETED: withdrawal w\n"

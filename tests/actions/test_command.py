@@ -173,3 +173,72 @@ def test_without_a_terminal_it_fails_in_one_line(bench: Any, run: Run, streams: 
     assert len(done.stderr.strip().splitlines()) == 1
     expected = "nobody can be asked here" if "<" in streams else "standard output cannot be written"
     assert expected in done.stderr
+
+
+def test_a_wait_that_cannot_be_is_refused_before_anything_is_sent(bench: Any, run: Run) -> None:
+    status, _, err = run("--amount", "72.00", "--yes", "--wait", "--timeout", "inf")
+    assert (status, bench.made()) == (1, [])
+    assert "timeout=inf is not accepted" in err
+
+
+@pytest.mark.filterwarnings("ignore::fundlab.errors.UnknownValueWarning")
+def test_control_characters_of_the_service_do_not_reach_the_terminal(bench: Any, run: Run) -> None:
+    known = bench.client.create_fiat_withdrawal(
+        amount="1.00", fiat_account_id=bench.account.id, profile_id=bench.profile_id
+    )
+    odd = {"id": "3f0f\x1b[2J", "status": "PENDING\x1b]0;owned\x07", "amount": "73.00"}
+    body = known.to_json() | odd
+    bench.sandbox.faults.add("status", "create_fiat_withdrawal", status=200, body=json.dumps(body))
+    status, out, err = run("--amount", "73.00", "--yes")
+    assert status == 0
+    assert "\x1b" not in out + err
+    assert "\x07" not in out + err
+    assert "PENDING�]0;owned�: transfer 3f0f�[2J" in out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_interrupt_while_it_is_sent_says_how_to_go_on(
+    bench: Any, run: Run, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    def interrupted(*given: Any, **more: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fundlab.api.client.Client.create_fiat_withdrawal", interrupted)
+    status, out, err = run("--amount", "74.00", "--yes", *["--json"] * as_json)
+    told = json.loads(out)["error"]["message"] if as_json else err
+    assert status == 130
+    assert "interrupted; run the same again. The journal holds it as unknown: " in told
+    assert bench.journal()["state"].tolist() == ["unknown"]
+
+
+def test_an_interrupt_while_it_waits_names_what_was_sent(
+    bench: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any, **more: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fundlab.actions.command.wait_for", interrupted)
+    status, out, _ = run("--amount", "75.00", "--yes", "--wait", "--json")
+    assert status == 130
+    assert (
+        f"Transfer {bench.made()[0].id} was sent: only the waiting ended"
+        in (json.loads(out)["error"]["message"])
+    )
+
+
+def test_a_failure_nobody_knows_the_outcome_of_says_how_to_go_on(bench: Any, run: Run) -> None:
+    bench.sandbox.faults.add("status", "create_fiat_withdrawal", status=502, body="x")
+    status, out, _ = run("--amount", "76.00", "--yes", "--json")
+    assert status == 1
+    assert "The journal holds it as unknown: run" in json.loads(out)["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", ["2>&-", "2>/dev/full"])
+def test_without_standard_error_the_payment_is_told(bench: Any, run: Run, stream: str) -> None:
+    command = (
+        f"{sys.executable} -m fundlab withdraw --profile {bench.profile_id} "
+        f"--fiat-account {bench.account.id} --amount 77.00 --yes {stream}"
+    )
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert f"PENDING: transfer {bench.made()[0].id}" in done.stdout

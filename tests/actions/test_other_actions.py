@@ -127,6 +127,8 @@ def test_a_deposit_from_instructions_to_arrival(bench: Any) -> None:
         assert instructions.memo_id in shown
         assert "021000021" in shown
     assert fl.find_deposits(bench.client, instructions) == []
+    with pytest.raises(InvalidRequest, match=r"have no memo_id, by which deposits are told apart"):
+        fl.find_deposits(bench.client, instructions.model_copy(update={"memo_id": None}))
     with pytest.raises(ActionError, match=r"has not arrived after 2 s; nothing is lost"):
         fl.wait_for_deposit(
             bench.client, instructions, timeout=2.0, clock=ticking(), sleep=lambda seconds: None

@@ -13,6 +13,7 @@ import pytest
 from benches import approved_account
 
 import fundlab as fl
+from fundlab.actions import WithdrawalPlan
 from fundlab.actions.plan import check_lapse
 from fundlab.api.client import Client
 from fundlab.api.transport import Environment
@@ -20,6 +21,7 @@ from fundlab.demo import BANK, OWNER
 from fundlab.errors import ActionRefused, InvalidRequest, StoreError
 
 MINUTE = 60 * 1_000_000_000
+HOUR = 60 * MINUTE
 
 
 def refused(reason: str, match: str) -> Any:
@@ -263,6 +265,32 @@ def test_a_day_is_counted_by_the_clock_of_the_service_paid(bench: Any, tmp_path:
             fl.plan_withdrawal(fast, now=lambda: time.time_ns() + ahead * 10**9, **wanted)
         fast.close()
         client.close()
+
+
+@pytest.mark.usefixtures("in_production")
+@pytest.mark.parametrize(("paid_h", "now_h"), [(-48, 0), (0, 25)])
+def test_a_wrong_clock_of_this_machine_hides_no_duplicate_paid(
+    bench: Any, tmp_path: Path, paid_h: int, now_h: int
+) -> None:
+    """It was slow when the first was paid and is right now, or was right and is fast now."""
+    with fl.sandbox.serve(seed=12, transfers=50, clock="manual") as service:
+        right = service.connect(store=tmp_path)
+        account = approved_account(service, right)
+        service.clock.advance(time.time() - service.clock.now().timestamp())
+
+        def plan(off_h: int, **given: Any) -> WithdrawalPlan:
+            clock = Environment(now=lambda: time.time() + off_h * 3600)
+            with Client(right.settings, environment=clock) as client:
+                return fl.plan_withdrawal(
+                    client, profile_id=service.profile_ids[0], fiat_account_id=account.id,
+                    amount="66.00", now=lambda: time.time_ns() + off_h * HOUR, **given,
+                )  # fmt: skip
+
+        first = plan(paid_h)
+        first.submit(confirm=first.code)
+        with refused("duplicate", "was submitted .* already"):
+            plan(now_h, ref_id="again")
+        right.close()
 
 
 def test_an_account_of_another_end_user(bench: Any) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 import fundlab as fl
 from fundlab.actions import wait_for
-from fundlab.errors import ActionError, InvalidRequest, Unavailable
+from fundlab.errors import ActionError, InvalidRequest, StoreError, Unavailable
 from fundlab.models import FiatAccount, Transfer
 
 
@@ -126,3 +127,32 @@ def test_a_journal_of_another_store_notes_it_when_it_is_named(bench: Any, tmp_pa
     transfer = bench.pay("98.00", store=elsewhere)
     wait_for(bench.client, transfer, sleep=bench.sandbox.clock.advance, store=elsewhere)
     assert fl.journal(elsewhere)["status"].tolist() == ["COMPLETED"]
+
+
+def test_the_journal_of_another_service_is_left_alone(bench: Any) -> None:
+    transfer = bench.pay("97.00")
+    (bench.store / "journal" / "loopback-000000000000.sqlite").touch()
+    ended = wait_for(bench.client, transfer, sleep=bench.sandbox.clock.advance)
+    assert ended.status == "COMPLETED"
+
+
+def test_a_store_elsewhere_has_no_journal_to_note_it_in(
+    new_bench: Callable[..., Any], tmp_path: Path
+) -> None:
+    bench = new_bench(store="memory://books")
+    transfer = bench.pay("96.00", store=tmp_path / "here")
+    ended = wait_for(bench.client, transfer, sleep=bench.sandbox.clock.advance)
+    assert ended.status == "COMPLETED"
+
+
+def test_an_end_that_cannot_be_noted_is_told(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    transfer = bench.pay("95.00")
+
+    def full(*given: object) -> None:
+        raise StoreError("no room")
+
+    monkeypatch.setattr("fundlab.actions.intents.Journal.note", full)
+    with pytest.raises(
+        StoreError, match=rf"withdrawal {transfer.id} ended COMPLETED, but this could not be writte"
+    ):
+        wait_for(bench.client, transfer, sleep=bench.sandbox.clock.advance)

@@ -1,0 +1,227 @@
+"""How the command ends: one line or one JSON object and an exit status, whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fundlab import cli
+from fundlab.errors import NetworkError, StoreLocked
+
+COMMAND = f"{sys.executable} -m fundlab"
+
+
+def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if "FUNDLAB" not in name}
+    return subprocess.run(
+        ["sh", "-c", line], env=clean | variables, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    def command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["fundlab", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        captured = capsys.readouterr()
+        return int(stop.value.code or 0), captured.out, captured.err
+
+    return command
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let ``fundlab doctor`` raise an error."""
+
+    def fail(error: BaseException) -> None:
+        def doctor() -> Any:
+            raise error
+
+        monkeypatch.setattr("fundlab.api.doctor.doctor", doctor)
+
+    return fail
+
+
+def noted(error: BaseException, note: str) -> BaseException:
+    error.add_note(note)
+    return error
+
+
+# -------------------------------------------------------------------------------- one object
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "message"),
+    [
+        (
+            noted(NetworkError("no answer"), "Run it again."),
+            1, "NetworkError", "no answer. Run it again.",
+        ),
+        (StoreLocked("another run holds it"), 4, "StoreLocked", "another run holds it"),
+        (
+            noted(KeyboardInterrupt(), "It may have been sent."),
+            130, "KeyboardInterrupt", "interrupted; run the same again. It may have been sent.",
+        ),
+        (
+            IsADirectoryError(21, "Is a directory", "data/demo.json"),
+            1, "IsADirectoryError",
+            "data/demo.json: Is a directory; see to it, then run the same again",
+        ),
+        (
+            OSError("cannot be done"),
+            1, "OSError", "cannot be done; see to it, then run the same again",
+        ),
+        (
+            FileNotFoundError(2, "No such file or directory"),
+            1, "FileNotFoundError",
+            "the current folder is gone; change to another one, then run the same again",
+        ),
+    ],
+)  # fmt: skip
+def test_what_went_wrong_is_one_line_or_one_object(
+    run: Any, failing: Any, error: BaseException, status: int, kind: str, message: str
+) -> None:
+    failing(error)
+    assert run("doctor") == (status, "", f"fundlab: {message}\n")
+    ended, out, err = run("doctor", "--json")
+    assert (ended, json.loads(out), err) == (
+        status, {"error": {"type": kind, "message": message}}, "",
+    )  # fmt: skip
+
+
+def test_wrong_usage_is_an_object_too(run: Any) -> None:
+    status, out, err = run("verify", "--json", "--nope")
+    assert (status, err) == (2, "")
+    error = json.loads(out)["error"]
+    assert error["type"] == "UsageError"
+    assert error["message"].startswith("No such option: --nope")
+    status, out, err = run("verify", "--nope")
+    assert (status, out) == (2, "")
+    assert err.startswith("Usage: fundlab verify [OPTIONS]")
+    assert "\nError: No such option: --nope" in err
+
+
+def test_no_answer_to_a_question_is_an_object(tmp_path: Path) -> None:
+    out = tmp_path / "key.pem"
+    done = shell(f"{COMMAND} keys new --out {out} --encrypt --json </dev/null")
+    assert (done.returncode, out.exists()) == (1, False)
+    error = json.loads(done.stdout)["error"]
+    assert error["type"] == "SettingsError"
+    assert "no password was given; nothing was written: type it at a term" in error["message"]
+
+
+def test_an_interrupted_question_is_no_answer(tmp_path: Path) -> None:
+    """At a terminal of its own, where Ctrl-C is typed at the question."""
+    out = tmp_path / "key.pem"
+    arguments = [sys.executable, "-m", "fundlab", "keys", "new", "--out", str(out), "--encrypt"]
+    terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    with subprocess.Popen(
+        [sys.executable, "-c", terminal, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        shown = b""
+        while b"Password" not in shown:
+            shown += process.stdout.read1()
+        process.stdin.write(b"\x03")
+        process.stdin.flush()
+        shown += process.communicate(timeout=30)[0]
+    assert process.returncode == 130
+    assert b"fundlab: interrupted; run the same again" in shown
+    assert not out.exists()
+
+
+def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = shell(f"cd {gone} && rmdir {gone} && {COMMAND} demo --json")
+    assert done.returncode == 1
+    assert "error" in json.loads(done.stdout)
+
+
+def test_control_characters_do_not_reach_the_terminal(run: Any, failing: Any) -> None:
+    failing(NetworkError("said \x1b[2J\x1b]0;owned\x07 \u202eright to left"))
+    _, _, err = run("doctor")
+    assert err == "fundlab: said �[2J�]0;owned� �right to left\n"
+
+
+def test_an_empty_log_level_counts_as_none(
+    run: Any, failing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(NetworkError("reached"))
+    monkeypatch.setenv("FUNDLAB_LOG", "")
+    assert run("doctor")[2] == "fundlab: reached\n"
+
+
+# ----------------------------------------------------------------------- what cannot be written
+
+
+def test_a_terminal_without_the_characters_gets_their_names(tmp_path: Path) -> None:
+    there = tmp_path / "Größe"
+    for variables in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
+        done = shell(f"{COMMAND} verify --store {there}", **variables, PYTHONCOERCECLOCALE="0")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"fundlab: there is no store at {tmp_path}/Gr\\")
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("json_too", ["", "--json"])
+def test_a_standard_output_that_cannot_be_written(tmp_path: Path, json_too: str) -> None:
+    (tmp_path / "store").mkdir()
+    line = f"{COMMAND} verify --store {tmp_path / 'store'} {json_too}"
+    full = shell(f"{line} >/dev/full")
+    assert full.returncode == 1
+    assert full.stderr == (
+        "fundlab: standard output cannot be written (No space left on device); see where it goes, "
+        "then run the same again\n"
+    )
+    closed = shell(f"{line} >&-")
+    assert closed.returncode == 1
+    assert closed.stderr == (
+        "fundlab: standard output is closed; see where it goes, then run the same again\n"
+    )
+
+
+def test_an_error_that_cannot_be_written_as_json_is_a_line(tmp_path: Path) -> None:
+    done = shell(f"{COMMAND} verify --json --store {tmp_path / 'none'} >/dev/full")
+    assert done.returncode == 1
+    assert done.stderr.startswith("fundlab: there is no store at ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("stream", ["2>&-", "2>/dev/full"])
+def test_without_standard_error_the_result_stands(tmp_path: Path, stream: str) -> None:
+    key = tmp_path / "key.pem"
+    made = shell(f"{COMMAND} keys new --out {key} {stream}")
+    assert (made.returncode, made.stdout[:26]) == (0, "-----BEGIN PUBLIC KEY-----")
+    again = shell(f"{COMMAND} keys new --out {key} {stream}")
+    assert (again.returncode, again.stdout) == (1, "")
+
+
+def test_nothing_opened_later_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
+    """A line for standard error must not end up in a file that was opened in its place."""
+    seen = "import fundlab.console as c, os; c.prepare(); print(os.readlink('/proc/self/fd/2'))"
+    done = shell(f'{sys.executable} -c "{seen}" 2>&-')
+    assert (done.returncode, done.stdout) == (0, "/dev/null\n")
+
+
+def test_a_key_whose_public_half_was_not_shown_is_not_kept(tmp_path: Path) -> None:
+    key = tmp_path / "key.pem"
+    assert shell(f"{COMMAND} keys new --out {key} >/dev/full").returncode == 1
+    assert not key.exists()
+    assert shell(f"{COMMAND} keys new --out {key}").returncode == 0
+
+
+def test_help_needs_no_pandas() -> None:
+    line = "import sys; sys.argv = ['fundlab', '--help']; from fundlab.cli import main; main()"
+    seen = "import atexit, sys; atexit.register(lambda: print('pandas' in sys.modules)); "
+    done = shell(f'{sys.executable} -c "{seen}{line}"')
+    assert done.returncode == 0
+    assert done.stdout.endswith("False\n")
