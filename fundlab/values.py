@@ -112,6 +112,7 @@ def amount_text(value: str | int | Decimal) -> str:
             f"amount {value!r} is a {kind}; give text such as '100.00', a Decimal or an int"
         )
     if isinstance(value, Decimal):
+        _refuse_long(value)
         text = f"{value:f}" if value.is_finite() else str(value)
     else:
         text = str(value) if isinstance(value, str) or abs(value) < 10**64 else "too many digits"
@@ -126,6 +127,16 @@ def amount_text(value: str | int | Decimal) -> str:
             f"digits; at most {MAX_INTEGER_DIGITS} and {MAX_FRACTION_DIGITS}"
         )
     return text
+
+
+def _refuse_long(value: Decimal) -> None:
+    """Before it is written out: an exponent of nine digits makes a gigabyte of text."""
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int):
+        return
+    length = max(abs(value.adjusted()) if value else 0, -exponent)
+    if length > MAX_AMOUNT_LENGTH:
+        raise ValueError(f"amount of about {length} characters; at most {MAX_AMOUNT_LENGTH}")
 
 
 def fraction_digits(amount: Amount) -> int:
@@ -209,7 +220,10 @@ class Instant(datetime):
     def _from_datetime(cls, value: datetime) -> Self:
         if value.tzinfo is None:
             raise ValueError(f"{value!r} has no time zone; pass one, e.g. tzinfo=datetime.UTC")
-        moment = value.astimezone(UTC)
+        try:
+            moment = value.astimezone(UTC)
+        except OverflowError:
+            raise ValueError(f"{value!r} is outside the years 1678 to 2261") from None
         # pandas.Timestamp carries the last three digits in an attribute of its own
         fraction = moment.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
         text = f"{moment:%Y-%m-%dT%H:%M:%S}"

@@ -9,6 +9,7 @@ import matplotlib as mpl
 import pandas as pd
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from matplotlib.dates import num2date
 from matplotlib.figure import Figure
 
 from fundlab import charts
@@ -124,6 +125,52 @@ def test_the_same_frame_gives_the_same_bytes_and_no_setting_changes(
     assert charts.to_svg(draw(frame)) == first
     assert dict(mpl.rcParams) == before
     assert "<dc:date>" not in first
+
+
+OF_A_NOTEBOOK: list[dict[str, Any]] = [
+    {"timezone": "Pacific/Auckland"},
+    {"text.usetex": True},
+    {"axes.facecolor": "red", "lines.marker": "x", "path.sketch": (1, 100, 2)},
+    {"savefig.bbox": "tight", "axes.formatter.use_locale": True, "axes.grid": True},
+]
+
+
+@pytest.mark.parametrize("settings", OF_A_NOTEBOOK)
+@pytest.mark.parametrize(("draw", "frame"), ALL)
+def test_the_settings_of_a_notebook_change_nothing(
+    draw: Any, frame: pd.DataFrame, settings: dict[str, Any]
+) -> None:
+    expected = charts.to_svg(draw(frame))
+    with mpl.rc_context(settings):
+        assert charts.to_svg(draw(frame)) == expected
+
+
+def middles(figure: Figure) -> list[str]:
+    """The moments that the bars stand at."""
+    patches: Any = figure.axes[0].patches
+    return [f"{num2date(bar.get_x() + bar.get_width() / 2):%m-%d %H:%M}" for bar in patches]
+
+
+def test_bars_stand_at_the_first_moment_of_a_day_in_its_zone() -> None:
+    flows = net(("2026-09-30T11:00Z", "USD", "1", "0"), ("2026-10-01T11:00Z", "USD", "2", "0"))
+    figure = charts.flow_bars(flows, tz="Pacific/Auckland")  # 13 hours before UTC, in summer
+    assert middles(figure)[:2] == ["10-01 00:00", "10-02 00:00"]
+    paid = fees(
+        ("2026-09-30T11:00Z", "WIRE", "USD", "1"), ("2026-10-01T11:00Z", "WIRE", "USD", "2")
+    )
+    assert middles(charts.fees_by_type(paid, tz="Pacific/Auckland")) == middles(figure)[:2]
+    assert middles(charts.flow_bars(flows))[:2] == ["09-30 11:00", "10-01 11:00"]
+
+
+def test_observations_stand_at_their_time_in_the_zone_of_the_days() -> None:
+    seen = pd.DataFrame({"profile_id": ["p1"], "asset": ["USD"]}).assign(
+        observed_at=pd.to_datetime(["2025-12-31T12:00Z"], utc=True),
+        reported=pd.array(["10"], dtype="decimal"),
+        difference=pd.array(["0"], dtype="decimal"),
+    )
+    figure = charts.balance_course(DAILY, assertions=seen, tz="Pacific/Auckland", asset="USD")
+    (mark,) = [line for line in figure.axes[0].lines if line.get_linestyle() == "None"]
+    assert [str(at)[:16] for at in mark.get_xdata()] == ["2026-01-01T01:00"]
 
 
 def test_drawing_from_several_threads_at_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from decimal import Decimal
+from decimal import Context, Decimal, FloatOperation, Inexact, Overflow, Rounded, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -349,3 +349,14 @@ def test_copy_on_write(frame: pd.DataFrame) -> None:
     wrapped = DecimalArray(frame["x"])
     wrapped[2] = 7
     assert frame["x"].tolist()[:3] == [D("1442725.09"), D("0.15"), D("-1.5")]
+
+
+STRICT = Context(prec=5, Emin=-30, Emax=10, traps=[Inexact, Rounded, Overflow, FloatOperation])
+
+
+def test_the_callers_decimal_context_does_not_matter() -> None:
+    most = Decimal("99999999999999999999.999999999999999999")
+    with localcontext(STRICT):
+        array = DecimalArray.from_arrow(pa.array([most, Decimal("0.5")], pa.decimal256(60, 18)))
+        assert array.isin([0.5, most]).tolist() == [True, True]
+        assert array.isin([0.5, "x"]).tolist() == [False, True]

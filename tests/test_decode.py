@@ -118,6 +118,15 @@ class TestUnknownEnumerationValues:
         assert len(caught) == 1
         rows_of(body)  # no second warning, which would be an error here
 
+    def test_however_many_there_are_a_hundred_are_named(self) -> None:
+        body = page(*(transfer(id=f"t-{n}", type=f"KIND_{n}") for n in range(300)))
+        with pytest.warns(UnknownValueWarning) as caught:
+            rows = rows_of(body)
+        assert len(rows) == 300
+        assert len(caught) == 101
+        assert str(caught[-1].message).startswith("transfers: type: and more")
+        rows_of(body)  # no second warning, which would be an error here
+
 
 class TestMalformed:
     @pytest.mark.parametrize(

@@ -167,6 +167,14 @@ class TestFilters:
         service = FakeService([transfer(1), transfer(3, status="COMPLETE")], honours=set())
         assert len(load_transfers(service, statuses=["COMPLETED"])) == 2
 
+    def test_secondary_statuses_beside_a_number_without_end(self) -> None:
+        class Endless(FakeService):
+            def fetch_page(self, *asked: Any) -> bytes:
+                return super().fetch_page(*asked).replace(b'"@@"', b"9" * 5_000)
+
+        service = Endless([transfer(1, secondary_status={"name": "HELD", "n": "@@"})])
+        assert ids(load_transfers(service, secondary_statuses="HELD")) == ["t-000001"]
+
     def test_secondary_statuses_go_by_name(self) -> None:
         records = [transfer(1), transfer(2, secondary_status={"name": "HELD", "detail": "x"})]
         with pytest.warns(UnheededFilterWarning):

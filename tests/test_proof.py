@@ -328,6 +328,16 @@ class TestRows:
         store.sync(FakeService([transfer(1, auto_conversion=link)]), tables=["transfers"])
         assert store.verify().ok
 
+    def test_a_conversion_beside_a_number_without_end(self, store: Store) -> None:
+        class Endless(FakeService):
+            def fetch_page(self, *asked: Any) -> bytes:
+                return super().fetch_page(*asked).replace(b'"@@"', b"9" * 5_000)
+
+        link = {"from_transfer_id": "t-9", "n": "@@"}
+        store.sync(Endless([transfer(1, auto_conversion=link)]), tables=["transfers"])
+        (problem,) = store.verify().problems
+        assert problem.found == "t-9, which is none"
+
     def test_the_ends_of_a_conversion(self, tmp_path: Path) -> None:
         rows = [
             transfer(1, auto_conversion={"from_transfer_id": "t-000001", "to_transfer_id": "t-9"}),
@@ -350,6 +360,14 @@ def test_the_result_shows_itself(store: Store) -> None:
     assert found.to_json()["ok"] is False
     assert "transfers: total: t-000001: 10.5, not 9.5" in str(found)
     assert Store(store.path / "none").verify().ok
+
+
+def test_the_result_repaints_no_terminal(store: Store) -> None:
+    told = transfer(1, fee="1", id="\x1b]0;pwned\x07\x1b[2J\nall is well")
+    store.sync(FakeService([told]), tables=["transfers"])
+    found = str(store.verify())
+    assert len(found.splitlines()) == 2
+    assert found.replace("\n", "").isprintable()
 
 
 class TestAssertions:

@@ -501,10 +501,13 @@ class TestLock:
         with pytest.raises(StoreError, match=r"/\.lock cannot be written: Is a directory"):
             Store(tmp_path / "a").pin("a")
 
-        def forbidden(*_: object, **__: object) -> None:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        def forbidden(path: Any, *rest: Any) -> int:
+            if str(path).endswith(".lock"):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return allowed(path, *rest)
 
-        monkeypatch.setattr(Path, "open", forbidden)
+        allowed = os.open
+        monkeypatch.setattr(os, "open", forbidden)
         with pytest.raises(StoreError, match=r"/\.lock cannot be written: Permission denied"):
             Store(tmp_path / "b").pin("a")
 

@@ -374,6 +374,17 @@ class TestWhenItGoesWrong:
             store.sync(service, tables=["transfers"])
 
 
+def test_an_id_is_no_line_of_the_log(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    service = FakeService([transfer(1, id="t-1\nCRITICAL all funds sent\x1b[2J")])
+    store.sync(service, tables=["transfers"])  # type: ignore[arg-type]
+    service.transfers[:] = [transfer(2)]
+    with caplog.at_level("INFO"):
+        store.sync(service, tables=["transfers"])  # type: ignore[arg-type]
+    lines = [line for record in caplog.records for line in record.getMessage().splitlines()]
+    assert [line for line in lines if line.startswith("CRITICAL") or "\x1b" in line] == []
+    assert any("is missing from the answer" in line for line in lines)
+
+
 class Dated(FakeService):
     """Filters by ``updated_at`` and never shows what has none."""
 

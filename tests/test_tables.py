@@ -152,6 +152,15 @@ class TestExpand:
         with pytest.raises(InvalidRequest, match="is not JSON"):
             expand(pd.DataFrame({"object": ["{"]}))
 
+    @pytest.mark.parametrize("value", ["9" * 5_000, "[" * 100_000 + "]" * 100_000])
+    def test_what_no_reader_can_hold_is_named(self, value: str) -> None:
+        text = f'{{"n":{value}}}'
+        with pytest.raises(InvalidRequest, match="column='metadata'"):
+            maps(pd.Series([text], name="metadata"))
+        if value.startswith("["):
+            with pytest.raises(InvalidRequest, match="column='object'"):
+                expand(pd.DataFrame({"object": [text]}))
+
     def test_metadata_as_mappings(self) -> None:
         texts = pd.Series(['{"desk": "a", "n": 7, "rate": 1.50}', pd.NA], dtype="string")
         assert maps(texts).tolist() == [{"desk": "a", "n": 7, "rate": Decimal("1.50")}, {}]

@@ -91,6 +91,12 @@ def test_what_is_an_amount(value: Any, text: str) -> None:
     assert amount_text(value) == Amount(value).text == text
 
 
+@pytest.mark.parametrize("text", ["1E+999999999", "-1E+999999999", "1E-999999999", "0E-999999999"])
+def test_an_amount_too_long_to_be_written_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"characters; at most 64"):
+        amount_text(Decimal(text))  # a gigabyte, if it were
+
+
 def test_on_the_wire_an_amount_is_text() -> None:
     adapter = TypeAdapter(Amount)
     for number in ("1", "1.5", "true", "null", "[]"):
@@ -216,3 +222,15 @@ def test_arithmetic_goes_on_in_microseconds() -> None:
     assert later.ns == 1_767_225_601_000_001_000
     assert later - start == timedelta(seconds=1)
     assert repr(start) == "Instant('2026-01-01T00:00:00.000001999Z')"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+        datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))),
+    ],
+)
+def test_a_moment_beyond_the_calendar(value: datetime) -> None:
+    with pytest.raises(ValueError, match="outside the years 1678 to 2261"):
+        Instant.parse(value)

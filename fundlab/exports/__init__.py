@@ -10,6 +10,7 @@ the sheets, ``cells.py`` says how each kind of column becomes text.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,7 @@ from fundlab.errors import InvalidRequest
 from fundlab.exports.files import replacing, writing
 from fundlab.exports.plain import write_csv, write_json, write_parquet
 from fundlab.exports.workbook import MAX_SHEET_ROWS, Sheet, write_workbook
+from fundlab.paths import local_path
 from fundlab.tables import find_table
 from fundlab.tables.order import in_order
 
@@ -115,16 +117,14 @@ def write_rows(
     """``rows`` as a file of ``format``: ``csv``, ``xlsx``, ``parquet`` or ``json``.
 
     An Arrow table, or a DataFrame without its index. Columns of text, exact decimals, times with a
-    zone, days, durations, flags and whole numbers; any other kind is refused with
-    ``InvalidRequest``. In a workbook ``name`` becomes the sheet's.
+    zone, days, durations, flags and whole numbers; any other kind, and a name that two columns
+    have, is refused with ``InvalidRequest``. In a workbook ``name`` becomes the sheet's.
 
     >>> done = fl.exports.write_rows(transfers[["id", "total"]], folder / "october.csv", "csv")
     >>> done.path.read_text(encoding="utf-8").splitlines()[:3]
     ['"id","total"', '"t1","1000"', '"t2","225"']
     """
-    if isinstance(rows, pd.DataFrame):
-        rows = pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata()
-    target = Path(path)
+    target, rows = local_path(path), _as_table(rows)
     notes: tuple[str, ...] = ()
     with replacing(target) as unfinished:
         if _checked(format) == "xlsx":
@@ -132,6 +132,19 @@ def write_rows(
         else:
             _PLAIN[format](rows, unfinished)
     return Export(target, format, rows.num_rows, notes)
+
+
+def _as_table(rows: pa.Table | pd.DataFrame) -> pa.Table:
+    names = rows.columns if isinstance(rows, pd.DataFrame) else rows.column_names
+    name, count = next(iter(Counter(map(str, names)).most_common(1)), ("", 1))
+    if count > 1:
+        raise InvalidRequest(f"column {name!r} is there {count} times: name each column once")
+    if not isinstance(rows, pd.DataFrame):
+        return rows
+    try:
+        return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidRequest(f"rows: {'; '.join(map(str, error.args))}") from None
 
 
 def _checked(format: str) -> str:

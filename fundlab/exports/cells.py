@@ -44,11 +44,11 @@ def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if pa.types.is_decimal(kind):
-        return _amounts(column)
+        return _amounts(column, name)
     if pa.types.is_timestamp(kind):
         return _moments(column, kind, name)
     if pa.types.is_duration(kind):
-        return _amounts(_seconds(column))
+        return _amounts(_seconds(column), name)
     if is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return column.cast(pa.string())
     if pa.types.is_date(kind):
@@ -72,10 +72,14 @@ def starts_a_formula(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.match_substring_regex(texts, _STARTS_A_FORMULA)
 
 
-def _amounts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _amounts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    try:
+        amounts = column.cast(_MONEY)
+    except pa.ArrowInvalid as error:
+        raise InvalidRequest(f"column {name!r} holds {column.type}: {error}") from None
     chunks = [
-        DecimalArray.from_arrow(chunk.cast(_MONEY)).astype("string[pyarrow]").__arrow_array__()
-        for chunk in column.chunks
+        DecimalArray.from_arrow(chunk).astype("string[pyarrow]").__arrow_array__()
+        for chunk in amounts.chunks
     ]
     return pa.chunked_array([_flat(chunk).cast(pa.string()) for chunk in chunks], pa.string())
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from fundlab.errors import OutputError
+from fundlab.errors import InvalidRequest, OutputError
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A name beside ``target`` to write to; renamed to it at the end, removed on an error.
+    """A file beside ``target`` to write to; renamed to it at the end, removed on an error.
 
-    Missing folders are made. Raises ``OutputError`` where the system refuses.
+    Missing folders are made, and who may read an earlier file may read the new one, nobody else.
+    Raises ``InvalidRequest`` for a target without a name, ``OutputError`` where the system refuses.
 
     >>> with fl.exports.replacing(folder / "new" / "note.txt") as unfinished:
     ...     unfinished.write_text("whole or not at all") > 0
@@ -22,11 +25,19 @@ def replacing(target: Path) -> Iterator[Path]:
     >>> (folder / "new" / "note.txt").read_text(encoding="utf-8")
     'whole or not at all'
     """
+    if not target.name:
+        raise InvalidRequest(f"path={str(target)!r} names no file")
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
+        rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         unfinished = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
         try:
+            unfinished.touch(0o666 if rights is None else 0o600, exist_ok=False)
             yield unfinished
+            with unfinished.open("rb") as file:
+                os.fsync(file.fileno())
+            if rights is not None:
+                unfinished.chmod(rights)
             unfinished.replace(target)
         finally:
             unfinished.unlink(missing_ok=True)

@@ -88,11 +88,12 @@ def _json_values(block: pa.Table, name: str, is_object: bool) -> list[Any]:
 
 
 def _verbatim(text: str) -> msgspec.Raw | str:
-    """JSON as it stands, without a number in it becoming a float; text that is none stays text."""
+    """JSON as it stands, without a number in it becoming a float; text that is none, or nested
+    deeper than can be looked into, stays text."""
     raw = text.encode()
     try:
         msgspec.json.decode(raw, type=msgspec.Raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text
     return msgspec.Raw(raw)
 

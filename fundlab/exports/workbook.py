@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -21,11 +22,13 @@ from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped
 from xlsxwriter.format import Format  # type: ignore[import-untyped]
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
 
+from fundlab.errors import InvalidRequest
 from fundlab.exports.cells import as_text, is_money, is_text, starts_a_formula
 from fundlab.exports.plain import BLOCK
 
 MAX_SHEET_ROWS: Final = 1_048_576
 """The most rows a sheet can have, the header among them."""
+MAX_COLUMNS: Final = 16_384
 MAX_TEXT: Final = 32_767
 NOTES: Final = "Notes"
 
@@ -59,13 +62,19 @@ def write_workbook(
     """Writes ``sheets`` and, where there is something to know, a sheet of notes at the end.
 
     A table longer than ``max_rows`` goes on in further sheets. Returns the notes. The same tables
-    give the same bytes.
+    give the same bytes. Raises ``InvalidRequest`` for more columns than a sheet has.
 
     >>> rows = store.read_arrow("transfers", columns=["id", "asset", "total"])
     >>> fl.exports.write_workbook([fl.exports.Sheet("October", rows)], folder / "october.xlsx")
     ('October: 4 amounts have more digits than a spreadsheet number keeps and are text; sums
     leave them out',)
     """
+    for sheet in sheets:
+        if sheet.rows.num_columns > MAX_COLUMNS:
+            raise InvalidRequest(
+                f"{sheet.name} has {sheet.rows.num_columns:,} columns, and a sheet has "
+                f"{MAX_COLUMNS:,}: leave some out, or write another format"
+            )
     options = {
         "constant_memory": True,
         "strings_to_formulas": False,
@@ -74,7 +83,11 @@ def write_workbook(
     }
     notes: list[str] = []
     try:
-        with xlsxwriter.Workbook(path, options) as book:
+        with (
+            TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as parts,
+            xlsxwriter.Workbook(path, options | {"tmpdir": parts}) as book,
+        ):
+            book.use_zip64()  # sheets beyond 2 GiB
             book.set_properties({"created": _EPOCH})
             names = _Names()
             pen = _Pen(book)
@@ -180,7 +193,7 @@ def _lay_out(page: Worksheet, pen: _Pen, rows: pa.Table) -> None:
     sample = rows.slice(0, _SAMPLE)
     page.freeze_panes(1, 0)
     for place, name in enumerate(rows.column_names):
-        page.write_string(0, place, name, pen.head)
+        _write_text(page, 0, place, name, pen.head)
         lengths = pc.utf8_length(as_text(sample.column(name), name))
         longest = pc.max(lengths).as_py() or 0
         width = min(max(longest, len(name)) + 3, _WIDEST)

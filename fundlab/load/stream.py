@@ -6,7 +6,6 @@ that the interface does not list: rows that do not belong are left out here, wit
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from fundlab.errors import InvalidRequest, ProtocolError, UnheededFilterWarning,
 from fundlab.load.background import Offer, produced
 from fundlab.models import OPERATIONS
 from fundlab.tables.decode import decode_page
+from fundlab.tables.expand import member
 from fundlab.tables.schema import INSTANT_TYPE, Table
 from fundlab.values import Instant
 
@@ -276,8 +276,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _named(text: str | None, names: list[str]) -> bool:
-    found = json.loads(text) if text else None
-    name = found.get("name") if isinstance(found, dict) else None
+    name = member(text, "name") if text else None
     return name in names if name is not None else text is not None
 
 

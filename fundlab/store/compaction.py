@@ -7,11 +7,12 @@ readers see either, never both and never neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.errors import StoreError
 from fundlab.store import disk
 from fundlab.store.parts import (
     TO,
@@ -29,10 +30,12 @@ from fundlab.tables.order import in_order, moment_column
 from fundlab.tables.schema import SCHEMA_VERSION
 
 
-def compact_table(folder: StorePath, snapshot: Snapshot) -> StorePath | None:
+def compact_table(
+    folder: StorePath, snapshot: Snapshot, check_held: Callable[[], None]
+) -> StorePath | None:
     """Replace the files of ``snapshot``, the newest, by one; ``None`` if it is one already.
 
-    The caller holds the store's lock.
+    The caller holds the store's lock; ``check_held`` raises where it was taken away.
     """
     if not snapshot.files or (len(snapshot.files) == 1 and snapshot.files[0].kind == "base"):
         return None
@@ -43,6 +46,11 @@ def compact_table(folder: StorePath, snapshot: Snapshot) -> StorePath | None:
         snapshot.publications,
     )
     draft = write_part(folder, "base", snapshot.table, header, _Merge(snapshot).groups())
+    try:
+        check_held()
+    except StoreError:
+        draft.discard()
+        raise
     path = draft.publish()
     remove_superseded(folder)
     return path

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
@@ -83,11 +83,12 @@ def remove(files: Sequence[StorePath]) -> None:
             sync_folder(folder)
 
 
-def remove_folder(folder: StorePath) -> None:
-    """Remove ``folder`` and its files; the folder stays while NFS keeps a file of it open."""
+def remove_folder(folder: StorePath, files: Sequence[StorePath]) -> None:
+    """Remove these files of ``folder``, and the folder unless it holds anything else, as it does
+    while NFS keeps a file of it open."""
     if not folder.is_dir():
         return
-    remove(files_in(folder))
+    remove(files)
     with _named(folder):
         try:
             folder.rmdir()
@@ -97,12 +98,15 @@ def remove_folder(folder: StorePath) -> None:
 
 
 def sync_folder(folder: StorePath) -> None:
-    """Make renames and removals in ``folder`` outlive a power cut."""
+    """Make renames and removals in ``folder`` outlive a power cut, where its filesystem can."""
     if isinstance(folder, RemotePath):
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF):  # it does not sync folders, as SMB
+            raise
     finally:
         os.close(handle)
 
@@ -117,21 +121,50 @@ def work_folder(store: StorePath) -> Path:
     return store.scratch
 
 
+def refuse_link(path: StorePath) -> None:
+    """Raises ``StoreError`` for a link: what is written or removed there may be anybody's."""
+    if isinstance(path, Path) and path.is_symlink():
+        raise StoreError(f"{path} is a link to what is not the store's: remove it, then run again")
+
+
 @contextmanager
-def held(store: StorePath) -> Iterator[None]:
+def held(store: StorePath) -> Iterator[Callable[[], None]]:
     """Hold the lock of ``store``. The kernel releases that of a run that was killed.
 
-    Raises ``StoreLocked`` at once while another run holds it.
+    Gives a check to make before anything is published: it raises ``StoreError`` where the lock was
+    taken away meanwhile. Raises ``StoreLocked`` at once while another run holds it.
     """
     path = work_folder(store) / _LOCK
+    refuse_link(path)
     with ExitStack() as stack:
         with _named(path):
-            file = stack.enter_context(path.open("a+", encoding="utf-8"))
+            file = stack.enter_context(
+                open(path, "a+", encoding="utf-8", opener=_not_through_a_link)
+            )
             _lock(file, store)
+            stack.callback(_unlock, file, os.getpid())
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-        yield
+        yield lambda: _check_held(path, file)
+
+
+def _not_through_a_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def _unlock(file: IO[str], process: int) -> None:
+    """A forked child has the file open too: it must not keep the lock, nor release it."""
+    if os.getpid() == process:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _check_held(path: Path, file: IO[str]) -> None:
+    if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+        raise StoreError(
+            f"{path} was taken away while this run held it, and another run may have begun: "
+            "nothing was published; run it again"
+        )
 
 
 def _lock(file: IO[str], store: StorePath) -> None:

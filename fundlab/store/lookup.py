@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,17 +20,23 @@ import pyarrow.compute as pc
 from fundlab.store.parts import PartReader, each_row_group
 from fundlab.store.snapshot import Group, Snapshot
 
-_PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT: Final = np.uint64(29)
 _SLOT_BITS: Final = 20
 _SLOT_SHIFT: Final = np.uint64(64 - _SLOT_BITS)
 _ALL_BITS: Final = 2**64 - 1
 _LONGEST: Final = 128  # a column is hashed as a matrix that is as wide as its longest text
 _BLOCK: Final = 8192  # what stays in the processor's cache
-_SALT: Final = np.uint64(secrets.randbits(64))  # another in each run: nobody can aim at it
-
 Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
+
+
+def made_salts(randbits: Callable[[int], int]) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """One to begin with, and two odd ones to multiply with."""
+    return np.uint64(randbits(64)), np.uint64(randbits(64) | 1), np.uint64(randbits(64) | 1)
+
+
+_SALTS = made_salts(secrets.randbits)
+"""Others in each run: what a bit of a text changes in a hash depends on all of them, so nobody can
+aim at two texts with one."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,8 @@ def _hash_block(texts: pa.Array) -> Hashes:
     _, offsets_buffer, data = texts.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64)[texts.offset :][: len(texts) + 1]
     lengths = np.diff(offsets)
-    hashes = lengths.astype(np.uint64) * _PRIME + _SALT
+    salt, first, last = _SALTS
+    hashes = lengths.astype(np.uint64) * first + salt
     if not len(lengths) or not lengths.max():
         return hashes
     characters = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
@@ -114,21 +122,22 @@ def _hash_block(texts: pa.Array) -> Hashes:
         padded[:, :shortest] = characters.reshape(len(lengths), -1)
     else:
         padded[np.arange(width) < lengths[:, None]] = characters
-    shifted = np.empty_like(hashes)
     for number, word in enumerate(np.ascontiguousarray(padded.view(np.uint64).T)):
         mixed = hashes if shortest > 8 * number else hashes.copy()
         mixed ^= word
-        mixed *= _PRIME
-        mixed ^= np.right_shift(mixed, _SHIFT, out=shifted)
+        mixed *= first  # carries a bit up, at random
+        mixed.byteswap(inplace=True)  # and down again
+        mixed *= last
         hashes = mixed if mixed is hashes else np.where(lengths > 8 * number, mixed, hashes)
     return hashes
 
 
 def _hash_one(text: bytes) -> int:
     """The same for a text of any length, one at a time."""
-    done = (len(text) * int(_PRIME) + int(_SALT)) & _ALL_BITS
+    salt, first, last = map(int, _SALTS)
+    done = (len(text) * first + salt) & _ALL_BITS
     for start in range(0, len(text), 8):
         word = int.from_bytes(text[start : start + 8].ljust(8, b"\0"), sys.byteorder)
-        done = ((done ^ word) * int(_PRIME)) & _ALL_BITS
-        done ^= done >> int(_SHIFT)
+        done = ((done ^ word) * first) & _ALL_BITS
+        done = int.from_bytes(done.to_bytes(8, "little"), "big") * last & _ALL_BITS
     return done

@@ -30,10 +30,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fundlab.errors import StoreDamaged
+from fundlab.errors import StoreDamaged, StoreError
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
-from fundlab.tables.schema import INSTANT_TYPE, Table
+from fundlab.tables.schema import INSTANT_TYPE, SCHEMA_VERSION, Table
 
 REPLACED_PART: Final = "_part"
 REPLACED_ROW: Final = "_row"
@@ -85,7 +85,14 @@ class Header:
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
+        """Raises ``StoreError`` for a file of a later version of fundlab."""
         found = json.loads(text)
+        version = found["schema_version"]
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"written by a newer fundlab (version {version} of the format, this one reads up "
+                f"to {SCHEMA_VERSION}): update fundlab"
+            )
         found["publications"] = tuple(Publication(**entry) for entry in found["publications"])
         found["row_groups"] = tuple(tuple(entry) for entry in found["row_groups"])
         return cls(**found)
@@ -236,8 +243,7 @@ def open_part(path: StorePath, table: Table) -> Part:
     footer = read_footer(path)
     if footer_hash(footer) != match[3]:
         raise StoreDamaged(f"{path}: the footer is not what was written")
-    metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer))
-    header = Header.from_json(metadata.metadata[HEADER])
+    metadata, header = _understood(path, footer)
     if header.table != table.name:
         raise StoreDamaged(f"{path} holds {header.table}, not {table.name}")
     kind: Kind = "base" if match[1] == "base" else "part"
@@ -245,6 +251,16 @@ def open_part(path: StorePath, table: Table) -> Part:
     if header.publications[-1].seq != seq:
         raise StoreDamaged(f"{path} holds publication {header.publications[-1].seq}, not {seq}")
     return Part(path, kind, seq, header, metadata)
+
+
+def _understood(path: StorePath, footer: bytes) -> tuple[pq.FileMetaData, Header]:
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer))
+        return metadata, Header.from_json(metadata.metadata[HEADER])
+    except StoreError as error:
+        raise StoreError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise StoreDamaged(f"{path} is not one of this store's files: {error!r}") from error
 
 
 def read_footer(path: StorePath) -> bytes:

@@ -39,7 +39,7 @@ def write_pin(folder: StorePath, name: str, made_at: str, limits: Mapping[str, i
 
 def read_pins(folder: StorePath) -> dict[str, str]:
     """Every pin and when it was made, oldest first."""
-    made = {path.stem: _read(path)["made_at"] for path in folder.glob("*.json")}
+    made = {path.stem: _read(path)["made_at"] for path in _files(folder)}
     return dict(sorted(made.items(), key=lambda pin: pin[1]))
 
 
@@ -55,12 +55,17 @@ def pinned_limits(folder: StorePath, name: str) -> Mapping[str, int]:
 
 def each_pin(folder: StorePath) -> Iterator[tuple[str, Mapping[str, int] | StoreDamaged | OSError]]:
     """The name of every pin, and the publications it names, or what is wrong with it."""
-    for path in disk.files_in(folder):
-        if path.name.endswith(".json"):
-            try:
-                yield path.stem, _read(path)["publications"]
-            except (StoreDamaged, OSError) as error:
-                yield path.stem, error
+    for path in _files(folder):
+        try:
+            yield path.stem, _read(path)["publications"]
+        except (StoreDamaged, OSError) as error:
+            yield path.stem, error
+
+
+def _files(folder: StorePath) -> list[StorePath]:
+    """Those that are published; names with a dot before them are unfinished, or a system's own."""
+    names = (path for path in disk.files_in(folder) if path.name.endswith(".json"))
+    return [path for path in names if not path.name.startswith(".")]
 
 
 def _read(path: StorePath) -> dict[str, Any]:

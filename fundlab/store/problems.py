@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from fundlab.errors import printable
 from fundlab.values import plain_text
 
 Rule = Literal[
@@ -28,7 +29,7 @@ class Problem:
 
     def __str__(self) -> str:
         because = f"; {self.cause}" if self.cause else ""
-        return (
+        return printable(
             f"{self.table}: {self.rule}: {self.where}: {self.found}, not {self.expected}{because}"
         )
 

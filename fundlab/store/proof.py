@@ -7,14 +7,13 @@ needs no clock: each observation says which publication of the transfers it belo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import StoreDamaged
+from fundlab.errors import StoreDamaged, StoreError
 from fundlab.store.assertions import COMPLETED, broken_intervals
 from fundlab.store.parts import Part, check_data, stored_schema
 from fundlab.store.pins import each_pin
@@ -22,6 +21,7 @@ from fundlab.store.problems import Problem, Verification, plain
 from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot, read_standing, steadily, take_snapshot
 from fundlab.store.versions import read_versions
+from fundlab.tables.expand import member
 from fundlab.tables.schema import TABLES, Table
 
 MAX_PROBLEMS: Final = 1_000
@@ -73,7 +73,7 @@ def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot | None, list
 
     try:
         return steadily(look)
-    except (StoreDamaged, OSError) as error:
+    except (StoreError, OSError) as error:
         return None, [Problem(table.name, "file", str(folder), "whole", str(error))]
 
 
@@ -233,13 +233,12 @@ def _loose_conversions(snapshot: Snapshot, rows: pa.Table) -> Iterator[Problem]:
         pc.fill_null(pc.match_substring(texts, "_transfer_id"), False)
     )
     ends = [
-        (row["id"], name, links[name])
+        (row["id"], name, end)
         for row in linked.to_pylist()
-        if isinstance(links := json.loads(row["auto_conversion"]), dict)
         for name in ("from_transfer_id", "to_transfer_id")
-        if links.get(name)
+        if (end := member(row["auto_conversion"], name))
     ]
-    named = pa.array([str(end) for _, _, end in ends], pa.string())
+    named = pa.array([end for _, _, end in ends], pa.string())
     there = pc.is_in(named, value_set=rows.column("id").combine_chunks()).to_pylist()
     for (row_id, name, end), known in zip(ends, there, strict=True):
         if not known:

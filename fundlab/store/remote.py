@@ -17,10 +17,12 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from fundlab.errors import InvalidRequest
+from fundlab.errors import InvalidRequest, StoreError
+from fundlab.paths import local_path
 
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|$)")
+_PATTERN: Final = re.compile(r"[*?\[]")
 SCRATCH: Final = Path(".cache") / "fundlab"  # below the user's home
 
 
@@ -124,7 +126,8 @@ def locate(path: str | Path | RemotePath, filesystem: Any = None) -> StorePath:
     """Where ``path`` is: a folder of this machine, a URI (``s3://bucket/folder``), or the key of a
     folder in ``filesystem`` (one of ``pyarrow.fs`` or of ``fsspec``).
 
-    Raises ``InvalidRequest`` for a URI that nothing here can open, or that was made a ``Path``.
+    Raises ``InvalidRequest`` for a URI that nothing here can open, or that was made a ``Path``,
+    and ``StoreError`` where what it names does not answer.
     """
     if isinstance(path, RemotePath):
         return path
@@ -134,19 +137,37 @@ def locate(path: str | Path | RemotePath, filesystem: Any = None) -> StorePath:
         )
     scheme, separator, _ = str(path).partition("://")
     if filesystem is None and not separator:
-        return Path(path)
+        return local_path(path).absolute()  # the same place wherever the process goes later
     if filesystem is None:
         found, key = _opened(str(path), scheme)
     else:
         found, key = _as_arrow(filesystem), str(path).rpartition("://")[2]
         scheme = scheme if separator else str(found.type_name).rpartition("::")[2]
     if isinstance(found, fs.LocalFileSystem):
-        return Path(key)
+        return local_path(key).absolute()
     key = key.rstrip("/")
     if not key.strip("/"):
         raise InvalidRequest(f"path={str(path)!r}: name a folder, not a whole filesystem")
-    digest = hashlib.sha256(f"{scheme}://{key}".encode()).hexdigest()
-    return RemotePath(key, scheme, Path.home() / SCRATCH / digest[:16], found)
+    if _PATTERN.search(key) and isinstance(getattr(found, "handler", None), fs.FSSpecHandler):
+        raise InvalidRequest(f"path={str(path)!r}: fsspec takes '*', '?' and '[' for patterns")
+    return RemotePath(key, scheme, _scratch(f"{scheme}://{_whole_key(found, key)}"), found)
+
+
+def _scratch(name: str) -> Path:
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise InvalidRequest(
+            f"{name}: what is on its way there waits in your home folder: {error}; set HOME"
+        ) from None
+    return home / SCRATCH / hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _whole_key(filesystem: fs.FileSystem, key: str) -> str:
+    """The same key in two sub-trees is not the same place."""
+    if isinstance(filesystem, fs.SubTreeFileSystem):
+        return _whole_key(filesystem.base_fs, f"{filesystem.base_path.rstrip('/')}/{key}")
+    return key
 
 
 def _opened(uri: str, scheme: str) -> tuple[fs.FileSystem, str]:
@@ -161,14 +182,22 @@ def _opened(uri: str, scheme: str) -> tuple[fs.FileSystem, str]:
                 f"path={where!r}: pyarrow knows no {scheme!r} and fsspec is not installed: "
                 "pip install fsspec, and its package for this kind of storage"
             ) from error
+    except OSError as error:
+        raise StoreError(f"{where} cannot be opened: {_without(uri, where, error)}") from None
     else:
         return found, str(key)
     try:
         found, key = url_to_fs(uri)
     except (ValueError, ImportError) as error:
-        reason = str(error).replace(uri, where)
+        reason = _without(uri, where, error)
         raise InvalidRequest(f"path={where!r} cannot be opened: {reason}") from None
+    except OSError as error:
+        raise StoreError(f"{where} cannot be opened: {_without(uri, where, error)}") from None
     return _as_arrow(found), str(key)
+
+
+def _without(uri: str, where: str, error: Exception) -> str:
+    return str(error).replace(uri, where)
 
 
 def _as_arrow(filesystem: Any) -> fs.FileSystem:

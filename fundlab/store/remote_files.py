@@ -31,6 +31,10 @@ class RemoteFiles(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         return {"name": path, "size": self._at(path).size(), "type": "file"}
 
+    def glob(self, path: str, **_: Any) -> list[str]:
+        """A name is that of one file, whatever signs are in it."""
+        return [path]
+
     def modified(self, *_: Any) -> datetime:
         """Files of a store never change."""
         return datetime.fromtimestamp(0, UTC)
@@ -43,7 +47,8 @@ class RemoteFiles(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
 
 
 def protocol_of(path: RemotePath) -> str:
-    return f"fundlab-{path.scratch.name}"
+    """Of this very filesystem: keys may be the same in another."""
+    return f"fundlab-{path.scratch.name}-{id(path.filesystem):x}"
 
 
 def shown_to(connection: duckdb.DuckDBPyConnection, path: RemotePath) -> str:

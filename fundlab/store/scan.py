@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import duckdb
@@ -46,7 +47,8 @@ def _select(snapshot: Snapshot, part: Part, connection: duckdb.DuckDBPyConnectio
         for field in snapshot.table.schema
     )
     path = _path_on(connection, part.path).replace("'", "''")
-    text = f"SELECT {columns} FROM read_parquet('{path}', file_row_number = true)"  # noqa: S608
+    options = "file_row_number = true, hive_partitioning = false"  # columns come from the file only
+    text = f"SELECT {columns} FROM read_parquet('{path}', {options})"  # noqa: S608
     if snapshot.inside_base:
         return (
             f"{text} WHERE {FROM} <= {snapshot.limit} AND ({TO} IS NULL OR {TO} > {snapshot.limit})"
@@ -62,7 +64,7 @@ def _select(snapshot: Snapshot, part: Part, connection: duckdb.DuckDBPyConnectio
 
 def _path_on(connection: duckdb.DuckDBPyConnection, path: StorePath) -> str:
     if not isinstance(path, RemotePath):
-        return str(path.resolve())
+        return re.sub(r"([*?\[])", r"[\1]", str(path.resolve()))  # or it would be a pattern
     try:
         from fundlab.store.remote_files import shown_to
     except ImportError as error:

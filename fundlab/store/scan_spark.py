@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NANOSECONDS: Final = "spark.sql.legacy.parquet.nanosAsLong"
+_GLOB: Final = "__globPaths__"
 _ROW: Final = "replaced:row"
 
 
@@ -34,7 +35,8 @@ def scan_with_spark(snapshot: Snapshot, session: SparkSession) -> DataFrame:
 def _select(snapshot: Snapshot, part: Part, session: SparkSession) -> DataFrame:
     from pyspark.sql import functions as sql
 
-    rows = session.read.parquet(str(part.path.resolve()))
+    reader = session.read.option(_GLOB, "false")  # a name is that of one file
+    rows = reader.parquet(str(part.path.resolve()))
     if snapshot.inside_base:
         after = sql.col(TO).isNull() | (sql.col(TO) > snapshot.limit)
         rows = rows.filter((sql.col(FROM) <= snapshot.limit) & after)

@@ -28,6 +28,7 @@ from fundlab.tables.schema import Table
 FILE_ROWS: Final = 16_384
 FLUSH_AFTER_S: Final = 1.0
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.arrow", re.ASCII)
+_OWN: Final = re.compile(rf"{_NAME.pattern}|\.[0-9a-f]+\.tmp", re.ASCII)
 _HEADER: Final = b"fundlab.stage"
 
 Span = tuple[int | None, int | None]
@@ -104,6 +105,7 @@ class Stage:
         self._writer = ThreadPoolExecutor(1, "fundlab-stage")
         self._writing: Future[None] | None = None
         self._clock, self._flushed_at = clock, clock()
+        disk.refuse_link(folder)
         self._take_over()
 
     @property
@@ -157,7 +159,7 @@ class Stage:
         self._walks.clear()
         self._files.clear()
         self.covered.clear()
-        disk.remove_folder(self.folder)
+        disk.remove_folder(self.folder, self._own_files())
 
     # ------------------------------------------------------------------------ files
 
@@ -199,7 +201,7 @@ class Stage:
 
     def _take_over(self) -> None:
         """Go on with what a run before left, as far as it is whole and answers the question."""
-        found = disk.files_in(self.folder)
+        found = self._own_files()
         for number, path in enumerate((p for p in found if _NAME.fullmatch(p.name)), start=1):
             header = self._checked(path, number)
             if header is None:
@@ -210,6 +212,10 @@ class Stage:
             self.covered, self.note = merged([*self.covered, *spans]), header["note"]
         kept = {file.path for file in self._files}
         disk.remove([path for path in found if path not in kept])
+
+    def _own_files(self) -> list[StorePath]:
+        """The files of this and earlier runs; what others put beside them is theirs."""
+        return [path for path in disk.files_in(self.folder) if _OWN.fullmatch(path.name)]
 
     def _checked(self, path: StorePath, number: int) -> dict[str, Any] | None:
         match = _NAME.fullmatch(path.name)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.errors import InvalidRequest
+from fundlab.errors import InvalidRequest, StoreError
 from fundlab.moments import moment_ns
 from fundlab.store import disk
 from fundlab.store.assertions import asserted_balances
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _STAGING: Final = ".staging"
 _PINS: Final = "pins"
 _JOURNALS: Final = "journal"
+_CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
 
 Moment = str | datetime
 
@@ -57,8 +58,9 @@ class Store:
     Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
     with a zone or in UTC. ``clock`` gives nanoseconds since 1970.
 
-    ``path`` is a folder, or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``)
-    or a key in ``filesystem``, one of ``pyarrow.fs`` or of ``fsspec``; URIs that Arrow does not
+    ``path`` is a folder (``~`` is the home, and it stays the same place where the process changes
+    its folder), or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``) or a
+    key in ``filesystem``, one of ``pyarrow.fs`` or of ``fsspec``; URIs that Arrow does not
     know need ``fsspec`` installed, and so does ``scan``. Elsewhere the lock holds off other runs
     on this machine and by this user only: sync from one machine. Two that publish at once are
     noticed (``StoreDamaged``), and payments need a local folder.
@@ -187,9 +189,14 @@ class Store:
 
         ``engine="auto"`` is Spark where a session ``spark`` is given, else DuckDB. Spark gives a
         DataFrame whose moments are integer nanoseconds; DuckDB a relation on ``connection``, by
-        default a new one that spills into a private folder beyond ``memory_limit``, such as
+        default a new one in UTC that spills into a private folder beyond ``memory_limit``, such as
         ``"2GB"`` (by default half of the memory there is). Raises ``InvalidRequest`` for an engine
         that is not there and a limit that is no size.
+
+        DuckDB shows and compares moments in its connection's time zone: ``SET TimeZone = 'UTC'`` on
+        one of your own, where each scan leaves a few small views named ``replaced_…`` until it is
+        closed. ``.to_arrow_table()`` keeps the nanoseconds of moments, which ``.fetchall()`` cuts.
+        A relation reads the files there were: after a ``compact`` scan anew.
 
         >>> store.scan("transfers").aggregate("status, count(*) AS count").order("count").fetchall()
         [('FAILED', 1), ('PENDING', 3), ('COMPLETED', 46)]
@@ -253,8 +260,9 @@ class Store:
         50
         """
         check_pin_name(name)
-        with self.lock():
+        with self.lock() as check_held:
             limits = {table: self.snapshot(table).limit for table in TABLES}
+            check_held()
             write_pin(self.path / _PINS, name, str(Instant.from_ns(self._clock())), limits)
 
     def pins(self) -> dict[str, str]:
@@ -291,14 +299,15 @@ class Store:
         )  # fmt: skip
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> Iterator[Callable[[], None]]:
         """Hold the store for writing. The kernel releases the lock of a run that was killed.
 
-        Raises ``StoreLocked`` at once while another run holds it.
+        Gives a check to make before anything is published: it raises ``StoreError`` where the lock
+        was taken away meanwhile. Raises ``StoreLocked`` at once while another run holds it.
         """
-        with disk.held(self.path):
+        with disk.held(self.path) as check_held:
             self._sweep()
-            yield
+            yield check_held
 
     def compact(self, tables: Sequence[str] | None = None) -> dict[str, StorePath]:
         """Merge the parts of each table (all by default) into one file; every version stays.
@@ -310,10 +319,10 @@ class Store:
         ['events']
         """
         done: dict[str, StorePath] = {}
-        with self.lock():
+        with self.lock() as check_held:
             for name in TABLES if tables is None else _texts(tables, "tables"):
                 snapshot = self.snapshot(name)
-                path = compact_table(self.path / snapshot.table.name, snapshot)
+                path = compact_table(self.path / snapshot.table.name, snapshot, check_held)
                 if path is not None:
                     done[name] = path
         return done
@@ -363,13 +372,31 @@ class Store:
         return Stage(self.path / _STAGING / table.name, table, question)
 
     def now(self) -> int:
-        """The time of the next publication (ns): the clock's, but never before the last one's."""
-        last = [
-            entry.published_at
+        """The time of the next publication (ns): the clock's, but never before the last one's.
+
+        Raises ``StoreError`` where that is days ahead: ``as_of`` could tell nothing apart.
+        """
+        now, latest = self._clock(), None
+        for table in TABLES:
+            snapshot = self.snapshot(table)
+            if snapshot.last is not None:
+                latest = max(latest or 0, snapshot.last.published_at)
+        if latest is not None and latest > now + _CLOCKS_DIFFER_NS:
+            raise StoreError(self._ahead(now, latest))
+        return now if latest is None else max(now, latest + 1)
+
+    def _ahead(self, now: int, latest: int) -> str:
+        wrong = [
+            str(part.path)
             for table in TABLES
-            if (entry := self.snapshot(table).last) is not None
+            for part in self.snapshot(table).files
+            if part.header.publications[-1].published_at > now + _CLOCKS_DIFFER_NS
         ]
-        return max([self._clock(), *(moment + 1 for moment in last)])
+        return (
+            f"{self.path} was last written at {Instant.from_ns(latest)}, but this machine's clock "
+            f"says {Instant.from_ns(now)}: set the clock right; or, if it was wrong then, move "
+            f"away what was written by it, and the next sync brings it again: {', '.join(wrong)}"
+        )
 
     def service(self) -> Mapping[str, str] | None:
         """The service and credential the store belongs to, ``None`` while it is empty."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import ValidationFailed
+from fundlab.errors import ValidationFailed, shorten
 from fundlab.load.loaders import fetch
 from fundlab.load.stream import Asked, Fetched, PageSource, warn_unheeded
 from fundlab.load.windows import Span
@@ -171,7 +171,7 @@ class Fetcher:
                 ids = unseen[start : start + MAX_FILTER_ENTRIES]
                 missed = set(ids) - self._ask({"ids": ids}, rely_on=("ids",), remember=True)
                 if missed:
-                    raise _Unheeded(f"{min(missed)} is missing from the answer")
+                    raise _Unheeded(f"{shorten(min(missed))} is missing from the answer")
         return self._done(replace(known, created=_later(mark, self.created)))
 
     def _ask(
@@ -207,7 +207,7 @@ class Fetcher:
             if expect is not None and pc.index(page.rows.column("id"), expect.id).as_py() >= 0:
                 expect = None
         if expect is not None:
-            raise _Unheeded(f"{expect.id} is missing from the answer")
+            raise _Unheeded(f"{shorten(expect.id)} is missing from the answer")
         return ids
 
     def _note_newest(self, rows: pa.Table) -> None:

@@ -123,7 +123,8 @@ def sync(
     behind the watermark.
 
     Raises ``StoreLocked`` while another run holds the store, ``StoreError`` if it belongs to
-    another service or credential, ``InvalidRequest`` for unknown tables, ``NetworkError``,
+    another service or credential, was last written more than a day ahead of ``clock``, or its lock
+    was taken away, ``InvalidRequest`` for unknown tables, ``NetworkError``,
     ``ServiceError``, ``ProtocolError`` and ``DataError`` as the client and the decoder do; the
     store is then as before. Only a disk that fails between two renames leaves some tables new and
     others old, each whole. While a sync is writing, an ``as_of`` of this minute is not settled yet.
@@ -132,8 +133,9 @@ def sync(
     checked_workers(workers)
     chosen = _chosen(tables)
     first = None if since is None else moment_ns(since, "since")
-    with store.lock():
-        run = _Run(store, client, _bound(store, client), workers, full, first, progress, clock)
+    with store.lock() as check_held:
+        service = _bound(store, client)
+        run = _Run(store, client, service, workers, full, first, progress, clock, check_held)
         try:
             for table in chosen:
                 if TABLES[table].operation is not None:
@@ -194,6 +196,7 @@ class _Run:
     since: int | None
     progress: bool | None
     clock: Callable[[], int]
+    check_held: Callable[[], None]
     work: dict[str, _Work] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
     observed: pa.Table | None = None
@@ -264,6 +267,7 @@ class _Run:
         done = [self._write(name, work, published_at) for name, work in self.work.items()]
         if self.observed is not None:
             done.append(self._write_balances(self.observed, published_at))
+        self.check_held()
         for draft in self.drafts:
             draft.publish()
         self.drafts.clear()

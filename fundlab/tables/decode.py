@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import astuple
 
-from fundlab.errors import DataError, UnknownValueWarning
+from fundlab.errors import DataError, UnknownValueWarning, shorten
 from fundlab.models import FiatNetworkInstructions
 from fundlab.tables.layout import INSTRUCTIONS, MEMBER_TYPES, Layout, read_page, unlisted_members
 from fundlab.tables.schema import AMOUNT_TYPE, EXTRA, INSTANT_TYPE, Column, Table, find_table
@@ -34,6 +34,7 @@ INSTANT_GRAMMAR: Final = (
     r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     r"(?:\.[0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])\z"
 )
+MAX_NAMED_VALUES: Final = 100
 FIRST_INSTANT: Final = pa.scalar(Instant.parse("1678-01-01T00:00:00Z").ns, INSTANT_TYPE)
 LAST_INSTANT: Final = pa.scalar(Instant.parse("2261-12-31T23:59:59.999999999Z").ns, INSTANT_TYPE)
 
@@ -62,7 +63,8 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1) -> Page:
 
     Raises ``ProtocolError`` where the body is not JSON or not a page, and ``DataError``, naming
     table, page, record, field and value, where one record is malformed. Warns
-    ``UnknownValueWarning`` once for each enumeration value that the interface does not list.
+    ``UnknownValueWarning`` once for each enumeration value that the interface does not list, as far
+    as the first hundred of a column.
     """
     with _collector_paused():
         return _decoded(find_table(table), body, page)
@@ -215,21 +217,21 @@ def _all(flags: pa.Array) -> bool:
     return bool(pc.all(flags, min_count=0).as_py() is not False)
 
 
-_reported: set[tuple[str, str, str]] = set()
+_reported: dict[tuple[str, str], set[str]] = {}
 
 
 def _warn_of_unknown(column: Column, values: Values, table: Table) -> None:
-    for value in sorted({*values} - {*column.members, None}):
-        seen = (table.name, column.name, str(value))
-        if seen in _reported:
-            continue
+    seen = _reported.setdefault((table.name, column.name), set())
+    for value in sorted({*values} - {*column.members, None} - seen):
+        if len(seen) > MAX_NAMED_VALUES:
+            return
+        name = f" {shorten(value)} is" if len(seen) < MAX_NAMED_VALUES else ": and more values are"
         warnings.warn(
-            f"{table.name}: {column.name} {value!r} is not among the values the interface lists; "
-            "it is kept as it is",
+            f"{table.name}: {column.name}{name} not among those the interface lists; kept as sent",
             UnknownValueWarning,
             stacklevel=2,
         )
-        _reported.add(seen)
+        seen.add(value)
 
 
 def _extras(

@@ -22,7 +22,8 @@ def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
     as they are, anything else as its own JSON. Where a row lacks a member it is missing. What is
     no object stays where it is.
 
-    Raises ``InvalidRequest`` for a column that is not there or holds no JSON.
+    Raises ``InvalidRequest`` for a column that is not there or holds no JSON, or some that is
+    nested too deep.
     """
     found = [_read(text, column) for text in _texts(frame, column)]
     objects = [one if isinstance(one, dict) else {} for one in found]
@@ -56,6 +57,15 @@ def maps(texts: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(read, index=texts.index, name=texts.name, dtype=object)
 
 
+def member(text: str, name: str) -> str | None:
+    """What the JSON object ``text`` holds under ``name``: a text as it is, anything else as its own
+    JSON. ``None`` where that is nothing or null, and of what is no object or nested too deep."""
+    try:
+        return _plain(_members.decode(text).get(name))
+    except (msgspec.ValidationError, RecursionError):
+        return None
+
+
 def _texts(frame: pd.DataFrame, column: str) -> list[str | None]:
     if column not in frame.columns:
         raise InvalidRequest(f"column={column!r}: there are {', '.join(map(str, frame.columns))}")
@@ -69,8 +79,10 @@ def _read(text: str | None, column: str) -> dict[str, msgspec.Raw] | str | None:
         return _members.decode(text)
     except msgspec.ValidationError:
         return text
-    except msgspec.DecodeError as error:
-        raise InvalidRequest(f"column={column!r}: {text[:80]!r} is not JSON: {error}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidRequest(
+            f"column={column!r}: {text[:80]!r} is not JSON, or too deep: {error}"
+        ) from None
 
 
 def _plain(raw: msgspec.Raw | None) -> str | None:
@@ -83,5 +95,5 @@ def _plain(raw: msgspec.Raw | None) -> str | None:
 def _mapping(text: str, column: str) -> dict[str, Any]:
     try:
         return _exact.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest(f"column={column!r}: {text[:80]!r}: {error}") from None

@@ -1,0 +1,26 @@
+"""A folder or file of this machine as people give it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fundlab.errors import InvalidRequest, shorten
+
+
+def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
+    """``path`` with a leading ``~`` as the home folder.
+
+    Raises ``InvalidRequest`` for a name that not every library here can open.
+
+    >>> local_path("books").name
+    'books'
+    """
+    try:
+        found = Path(path).expanduser()
+        str(found).encode()
+    except (RuntimeError, UnicodeEncodeError) as error:
+        raise InvalidRequest(f"{parameter}={shorten(str(path))}: {error}") from None
+    if "\0" in str(found):
+        raise InvalidRequest(f"{parameter}={shorten(str(path))}: no name holds a zero byte")
+    return found

@@ -1,0 +1,363 @@
+"""A store's folder, whatever it is called, whatever stands or is linked in it."""
+
+import errno
+import json
+import multiprocessing
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from fake_service import FakeService, transfer
+from fsspec.implementations.memory import MemoryFileSystem
+from pyarrow import fs
+
+from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
+from fundlab.store import Store, duck
+from fundlab.store.duck import own_connection, shared_connection
+
+
+def sub_tree(folder: Path) -> fs.SubTreeFileSystem:
+    """A filesystem of Arrow's that is not local."""
+    folder.mkdir()
+    return fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
+
+
+DAY_NS = 86_400 * 10**9
+
+
+def sync(store: Store, *numbers: int, hook: Any = lambda *_: None) -> Store:
+    service = FakeService([transfer(n) for n in numbers or (1, 2, 3)], hook=hook)
+    store.sync(service, tables=["transfers"], full=True)  # type: ignore[arg-type]
+    return store
+
+
+def totals(store: Store) -> list[Any]:
+    relation = store.scan("transfers").aggregate("count(*), sum(total), min(status), min(asset)")
+    found: list[Any] = relation.fetchall()
+    return found
+
+
+class TestNames:
+    """What a folder is called changes no figure."""
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "status=PENDING/asset=EUR/total=999/books", "book[1]", "b?ok", "boo*k", "o'brien",
+            "[a-z]*", "a]b", "{a,b}", "back\\slash", "**",
+        ],
+    )  # fmt: skip
+    def test_a_scan_reads_this_store_only(self, tmp_path: Path, name: str) -> None:
+        store = sync(Store(tmp_path / name))
+        for beside in ("book1", "boook", "boo-backup-k", "a", "b", "x"):
+            shutil.copytree(store.folder, store.folder.parent / beside, dirs_exist_ok=True)
+        assert totals(store) == [(3, Decimal("31.5"), "COMPLETED", "USD")]
+
+    @pytest.mark.parametrize("key", ["status=PENDING/total=999/books", "b?o*k[1]", "**"])
+    def test_nor_elsewhere(self, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        bucket = sub_tree(tmp_path / "bucket")
+        store = sync(Store(key, filesystem=bucket))
+        sync(Store("bxook1", filesystem=bucket), *range(9))
+        assert totals(store) == [(3, Decimal("31.5"), "COMPLETED", "USD")]
+        with pytest.raises(InvalidRequest, match="fsspec takes"):
+            Store("bo*k", filesystem=MemoryFileSystem())
+
+    def test_two_buckets_with_one_key(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        one, other = (Store("b", filesystem=sub_tree(tmp_path / name)) for name in ("x", "y"))
+        sync(one)
+        with one.lock():
+            sync(other, 1)
+        connection = duckdb.connect()
+        counts = [
+            store.scan("transfers", connection=connection).aggregate("count(*)").fetchall()
+            for store in (one, other)
+        ]
+        assert counts == [[(3,)], [(1,)]]
+
+    def test_no_home_to_wait_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def homeless() -> Path:
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.setattr(Path, "home", homeless)
+        with pytest.raises(InvalidRequest, match="set HOME"):
+            Store("memory://books")
+
+    def test_what_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def unreachable(uri: str) -> None:
+            raise OSError(f"{uri}: connection refused")
+
+        monkeypatch.setattr(fs, "FileSystem", type("Refusing", (), {"from_uri": unreachable}))
+        with pytest.raises(StoreError, match=r"hdfs://books cannot be opened.*refused") as caught:
+            Store("hdfs://user:swordfish@127.0.0.1:1/books")
+        assert "swordfish" not in str(caught.value)
+
+    def test_the_place_stays_where_it_is(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path)
+        store = sync(Store("books"))
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert len(store.read("transfers")) == 3
+        assert store.folder == tmp_path / "books"
+
+    def test_a_tilde_is_the_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert Store("~/books").folder == tmp_path / "books"
+        with pytest.raises(InvalidRequest, match="~nobody-of-this-name"):
+            Store("~nobody-of-this-name/books")
+
+    @pytest.mark.parametrize("name", [os.fsdecode(b"b\xff"), "a\0b"])
+    def test_names_that_not_every_reader_takes(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(InvalidRequest, match="path="):
+            Store(tmp_path / name)
+
+
+class TestSpilling:
+    SQL = "CREATE OR REPLACE TEMP TABLE t AS SELECT md5(range::VARCHAR) m FROM range(3000000)"
+
+    def test_a_cleaner_of_temporary_files_disturbs_nobody(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        duck._process_folder.cache_clear()
+        own_connection()
+        before = shared_connection().execute(WHERE).fetchall()
+        for folder in tmp_path.glob("fundlab-*"):
+            shutil.rmtree(folder)
+        with own_connection("60MB") as connection:
+            connection.execute("SET threads = 1")
+            connection.execute(self.SQL)
+            (folder,) = tmp_path.glob("fundlab-*")
+            assert folder.stat().st_mode & 0o777 == 0o700
+        ((place,),) = shared_connection().execute(WHERE).fetchall()
+        assert [(place,)] != before
+        assert Path(place).parent == folder
+
+    def test_a_child_leaves_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        child = multiprocessing.get_context("fork").Process(target=own_connection)
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+        assert list(tmp_path.glob("fundlab-*")) == []
+
+
+WHERE = "SELECT current_setting('temp_directory')"
+
+
+class TestTimeZone:
+    @pytest.fixture(autouse=True)
+    def far_away(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+        monkeypatch.undo()
+        time.tzset()
+
+    def test_a_scan_means_utc_as_read_does(self, tmp_path: Path) -> None:
+        store = Store(tmp_path)
+        late = transfer(1, created_at="2026-04-01T01:00:00Z")
+        store.sync(FakeService([late]), tables=["transfers"])  # type: ignore[arg-type]
+        rows = store.scan("transfers")
+        assert len(store.read("transfers", since="2026-04-01")) == 1
+        assert len(rows.filter("created_at >= '2026-04-01'").select("id").fetchall()) == 1
+        assert rows.select("strftime(created_at, '%Y-%m-%d')").fetchall() == [("2026-04-01",)]
+        ((moment,),) = rows.select("created_at").fetchall()
+        assert moment.isoformat() == "2026-04-01T01:00:00+00:00"
+
+    def test_so_does_every_connection_of_our_own(self) -> None:
+        for connection in (own_connection(), own_connection().cursor(), shared_connection()):
+            zone = connection.execute("SELECT current_setting('TimeZone')").fetchall()
+            assert zone == [("UTC",)]
+
+
+class TestLinks:
+    """A link in the folder never leads to what is not the store's."""
+
+    def test_in_place_of_the_lock(self, tmp_path: Path) -> None:
+        (tmp_path / "key").write_text("private")
+        (tmp_path / "books").mkdir()
+        (tmp_path / "books" / ".lock").symlink_to(tmp_path / "key")
+        with pytest.raises(StoreError, match=r"\.lock is a link"):
+            sync(Store(tmp_path / "books"))
+        assert (tmp_path / "key").read_text() == "private"
+
+    def test_in_place_of_the_staged_files(self, tmp_path: Path) -> None:
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs" / "thesis.txt").write_text("x")
+        (tmp_path / "books" / ".staging").mkdir(parents=True)
+        (tmp_path / "books" / ".staging" / "transfers").symlink_to(tmp_path / "docs")
+        store = Store(tmp_path / "books")
+        with pytest.raises(StoreError, match=r"\.staging/transfers is a link"):
+            sync(store)
+        assert (tmp_path / "docs" / "thesis.txt").exists()
+        assert len(store.read("transfers")) == 0
+
+
+class TestStrangers:
+    """What others put into the folder stays there and disturbs nothing."""
+
+    def test_among_the_staged_files(self, tmp_path: Path) -> None:
+        staged = tmp_path / ".staging" / "transfers"
+        (staged / "@eaDir").mkdir(parents=True)
+        (staged / "notes.txt").write_text("mine")
+        (staged / ".0a.tmp").write_text("of a run that was killed")
+        store = sync(Store(tmp_path))
+        sync(store, 4)
+        assert sorted(path.name for path in staged.iterdir()) == ["@eaDir", "notes.txt"]
+        assert len(store.read("transfers")) == 4
+
+    def test_among_the_pins(self, tmp_path: Path) -> None:
+        store = sync(Store(tmp_path))
+        store.pin("oct")
+        (tmp_path / "pins" / "._oct.json").write_bytes(b"\0\5\26\7")
+        assert list(store.pins()) == ["oct"]
+        assert store.verify().ok
+
+
+def _hold_on(started: Any) -> None:
+    started.set()
+    time.sleep(30)
+
+
+class TestLock:
+    def test_a_child_that_was_forked_does_not_keep_it(self, tmp_path: Path) -> None:
+        store = sync(Store(tmp_path))
+        fork = multiprocessing.get_context("fork")
+        started = fork.Event()
+        with store.lock():
+            child = fork.Process(target=_hold_on, args=(started,))
+            child.start()
+            assert started.wait(20)
+        try:
+            store.pin("after")
+        finally:
+            child.kill()
+            child.join()
+
+    def test_a_child_that_leaves_does_not_release_it(self, tmp_path: Path) -> None:
+        store = sync(Store(tmp_path))
+        with store.lock():
+            child = os.fork()
+            if not child:
+                try:
+                    with store.lock():
+                        pass
+                except StoreLocked:
+                    pass
+                finally:
+                    os._exit(0)
+            os.waitpid(child, 0)
+            with pytest.raises(StoreLocked):
+                store.pin("a")
+
+    def test_taken_away_under_a_run_nothing_is_published(self, tmp_path: Path) -> None:
+        def meanwhile(operation: str, params: dict[str, str]) -> None:
+            if (tmp_path / ".lock").exists() and not done:
+                done.append(operation)
+                (tmp_path / ".lock").unlink()
+                sync(Store(tmp_path), 1)
+
+        done: list[str] = []
+        store = Store(tmp_path)
+        with pytest.raises(StoreError, match=r"\.lock was taken away"):
+            sync(store, 1, 2, hook=meanwhile)
+        assert store.read("transfers")["id"].tolist() == ["t-000001"]
+        sync(store, 1, 2)
+        assert store.verify().ok
+
+    @pytest.mark.parametrize("change", [Store.compact, lambda store: store.pin("a")])
+    def test_nor_by_a_compaction_or_pin(
+        self, tmp_path: Path, change: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = sync(sync(Store(tmp_path)), 4)
+        original = Store.snapshot
+
+        def snapshot(self: Store, *args: Any, **options: Any) -> Any:
+            (tmp_path / ".lock").unlink(missing_ok=True)
+            return original(self, *args, **options)
+
+        monkeypatch.setattr(Store, "snapshot", snapshot)
+        with pytest.raises(StoreError, match=r"\.lock was taken away"):
+            change(store)
+        monkeypatch.undo()
+        assert store.pins() == {}
+        assert len(list((tmp_path / "transfers").glob("part-*"))) == 2
+
+
+class TestClock:
+    def test_a_last_publication_far_ahead(self, tmp_path: Path) -> None:
+        now = 1_800_000_000 * 10**9
+        sync(Store(tmp_path, clock=lambda: now))
+        sync(Store(tmp_path, clock=lambda: now + 5 * DAY_NS), 4)
+        store = Store(tmp_path, clock=lambda: now + DAY_NS)
+        wrong = sorted((tmp_path / "transfers").iterdir())[-1]
+        with pytest.raises(StoreError, match="2027-01-20T08:00:00") as caught:
+            sync(store, 5)
+        assert str(wrong) in str(caught.value)
+        wrong.unlink()  # as the message says
+        assert len(sync(store, 4, 5).read("transfers")) == 5
+        assert store.verify().ok
+
+
+@pytest.mark.parametrize("reason", [errno.EINVAL, errno.EBADF])
+def test_a_filesystem_that_does_not_sync_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    fsync = os.fsync
+
+    def refusing(handle: int) -> None:
+        if Path(f"/proc/self/fd/{handle}").is_dir():
+            raise OSError(reason, os.strerror(reason))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", refusing)
+    assert len(sync(Store(tmp_path)).read("transfers")) == 3
+
+
+class TestForeignFiles:
+    """A file that bears the right name and hash, yet was not written by this version."""
+
+    def plant(self, folder: Path, header: object) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from fundlab.store.parts import footer_hash, read_footer
+
+        (folder / "transfers").mkdir(parents=True)
+        path = folder / "transfers" / "x"
+        with pq.ParquetWriter(path, pa.schema([("id", pa.string())])) as writer:
+            writer.write_table(pa.table({"id": ["a"]}))
+            if header is not None:
+                writer.add_key_value_metadata({"fundlab": json.dumps(header)})
+        hashed = footer_hash(read_footer(path))
+        path.rename(path.with_name(f"part-00000001-{hashed}.parquet"))
+
+    @pytest.mark.parametrize(
+        "header", [None, [], 5, {}, {"publications": [{"x": 1}]}, {"table": 1}]
+    )
+    def test_one_that_is_none_of_ours(self, tmp_path: Path, header: object) -> None:
+        self.plant(tmp_path, header)
+        with pytest.raises(StoreDamaged, match=r"part-00000001.*not one of this store's files"):
+            Store(tmp_path).read("transfers")
+        (problem,) = Store(tmp_path).verify().problems
+        assert problem.rule == "file"
+
+    def test_one_of_a_newer_version(self, tmp_path: Path) -> None:
+        self.plant(tmp_path, {"schema_version": 99, "table": "transfers", "compression": "x"})
+        with pytest.raises(StoreError, match="update fundlab") as caught:
+            Store(tmp_path).read("transfers")
+        assert not isinstance(caught.value, StoreDamaged)
+        (problem,) = Store(tmp_path).verify().problems
+        assert "update fundlab" in problem.found
