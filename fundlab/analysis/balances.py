@@ -129,7 +129,8 @@ def write_running(
     transfers (``None``: all) and ``balance``. Returns the number of rows.
 
     Reads, sums and writes side by side, in memory that does not grow with the store. An existing
-    file is replaced once all is written. Raises as :func:`running`, and ``OSError``.
+    file is replaced once all is written, a missing folder made. Raises as :func:`running`, and
+    ``OutputError`` where the system refuses to write.
 
     >>> fl.balances.write_running(store, folder / "running.parquet")
     46

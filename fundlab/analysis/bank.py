@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -56,6 +56,8 @@ _FIAT: Final = tuple(
 _SHORTEST_NAME: Final = 6
 _WORD: Final = re.compile(r"[0-9a-z]+")
 _Sum = tuple[str, Decimal]
+_EARLY: Final = 1
+"""How many days before it was made a transfer may be booked: west of Greenwich days end later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class _Moved:
     memo: str
 
     @property
+    def sum(self) -> _Sum:
+        return self.asset, self.amount
+
+    @property
     def days(self) -> tuple[int, int]:
         return self.created // DAY, max(self.created, self.settled) // DAY
 
@@ -82,6 +88,10 @@ class _Entry:
     amount: Decimal
     day: int
     words: tuple[str, ...]
+
+    @property
+    def sum(self) -> _Sum:
+        return self.asset, self.amount
 
 
 def bank(
@@ -102,10 +112,11 @@ def bank(
     ``exact``: same amount, and the bank's reference or memo holds the transfer's id or ``ref_id``,
     as whole words; the longest name first. ``window``: same amount, booked from the day it was made
     to ``window`` days after it was settled: those whose ``memo`` the bank repeats, then as many as
-    can be, whose window ends first coming first. ``memo``: another amount, but money the same way,
-    and either named by id or ``ref_id``, or within the window with the transfer's ``memo``. What is
-    left is ``only_transfers`` or ``only_bank``. ``amount`` is the transfer's ``amount``: the fee
-    does not pass through the bank. Days are UTC.
+    can be, whose window ends first coming first; then those booked the day before, where the bank's
+    day ends later than ours. ``memo``: another amount, but money the same way, and either named by
+    id or ``ref_id``, or within the window with the transfer's ``memo``. What is left is
+    ``only_transfers`` or ``only_bank``. ``amount`` is the transfer's ``amount``: the fee does not
+    pass through the bank. Days are UTC. The entries of a file count as those of one account.
 
     Raises :class:`AnalysisError` for rows nobody can count, duplicate ids, and a file that cannot
     be read exactly. Interface §2.4.
@@ -201,51 +212,73 @@ class _Pairs(dict[str, tuple[_Entry, str, str]]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._taken: set[int] = set()
+        self.taken: set[int] = set()
 
     def is_free(self, one: _Moved, entry: _Entry) -> bool:
-        return one.id not in self and entry.entry not in self._taken
+        return one.id not in self and entry.entry not in self.taken
 
     def add(self, one: _Moved, entry: _Entry, status: str, detail: str) -> None:
         if self.is_free(one, entry):
             self[one.id] = (entry, status, detail)
-            self._taken.add(entry.entry)
+            self.taken.add(entry.entry)
 
 
 def _match(moved: Sequence[_Moved], entries: Sequence[_Entry], window: int) -> _Pairs:
     pairs = _Pairs()
-    mentions = sorted(_mentions(moved, entries), key=lambda mention: mention.order)
-    equal = [m for m in mentions if (m.one.asset, m.one.amount) == (m.entry.asset, m.entry.amount)]
-    for mention in equal:
-        if mention.by_id:
-            pairs.add(mention.one, mention.entry, "exact", "named by the bank")
-    for mention in equal:
-        if _near(mention.one, mention.entry, window):
-            days = _days_apart(mention.one, mention.entry)
-            pairs.add(mention.one, mention.entry, "window", f"{days}, with its memo")
-    _pair_by_date(pairs, moved, entries, window)
-    for mention in mentions:
-        one, entry = mention.one, mention.entry
-        same_way = (one.amount < 0) == (entry.amount < 0)
-        if same_way and (mention.by_id or _near(one, entry, window)):
-            pairs.add(one, entry, "memo", _differs(one, entry))
+
+    def near(one: _Moved, entry: _Entry) -> bool:
+        first, last = one.days
+        return first - _EARLY <= entry.day <= last + window
+
+    for mention in _mentions(moved, entries, equal=True, keep=lambda _, __, by_id: by_id):
+        pairs.add(mention.one, mention.entry, "exact", "named by the bank")
+    for mention in _mentions(
+        moved, entries, equal=True, keep=lambda one, entry, _: near(one, entry)
+    ):
+        days = _days_apart(mention.one, mention.entry)
+        pairs.add(mention.one, mention.entry, "window", f"{days}, with its memo")
+    for early in (0, _EARLY):
+        _pair_by_date(pairs, moved, entries, window, early)
+    left = [one for one in moved if one.id not in pairs]
+    free = [entry for entry in entries if entry.entry not in pairs.taken]
+    for mention in _mentions(
+        left,
+        free,
+        equal=False,
+        keep=lambda one, entry, by_id: (
+            (one.amount < 0) == (entry.amount < 0) and (by_id or near(one, entry))
+        ),
+    ):
+        pairs.add(mention.one, mention.entry, "memo", _differs(mention.one, mention.entry))
     return pairs
 
 
-def _mentions(moved: Iterable[_Moved], entries: Iterable[_Entry]) -> Iterator[_Mention]:
-    """Every name that stands in an entry, whole words only; banks may cut it into several."""
-    known: dict[str, list[tuple[_Moved, bool]]] = defaultdict(list)
+def _mentions(
+    moved: Iterable[_Moved],
+    entries: Iterable[_Entry],
+    *,
+    equal: bool,
+    keep: Callable[[_Moved, _Entry, bool], bool],
+) -> list[_Mention]:
+    """The names that stand in entries, whole words only, in their order; banks may cut a name into
+    several words. ``equal``: only where entry and transfer agree on asset and amount."""
+    known: dict[str, dict[_Sum, list[tuple[_Moved, bool]]]] = defaultdict(lambda: defaultdict(list))
     for one in moved:
         for name in one.ids:
-            known[name].append((one, True))
+            known[name][one.sum].append((one, True))
         if one.memo not in one.ids:
-            known[one.memo].append((one, False))
-    names = {name: found for name, found in known.items() if len(name) >= _SHORTEST_NAME}
+            known[one.memo][one.sum].append((one, False))
+    names = {name: sums for name, sums in known.items() if len(name) >= _SHORTEST_NAME}
     longest = max(map(len, names), default=0)
-    for entry in entries:
-        for name in sorted(_runs(entry.words, longest) & names.keys()):
-            for one, by_id in names[name]:
-                yield _Mention(one, entry, by_id, len(name))
+    found = (
+        _Mention(one, entry, by_id, len(name))
+        for entry in entries
+        for name in _runs(entry.words, longest) & names.keys()
+        for same in ([names[name].get(entry.sum, [])] if equal else names[name].values())
+        for one, by_id in same
+        if keep(one, entry, by_id)
+    )
+    return sorted(found, key=lambda mention: mention.order)
 
 
 def _runs(words: Sequence[str], longest: int) -> set[str]:
@@ -262,18 +295,18 @@ def _runs(words: Sequence[str], longest: int) -> set[str]:
 
 
 def _pair_by_date(
-    pairs: _Pairs, moved: Sequence[_Moved], entries: Sequence[_Entry], window: int
+    pairs: _Pairs, moved: Sequence[_Moved], entries: Sequence[_Entry], window: int, early: int
 ) -> None:
     """As many pairs of an equal amount as the dates allow: each entry, by day, goes to the transfer
     whose window ends first."""
     waiting: dict[_Sum, list[_Moved]] = defaultdict(list)
     for one in sorted(moved, key=lambda one: one.days[0], reverse=True):
         if one.id not in pairs:
-            waiting[one.asset, one.amount].append(one)
+            waiting[one.sum].append(one)
     made: dict[_Sum, list[tuple[int, int, str, _Moved]]] = defaultdict(list)
     for entry in sorted(entries, key=lambda entry: (entry.day, entry.entry)):
-        later, due = waiting[entry.asset, entry.amount], made[entry.asset, entry.amount]
-        while later and later[-1].days[0] <= entry.day:
+        later, due = waiting[entry.sum], made[entry.sum]
+        while later and later[-1].days[0] - early <= entry.day:
             one = later.pop()
             heappush(due, (one.days[1], one.created, one.id, one))
         while due and due[0][0] + window < entry.day:
@@ -281,11 +314,6 @@ def _pair_by_date(
         if due and pairs.is_free(due[0][-1], entry):
             one = heappop(due)[-1]
             pairs.add(one, entry, "window", _days_apart(one, entry))
-
-
-def _near(one: _Moved, entry: _Entry, window: int) -> bool:
-    first, last = one.days
-    return first <= entry.day <= last + window
 
 
 def _distance(one: _Moved, entry: _Entry) -> int:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 import duckdb
 import narwhals as nw
@@ -57,6 +57,13 @@ FrameT = TypeVar("FrameT")
 DataFrame; or a ``Store``, whose transfers are then scanned."""
 
 
+_SETTINGS: Final = {
+    "default_order": ("ASC", "ASCENDING"),
+    "default_collation": ("", "BINARY", "C", "POSIX"),
+}
+"""Of a caller's DuckDB connection: what an analysis takes for granted."""
+
+
 class Workbench:
     """The engine of one call, chosen by the kind of ``frame``.
 
@@ -78,7 +85,9 @@ class Workbench:
         if self._spark:
             session = cast("Any", self._frame).sparkSession
             self._closing.enter_context(spark.exact_arithmetic(session))
-        elif not self.lazy:
+        elif self.lazy:
+            _refuse_settings(cast("duckdb.DuckDBPyRelation", self._frame))
+        else:
             self._connection = shared_connection()
             self._closing.callback(self._connection.close)
         return self
@@ -181,6 +190,18 @@ def is_store(frame: object) -> bool:
 def _scanned(frame: object) -> object:
     """The transfers of a store, lazily; any other frame as it is."""
     return cast("Any", frame).scan("transfers") if is_store(frame) else frame
+
+
+def _refuse_settings(home: duckdb.DuckDBPyRelation) -> None:
+    """Sums would run backwards, or names that differ only in case fall together."""
+    for name, accepted in _SETTINGS.items():
+        setting: Any = home.query("unused", f"SELECT current_setting('{name}')")
+        ((found,),) = setting.fetchall()
+        if str(found).upper() not in accepted:
+            raise AnalysisError(
+                f"the DuckDB connection of transfers has {name}={found!r}, which would change "
+                f"figures; RESET {name}, or give transfers as an Arrow table"
+            )
 
 
 def _beside(home: duckdb.DuckDBPyRelation, rows: pa.Table) -> duckdb.DuckDBPyRelation:

@@ -71,6 +71,7 @@ class _Object(msgspec.Struct):
     old_summary_status: str | None = None
 
 
+_OURS: Final = ("transfer.", "identity.")
 _decoder: Final = msgspec.json.Decoder(_Object)
 
 
@@ -82,7 +83,8 @@ def timeline(
     of all that ``events`` hold.
 
     ``status`` is what the object became, where the event says so. Raises :class:`AnalysisError`
-    for an event whose ``object`` is not JSON, and where both ids are given.
+    for an event whose ``object`` is not JSON, or none of a transfer or identity where its type says
+    so, and where both ids are given.
 
     >>> events = fl.load_events(client)
     >>> failed = next(client.list_transfers(statuses=["FAILED"]))
@@ -178,10 +180,8 @@ def _decoded(bench: Workbench, events: object) -> pa.Table:
     taken: Rows = bench.take(events, _EVENTS)
     refuse(bench, taken, missing("id"), missing("type"), missing("created_at"), label="events")
     rows = bench.collect(taken.sort("created_at", "id"))
-    objects = [
-        _object(name, text)
-        for name, text in zip(rows["id"].to_pylist(), rows["object"].to_pylist(), strict=True)
-    ]
+    texts = (rows[name].to_pylist() for name in ("id", "type", "object"))
+    objects = [_object(*event) for event in zip(*texts, strict=True)]
     of_transfers = pc.starts_with(rows.column("type"), "transfer.").to_pylist()
     told = {
         "status": [one.new_summary_status or one.status for one in objects],
@@ -197,10 +197,12 @@ def _decoded(bench: Workbench, events: object) -> pa.Table:
     return rows.append_column("at", rows.column("created_at"))
 
 
-def _object(event_id: str, text: str | None) -> _Object:
+def _object(event_id: str, kind: str, text: str | None) -> _Object:
     try:
         return _Object() if text is None else _decoder.decode(text)
     except msgspec.MsgspecError as error:
+        if isinstance(error, msgspec.ValidationError) and not kind.startswith(_OURS):
+            return _Object()  # JSON, of an event that these analyses are not about
         raise AnalysisError(
             f"events: object {shorten(text)} is no event object: {error} (id {event_id})"
         ) from error

@@ -53,7 +53,8 @@ def summary(
     ``crypto_network`` or ``profile_id``; ``period`` among them says where the period stands, by
     default last. ``freq`` is a pandas offset alias over ``created_at`` in the zone ``tz``;
     ``period`` is labelled as pandas' ``Grouper`` labels it. Raises :class:`AnalysisError` for
-    columns that cannot be used and rows nobody can count. Interface §2.4.
+    columns that cannot be used, rows nobody can count, and several assets without ``asset`` in
+    ``by``: their amounts are never added up. Interface §2.4.
 
     >>> fl.fees.summary(transfers)
                            type asset  count  amount  fee
@@ -142,6 +143,8 @@ def _summed(
     want = counted.transfer_columns("created_at", amount=MONEY, fee=MONEY, **texts)
     rows = counted.completed(bench, bench.take(transfers, want), "amount", "fee", "created_at")
     rows = rows.with_columns(asset=counted.moved_asset(), at=nw.col("created_at"))
+    if "asset" not in groups:
+        _refuse_mixed(bench, rows, by)
     if freq is not None:
         rows = with_period(bench, rows, freq, tz)
     sums = rows.group_by(*groups).agg(
@@ -151,6 +154,17 @@ def _summed(
         name: TIME_TYPE if name == "period" else pa.string() for name in groups
     }
     return sums.sort(*groups, nulls_last=True), pa.schema({**fields, **_MEASURES})
+
+
+def _refuse_mixed(bench: Workbench, rows: Rows, by: str | Sequence[str]) -> None:
+    asset = nw.col("asset")
+    found = bench.collect(rows.select(first=asset.min(), last=asset.max())).to_pylist()
+    first, last = found[0].values()
+    if first != last:
+        raise AnalysisError(
+            f"by={by!r} would add up {first} and {last}; put 'asset' into by, or give the "
+            "transfers of one asset"
+        )
 
 
 def _by_columns(by: str | Sequence[str], freq: str | None) -> list[str]:

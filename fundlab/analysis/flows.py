@@ -250,7 +250,8 @@ def settlement_time(transfers: FrameT) -> FrameT:
     """``type``, ``count``, ``p50``, ``p90``, ``p99``, ``max``, sorted by type: from
     ``created_at`` to ``updated_at`` of completed transfers, as timedeltas.
 
-    Percentiles are interpolated linearly; times beyond 104 days are good to about 10 ns.
+    Percentiles are interpolated linearly; those between times many days apart are good to about
+    10 ns.
 
     >>> fl.flows.settlement_time(transfers)[["type", "count", "p50", "max"]]
                            type  count             p50             max

@@ -20,7 +20,7 @@ from fundlab.errors import AnalysisError
 
 MONEY_TYPE: Final = pa.decimal128(38, 18)
 TIME_TYPE: Final = pa.timestamp("ns", "UTC")
-MOST: Final = Decimal(10) ** 20
+MOST: Final = Decimal((0, (1,), 20))
 """The first whole amount that ``MONEY_TYPE`` cannot hold."""
 ROW: Final = "row_number"
 """The position of an in-memory row, kept beside the columns of an analysis."""
@@ -185,7 +185,7 @@ def _typed(column: Any, want: Wanted, name: str, kind: Kind) -> Any:
 def _refuse_large(column: Any) -> None:
     ends = pc.min_max(column).as_py()
     for value in (ends["min"], ends["max"]):
-        if abs(value) >= MOST:
+        if value.copy_abs() >= MOST:
             raise pa.ArrowInvalid(f"{value} has more than 20 integer digits")
 
 

@@ -25,6 +25,7 @@ from fundlab.moments import moment_ns
 Moment = str | datetime
 DAY: Final = 86_400_000_000_000
 _HOUR: Final = 3_600_000_000_000
+_ISO_DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
 _DAY, _STEP = "period:day", "period:step"
 """Columns on the way to a period, named as no column of a caller's is."""
 
@@ -103,10 +104,7 @@ def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple
         try:
             first, end = (_midnight(day, tz) for day in days)
         except pd.errors.OutOfBoundsDatetime as error:
-            raise AnalysisError(
-                f"period={shorten(period)} is not within the years 1678 to 2261, which nanoseconds "
-                "can count"
-            ) from error
+            raise _beyond("period", period) from error
     if first >= end:
         raise AnalysisError(f"period={shorten(period)} ends before it begins")
     return first, end
@@ -118,6 +116,8 @@ def _calendar_days(period: str) -> tuple[date, date]:
         if match is not None:
             try:
                 start, stop = days(*map(int, match.groups()))
+            except OverflowError as error:  # the last day there is has no day after it
+                raise _beyond("period", period) from error
             except ValueError as error:
                 raise AnalysisError(f"period={period!r}: {error}") from error
             return start, stop
@@ -169,18 +169,28 @@ def days_between(first: int, last: int) -> pa.Table:
 
 def day_number(parameter: str, value: str | date | datetime) -> int:
     """Days since 1970 of a calendar day given as ISO text, date or datetime (its own date)."""
-    problem = AnalysisError(
-        f"{parameter}={shorten(value)} is not a day; give a date or text like '2026-10-31'"
-    )
-    if not isinstance(value, str | date):
-        raise problem
-    try:
-        stamp = pd.Timestamp(value)
-    except (ValueError, TypeError) as error:
-        raise problem from error
-    if pd.isna(stamp):
+    if isinstance(value, date) and pd.isna(value):
         raise AnalysisError(f"{parameter} is missing (NaT); give a day")
-    return (stamp.date() - date(1970, 1, 1)).days
+    text = f"{value:%Y-%m-%d}" if isinstance(value, date) else value
+    match = _ISO_DAY.fullmatch(text) if isinstance(text, str) else None
+    try:
+        day = None if match is None else date(*map(int, match.groups()))
+    except ValueError:
+        day = None
+    if day is None:
+        raise AnalysisError(
+            f"{parameter}={shorten(value)} is not a day; give a date or text like '2026-10-31'"
+        )
+    if not 1678 <= day.year <= 2261:
+        raise _beyond(parameter, value)
+    return (day - date(1970, 1, 1)).days
+
+
+def _beyond(parameter: str, value: object) -> AnalysisError:
+    return AnalysisError(
+        f"{parameter}={shorten(value)} is not within the years 1678 to 2261, which nanoseconds "
+        "can count"
+    )
 
 
 def _with_clock_period(

@@ -25,6 +25,7 @@ from fundlab.analysis.engines import (
 )
 from fundlab.errors import AnalysisError, ServiceError
 from fundlab.models import TransferType
+from fundlab.values import EXACT
 
 GUARANTEED_NS: Final = 5 * 60 * 10**9
 """How long before ``expires_at`` a quote was made."""
@@ -195,9 +196,9 @@ def _quote(
     fee = Decimal(quote.fee)
     amount, total = (None if v is None else Decimal(v) for v in (quote.amount, quote.total))
     if amount is None and total is not None:
-        amount = total - fee
+        amount = EXACT.subtract(total, fee)
     if total is None and amount is not None:
-        total = amount + fee
+        total = EXACT.add(amount, fee)
     told = {"id": quote.id, "fee": fee, "amount": amount, "total": total}
     return {**row, **told, "expires_at": quote.expires_at.ns}
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation, localcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from fundlab.analysis.engines import MONEY_TYPE
 from fundlab.errors import AnalysisError, shorten
-from fundlab.values import exact_sum
+from fundlab.values import EXACT, exact_sum
 
 ENTRIES: Final = pa.schema(
     [
@@ -34,7 +35,20 @@ ENTRIES: Final = pa.schema(
     ]
 )
 FORMATS: Final = ("csv", "mt940", "camt.053", "ofx")
-_SIDES: Final = {"CRDT": 1, "DBIT": -1}
+MOST_BYTES: Final = 256 * 1024**2
+_INWARD: Final = {
+    "CRDT": True,
+    "DBIT": False,
+    "C": True,
+    "D": False,
+    "RC": False,  # takes back a credit
+    "RD": True,
+}
+"""Which marks of camt.053 and MT940 say that money came in."""
+_CSV_INWARD: Final = {
+    **dict.fromkeys(("c", "cr", "credit", "crdt"), True),
+    **dict.fromkeys(("d", "dr", "debit", "dbit"), False),
+}
 _NOT_YET_BOOKED: Final = ("PDNG", "INFO", "FUTR")
 _CSV_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "booked_on": ("date", "booking date", "booked on", "posted", "posting date", "value date"),
@@ -45,6 +59,8 @@ _CSV_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "bank_ref": ("reference", "bank reference", "transaction id", "id", "ref"),
     "memo": ("memo", "description", "details", "narrative", "text", "payee"),
 }
+_UNHEARD: Final = logging.NullHandler()
+"""Without one a line that MT940's parser cannot read goes to stderr."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +83,10 @@ def read_statement(path: str | Path, format: str | None = None) -> pa.Table:
     with a date (ISO), and an amount, or a credit or a debit column or both; common names are known.
     Of MT940 and camt.053 the mark says which way money went, a reversal the other way; of camt.053
     only booked entries count, and one that lists its payments and their amounts is those payments.
-    Raises :class:`AnalysisError` naming file and line for what cannot be read exactly, and where
-    the extra ``bank`` is not installed.
+    Raises :class:`AnalysisError` naming file and line for what cannot be read exactly, where the
+    extra ``bank`` is not installed, and for more than 256 MiB.
     """
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise AnalysisError(f"statement={str(path)!r}: {error.strerror or error}") from error
+    content = _content(Path(path))
     kind = _looks_like(content) if format is None else format
     if kind not in FORMATS:
         raise AnalysisError(f"format={format!r} is not one of {', '.join(FORMATS)}")
@@ -85,6 +98,17 @@ def read_statement(path: str | Path, format: str | None = None) -> pa.Table:
         raise AnalysisError(f"{path}: no {kind} statement that can be read: {error}") from error
     except ImportError as error:
         raise AnalysisError(f"{path}: {kind} needs {error.name}; install fundlab[bank]") from error
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise AnalysisError(f"statement={str(path)!r} is no file")
+        if path.stat().st_size > MOST_BYTES:
+            raise AnalysisError(f"statement={str(path)!r} has more than 256 MiB; split it")
+        return path.read_bytes()
+    except OSError as error:
+        raise AnalysisError(f"statement={str(path)!r}: {error.strerror or error}") from error
 
 
 def _table(entries: Iterable[Entry]) -> pa.Table:
@@ -110,8 +134,15 @@ def _looks_like(content: bytes) -> str:
 # ---------------------------------------------------------------------------------- formats
 
 
+def _text_of(content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{error}; save the file as UTF-8") from error
+
+
 def _csv(content: bytes) -> Iterator[Entry]:
-    text = content.decode("utf-8-sig")
+    text = _text_of(content)
     header = text.split("\n", 1)[0]
     lines = csv.reader(
         io.StringIO(text, newline=""), delimiter=max(",;\t", key=header.count), strict=True
@@ -153,19 +184,36 @@ def _csv_entry(
         raise ValueError(f"{len(values)} values for {len(names)} columns")
     row = dict(zip(names, values, strict=True))
     found = {field: row[name].strip() for field, name in chosen.items() if name is not None}
+    amount = _csv_amount(found)
+    if found.get("amount"):
+        _refuse_other_side(row, amount)
     return Entry(
-        date.fromisoformat(found["booked_on"]), _csv_amount(found),
+        date.fromisoformat(found["booked_on"]), amount,
         *(found.get(field) or None for field in ("asset", "bank_ref", "memo")),
     )  # fmt: skip
 
 
 def _csv_amount(found: Mapping[str, str]) -> Decimal:
-    if found.get("amount"):
-        return _exact(found["amount"])
-    credit, debit = (_exact(found.get(side) or "0") for side in ("credit", "debit"))
-    if (credit and debit) or not (found.get("credit") or found.get("debit")):
+    amount, credit, debit = (
+        _exact(found.get(name) or "0") for name in ("amount", "credit", "debit")
+    )
+    if (credit and debit) or not any(found.get(name) for name in ("amount", "credit", "debit")):
         raise ValueError("give either a credit or a debit")
-    return -abs(debit) if debit else credit
+    side = debit.copy_abs().copy_negate() if debit else credit
+    if side and found.get("amount") and side != amount:
+        raise ValueError(f"the amount {amount} is not the {side} of the credit or debit column")
+    return side or amount
+
+
+def _refuse_other_side(row: Mapping[str, str], amount: Decimal) -> None:
+    """Amounts without a sign, beside a column that says which way they went."""
+    for name, value in row.items():
+        inward = _CSV_INWARD.get(value.strip().rstrip(".").lower())
+        if inward is not None and amount and inward == amount.is_signed():
+            raise ValueError(
+                f"{name!r} says {value.strip()!r} of the amount {amount}; give amounts with their "
+                "sign, or a credit and a debit column"
+            )
 
 
 def _exact(text: str) -> Decimal:
@@ -177,36 +225,43 @@ def _exact(text: str) -> Decimal:
 def _mt940(content: bytes) -> Iterator[Entry]:
     import mt940
 
-    text = content.decode("utf-8")
+    logging.getLogger("mt940").addHandler(_UNHEARD)
+    text = re.sub(r"\r\n?", "\n", _text_of(content))
     try:
-        found = mt940.parse(text)
+        with localcontext(EXACT):
+            found = mt940.parse(text, options=mt940.Options(unbounded_details=True))
     except RuntimeError as error:
-        raise ValueError(str(error.args[0])) from error
-    if not re.search(r"^:61:", text, re.MULTILINE) and ":60" not in text:
+        raise ValueError(f"{shorten(error.args[-1])} is no field of MT940") from error
+    lines = len(re.findall(r"^[ \t]*:61:", text, re.MULTILINE))
+    if not lines and ":60" not in text:
         raise ValueError("no :61: line and no balance")
+    if len(found) != lines:
+        raise ValueError(f"of {lines} :61: lines {len(found)} can be read")
     for line in found:
-        told: dict[str, Any] = line.data
-        amount = told["amount"]
-        booked = told.get("entry_date") or told["date"]
-        reference = told.get("bank_reference") or told.get("customer_reference")
-        memo = " ".join(
-            str(told[name])
-            for name in ("customer_reference", "extra_details", "transaction_details")
-            if told.get(name)
-        )
-        yield Entry(
-            date(booked.year, booked.month, booked.day), _signed(amount.amount, told["status"]),
-            amount.currency or None,
-            reference or None, " ".join(memo.split()) or None,
-        )  # fmt: skip
+        yield _mt940_entry(line.data)
+
+
+def _mt940_entry(told: Mapping[str, Any]) -> Entry:
+    amount, mark, booked = told["amount"], told["status"], told.get("entry_date") or told["date"]
+    if not told.get("id"):  # the parser cuts an amount that it does not understand
+        raise ValueError(f"the :61: line of {booked} has no type after {amount.amount}, as in NTRF")
+    if mark not in _INWARD:
+        raise ValueError(f"mark {mark!r} is not one of C, RD, D, RC")
+    reference = told.get("bank_reference") or told.get("customer_reference")
+    memo = " ".join(
+        str(told[name])
+        for name in ("customer_reference", "extra_details", "transaction_details")
+        if told.get(name)
+    )
+    return Entry(
+        date(booked.year, booked.month, booked.day), _signed(amount.amount.copy_abs(), mark),
+        amount.currency or None,
+        reference or None, " ".join(memo.split()) or None,
+    )  # fmt: skip
 
 
 def _signed(amount: Decimal, mark: str) -> Decimal:
-    """``RC`` takes back a credit, ``RD`` a debit; the parser signs only ``D``."""
-    signs = {"C": 1, "RD": 1, "D": -1, "RC": -1}
-    if mark not in signs:
-        raise ValueError(f"mark {mark!r} is not one of {', '.join(signs)}")
-    return signs[mark] * abs(amount)
+    return amount if _INWARD[mark] else amount.copy_negate()
 
 
 def _ofx(content: bytes) -> Iterator[Entry]:
@@ -216,14 +271,18 @@ def _ofx(content: bytes) -> Iterator[Entry]:
     tree = OFXTree()
     try:
         tree.parse(io.BytesIO(content))
+        for posted in tree.iter("DTPOSTED"):  # the day is that of the bank's own zone
+            posted.text = re.sub(r"\[.*\]$", "", posted.text or "")
         statements = tree.convert().statements
     except (ParseError, OFXHeaderError) as error:
         raise ValueError(str(error).splitlines()[0]) from error
+    if not statements:
+        raise ValueError("it holds no statement")
     for statement in statements:
         for line in statement.transactions or ():
             memo = " ".join(part for part in (line.name, line.memo) if part)
-            booked = line.dtposted.astimezone(UTC).date()
-            yield Entry(booked, line.trnamt, statement.curdef, line.fitid, memo or None)
+            asset = line.cursym if line.curtype == "CURRENCY" else statement.curdef
+            yield Entry(line.dtposted.date(), line.trnamt, asset, line.fitid, memo or None)
 
 
 def _camt(content: bytes) -> Iterator[Entry]:
@@ -233,6 +292,8 @@ def _camt(content: bytes) -> Iterator[Entry]:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, DefusedXmlException) as error:
         raise ValueError(f"not XML: {error!r}") from error
+    if root.find(".//{*}Stmt") is None:
+        raise ValueError("no Stmt; a camt.052 or camt.054 is no statement")
     for entry in root.iterfind(".//{*}Stmt/{*}Ntry"):
         if _is_booked(entry):
             yield from _camt_entries(entry)
@@ -248,15 +309,15 @@ def _is_booked(entry: Any) -> bool:
 
 def _camt_entries(entry: Any) -> Iterator[Entry]:
     """The entry, or the payments that it is made of."""
-    amount, currency, sign = _camt_amount(entry)
+    amount, currency, side = _camt_amount(entry)
     day = _text(entry, "{*}BookgDt/{*}Dt") or _text(entry, "{*}BookgDt/{*}DtTm")
     day = day or _text(entry, "{*}ValDt/{*}Dt")
     if day is None:
         raise ValueError("an entry has no booking date")
-    booked = datetime.fromisoformat(day).date()
+    booked = datetime.fromisoformat(re.sub(r"(Z|[+-]\d\d:\d\d)$", "", day)).date()
     reference = _text(entry, "{*}AcctSvcrRef") or _text(entry, "{*}NtryRef")
     payments = entry.findall("{*}NtryDtls/{*}TxDtls")
-    amounts = [_payment_amount(payment, currency, sign) for payment in payments]
+    amounts = [_payment_amount(payment, currency, side) for payment in payments]
     known = [each for each in amounts if each is not None]
     if len(payments) < 2 or len(known) < len(payments) or exact_sum(known) != amount:
         payments, known = [entry], [amount]
@@ -267,22 +328,23 @@ def _camt_entries(entry: Any) -> Iterator[Entry]:
         yield Entry(booked, each, currency, ref, " ".join(memo) or None)
 
 
-def _camt_amount(entry: Any) -> tuple[Decimal, str | None, int]:
+def _camt_amount(entry: Any) -> tuple[Decimal, str | None, str]:
     amount, side = entry.find("{*}Amt"), _text(entry, "{*}CdtDbtInd")
     if amount is None:
         raise ValueError("an entry has no amount")
-    if side not in _SIDES:
+    if side not in ("CRDT", "DBIT"):
         raise ValueError(f"an entry's CdtDbtInd is {side}; CRDT or DBIT is needed")
-    return _SIDES[side] * _exact(amount.text or ""), amount.get("Ccy"), _SIDES[side]
+    return _signed(_exact(amount.text or ""), side), amount.get("Ccy"), side
 
 
-def _payment_amount(payment: Any, currency: str | None, sign: int) -> Decimal | None:
+def _payment_amount(payment: Any, currency: str | None, side: str) -> Decimal | None:
     """What one payment of a batch came to, where it says so in the currency of the entry."""
     amount = payment.find("{*}Amt")
     amount = payment.find("{*}AmtDtls/{*}TxAmt/{*}Amt") if amount is None else amount
     if amount is None or amount.get("Ccy") != currency:
         return None
-    return _SIDES.get(_text(payment, "{*}CdtDbtInd") or "", sign) * _exact(amount.text or "")
+    own = _text(payment, "{*}CdtDbtInd")
+    return _signed(_exact(amount.text or ""), own if own in ("CRDT", "DBIT") else side)
 
 
 def _text(element: Any, path: str) -> str | None:

@@ -75,20 +75,19 @@ def stream_running(
 
 def write_stream(reader: pa.RecordBatchReader, path: str | Path) -> int:
     """Write the batches to one Parquet file while the next are computed; returns the rows."""
-    path = Path(path)
+    from fundlab.exports import replacing  # loads what writes workbooks, too
+
     coded = [field.name for field in reader.schema if field.type == CODED]
-    hidden = path.with_name(f".{path.name}.tmp")
     rows = 0
-    try:
-        with pq.ParquetWriter(
-            hidden, reader.schema, compression="zstd", compression_level=1, use_dictionary=coded
-        ) as writer:
-            for batch in _ahead(reader):
-                writer.write_table(pa.Table.from_batches([batch]), row_group_size=len(batch))
-                rows += len(batch)
-        hidden.replace(path)
-    finally:
-        hidden.unlink(missing_ok=True)
+    with (
+        replacing(Path(path)) as unfinished,
+        pq.ParquetWriter(
+            unfinished, reader.schema, compression="zstd", compression_level=1, use_dictionary=coded
+        ) as writer,
+    ):
+        for batch in _ahead(reader):
+            writer.write_table(pa.Table.from_batches([batch]), row_group_size=len(batch))
+            rows += len(batch)
     return rows
 
 

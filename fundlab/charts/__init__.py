@@ -2,8 +2,9 @@
 
 Each function takes a frame of :mod:`fundlab.analysis` and returns a ``matplotlib.figure.Figure``,
 most with one panel for each asset, or only that of ``asset`` in the colours of the whole; neither
-pyplot nor the global settings are touched. The figure's label, ``figure.get_label()``, is its
-alternative text. ``theme`` is :data:`LIGHT` or :data:`DARK`.
+pyplot nor the global settings are touched, nor do those of a notebook change anything. The figure's
+label, ``figure.get_label()``, is its alternative text. ``theme`` is :data:`LIGHT` or :data:`DARK`;
+``tz`` is the zone that the days of the frame were made with.
 
 >>> import fundlab as fl
 >>> with fl.sandbox.serve(seed=7, transfers=200) as sandbox:

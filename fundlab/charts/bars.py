@@ -23,20 +23,27 @@ from fundlab.charts.look import (
 MAX_BARS: Final = 60
 
 
+@look.own_settings()
 def flow_bars(
-    net: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None, legend: bool = True
+    net: pd.DataFrame,
+    theme: Theme = LIGHT,
+    *,
+    tz: str = "UTC",
+    asset: str | None = None,
+    legend: bool = True,
 ) -> Figure:
-    """Inflow above and outflow below the line for each period, net as a dot (``flows.net``).
+    """Inflow above and outflow below the line for each period, net as a dot (``flows.net``, of the
+    same ``tz``).
 
     >>> fl.charts.flow_bars(fl.flows.net(transfers, freq="D")).get_label()
     'Inflow and outflow over 4 periods: USD in 1.06 k, out 285.'
     """
     look.need(net, "period", "asset", "inflow", "outflow", "net")
 
-    bars = Bars.of(net)
+    bars = Bars.of(net, tz)
 
     def draw(axes: Axes, rows: pd.DataFrame) -> None:
-        periods = rows["period"].dt.tz_localize(None)
+        periods = look.local(rows["period"], tz)
         sums = look.floats(rows, "inflow", "outflow", "net").groupby(periods).sum()
         sums = sums[sums.index >= bars.first]
         starts = sums.index.to_numpy()
@@ -58,11 +65,17 @@ def flow_bars(
     return look.described(figure, _describe_flows(look.rows_of(net, asset)))
 
 
+@look.own_settings()
 def fees_by_type(
-    summary: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None, legend: bool = True
+    summary: pd.DataFrame,
+    theme: Theme = LIGHT,
+    *,
+    tz: str = "UTC",
+    asset: str | None = None,
+    legend: bool = True,
 ) -> Figure:
     """Bars of the fees paid, stacked by transfer type for each period
-    (``fees.summary(…, by=["type", "asset"], freq=…)``).
+    (``fees.summary(…, by=["type", "asset"], freq=…)``, of the same ``tz``).
 
     >>> paid = fl.fees.summary(transfers, by=["type", "asset"], freq="MS")
     >>> fl.charts.fees_by_type(paid).get_label()
@@ -71,10 +84,10 @@ def fees_by_type(
     look.need(summary, "type", "asset", "fee", "period")
     charged = summary[look.floats(summary, "fee")["fee"] != 0]
     types = rank_types(charged)
-    bars = Bars.of(charged)
+    bars = Bars.of(charged, tz)
 
     def draw(axes: Axes, rows: pd.DataFrame) -> None:
-        fees = _fees_by_period(rows[rows["period"].dt.tz_localize(None) >= bars.first], types)
+        fees = _fees_by_period(rows[look.local(rows["period"], tz) >= bars.first], types, tz)
         starts = fees.index.to_numpy()
         below = np.zeros(len(fees))
         for kind in fees.columns:
@@ -106,8 +119,8 @@ class Bars:
     width: Any  # a Timedelta: matplotlib takes one beside times, its types do not say so
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> Bars:
-        periods = pd.DatetimeIndex(frame["period"].dt.tz_localize(None).unique()).sort_values()
+    def of(cls, frame: pd.DataFrame, tz: str) -> Bars:
+        periods = pd.DatetimeIndex(look.local(frame["period"], tz).unique()).sort_values()
         shown = periods[-MAX_BARS:]
         if shown.empty:
             return cls(pd.Timestamp(0), pd.Timestamp(0), pd.Timedelta(days=1))
@@ -128,11 +141,11 @@ def _drawn_types(rows: pd.DataFrame, types: list[str]) -> pd.Series:
     return kinds.where(kinds.isin(types), types[-1] if types else "")
 
 
-def _fees_by_period(rows: pd.DataFrame, types: list[str]) -> pd.DataFrame:
+def _fees_by_period(rows: pd.DataFrame, types: list[str], tz: str) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "kind": _drawn_types(rows, types),
-            "period": rows["period"].dt.tz_localize(None),
+            "period": look.local(rows["period"], tz),
             "fee": rows["fee"].astype("float64"),
         }
     )

@@ -23,15 +23,17 @@ MAX_POINTS: Final = 400
 MAX_MARKS: Final = 40
 
 
+@look.own_settings()
 def balance_course(
     daily: pd.DataFrame,
     theme: Theme = LIGHT,
     *,
     assertions: pd.DataFrame | None = None,
+    tz: str = "UTC",
     asset: str | None = None,
     legend: bool = True,
 ) -> Figure:
-    """Step lines of the closing balance of each profile (``balances.daily``).
+    """Step lines of the closing balance of each profile (``balances.daily``, of the same ``tz``).
 
     ``assertions`` (``store.assertions()``) are marked where they were observed: a ring where the
     reported balance agrees with the transfers, a cross where it does not.
@@ -42,7 +44,7 @@ def balance_course(
     USD.'
     """
     look.need(daily, "profile_id", "asset", "date", "balance")
-    marks = _marks(daily, assertions)
+    marks = _marks(daily, assertions, tz)
     names = rank_profiles(daily)
 
     def draw(axes: Axes, closing: pd.DataFrame) -> None:
@@ -76,7 +78,7 @@ def balance_course(
     return look.described(figure, _describe_course(look.rows_of(daily, asset)))
 
 
-def _marks(daily: pd.DataFrame, assertions: pd.DataFrame | None) -> pd.DataFrame:
+def _marks(daily: pd.DataFrame, assertions: pd.DataFrame | None, tz: str) -> pd.DataFrame:
     """Observations of what is drawn, thinned; where a difference begins and ends stays."""
     if assertions is None or not len(daily) or not len(assertions):
         kinds = {"profile_id": "str", "asset": "str", "reported": "float64", "agrees": "bool"}
@@ -87,7 +89,7 @@ def _marks(daily: pd.DataFrame, assertions: pd.DataFrame | None) -> pd.DataFrame
         {
             "profile_id": assertions["profile_id"].astype(str),
             "asset": assertions["asset"].astype(str),
-            "at": assertions["observed_at"].dt.tz_localize(None),
+            "at": look.local(assertions["observed_at"], tz),
             "reported": assertions["reported"].astype("float64"),
             "agrees": (assertions["difference"] == 0).astype(bool),
         }

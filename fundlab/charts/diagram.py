@@ -22,6 +22,7 @@ _LAYOUT: Final = Layout((720.0, 252.0), _MARGINS, columns=1)
 Spans = dict[str, tuple[float, float]]
 
 
+@look.own_settings()
 def flow_diagram(links: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None) -> Figure:
     """Bands from sources through profiles to targets, as wide as the amounts they stand for.
 

@@ -27,6 +27,7 @@ _HOURS: Final = Layout((480.0, 208.0), (38.0, 12.0, 30.0, 38.0))
 Places = npt.NDArray[np.int64]
 
 
+@look.own_settings()
 def flows_calendar(
     net: pd.DataFrame,
     theme: Theme = LIGHT,
@@ -42,7 +43,7 @@ def flows_calendar(
     'Net flow of each day: USD +775 in all, days from −225 to +1 k.'
     """
     look.need(net, "period", "asset", "net")
-    days = net["period"].dt.tz_convert(tz).dt.tz_localize(None).dt.normalize()
+    days = look.local(net["period"], tz).dt.normalize()
     monday = days - pd.to_timedelta(days.dt.day_of_week, unit="D")
     last = monday.max()
     start = max(monday.min(), last - pd.Timedelta(weeks=MAX_WEEKS - 1)) if len(net) else last
@@ -79,6 +80,7 @@ def flows_calendar(
     return look.described(figure, _describe_days(rows, asset))
 
 
+@look.own_settings()
 def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "UTC") -> Figure:
     """How many transfers are made at each hour of each weekday, in the zone ``tz``.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC
 from io import BytesIO, StringIO
 from typing import Any, Final
 
-import matplotlib as mpl
+import matplotlib.style
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -37,7 +39,7 @@ _LEGEND_GAPS: Final = 3.8 * (TEXT - 1.0)
 _FONT: Final = FontProperties(family="DejaVu Sans")
 _OTHERS: Final = re.compile(r"[\d,]+ others")
 _ACRONYMS: Final = frozenset({"CBIT", "CUBIX", "RTP", "SEN"})
-_SVG_LOCK: Final = threading.Lock()
+_SETTINGS_LOCK: Final = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,21 @@ DARK: Final = Theme(
 )  # fmt: skip
 
 
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Matplotlib as it is by default, whatever styles and settings a notebook has chosen."""
+    ours: Any = ["default", {"svg.hashsalt": "fundlab", "svg.fonttype": "none"}]
+    with _SETTINGS_LOCK, matplotlib.style.context(ours):
+        yield
+
+
 class Chart(Figure):
     """A figure that a notebook shows without pyplot, a point as large as a point on paper."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
         out = BytesIO()
-        self.savefig(out, format="png")
+        with own_settings():
+            self.savefig(out, format="png")
         width = round(self.get_figwidth() * _CSS_PIXELS_PER_INCH)
         return out.getvalue(), {"width": width, "alt": self.get_label()}
 
@@ -87,7 +98,7 @@ def to_svg(figure: Figure) -> str:
     '<?xml'
     """
     out = StringIO()
-    with _SVG_LOCK, mpl.rc_context({"svg.hashsalt": "fundlab", "svg.fonttype": "none"}):
+    with own_settings():
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
 
@@ -227,8 +238,8 @@ def money_axis(axis: Any) -> None:
 
 
 def date_axis(axes: Axes, first: Any, last: Any) -> None:
-    locator = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]
-    formatter = ConciseDateFormatter(locator, show_offset=False)  # type: ignore[no-untyped-call]
+    locator = AutoDateLocator(tz=UTC, minticks=2, maxticks=6)  # type: ignore[no-untyped-call]
+    formatter = ConciseDateFormatter(locator, tz=UTC, show_offset=False)  # type: ignore[no-untyped-call]
     formatter.zero_formats[1] = "%Y"
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(formatter)
@@ -320,6 +331,12 @@ def only(by_asset: dict[str, pd.DataFrame], asset: str | None) -> dict[str, pd.D
     if asset is None:
         return by_asset
     return {name: rows for name, rows in by_asset.items() if name == asset}
+
+
+def local(moments: pd.Series[Any], tz: str) -> pd.Series[Any]:
+    """Moments as a clock in the zone ``tz`` shows them."""
+    shown: pd.Series[Any] = moments.dt.tz_convert(tz).dt.tz_localize(None)
+    return shown
 
 
 def rows_of(frame: pd.DataFrame, asset: str | None) -> pd.DataFrame:

@@ -27,6 +27,7 @@ _TICKS: Final = (
 )  # fmt: skip
 
 
+@look.own_settings()
 def settlement_times(
     settlement: pd.DataFrame, theme: Theme = LIGHT, *, legend: bool = True
 ) -> Figure:

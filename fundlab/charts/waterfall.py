@@ -21,6 +21,7 @@ _CUT: Final = 0.7
 _MARGINS: Final = (138.0, 52.0, 30.0, 8.0)
 
 
+@look.own_settings()
 def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None) -> Figure:
     """How each asset went from its opening to its closing balance.
 

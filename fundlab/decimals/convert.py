@@ -208,8 +208,8 @@ def check_range(array: pa.Array, digits: int = PRECISION - SCALE) -> None:
 
     Arrow's own cast to more decimals then wraps around silently, as 10**30 from decimal128(38, 0).
     """
-    ends = pc.min_max(array).as_py().values()
-    if any(end is not None and end.copy_abs() >= Decimal(10) ** digits for end in ends):
+    ends, most = pc.min_max(array).as_py().values(), Decimal((0, (1,), digits))
+    if any(end is not None and end.copy_abs() >= most for end in ends):
         raise OverflowError(f"a value has more than {digits} digits before the point")
 
 

@@ -116,7 +116,7 @@ def _equal_to_some(values: Any) -> list[Any]:
         if is_missing(one):
             out.append(None)
         elif is_number(one) or isinstance(one, float | np.floating):
-            exact = Decimal(float(one)) if isinstance(one, float | np.floating) else one
+            exact = Decimal.from_float(float(one)) if isinstance(one, float | np.floating) else one
             try:
                 from_scalar(exact)
             except (ValueError, OverflowError):

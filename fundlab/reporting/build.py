@@ -70,7 +70,7 @@ def build(
     comparison = verdict.compared(rows, seen, opening, asserted)
     first, last = _changes(inside)
     freq = _frequency(span, first, last)
-    profiles = _Profiles(until)
+    profiles = _Profiles(until, opening)
     drawn = named(until, profiles.kept, profiles.others)
     opened = None if opening is None else profiles.summed(opening)
     table = _balances(until, inside, span, opening, tz)
@@ -182,12 +182,13 @@ def _frequency(span: Span, first: pd.Timestamp | None, last: pd.Timestamp | None
 class _Profiles:
     """The busiest profiles, drawn by name; the others are one."""
 
-    def __init__(self, rows: Relation) -> None:
+    def __init__(self, rows: Relation, opening: pd.DataFrame | None) -> None:
         counts = rows.aggregate("profile_id, count(*) AS rows").order("rows DESC, profile_id")
-        total = count(counts)
-        kept = total if total <= MAX_SERIES else MAX_SERIES - 1
-        self.kept = [str(name) for name, _ in counts.limit(kept).fetchall()]
-        self.others = f"{total - kept:,} others"
+        names = [str(name) for name, _ in counts.fetchall()]
+        if opening is not None:
+            names += sorted({*opening["profile_id"].astype(str)} - {*names})
+        self.kept = names if len(names) <= MAX_SERIES else names[: MAX_SERIES - 1]
+        self.others = f"{len(names) - len(self.kept):,} others"
 
     def summed(self, opening: pd.DataFrame) -> pd.DataFrame:
         names = opening["profile_id"].where(opening["profile_id"].isin(self.kept), self.others)
@@ -226,11 +227,24 @@ def _balances(
 def _course(drawn: Relation, span: Span, opening: pd.DataFrame | None, tz: str) -> pd.DataFrame:
     last = moment(span.end - 1).tz_convert(tz)
     course = frame_of(balances.daily(drawn, tz, last.date(), opening))
-    if span.first is None:
-        return course
-    first_day = moment(span.first).tz_convert(tz).tz_localize(None).normalize()
-    inside = course["date"] >= first_day - pd.Timedelta(days=1)
-    return course[inside].reset_index(drop=True)
+    if span.first is not None:
+        first_day = moment(span.first).tz_convert(tz).tz_localize(None).normalize()
+        inside = course["date"] >= first_day - pd.Timedelta(days=1)
+        course = course[inside].reset_index(drop=True)
+    if opening is not None:
+        course = _with_idle(course, opening, last.tz_localize(None).normalize())
+    return course
+
+
+def _with_idle(course: pd.DataFrame, opening: pd.DataFrame, last: pd.Timestamp) -> pd.DataFrame:
+    """``course`` with the opening balances that never moved, over its days up to ``last``."""
+    moved = pd.MultiIndex.from_frame(course[KEYS])
+    idle = opening[(opening["balance"] != 0) & ~pd.MultiIndex.from_frame(opening[KEYS]).isin(moved)]
+    first = course["date"].min() if len(course) else last
+    days = pd.DataFrame({"date": pd.date_range(first, last, freq="D", unit="ns")})
+    flat = idle[[*KEYS, "balance"]].merge(days, how="cross").astype(course.dtypes.to_dict())
+    both = pd.concat([course, flat[course.columns]], ignore_index=True)
+    return both.sort_values([*KEYS, "date"], kind="stable", ignore_index=True)
 
 
 def _flows(outer: Relation, freq: str, tz: str) -> pd.DataFrame:

@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 import pandas as pd
 
+from fundlab.errors import printable
+
 Tone = Literal["good", "bad", "warn", "plain"]
 
 _WIDTH: Final = 88
@@ -135,17 +137,16 @@ class Report:
         """The verdict and the key figures, for a terminal or a notebook's cell."""
         figures = [(figure.label, figure.value) for figure in self.key_figures]
         label, value = (max(map(len, column)) for column in zip(("", ""), *figures, strict=True))
-        return "\n".join(
-            [
-                self.title,
-                self.verdict.headline,
-                *wrap(f"{self.verdict.detail} {self.remark}", _WIDTH),
-                *(
-                    f"  {figure.label:<{label}}  {figure.value:>{value}}  {figure.note}"
-                    for figure in self.key_figures
-                ),
-            ]
-        )
+        lines = [
+            self.title,
+            self.verdict.headline,
+            *wrap(printable(f"{self.verdict.detail} {self.remark}"), _WIDTH),
+            *(
+                f"  {figure.label:<{label}}  {figure.value:>{value}}  {figure.note}"
+                for figure in self.key_figures
+            ),
+        ]
+        return "\n".join(map(printable, lines))
 
 
 def versions(components: Iterable[str] = _COMPONENTS) -> dict[str, str]:

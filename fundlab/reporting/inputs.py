@@ -14,6 +14,7 @@ from duckdb import CaseExpression, ColumnExpression, ConstantExpression
 from fundlab.analysis.engines import to_pandas
 from fundlab.analysis.rows import COMPLETED
 from fundlab.errors import AnalysisError
+from fundlab.store.duck import own_connection
 from fundlab.tables import find_table, to_arrow
 
 Relation = duckdb.DuckDBPyRelation
@@ -47,7 +48,7 @@ def relation(frame: object, table: str) -> Relation:
     """``frame`` with every column of ``table``: a DataFrame, an Arrow table or a relation."""
     if isinstance(frame, duckdb.DuckDBPyRelation):
         return frame
-    return duckdb.connect().from_arrow(whole(frame, table))
+    return own_connection().from_arrow(whole(frame, table))
 
 
 def whole(frame: object, table: str) -> pa.Table:

@@ -14,12 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
 import pandas as pd
 
 from fundlab.analysis import checks
 from fundlab.analysis.periods import period_bounds
-from fundlab.errors import InvalidRequest, StoreError, StoreLocked
+from fundlab.errors import InvalidRequest, StoreError, StoreLocked, printable
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.moments import moment_ns
 from fundlab.reporting.build import build
@@ -29,6 +28,7 @@ from fundlab.reporting.page import render_html
 from fundlab.reporting.sheets import for_workbook, sheets
 from fundlab.reporting.verdict import compared, judge
 from fundlab.store import Store
+from fundlab.store.duck import own_connection
 from fundlab.tables import TABLES
 
 FORMATS: Final = ("html", "xlsx", "csv")
@@ -75,7 +75,8 @@ class Written:
                 f"{tables} tables in {self.files[-1].parent / file_name(self.report.period)}.*.csv"
             )
         told = [verdict.detail, self.report.remark, _broken_rules(len(self.report.violations))]
-        return "\n".join([" ".join([f"{verdict.headline}.", *filter(None, told)]), *pages])
+        lines = [" ".join([f"{verdict.headline}.", *filter(None, told)]), *pages]
+        return "\n".join(map(printable, lines))
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ class CaughtUp:
         if self.written:
             return "\n".join(map(str, self.written))
         told = [f"{self.verdict.headline}.", self.verdict.detail, _broken_rules(self.violations)]
-        return " ".join(filter(None, told)) + "\nEvery month that is over has its report."
+        line = printable(" ".join(filter(None, told)))
+        return f"{line}\nEvery month that is over has its report."
 
 
 def report(
@@ -144,7 +146,7 @@ def read_report(
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
     known_at = last_publication(store) if as_of is None else moment_ns(as_of, "as_of")
     when = moment(known_at)
-    one = duckdb.connect()
+    one = own_connection()
     assertions = store.assertions(when)
     facts: dict[str, Any] = {
         "title": f"Funding report {period}" if period else "Funding report",
@@ -236,8 +238,13 @@ def missing_months(
     stems = {name: Path(out) / file_name(name) for name in names}
     return [
         name for name, stem in stems.items()
-        if not all(stem.with_name(stem.name + end).exists() for end in ends)
+        if not all(_is_written(stem.with_name(stem.name + end)) for end in ends)
     ]  # fmt: skip
+
+
+def _is_written(path: Path) -> bool:
+    """Not so where a power cut left a name without its bytes."""
+    return path.exists() and path.stat().st_size > 0
 
 
 def sources(

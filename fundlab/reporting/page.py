@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from fundlab import charts
 from fundlab.charts import humanise
 from fundlab.exports import replacing
-from fundlab.reporting import tables
+from fundlab.reporting import tables, verdict
 from fundlab.reporting.facts import Report
 from fundlab.reporting.pictures import PAGE_COLOURS, SERIES_MARKS, inline_svg
 
@@ -62,6 +62,7 @@ def render_html(report: Report) -> str:
         pictures=_pictures(report),
         tables={name: view(report) for name, view in tables.VIEWS.items()},
         sources=report.sources,
+        most_explained=verdict.MAX_EXPLAINED_ROWS,
     )
     return re.sub(r"\n{2,}", "\n", page)
 
@@ -81,7 +82,8 @@ def _pictures(report: Report) -> Mapping[str, Gallery]:
         "waterfall": _by_asset(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
         "flows": _by_asset(
             report.flows, charts.flow_bars, "flows",
-            (("■", "inflow", "in"), ("■", "outflow", "out"), ("●", "ink", "net")), legend=False,
+            (("■", "inflow", "in"), ("■", "outflow", "out"), ("●", "ink", "net")), tz=report.tz,
+            legend=False,
         ),
         "calendar": _by_asset(
             report.daily_flows, charts.flows_calendar, "days", _IN_AND_OUT,
@@ -107,7 +109,7 @@ def _course(report: Report) -> Gallery:
         legend += (("○", "ink", "observed, agrees"), ("✕", "bad", "observed, differs"))
     return _by_asset(
         report.course, charts.balance_course, "course", legend,
-        assertions=observed, legend=False,
+        assertions=observed, tz=report.tz, legend=False,
     )  # fmt: skip
 
 
@@ -116,7 +118,7 @@ def _fees(report: Report) -> Gallery:
     charged = frame[frame["fee"].astype("float64") != 0]
     types = charts.rank_types(charged)
     legend = tuple(("■", f"s{place}", humanise(kind)) for place, kind in enumerate(types))
-    return _by_asset(charged, charts.fees_by_type, "fees", legend, legend=False)
+    return _by_asset(charged, charts.fees_by_type, "fees", legend, tz=report.tz, legend=False)
 
 
 def _by_asset(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -352,9 +353,14 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
     with pytest.raises(AnalysisError, match="tz='Mars/Olympus' is no time zone"):
         balances.daily(frame, tz="Mars/Olympus")
     until: Any
-    for until in ("soon", 5, 1.5, True):
+    for until in ("soon", 5, 1.5, True, "03/04/2026", "2026-10", "2026-02-30", "", " 2026-10-01"):
         with pytest.raises(AnalysisError, match=f"until={until!r} is not a day"):
             balances.daily(frame, until=until)
+    for until in ("9999-12-31", "3000-01-01", "1677-12-31", date(9999, 12, 31)):
+        with pytest.raises(AnalysisError, match="is not within the years 1678 to 2261"):
+            balances.daily(frame, until=until)
+    with pytest.raises(AnalysisError, match="until is missing"):
+        balances.daily(frame, until=pd.NaT)  # type: ignore[arg-type]
     doubled = pd.DataFrame({"profile_id": ["p"] * 2, "asset": ["USD"] * 2, "balance": [1, 2]})
     with pytest.raises(AnalysisError, match="opening has more than one row for: p USD"):
         balances.at(frame, "2026-01-01", doubled)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -379,9 +381,46 @@ def test_no_other_pairing_by_date_has_more_pairs(
     lines = [(f"2026-01-{day:02}", amount, "x") for day, amount in booked]
     path = tmp_path_factory.mktemp("bank") / "statement.csv"
     found = matched(lines, rows, path, window)
-    assert sum(status == "window" for status, _ in found.values()) == most(made, booked)
-    for name, (status, entry) in found.items():
-        if status == "window" and entry is not None and name is not None:
-            day, amount = made[int(name[1:])]
-            assert booked[entry - 1][1] == amount
-            assert day + 1 <= booked[entry - 1][0] <= day + 1 + window
+    pairs = {
+        name: (made[int(name[1:])], booked[entry - 1])
+        for name, (status, entry) in found.items()
+        if status == "window" and entry is not None and name is not None
+    }
+    early = [name for name, ((day, _), (on, _)) in pairs.items() if on == day]
+    assert len(pairs) - len(early) == most(made, booked)
+    for (day, amount), (on, much) in pairs.values():
+        assert amount == much
+        assert day <= on <= day + 1 + window
+
+
+def test_an_entry_may_be_booked_on_the_evening_before_in_utc(tmp_path: Path) -> None:
+    rows = [transfer("one", amount=HUNDRED, created_at=START + DAY + DAY // 24)]
+    lines = [("2026-01-01", "100", "x")]
+    assert matched(lines, rows, tmp_path / "a.csv") == {"one": ("window", 1)}
+    lines = [("2025-12-31", "100", "x")]
+    assert matched(lines, rows, tmp_path / "a.csv")["one"] == ("only_transfers", None)
+
+
+def test_an_entry_of_the_same_day_is_better_than_one_of_the_day_before(tmp_path: Path) -> None:
+    rows = [transfer("one", amount=HUNDRED, created_at=START + DAY)]
+    lines = [("2026-01-01", "100", "x"), ("2026-01-02", "100", "x")]
+    assert matched(lines, rows, tmp_path / "a.csv") == {
+        "one": ("window", 2),
+        None: ("only_bank", 1),
+    }
+
+
+def test_a_memo_that_all_share_takes_no_more_memory_than_its_rows(tmp_path: Path) -> None:
+    count = 600
+    rows = [
+        transfer(f"t{n:08}", amount=D(n + 1), created_at=START + n * DAY, memo="RENTMEMO")
+        for n in range(count)
+    ]
+    days = [date(2026, 1, 1) + timedelta(days=n) for n in range(count)]
+    lines = [(f"{day}", f"{n + 1}", "RENTMEMO") for n, day in enumerate(days)]
+    tracemalloc.start()
+    found = matched(lines, rows, tmp_path / "a.csv")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert {status for status, _ in found.values()} == {"window"}
+    assert peak < 10 * 1024**2

@@ -51,6 +51,20 @@ def test_no_table_of_the_caller_stands_in_for_ours() -> None:
     assert [name for (name,) in names.fetchall()] == ["tr", "unused"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("default_order", "DESC"), ("default_collation", "NOCASE")]
+)
+def test_a_connection_that_sorts_or_compares_otherwise_is_refused(name: str, value: str) -> None:
+    connection = duckdb.connect()
+    connection.execute(f"SET {name} = '{value}'")
+    rows = connection.from_arrow(arrow(ROWS))
+    for analyse in (balances.running, balances.daily, fees.summary):
+        with pytest.raises(AnalysisError, match=f"{name}='{value}'.*; RESET {name}"):
+            analyse(rows)
+    connection.execute(f"RESET {name}")
+    assert records(balances.running(rows))
+
+
 def test_a_connection_that_reads_no_python_frames_is_refused() -> None:
     connection = connected(python_enable_replacements="false")
     with pytest.raises(AnalysisError, match="python_enable_replacements"):

@@ -96,9 +96,21 @@ def test_no_events_give_no_rows() -> None:
         assert records(made(table())) == []  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("foreign", ['{"id":5,"status":{"code":1}}', "[1]", "7", "null"])
+def test_an_object_of_another_kind_of_event_may_look_like_anything(foreign: str) -> None:
+    mixed = pa.concat_tables([EVENTS, table(("e9", "custody.vault.changed", foreign, 1, 0))])
+    known = records(events.timeline(EVENTS))
+    found = [row for row in records(events.timeline(mixed)) if row["event_id"] != "e9"]
+    assert [row["status"] for row in found] == [row["status"] for row in known]
+    assert records(events.identity_statuses(mixed)) == records(events.identity_statuses(EVENTS))
+
+
 def test_what_cannot_be_used_is_refused() -> None:
     with pytest.raises(AnalysisError, match=r"object '\{broken' is no event object.*\(id e9\)"):
         events.timeline(table(("e9", "t", "{broken", 1, 0)))
+    for kind in ("transfer.wire_deposit.completed", "identity.approved"):
+        with pytest.raises(AnalysisError, match=r"is no event object.*\(id e9\)"):
+            events.timeline(table(("e9", kind, '{"id":5}', 1, 0)))
     new = '{"id":"x","new_summary_status":"APPROVED"}'
     with pytest.raises(AnalysisError, match=r"a new status, but no identity_id \(id e9\)"):
         events.identity_statuses(table(("e9", "identity.approved", new, 1, 0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context, Decimal, FloatOperation, Inexact, Rounded, localcontext
 from random import Random
 from typing import Any
 
@@ -47,6 +48,8 @@ KINDS: dict[str, Callable[[pa.Table], Any]] = {
     "duckdb": lambda rows: duckdb.connect().from_arrow(rows),
 }
 every = pytest.mark.parametrize("name", ANALYSES)
+STRICT = Context(prec=5, Emin=-30, Emax=10, traps=[Inexact, Rounded, FloatOperation])
+"""A caller's own context, in which no amount can be calculated with."""
 
 
 @every
@@ -135,6 +138,24 @@ def test_floats_are_no_money(name: str) -> None:
     frame = table(ROWS).to_pandas().astype({"total": "float64", "amount": "float64"})
     with pytest.raises(AnalysisError, match="holds double; exact decimals are needed"):
         ANALYSES[name](frame)
+
+
+@every
+def test_the_callers_decimal_context_does_not_matter(name: str) -> None:
+    frame = table(ROWS).to_pandas()
+    with localcontext(STRICT):
+        result = ANALYSES[name](frame)
+    assert records(result) == records(ANALYSES[name](frame))
+
+
+def test_the_largest_amounts_of_wide_columns_stand_in_any_context() -> None:
+    most = Decimal("99999999999999999999.999999999999999999")
+    wide = pa.array([most], pa.decimal256(50, 18))
+    rows = table(ROWS[:1])
+    rows = rows.set_column(rows.column_names.index("total"), "total", wide)
+    with localcontext(prec=5):
+        result = balances.at(rows, "2027-01-01")
+    assert [row["balance"].copy_abs() for row in records(result)] == [most]
 
 
 @every

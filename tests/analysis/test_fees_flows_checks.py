@@ -97,7 +97,8 @@ def test_effective_handles_zero_and_tiny_amounts(kind: str) -> None:
 
 
 def test_summary_by_other_columns_keeps_missing_values_as_a_group() -> None:
-    frame = decimal_typed(ROWS).assign(crypto_network=["SOLANA", None, None, None, "BASE", None])
+    frame = decimal_typed([{**row, "asset": "USD"} for row in ROWS])
+    frame = frame.assign(crypto_network=["SOLANA", None, None, None, "BASE", None])
     result = records(fees.summary(frame, by=["crypto_network"]))
     assert [(row["crypto_network"], row["count"]) for row in result] == [
         ("BASE", 1),
@@ -131,6 +132,19 @@ def test_basis_points_equal_the_quotient(rows: list[Row]) -> None:
         assert row["bps"] == right.quantize(D("0.0001"), context=exact)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_amounts_of_two_assets_are_never_added_up(kind: str) -> None:
+    two = [transfer("a", amount=D(1), asset="BTC"), transfer("b", amount=D(5))]
+    for function in (fees.summary, fees.effective):
+        for by in ("type", ["profile_id"]):
+            with pytest.raises(AnalysisError, match=r"by=.* would add up BTC and USD; .*'asset'"):
+                function(KINDS[kind](two), by=by)
+        assert [row["amount"] for row in records(function(KINDS[kind](two[1:]), by="type"))] == [5]
+        assert len(records(function(KINDS[kind](two), by=["asset", "type"]))) == 2
+    undone = [{**two[0], "status": "FAILED"}, two[1]]
+    assert [row["amount"] for row in records(fees.summary(KINDS[kind](undone), by="type"))] == [5]
+
+
 @pytest.mark.parametrize("by", [[], ["type", "type"], ["fee"], [7], None, 5, ["total"]])
 def test_by_must_name_different_text_columns(by: Any) -> None:
     with pytest.raises(AnalysisError, match="give different text columns"):
@@ -144,8 +158,9 @@ def test_period_may_stand_anywhere_among_by() -> None:
         ("2026-01-01T00:00:00+00:00", "USDC", 1, D(0), D(2)),
         ("2026-02-01T00:00:00+00:00", "USD", 1, D(3), D(1)),
     ]
-    alone = records(fees.summary(pandas(ROWS), by="period", freq="YS"))
-    assert [(row["count"], row["fee"]) for row in alone] == [(5, D(28))]
+    dollars = [row for row in ROWS if row["asset"] != "USDC"]
+    alone = records(fees.summary(pandas(dollars), by="period", freq="YS"))
+    assert [(row["count"], row["fee"]) for row in alone] == [(4, D(26))]
     with pytest.raises(AnalysisError, match="by='period' needs freq"):
         fees.summary(pandas(ROWS), by="period")
 
@@ -159,7 +174,7 @@ BY = ["type", "asset", "crypto_network", "profile_id", "status", "direction", "i
 def test_summary_by_any_text_column(by: str, kind: str) -> None:
     """Also by the columns every analysis uses, and by names of our own steps on the way."""
     extra = {name: name for name in BY if name not in transfer("a")}
-    rows = [{**row, **extra} for row in ROWS]
+    rows = [{**row, **extra} for row in ROWS if by == "asset" or row["asset"] != "USDC"]
     groups: dict[Any, list[Row]] = defaultdict(list)
     for row in completed(rows):
         groups[key(row)[1] if by == "asset" else row[by]].append(row)

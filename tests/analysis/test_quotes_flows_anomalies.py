@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,6 +95,15 @@ def test_quotes_cheapest_first_with_what_is_refused_last() -> None:
     ]  # fmt: skip
     by_total = fees.compare_quotes(Three(), "ETH", total="2")
     assert by_total["amount"].iloc[1] == D("1.9985")
+
+
+def test_quotes_lose_no_digit_to_the_callers_precision() -> None:
+    much = "12345678901234567890.123456789012345678"
+    with localcontext(prec=5):
+        by_amount = fees.compare_quotes(Three(), "ETH", much)
+        by_total = fees.compare_quotes(Three(), "ETH", total=much)
+    assert by_amount["total"].iloc[0] == D("12345678901234567890.123456789012345679")
+    assert by_total["amount"].iloc[0] == D("12345678901234567890.123456789012345677")
 
 
 def test_quotes_need_one_amount_and_a_service_that_answers() -> None:

@@ -177,6 +177,15 @@ def test_events_on_spark(session: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["total=999/books", "boo*k", "back\\slash"])
+def test_what_the_folder_is_called_changes_nothing(session: Any, tmp_path: Path, name: str) -> None:
+    store = Store(tmp_path / name)
+    store.sync(FakeService([service_transfer(1)]), tables=["transfers"])
+    shutil.copytree(store.folder, store.folder.parent / "booook")
+    found = store.scan("transfers", spark=session).select("total").collect()
+    assert [row["total"] for row in found] == [D("10.5")]
+
+
 @pytest.mark.parametrize("compacted", [False, True])
 def test_the_cluster_reads_the_store(session: Any, tmp_path: Path, compacted: bool) -> None:
     store = Store(tmp_path / "store")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from made_transfers import make_rows
 from transfer_examples import START, Row, records
 
 from fundlab.analysis import balances
-from fundlab.errors import AnalysisError
+from fundlab.errors import AnalysisError, OutputError
 from fundlab.store import Store
 from fundlab.values import Instant
 
@@ -114,6 +115,27 @@ def test_the_file_holds_the_columns_asked_for(store: Store, tmp_path: Path) -> N
     assert [file.name for file in tmp_path.iterdir()] == ["running.parquet"]
     with pytest.raises(AnalysisError, match="transfers has no 'colour'"):
         balances.write_running(store, path, ["id", "colour"])
+
+
+def test_the_file_is_written_under_a_name_nobody_can_foresee(store: Store, tmp_path: Path) -> None:
+    precious, path = tmp_path / "precious.txt", tmp_path / "new" / "running.parquet"
+    precious.write_text("precious")
+    path.parent.mkdir()
+    (path.parent / ".running.parquet.tmp").symlink_to(precious)
+    balances.write_running(store, path)
+    assert precious.read_text() == "precious"
+    assert not path.is_symlink()
+
+
+def test_several_may_write_one_file_at_once(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "folders" / "running.parquet"
+    with ThreadPoolExecutor(4) as pool:
+        rows = [*pool.map(lambda _: balances.write_running(store, path), range(8))]
+    assert rows == [len(expected(store))] * 8
+    assert streamed(pq.read_table(path).to_reader()) == expected(store)
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"running.parquet cannot be written"):
+        balances.write_running(store, tmp_path / "file" / "running.parquet")
 
 
 def test_a_compacted_store_and_a_past_one_give_the_same(store: Store, tmp_path: Path) -> None:

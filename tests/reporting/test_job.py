@@ -208,14 +208,16 @@ def test_missed_months_are_caught_up(good: fl.Store, tmp_path: Path) -> None:
     last = pd.Timestamp(reporting.job.last_publication(good)).to_period("M") - 1
     every = [str(month) for month in pd.period_range(first.tz_localize(None), last, freq="M")]
     assert reporting.missing_months(good, tmp_path) == every
-    (tmp_path / "report-2026-09.html").touch()
+    (tmp_path / "report-2026-09.html").write_text("written")
     late = [month for month in every if month >= "2026-08"]
     others = [month for month in late if month != "2026-09"]
     assert reporting.missing_months(good, tmp_path, "2026-08", formats=["html"]) == others
     assert reporting.missing_months(good, tmp_path, "2026-08", formats=["html", "csv"]) == late
-    (tmp_path / "report-2026-09.report.csv").touch()
+    (tmp_path / "report-2026-09.report.csv").write_text("written")
     assert reporting.missing_months(good, tmp_path, "2026-08", formats=["html", "csv"]) == others
     assert reporting.missing_months(good, tmp_path, "2026-08", formats=["xlsx"]) == late
+    (tmp_path / f"{reporting.job.file_name(others[0])}.html").write_bytes(b"")
+    assert others[0] in reporting.missing_months(good, tmp_path, "2026-08", formats=["html"])
     with pytest.raises(InvalidRequest, match="'2026' is no month"):
         reporting.missing_months(good, tmp_path, "2026")
     with pytest.raises(AnalysisError, match=r"period='2026-13': month must be in 1\.\.12"):

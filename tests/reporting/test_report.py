@@ -3,21 +3,26 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fundlab import reporting
+from fundlab import charts, reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError
 from fundlab.exports import Sheet
-from fundlab.reporting import sheets, tables
+from fundlab.reporting import sheets, tables, verdict
+from fundlab.reporting.inputs import relation
+from fundlab.reporting.job import CaughtUp, Written
 
 D = Decimal
 AS_OF = "2026-03-01T00:00:00Z"
@@ -121,6 +126,55 @@ def test_breaks_are_counted_summed_and_shown_first() -> None:
     assert section.index("✗ not rebuilt") < section.index("✗ break") < section.index("✓ match")
 
 
+def test_causes_not_looked_for_are_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    off = reported((PROFILE, "USD", "1"), (PROFILE, "ETH", "0.000000000000000001"))
+    told = "Causes are looked for among at most 3 transfers"
+    assert told not in reporting.render_html(build(seen=off))
+    monkeypatch.setattr(verdict, "MAX_EXPLAINED_ROWS", 3)
+    assert told in reporting.render_html(build(seen=off))
+    assert told not in reporting.render_html(build())
+
+
+def opened(*rows: tuple[str, str, str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["profile_id", "asset", "balance"])
+    return frame.assign(balance=pd.array(frame["balance"].tolist(), dtype="decimal"))
+
+
+@pytest.mark.parametrize("period", [None, "2026-02"])
+def test_an_opening_balance_that_never_moves_is_drawn(period: str | None) -> None:
+    opening = opened(("idle", "USD", "5000"), ("idle", "BTC", "0"), (PROFILE, "EUR", "7"))
+    course = build(opening=opening, period=period).course
+    ends = course.groupby(["profile_id", "asset"]).tail(1)
+    assert set(zip(ends["profile_id"], ends["asset"], ends["balance"], strict=True)) == {
+        ("idle", "USD", D(5000)),
+        (PROFILE, "EUR", D(7)),
+        (PROFILE, "USD", D("1233542.89")),
+        (PROFILE, "ETH", D("1E-18")),
+    }
+    assert set(ends["date"]) == {course["date"].max()}
+    days = course.groupby(["profile_id", "asset"])["date"]
+    assert days.min().nunique() == 1
+    assert course.dtypes.astype(str).to_dict() == build().course.dtypes.astype(str).to_dict()
+
+
+def test_opening_balances_alone_make_a_course() -> None:
+    course = build(transfers(), seen=None, opening=opened(("idle", "USD", "5"))).course
+    assert course[["profile_id", "asset", "balance"]].to_numpy().tolist() == [["idle", "USD", D(5)]]
+
+
+def test_outside_text_paints_no_terminal() -> None:
+    hostile = "USD\x1b[2J\nReconciled: 0 breaks"
+    rows, seen = transfers({"amount": "5", "asset": hostile}), reported((PROFILE, hostile, "6"))
+    built = build(rows, seen, title="Re\x1b[31mport")
+    verdict_ = replace(built.verdict, headline="odd\r")
+    told = [str(Written(built, (Path("a\x1b.html"),))), repr(built)]
+    told.append(str(CaughtUp((), verdict_, 0)))
+    for text in told:
+        assert all(line.isprintable() for line in text.splitlines())
+        assert "Reconciled: 0 breaks" not in text.splitlines()
+    assert len(told[0].splitlines()) == 2
+
+
 def test_amounts_show_every_digit() -> None:
     cells = Page(usual_page()).cells
     assert "1,233,542.89" in cells
@@ -178,6 +232,22 @@ def test_an_unfinished_page_never_stands_under_the_final_name(
         reporting.write(build(title="Another"), target)
     assert target.read_bytes() == before
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_page_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[list[Path]] = []
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append([*tmp_path.iterdir()]))
+    reporting.write(build(), tmp_path / "page.html")
+    assert synced
+    assert tmp_path / "page.html" not in synced[0]
+
+
+def test_frames_are_queried_where_files_may_be_spilled_to_a_folder_of_our_own() -> None:
+    rows = relation(TRANSFERS, "transfers")
+    (folder,) = rows.query("t", "SELECT current_setting('temp_directory')").fetchall()[0]
+    assert "fundlab-" in folder
 
 
 def test_nothing_at_all_makes_a_page() -> None:
@@ -285,6 +355,25 @@ def test_times_are_shown_in_the_reports_zone() -> None:
     assert "2026-02-26 21:00:00" not in cells
     assert "Created (Asia/Tokyo)" in cells
     assert "Created (UTC)" in Page(usual_page()).cells
+
+
+def test_charts_stand_on_the_days_of_the_reports_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    zones = dict.fromkeys(("balance_course", "flow_bars", "fees_by_type"), "")
+    for name in zones:
+        draw = getattr(charts, name)
+
+        def drawn(*given: Any, _name: str = name, _draw: Any = draw, **named: Any) -> Any:
+            zones[_name] = named["tz"]
+            return _draw(*given, **named)
+
+        monkeypatch.setattr(charts, name, drawn)
+    reporting.render_html(build(tz="Asia/Tokyo"))
+    assert set(zones.values()) == {"Asia/Tokyo"}
+
+
+def test_the_settings_of_a_notebook_change_nothing() -> None:
+    with mpl.rc_context({"axes.facecolor": "red", "timezone": "Asia/Tokyo", "text.usetex": True}):
+        assert reporting.render_html(build()) == usual_page()
 
 
 def test_a_period_that_has_not_begun_is_refused() -> None:
