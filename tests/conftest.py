@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
+from decimal import localcontext
 
 import pytest
 
@@ -24,6 +25,13 @@ def _log_levels() -> Iterator[None]:
     level = ours.level
     yield
     ours.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def _decimal_context() -> Iterator[None]:
+    """A test that calculates in a context of its own leaves none behind."""
+    with localcontext():
+        yield
 
 
 @pytest.fixture
