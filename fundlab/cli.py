@@ -359,14 +359,19 @@ def main() -> NoReturn:
     status = 0
     try:
         console.prepare()
-        command = typer.main.get_command(app)
-        with command.make_context("fundlab", sys.argv[1:]) as context:
-            command.invoke(context)
+        run(sys.argv[1:])
     except typer.Exit as end:
         status = end.exit_code
     except (FundlabError, console.UsageError, OSError, KeyboardInterrupt) as error:
         status = console.tell(error, "--json" in sys.argv[1:])
     sys.exit(status)
+
+
+def run(arguments: list[str]) -> None:
+    """Do what ``arguments`` say; whatever goes wrong is raised."""
+    command = typer.main.get_command(app)
+    with command.make_context("fundlab", arguments) as context:
+        command.invoke(context)
 
 
 def _existing(given: str | None) -> Store:

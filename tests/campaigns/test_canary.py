@@ -325,7 +325,7 @@ def run(
         for name, value in environment.items():
             patched.setenv(name, value)
         patched.setattr(sys, "argv", ["fundlab", "-vv", *arguments])
-        patched.setattr(cli, "app", reported(cli.app, crash_report))
+        patched.setattr(cli, "run", reported(cli.run, crash_report))
         root.addHandler(handler)
         root.setLevel(logging.DEBUG)
         try:
@@ -344,18 +344,20 @@ def run(
     return how, outputs | crash_report
 
 
-def reported(app: Callable[[], None], report: dict[str, str | bytes]) -> Callable[[], None]:
-    """``app``, with a report of what it raises, but for the frames of this module."""
+def reported(
+    run_command: Callable[[list[str]], None], report: dict[str, str | bytes]
+) -> Callable[[list[str]], None]:
+    """``run_command``, with a report of what it raises, but for the frames of this module."""
 
-    def run_app() -> None:
+    def reporting(arguments: list[str]) -> None:
         try:
-            app()
+            run_command(arguments)
         except Exception as error:
             trace = error.__traceback__
             report.update(shown(error.with_traceback(trace.tb_next if trace is not None else None)))
             raise
 
-    return run_app
+    return reporting
 
 
 def shown(error: BaseException) -> dict[str, str | bytes]:
