@@ -151,11 +151,10 @@ def sync(
 ) -> None:
     """Bring the store up to date."""
     from fundlab.api.client import connect
-    from fundlab.settings import store_folder
     from fundlab.store import Store
 
     with connect() as client:
-        result = Store(store or store_folder()).sync(
+        result = Store(store or client.settings.store).sync(
             client, tables=tables or None, since=since, workers=workers, full=full
         )
     answer(result.to_json(), as_json, str(result))

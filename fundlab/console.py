@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
 import typer
@@ -108,13 +109,22 @@ def _message(error: BaseException) -> str:
     if isinstance(error, UsageError):
         return error.format_message()
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; run the same again"
-    if isinstance(error, FileNotFoundError) and error.filename is None:
+        advised = hasattr(error, "__notes__")
+        return "interrupted" if advised else "interrupted; run the same again to go on"
+    if isinstance(error, FileNotFoundError) and _is_nowhere():
         return "the current folder is gone; change to another one, then run the same again"
     if isinstance(error, OSError):
         where = "" if error.filename is None else f"{error.filename}: "
         return f"{where}{error.strerror or error}; see to it, then run the same again"
     return str(error)
+
+
+def _is_nowhere() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _status(error: BaseException) -> int:

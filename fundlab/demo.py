@@ -156,10 +156,12 @@ def _clear_earlier_run(store_path: Path, summary_path: Path) -> None:
     if os.path.lexists(store_path):
         if not (summary_path.is_file() and _is_a_demos(store_path)):
             raise ActionError(
-                f"{store_path} is not an earlier demo's; choose another folder with --out"
+                f"{store_path} is not an earlier demo's, or holds payments; choose another folder "
+                "with --out"
             )
         shutil.rmtree(store_path)
     summary_path.parent.mkdir(parents=True, exist_ok=True)
+    summary_path.unlink(missing_ok=True)  # and not what a link of this name leads to
     summary_path.write_text(_UNFINISHED, encoding="utf-8")
 
 

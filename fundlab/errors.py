@@ -32,8 +32,11 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+_JOINERS: Final = "\u200c\u200d"  # of letters in Persian or Hindi names, and of emoji
 
 
 class FundlabError(Exception):
@@ -257,5 +260,14 @@ def shorten(value: object, limit: int = 80) -> str:
 
 
 def printable(line: str) -> str:
-    """``line`` with a mark for every character that would move, repaint or turn round its text."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in line)
+    """``line`` with a mark for every character that would move, repaint or turn round its text.
+
+    Spaces of every width, which names have in many scripts, become plain ones.
+    """
+    return "".join(_printable(char) for char in line)
+
+
+def _printable(char: str) -> str:
+    if char.isprintable() or char in _JOINERS:
+        return char
+    return " " if char == "\t" or unicodedata.category(char) == "Zs" else "\ufffd"

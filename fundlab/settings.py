@@ -113,6 +113,8 @@ class Settings:
         overrides = masked({name: v for name, v in overrides.items() if v is not None})
         environ = os.environ if environ is None else environ
         found, strays = _from_environment(environ), _strays(environ)
+        if "base_url" not in found and found.pop("sandbox", None) is not None:
+            log.warning("%s has no effect: no base_url stands beside it", _variable("sandbox"))
         del environ  # from here on no local of ours holds a plain secret
         profile = profile or _profile(found)
         path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
@@ -128,8 +130,7 @@ class Settings:
         _pick_signing_key(given)
         _find_secret(given, keyring_password or password_of_keyring)
         _demand_required(given, path, profile, strays)
-        for variable in strays:
-            log.warning("%s: it has no effect", _about_stray(variable))
+        _warn_of(strays)
         return cls(**given)
 
 
@@ -137,8 +138,10 @@ def store_folder(
     environ: Mapping[str, str] | None = None, config_file: Path | None = None
 ) -> Path | str:
     """The store that ``connect()`` would name, a folder or an address, whatever else is missing."""
-    found = _from_environment(os.environ if environ is None else environ)
+    environ = os.environ if environ is None else environ
+    found, strays = _from_environment(environ), _strays(environ)
     del environ
+    _warn_of(strays)
     profile = _profile(found)
     path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
     given = _overlaid(_from_file(path, profile) if profile else {}, found)
@@ -229,10 +232,15 @@ def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
     That ``below`` is a sandbox is said of its own service, not of another that ``above`` names.
     """
     hidden = {name for group in _ALTERNATIVES if group & above.keys() for name in group}
-    was, now = (layer.get("base_url", Masked(None)).reveal() for layer in (below, above))
-    if was is not None and now is not None and was != now:
+    was, now = (_address(layer) for layer in (below, above))
+    if now is not None and now != was:
         hidden.add("sandbox")
     return {name: value for name, value in below.items() if name not in hidden} | dict(above)
+
+
+def _address(layer: Mapping[str, Masked]) -> str | None:
+    url = layer.get("base_url")
+    return None if url is None else str(url.reveal()).rstrip("/").lower()
 
 
 def _profile(found: dict[str, Any]) -> str | None:
@@ -298,6 +306,11 @@ def _demand_required(
 
 def _about_stray(variable: str) -> str:
     return f"{_with_likely(variable, _variables())} is set, but is no setting"
+
+
+def _warn_of(strays: list[str]) -> None:
+    for variable in strays:
+        log.warning("%s: it has no effect", _about_stray(variable))
 
 
 def _with_likely(name: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fundlab import cli
-from fundlab.errors import NetworkError, StoreLocked
+from fundlab.errors import NetworkError, StoreLocked, printable
 
 COMMAND = f"{sys.executable} -m fundlab"
 
@@ -67,7 +67,7 @@ def noted(error: BaseException, note: str) -> BaseException:
         (StoreLocked("another run holds it"), 4, "StoreLocked", "another run holds it"),
         (
             noted(KeyboardInterrupt(), "It may have been sent."),
-            130, "KeyboardInterrupt", "interrupted; run the same again. It may have been sent.",
+            130, "KeyboardInterrupt", "interrupted. It may have been sent.",
         ),
         (
             IsADirectoryError(21, "Is a directory", "data/demo.json"),
@@ -81,7 +81,7 @@ def noted(error: BaseException, note: str) -> BaseException:
         (
             FileNotFoundError(2, "No such file or directory"),
             1, "FileNotFoundError",
-            "the current folder is gone; change to another one, then run the same again",
+            "No such file or directory; see to it, then run the same again",
         ),
     ],
 )  # fmt: skip
@@ -94,6 +94,27 @@ def test_what_went_wrong_is_one_line_or_one_object(
     assert (ended, json.loads(out), err) == (
         status, {"error": {"type": kind, "message": message}}, "",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("山田\u3000商事", "山田 商事"),  # an ideographic space
+        ("Société\u00a0Générale", "Société Générale"),
+        ("می\u200cخواهم", "می\u200cخواهم"),  # a joiner that the spelling needs
+        ("a\tb", "a b"),
+        ("12\u202e34\x1b[2J\n", "12\ufffd34\ufffd[2J\ufffd"),
+    ],
+)
+def test_honest_names_stay_and_controls_do_not(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    done = shell(f"mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone; "
+                 f"{COMMAND} demo --transfers 5")  # fmt: skip
+    assert done.returncode == 1
+    assert "the current folder is gone; change to another one" in done.stderr
 
 
 def test_wrong_usage_is_an_object_too(run: Any) -> None:

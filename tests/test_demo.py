@@ -47,7 +47,9 @@ def test_another_store_in_the_folder_is_not_replaced(tmp_path: Path) -> None:
     kept = tmp_path / "store" / "kept.txt"
     kept.parent.mkdir()
     kept.write_text("mine")
-    with pytest.raises(ActionError, match="not an earlier demo's; choose another folder"):
+    with pytest.raises(
+        ActionError, match="not an earlier demo's, or holds payments; choose another folder"
+    ):
         demo.run(tmp_path, transfers=10)
     assert kept.read_text() == "mine"
 
@@ -70,7 +72,9 @@ def test_a_store_that_was_paid_from_is_not_replaced(replaceable: Path) -> None:
     journal = replaceable / "store" / "journal" / "service.sqlite"
     journal.parent.mkdir()
     journal.write_text("payments")
-    with pytest.raises(ActionError, match="not an earlier demo's; choose another folder"):
+    with pytest.raises(
+        ActionError, match="not an earlier demo's, or holds payments; choose another folder"
+    ):
         demo.run(replaceable, transfers=10)
     assert journal.read_text() == "payments"
 
@@ -80,7 +84,9 @@ def test_a_store_of_a_service_elsewhere_is_not_replaced(
 ) -> None:
     owner = {"base_url": "https://api.example.com", "client_id": "desk"}
     monkeypatch.setattr(fl.Store, "service", lambda store: owner)
-    with pytest.raises(ActionError, match="not an earlier demo's; choose another folder"):
+    with pytest.raises(
+        ActionError, match="not an earlier demo's, or holds payments; choose another folder"
+    ):
         demo.run(replaceable, transfers=10)
     assert fl.Store(replaceable / "store").read("transfers").shape[0] == 601
 
@@ -88,7 +94,9 @@ def test_a_store_of_a_service_elsewhere_is_not_replaced(
 def test_a_store_that_is_a_link_is_not_replaced(replaceable: Path) -> None:
     (replaceable / "store").rename(replaceable / "elsewhere")
     (replaceable / "store").symlink_to("elsewhere")
-    with pytest.raises(ActionError, match="not an earlier demo's; choose another folder"):
+    with pytest.raises(
+        ActionError, match="not an earlier demo's, or holds payments; choose another folder"
+    ):
         demo.run(replaceable, transfers=10)
     assert fl.Store(replaceable / "elsewhere").read("transfers").shape[0] == 601
 

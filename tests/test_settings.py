@@ -437,6 +437,28 @@ sandbox = true
 """
 
 
+def test_a_leftover_sandbox_variable_makes_no_service_play_money(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = config(tmp_path, SANDBOX_PROFILE.replace("sandbox = true", ""))
+    leftover = {"FUNDLAB_SANDBOX": "1"}
+    assert Settings.load("play", environ=leftover, config_file=path).is_production
+    assert "FUNDLAB_SANDBOX has no effect: no base_url stands beside it" in caplog.text
+    rest = {name: value for name, value in ENVIRON.items() if name != "FUNDLAB_BASE_URL"}
+    live = Settings.load(environ=rest | leftover, base_url="https://api.example.com")
+    assert live.is_production
+    assert not Settings.load(environ=ENVIRON | leftover).is_production
+    assert not Settings.load(environ=ENVIRON, sandbox=True).is_production
+
+
+@pytest.mark.parametrize(
+    "same", ["https://API.sandbox.example.com", "https://api.sandbox.example.com/"]
+)
+def test_the_same_service_written_otherwise_is_the_same(tmp_path: Path, same: str) -> None:
+    path = config(tmp_path, SANDBOX_PROFILE)
+    assert not Settings.load("play", environ={}, config_file=path, base_url=same).is_production
+
+
 def test_a_profiles_play_money_is_that_of_its_own_service(tmp_path: Path) -> None:
     path = config(tmp_path, SANDBOX_PROFILE)
     live = "https://api.example.com"
@@ -464,6 +486,13 @@ def test_a_misspelt_variable_is_said_where_nothing_is_missing(
         "FUNDLAB_WITHDRAWL_LIMIT (did you mean FUNDLAB_WITHDRAWAL_LIMIT?) is set, but is no "
         "setting: it has no effect"
     )
+
+
+def test_a_misspelt_variable_is_said_where_only_the_store_is_wanted(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    store_folder({"FUNDLAB_STROE": "books"}, tmp_path / "none")
+    assert "FUNDLAB_STROE (did you mean FUNDLAB_STORE?)" in caplog.text
 
 
 def test_a_settings_file_that_cannot_be_looked_for(tmp_path: Path) -> None:

@@ -75,7 +75,12 @@ def withdraw(
     show(repr(plan))
     if dry_run:
         return Done(plan, None)
-    if not plan.is_submitted and not _agreed(plan, consent):
+    try:
+        agreed = plan.is_submitted or _agreed(plan, consent)
+    except KeyboardInterrupt as stop:
+        stop.add_note("Nothing was sent.")
+        raise
+    if not agreed:
         return Done(plan, None, declined=True)
     transfer = plan.submit(confirm=plan.code)
     if wait:

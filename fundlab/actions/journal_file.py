@@ -152,9 +152,8 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
         )
         try:
-            _patiently(
-                database, "SELECT 1 FROM sqlite_master"
-            )  # undoes what a crash left half done
+            # undoes what a crash left half done
+            _patiently(database, "SELECT 1 FROM sqlite_master")
             if path.stat().st_size % _PAGE_BYTES:
                 # what is missing of the last page SQLite would take for zeros
                 raise sqlite3.DatabaseError("it is cut short")

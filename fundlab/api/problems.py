@@ -31,6 +31,7 @@ from fundlab.errors import (
     SigningFailed,
     Unavailable,
     ValidationFailed,
+    printable,
     shorten,
 )
 
@@ -284,7 +285,7 @@ def _text(value: object) -> str | None:
     """Text of the service as a message may show it: one line, printable, not endless."""
     if not isinstance(value, str) or not value:
         return None
-    return "".join(char if char.isprintable() else " " for char in value[:_LONGEST_TEXT])
+    return printable(" ".join(value.split())[:_LONGEST_TEXT])
 
 
 def _phrase(status: int) -> str:

@@ -207,7 +207,7 @@ def test_an_interrupt_while_it_is_sent_says_how_to_go_on(
     status, out, err = run("--amount", "74.00", "--yes", *["--json"] * as_json)
     told = json.loads(out)["error"]["message"] if as_json else err
     assert status == 130
-    assert "interrupted; run the same again. The journal holds it as unknown: " in told
+    assert "interrupted. The journal holds it as unknown: " in told
     assert bench.journal()["state"].tolist() == ["unknown"]
 
 

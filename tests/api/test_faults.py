@@ -134,7 +134,7 @@ FAULTS = [
     Fault("a problem of numbers", [answer({"title": 5, "detail": {}, "meta": 7, "type": []}, 400)],
           errors.ValidationFailed, "400 Bad Request"),
     Fault("a problem with control codes", [problem(400, "a\x1b[2Jb\r\nc")],
-          errors.ValidationFailed, r"400 a \[2Jb  c; change"),
+          errors.ValidationFailed, "400 a\ufffd\\[2Jb c; change"),
     Fault("an unknown status", [answer(b"", 799)], errors.Unavailable, "799 Error"),
     # answers that are not the interface's
     Fault("a redirect", [answer(b"", 302, Location="http://127.0.0.1:1/evil")],
