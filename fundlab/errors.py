@@ -249,6 +249,10 @@ class UnknownValueWarning(UserWarning):
     """The service sent an enumeration value that the interface does not list; it is kept as is."""
 
 
+class MixedAssetsWarning(UserWarning):
+    """A result adds up amounts of several assets, which are no amount of anything."""
+
+
 class UnheededFilterWarning(UserWarning):
     """The service sent rows that a filter excludes; they were left out here."""
 

@@ -195,7 +195,7 @@ def _scanned(frame: object) -> object:
 def _refuse_settings(home: duckdb.DuckDBPyRelation) -> None:
     """Sums would run backwards, or names that differ only in case fall together."""
     for name, accepted in _SETTINGS.items():
-        setting: Any = home.query("unused", f"SELECT current_setting('{name}')")
+        setting: Any = home.query("replaced_setting", f"SELECT current_setting('{name}')")
         ((found,),) = setting.fetchall()
         if str(found).upper() not in accepted:
             raise AnalysisError(
@@ -209,7 +209,7 @@ def _beside(home: duckdb.DuckDBPyRelation, rows: pa.Table) -> duckdb.DuckDBPyRel
     that no table of the caller's has, since a table would come first."""
     fundlab_rows_of_an_analysis_7d3b90c4 = rows  # noqa: F841 - named in the query
     try:
-        found = home.query("unused", "SELECT * FROM fundlab_rows_of_an_analysis_7d3b90c4")
+        found = home.query("replaced_rows", "SELECT * FROM fundlab_rows_of_an_analysis_7d3b90c4")
     except duckdb.CatalogException as error:
         raise AnalysisError(
             "the DuckDB connection of transfers reads no frames of Python, which this analysis "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -14,7 +15,7 @@ from fundlab.analysis.engines import MONEY, MONEY_TYPE, TEXT, TIME_TYPE, FrameT,
 from fundlab.analysis.periods import with_period
 from fundlab.analysis.quotes import compare_quotes, drift
 from fundlab.analysis.rows import Rows
-from fundlab.errors import AnalysisError
+from fundlab.errors import AnalysisError, MixedAssetsWarning
 from fundlab.values import EXACT, MAX_INTEGER_DIGITS
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
@@ -53,8 +54,8 @@ def summary(
     ``crypto_network`` or ``profile_id``; ``period`` among them says where the period stands, by
     default last. ``freq`` is a pandas offset alias over ``created_at`` in the zone ``tz``;
     ``period`` is labelled as pandas' ``Grouper`` labels it. Raises :class:`AnalysisError` for
-    columns that cannot be used, rows nobody can count, and several assets without ``asset`` in
-    ``by``: their amounts are never added up. Interface §2.4.
+    columns that cannot be used and rows nobody can count; warns (``MixedAssetsWarning``) where
+    several assets are added up for want of ``asset`` in ``by``. Interface §2.4.
 
     >>> fl.fees.summary(transfers)
                            type asset  count  amount  fee
@@ -144,7 +145,7 @@ def _summed(
     rows = counted.completed(bench, bench.take(transfers, want), "amount", "fee", "created_at")
     rows = rows.with_columns(asset=counted.moved_asset(), at=nw.col("created_at"))
     if "asset" not in groups:
-        _refuse_mixed(bench, rows, by)
+        _warn_of_mixed(bench, rows, by)
     if freq is not None:
         rows = with_period(bench, rows, freq, tz)
     sums = rows.group_by(*groups).agg(
@@ -156,14 +157,16 @@ def _summed(
     return sums.sort(*groups, nulls_last=True), pa.schema({**fields, **_MEASURES})
 
 
-def _refuse_mixed(bench: Workbench, rows: Rows, by: str | Sequence[str]) -> None:
+def _warn_of_mixed(bench: Workbench, rows: Rows, by: str | Sequence[str]) -> None:
     asset = nw.col("asset")
     found = bench.collect(rows.select(first=asset.min(), last=asset.max())).to_pylist()
     first, last = found[0].values()
     if first != last:
-        raise AnalysisError(
-            f"by={by!r} would add up {first} and {last}; put 'asset' into by, or give the "
-            "transfers of one asset"
+        warnings.warn(
+            f"by={by!r} adds up amounts of several assets, {first} and {last} among them: put "
+            "'asset' into by, or give the transfers of one asset",
+            MixedAssetsWarning,
+            stacklevel=2,
         )
 
 

@@ -25,7 +25,7 @@ from fundlab.moments import moment_ns
 Moment = str | datetime
 DAY: Final = 86_400_000_000_000
 _HOUR: Final = 3_600_000_000_000
-_ISO_DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
+_ISO_DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ]00:00(?::00(?:\.0+)?)?Z?)?", re.ASCII)
 _DAY, _STEP = "period:day", "period:step"
 """Columns on the way to a period, named as no column of a caller's is."""
 

@@ -49,6 +49,9 @@ _CSV_INWARD: Final = {
     **dict.fromkeys(("c", "cr", "credit", "crdt"), True),
     **dict.fromkeys(("d", "dr", "debit", "dbit"), False),
 }
+_STRUCTURED: Final = re.compile(r"\d{3}\?\d\d")
+_FULL_FIELD: Final = 27
+"""Signs of a subfield of ``:86:``."""
 _NOT_YET_BOOKED: Final = ("PDNG", "INFO", "FUTR")
 _CSV_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "booked_on": ("date", "booking date", "booked on", "posted", "posting date", "value date"),
@@ -124,7 +127,7 @@ def _looks_like(content: bytes) -> str:
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n").decode("latin-1")
     if "OFXHEADER" in start or "<OFX>" in start.upper():
         return "ofx"
-    if start.startswith("<") and "camt.053" in start:
+    if start.startswith("<") and "camt.05" in start:
         return "camt.053"
     if start.startswith((":20:", "{1:")) or re.search(r"^:(20|60[FM]):", start, re.MULTILINE):
         return "mt940"
@@ -201,7 +204,10 @@ def _csv_amount(found: Mapping[str, str]) -> Decimal:
         raise ValueError("give either a credit or a debit")
     side = debit.copy_abs().copy_negate() if debit else credit
     if side and found.get("amount") and side != amount:
-        raise ValueError(f"the amount {amount} is not the {side} of the credit or debit column")
+        raise ValueError(
+            f"the amount {amount} is not the {side} of the credit or debit column; give amounts "
+            "with their sign, or leave that column out"
+        )
     return side or amount
 
 
@@ -229,7 +235,11 @@ def _mt940(content: bytes) -> Iterator[Entry]:
     text = re.sub(r"\r\n?", "\n", _text_of(content))
     try:
         with localcontext(EXACT):
-            found = mt940.parse(text, options=mt940.Options(unbounded_details=True))
+            found = mt940.parse(
+                text,
+                processors={"post_transaction_details": []},  # which would lose the references
+                options=mt940.Options(unbounded_details=True),
+            )
     except RuntimeError as error:
         raise ValueError(f"{shorten(error.args[-1])} is no field of MT940") from error
     lines = len(re.findall(r"^[ \t]*:61:", text, re.MULTILINE))
@@ -248,16 +258,28 @@ def _mt940_entry(told: Mapping[str, Any]) -> Entry:
     if mark not in _INWARD:
         raise ValueError(f"mark {mark!r} is not one of C, RD, D, RC")
     reference = told.get("bank_reference") or told.get("customer_reference")
+    details = _unstructured(str(told.get("transaction_details") or ""))
     memo = " ".join(
-        str(told[name])
-        for name in ("customer_reference", "extra_details", "transaction_details")
-        if told.get(name)
+        str(part)
+        for part in (told.get("customer_reference"), told.get("extra_details"), details)
+        if part
     )
     return Entry(
         date(booked.year, booked.month, booked.day), _signed(amount.amount.copy_abs(), mark),
         amount.currency or None,
         reference or None, " ".join(memo.split()) or None,
     )  # fmt: skip
+
+
+def _unstructured(details: str) -> str:
+    """The text of an ``:86:`` line, without the marks of subfields (``166?00…?20…``).
+
+    A subfield that is full goes on in the next one.
+    """
+    if not _STRUCTURED.match(details):
+        return details
+    fields = re.split(r"\?\d\d", details.replace("\n", ""))[1:]
+    return "".join(field if len(field) == _FULL_FIELD else f"{field} " for field in fields)
 
 
 def _signed(amount: Decimal, mark: str) -> Decimal:

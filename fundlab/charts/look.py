@@ -334,8 +334,9 @@ def only(by_asset: dict[str, pd.DataFrame], asset: str | None) -> dict[str, pd.D
 
 
 def local(moments: pd.Series[Any], tz: str) -> pd.Series[Any]:
-    """Moments as a clock in the zone ``tz`` shows them."""
-    shown: pd.Series[Any] = moments.dt.tz_convert(tz).dt.tz_localize(None)
+    """Moments as a clock in the zone ``tz`` shows them; those without a zone stand as they are."""
+    zoned = moments if moments.dt.tz is None else moments.dt.tz_convert(tz).dt.tz_localize(None)
+    shown: pd.Series[Any] = zoned
     return shown
 
 

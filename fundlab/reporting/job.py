@@ -257,15 +257,22 @@ def sources(
         for part in store.snapshot(table, as_of=when).files
     ]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    command = ["fundlab", "report", "--store", str(store.path), "--as-of", when.isoformat()]
+    command = ["fundlab", "report", "--store", _place(store), "--as-of", when.isoformat()]
     command += ["--period", period] if period else []
     command += ["--tz", tz] if tz != "UTC" else []
     return {
-        "Store": str(store.path),
+        "Store": _place(store),
         "Parts": f"{len(parts):,}, SHA-256 of their names {digest}",
         "Command": shlex.join(command),
         **versions(),
     }
+
+
+def _place(store: Store) -> str:
+    """As seen from the current folder: whoever reads the report needs not know what is above."""
+    if not isinstance(store.path, Path) or not store.path.is_relative_to(Path.cwd()):
+        return str(store.path)
+    return str(store.path.relative_to(Path.cwd()))
 
 
 def last_publication(store: Store) -> int:

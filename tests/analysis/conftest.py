@@ -1,6 +1,17 @@
 """The tests here borrow the stand-in for the service from the folder above."""
 
 import sys
+from collections.abc import Iterator
+from decimal import Context, localcontext
 from pathlib import Path
 
+import pytest
+
 sys.path.append(str(Path(__file__).parents[1]))
+
+
+@pytest.fixture(autouse=True)
+def _many_digits(_decimal_context: None) -> Iterator[None]:
+    """What is expected is calculated here by hand, and exactly."""
+    with localcontext(Context(prec=60)):
+        yield

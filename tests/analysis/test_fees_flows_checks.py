@@ -29,7 +29,7 @@ from transfer_examples import (
 )
 
 from fundlab.analysis import checks, fees, flows
-from fundlab.errors import AnalysisError
+from fundlab.errors import AnalysisError, MixedAssetsWarning
 
 D = Decimal
 HOUR = DAY // 24
@@ -133,12 +133,14 @@ def test_basis_points_equal_the_quotient(rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_amounts_of_two_assets_are_never_added_up(kind: str) -> None:
+def test_that_amounts_of_two_assets_are_added_up_is_said(kind: str) -> None:
     two = [transfer("a", amount=D(1), asset="BTC"), transfer("b", amount=D(5))]
     for function in (fees.summary, fees.effective):
         for by in ("type", ["profile_id"]):
-            with pytest.raises(AnalysisError, match=r"by=.* would add up BTC and USD; .*'asset'"):
-                function(KINDS[kind](two), by=by)
+            said = r"by=.* adds up amounts of several assets, BTC and USD among them: put 'asset'"
+            with pytest.warns(MixedAssetsWarning, match=said):
+                found = function(KINDS[kind](two), by=by)
+            assert [row["count"] for row in records(found)] == [2]
         assert [row["amount"] for row in records(function(KINDS[kind](two[1:]), by="type"))] == [5]
         assert len(records(function(KINDS[kind](two), by=["asset", "type"]))) == 2
     undone = [{**two[0], "status": "FAILED"}, two[1]]

@@ -177,3 +177,28 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
             read_statement(path)
     with pytest.raises(AnalysisError, match="more than 256 MiB"):
         read_statement(large)
+
+
+GERMAN = """:20:STARTUMSE
+:25:10010010/1111111111
+:28C:00000/001
+:60F:C260118EUR0,00
+:61:2601200120CR100,00N062NONREF
+:86:166?00GUTSCHRIFT?109319?20EREF+12345?21SVWZ+Invoice 4711 of the ye?22ar 2026?32ACME GMBH
+:62F:C260120EUR100,00
+-
+"""
+
+
+def test_a_structured_memo_of_mt940_is_kept_without_its_marks(tmp_path: Path) -> None:
+    (row,) = read(GERMAN, tmp_path, "mt940")
+    assert row["bank_ref"] == "NONREF"
+    assert row["memo"] == (
+        "NONREF GUTSCHRIFT 9319 EREF+12345 SVWZ+Invoice 4711 of the year 2026 ACME GMBH"
+    )
+
+
+def test_a_file_of_another_camt_is_told_as_one(tmp_path: Path) -> None:
+    report = camt().replace("camt.053", "camt.052").replace("Stmt>", "Rpt>")
+    with pytest.raises(AnalysisError, match="no Stmt"):
+        read(report, tmp_path)

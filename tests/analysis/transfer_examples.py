@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from decimal import Context, Decimal, setcontext
+from decimal import Context, Decimal
 from typing import Any
 
 import duckdb
@@ -202,7 +202,6 @@ amounts = st.decimals(
 
 @st.composite
 def transfers(draw: st.DrawFn, max_size: int = 25) -> list[Row]:
-    setcontext(Context(prec=60))
     rows = []
     for number in range(draw(st.integers(0, max_size))):
         direction = draw(st.sampled_from(["CREDIT", "DEBIT"]))

@@ -19,6 +19,7 @@ import pytest
 import fundlab as fl
 from fundlab import cli, reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
+from fundlab.reporting.job import sources
 
 D = Decimal
 
@@ -391,3 +392,14 @@ def test_export_writes_what_read_gives(
     assert moments == expected["created_at"].tolist()
     assert all(row["created_at"].endswith("Z") for row in rows)
     assert run_cli(monkeypatch, "export", "moons", *arguments) == 2
+
+
+def test_a_report_names_its_store_as_seen_from_the_current_folder(
+    good: fl.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    when = pd.Timestamp("2026-10-01", tz="UTC")
+    monkeypatch.chdir(good.path.parent)
+    found = sources(good, None, when)
+    assert (found["Store"], "--store good " in found["Command"]) == ("good", True)
+    monkeypatch.chdir(Path(good.path.anchor) / "usr")
+    assert sources(good, None, when)["Store"] == str(good.path)
