@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -270,9 +270,10 @@ def sources(
 
 def _place(store: Store) -> str:
     """As seen from the current folder: whoever reads the report needs not know what is above."""
-    if not isinstance(store.path, Path) or not store.path.is_relative_to(Path.cwd()):
-        return str(store.path)
-    return str(store.path.relative_to(Path.cwd()))
+    if isinstance(store.path, Path):
+        with suppress(ValueError, FileNotFoundError):  # it is elsewhere, or we are nowhere
+            return str(store.path.relative_to(Path.cwd()))
+    return str(store.path)
 
 
 def last_publication(store: Store) -> int:
