@@ -1,21 +1,59 @@
 """What every test starts from, and what every campaign shares: a seed and a line with its figure.
 
 ``CAMPAIGN_SEED=11 pytest -m campaign`` replays all campaigns with seed 11. The default suite runs
-each at a small part of its size.
+each at a small part of its size; these parts have the mark ``part``.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from decimal import localcontext
 
 import pytest
 
 DEFAULT_SEED = 7
+LONGEST_CAMPAIGN_S = 3 * 3600
+_JOURNALS = itertools.count()
 
 Figure = Callable[[str], None]
+
+
+def pytest_configure() -> None:
+    """What a shell starts in the background ignores SIGINT, and so would each child of a test."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before ``-m`` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if {"campaign", "slow"} & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.timeout(LONGEST_CAMPAIGN_S))
+        elif "figure" in getattr(item, "fixturenames", ()):
+            item.add_marker("part")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_users_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing is written into the folders of the user who runs the tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "data"))
+        patched.setenv("FUNDLAB_JOURNAL", str(tmp_path_factory.getbasetemp() / "journal"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _own_journal(
+    _no_users_folders: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Each test is a user of its own, in all its processes; the folder is made when it pays."""
+    name = f"journals/{next(_JOURNALS)}"
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path_factory.getbasetemp() / name))
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from typing import Any
 from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab.errors import StoreError, StoreLocked
-from fundlab.store import Store, changes, staging, writing
+from fundlab.store import Store, changes, compaction, staging, writing
 
 ROWS = 120
 
@@ -46,7 +46,8 @@ def second_state() -> FakeService:
 
 @dataclass(frozen=True)
 class Run:
-    """``work`` is ``first``, ``second`` (a sync with that state) or ``compact``.
+    """``work`` is ``first``, ``second`` (a sync with that state), ``merging`` (the second, which
+    removes what was merged before, and merges the files at its end) or ``compact``.
 
     At ``step`` the process is killed, or from there on the disk fails with the error ``fault``.
     ``step`` 0 counts the steps only.
@@ -162,7 +163,8 @@ def work(run: Run) -> Outcome:
     """In a process of its own: what ``run`` says."""
     steps = Steps(run)
     staging.FILE_ROWS = 25  # type: ignore[misc]
-    writing.ROW_GROUP_ROWS = changes.ROW_GROUP_ROWS = 40  # type: ignore[misc]
+    for module in (writing, changes, compaction):
+        module.ROW_GROUP_ROWS = 40  # type: ignore[attr-defined]
     os.fsync = steps.before(os.fsync)
     for name in ("rename", "mkdir"):
         setattr(pathlib.Path, name, steps.before(getattr(pathlib.Path, name)))
@@ -174,6 +176,9 @@ def work(run: Run) -> Outcome:
         if run.work == "compact":
             store.compact()
         else:
+            if run.work == "merging":
+                compaction.GRACE_S = 0  # type: ignore[misc]
+                compaction.WORTH_ROWS = compaction.FILE_ROWS  # type: ignore[misc]
             service = first_state() if run.work == "first" else second_state()
             service.hook = lambda operation, params: steps.take(disk=False)
             store.sync(service, workers=run.workers)  # type: ignore[arg-type]

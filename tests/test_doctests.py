@@ -97,5 +97,6 @@ def test_the_example_shows_what_happens(test: doctest.DocTest, names: dict[str, 
         names["store"].sync(names["client"], progress=False)
     test.globs = {} if test.name in MODULES else {**test.globs, **names}
     report: list[str] = []
-    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append, clear_globs=False)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)  # also under pytest -v
+    runner.run(test, out=report.append, clear_globs=False)
     assert "".join(report) == ""

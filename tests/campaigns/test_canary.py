@@ -70,6 +70,7 @@ class Scene:
         return given | {
             "FUNDLAB_SIGNING_KEY": str(self.key), "FUNDLAB_SIGNING_KEY_PASSWORD": PASSWORD,
             "FUNDLAB_STORE": str(self.folder / "store"), "FUNDLAB_LOG": "DEBUG",
+            "FUNDLAB_JOURNAL": str(self.folder / "journal"),
             "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder), "PYTHONWARNINGS": "",
         }  # fmt: skip
 
@@ -100,6 +101,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(folder / "journal"))
     with fl.sandbox.serve(seed=3, transfers=60, clock="manual", signing=True) as sandbox:
         assert sandbox.signing_key is not None
         plain = sandbox.signing_key.read_bytes()
@@ -153,6 +155,7 @@ def commands(scene: Scene) -> dict[str, list[str]]:
         "export json": ["export", "events", "--format", "json", "--out", f"{out}.json"],
         "export xlsx": ["export", "fiat_accounts", "--format", "xlsx", "--out", f"{out}.xlsx"],
         "export parquet": ["export", "balances", "--format", "parquet", "--out", f"{out}.parquet"],
+        "compact": ["compact", "--json"],
         "report": ["report", "--out", out, "--format", "html,xlsx,csv"],
         "withdraw --dry-run": [*pay, "--amount", "1.00", "--dry-run"],
         "withdraw": [*pay, "--amount", "2.00", "--yes", "--json"],
