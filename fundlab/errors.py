@@ -23,6 +23,7 @@
     │       └── Unavailable          5xx
     ├── StoreError               the store cannot be used as asked
     │   ├── StoreLocked          another run holds it
+    │   ├── StoreChanged         a compaction took a file away while it was read: read again
     │   └── StoreDamaged         a file is not what was written
     ├── AnalysisError            a frame or argument an analysis cannot use as asked
     ├── ActionError              a plan, confirmation or wait that cannot go on
@@ -32,8 +33,9 @@
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 _JOINERS: Final = "\u200c\u200d"  # of letters in Persian or Hindi names, and of emoji
@@ -56,9 +58,11 @@ class CallError(FundlabError):
 
     Attributes: ``operation`` (snake case), ``request_id`` and ``hint`` (what to do next), each
     ``None`` where unknown; ``status`` (HTTP) if an answer came; ``title``, ``detail`` and ``meta``
-    of the service's problem, ``None`` and empty where it sent none. Can be pickled.
+    of the service's problem, ``None`` and empty where it sent none; ``in_doubt``: the call may have
+    been carried out in spite of the error. Can be pickled.
     """
 
+    in_doubt: bool = False
     status: int | None = None
     title: str | None = None
     detail: str | None = None
@@ -79,6 +83,12 @@ class CallError(FundlabError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, vars(self))
+
+    def doubted(self) -> CallError:
+        """The same error of a call that may have been carried out, which it says first."""
+        named, text = f"{self.operation}: ", str(self).replace("nothing was sent; ", "")
+        said = f"{named}it may have been carried out; {text.removeprefix(named)}"
+        return _restored(type(self), (said,), vars(self) | {"in_doubt": True})
 
 
 def _restored(kind: type[CallError], args: tuple[str, ...], state: dict[str, Any]) -> CallError:
@@ -209,6 +219,10 @@ class StoreLocked(StoreError):
     """Another run holds the store."""
 
 
+class StoreChanged(StoreError, FileNotFoundError):
+    """A compaction took a file away while it was read: read again, and all is there."""
+
+
 class StoreDamaged(StoreError):
     """A file of the store is not what was written."""
 
@@ -253,14 +267,29 @@ class MixedAssetsWarning(UserWarning):
     """A result adds up amounts of several assets, which are no amount of anything."""
 
 
+class DuplicateWarning(UserWarning):
+    """A payment was made, and another like it by somebody else at the same time: look at both."""
+
+
+class OtherSideWarning(UserWarning):
+    """A bank statement looks like one of the other side's account."""
+
+
 class UnheededFilterWarning(UserWarning):
-    """The service sent rows that a filter excludes; they were left out here."""
+    """The service ignored a filter (rows that do not belong are left out here), or rows do not show
+    what it is about (they are kept)."""
 
 
 def shorten(value: object, limit: int = 80) -> str:
     """``repr`` of ``value``, cut to about ``limit`` characters, for messages."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def with_likely(name: str, known: Iterable[str]) -> str:
+    """``name``, and which of ``known`` it may be a slip for."""
+    likely = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"{name} (did you mean {likely[0]}?)" if likely else name
 
 
 def printable(line: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from fundlab.errors import InvalidRequest, shorten
@@ -21,17 +21,13 @@ def moment_ns(value: object, parameter: str) -> int:
     Raises ``InvalidRequest`` for anything else.
     """
     try:
-        if isinstance(value, str):
-            return Instant.parse(f"{value}T00:00:00Z" if _DATE.fullmatch(value) else value).ns
-        if isinstance(value, datetime):
-            aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-            return Instant.parse(aware).ns
-        if isinstance(value, date):
-            return Instant.parse(f"{value:%Y-%m-%d}T00:00:00Z").ns
+        if isinstance(value, str) and _DATE.fullmatch(value):
+            return Instant.parse(f"{value}T00:00:00Z").ns
+        if isinstance(value, datetime) and value.tzinfo is None:
+            return Instant.parse(value.replace(tzinfo=UTC)).ns
+        return Instant.parse(value).ns
     except ValueError as error:
         problem = str(error)
-    else:
-        problem = "not a time"
     raise InvalidRequest(
         f"{parameter}={shorten(value)}: {problem}; give ISO text such as '2026-10-01' or "
         "'2026-10-01T09:30:00Z', a datetime or a Timestamp"

@@ -6,8 +6,9 @@ Both are read under a strict grammar, keep the very text they came from, and giv
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
 from functools import reduce
 from typing import Any, Final, Self
@@ -144,6 +145,15 @@ def fraction_digits(amount: Amount) -> int:
     return len(amount.text.partition(".")[2].rstrip("0"))
 
 
+def overflow(what: str) -> OverflowError:
+    """The error where ``what`` has more digits than an amount may have."""
+    return OverflowError(
+        f"{what} has more than {MAX_INTEGER_DIGITS} integer digits: amounts hold "
+        f"{MAX_INTEGER_DIGITS + MAX_FRACTION_DIGITS} digits, {MAX_FRACTION_DIGITS} of them "
+        "decimals; look for a wrong amount, or take fewer transfers"
+    )
+
+
 def exact_sum(amounts: Iterable[Decimal]) -> Decimal:
     """The sum, to its last digit; 0 of none."""
     return reduce(EXACT.add, amounts, Decimal(0))
@@ -180,11 +190,18 @@ class Instant(datetime):
     _ns: int | None = None
 
     @classmethod
-    def parse(cls, value: str | datetime) -> Self:
+    def parse(cls, value: object) -> Self:
+        """``value``: RFC 3339 text, an aware ``datetime``, or in UTC a ``date`` (its first moment)
+        or NumPy's ``datetime64``."""
         if isinstance(value, cls):
             return value
         if isinstance(value, datetime):
             return cls._from_datetime(value)
+        if isinstance(value, date):
+            value = f"{value.isoformat()}T00:00:00Z"
+        np = sys.modules.get("numpy")  # whoever gives one of its times has loaded it
+        if np and isinstance(value, np.datetime64) and not np.isnat(value):
+            value = f"{np.datetime_as_string(value, unit='ns', casting='unsafe')}Z"
         if not isinstance(value, str):
             raise ValueError(f"{value!r} is not a time; give RFC 3339 text or an aware datetime")
         match = _INSTANT.fullmatch(value)
@@ -218,6 +235,8 @@ class Instant(datetime):
 
     @classmethod
     def _from_datetime(cls, value: datetime) -> Self:
+        if value != value:  # pandas' NaT
+            raise ValueError(f"{value!r} is not a time")
         if value.tzinfo is None:
             raise ValueError(f"{value!r} has no time zone; pass one, e.g. tzinfo=datetime.UTC")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import narwhals as nw
@@ -19,8 +20,8 @@ from fundlab.analysis.engines import (
     columns,
     wanted,
 )
-from fundlab.analysis.rows import Rows
 from fundlab.errors import AnalysisError
+from fundlab.transfers import Rows, moved_asset, plain_digits
 
 _TEXT: Final = pa.string()
 _RESULT: Final = columns(
@@ -79,7 +80,7 @@ def anomalies(
         taken = bench.take(transfers, want.with_optional(optional))
         needed = ("id", "profile_id", "created_at", "fee", "amount")
         counted.refuse(bench, taken, *counted.STATES, *map(counted.gap, needed))
-        rows = taken.filter(nw.col("status") != "FAILED").with_columns(asset=counted.moved_asset())
+        rows = taken.filter(nw.col("status") != "FAILED").with_columns(asset=moved_asset())
         found = [
             _repeated(rows, spans["repeated_within"]),
             _dormant(rows, spans["dormant_for"]),
@@ -152,27 +153,31 @@ def _fresh(rows: Rows, accounts: Rows, within: int) -> Rows:
     return _named(soon, "fresh_account", expected, _after("approved"))
 
 
+def fee_shares(rows: Rows, kind: Sequence[str]) -> Rows:
+    """How many transfers of each ``kind`` pay each fee (``times``) of how many (``every``), and
+    whether that makes it a ``usual`` one."""
+    paid = rows.group_by(*kind, "fee").agg(times=nw.len())
+    shares = paid.with_columns(every=nw.col("times").sum().over(*kind))
+    return shares.with_columns(usual=nw.col("times") * USUAL_SHARE >= nw.col("every"))
+
+
 def _unusual_fees(rows: Rows) -> Rows:
     kind = ["type", "asset", "network"]
     named = rows.with_columns(network=nw.coalesce(nw.col("crypto_network"), nw.lit("")))
-    paid = named.group_by(*kind, "fee").agg(times=nw.len())
-    shares = paid.with_columns(every=nw.col("times").sum().over(*kind))
-    shares = shares.filter(nw.col("every") >= ENOUGH)
-    usual = shares.filter(nw.col("times") * USUAL_SHARE >= nw.col("every"))
+    shares = fee_shares(named, kind).filter(nw.col("every") >= ENOUGH)
+    usual = shares.filter(nw.col("usual"))
     known = usual.group_by(*kind).agg(low=nw.col("fee").min(), high=nw.col("fee").max())
-    rare = shares.filter(nw.col("times") * USUAL_SHARE < nw.col("every")).join(
-        known, on=kind, how="inner"
-    )
+    rare = shares.filter(~nw.col("usual")).join(known, on=kind, how="inner")
     odd = named.join(rare, on=[*kind, "fee"], how="inner").with_columns(
         related_id=nw.lit(None).cast(nw.String)
     )
     span = nw.concat_str(
-        [counted.plain_digits("low"), nw.lit(" to "), counted.plain_digits("high")]
+        [plain_digits(nw.col("low")), nw.lit(" to "), plain_digits(nw.col("high"))]
     )
     expected = (
-        nw.when(nw.col("low") == nw.col("high")).then(counted.plain_digits("low")).otherwise(span)
+        nw.when(nw.col("low") == nw.col("high")).then(plain_digits(nw.col("low"))).otherwise(span)
     )
-    return _named(odd, "unusual_fee", expected, counted.plain_digits("fee"))
+    return _named(odd, "unusual_fee", expected, plain_digits(nw.col("fee")))
 
 
 def _named(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr) -> Rows:

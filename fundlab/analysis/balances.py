@@ -24,12 +24,14 @@ from fundlab.analysis.engines import (
 )
 from fundlab.analysis.events import completion_times
 from fundlab.analysis.periods import DAY, day_number, days_between, local_ns, whole
-from fundlab.analysis.rows import KEYS, Rows, View
+from fundlab.analysis.rows import KEYS
 from fundlab.analysis.statements import holds, statement
 from fundlab.analysis.streaming import stream_running, write_stream
 from fundlab.analysis.units import units
 from fundlab.errors import AnalysisError
 from fundlab.moments import moment_ns
+from fundlab.store.snapshot import steadily
+from fundlab.transfers import Rows, View
 
 if TYPE_CHECKING:
     from fundlab.store import Store
@@ -91,7 +93,8 @@ def running(
     ``OverflowError`` for a balance beyond 20 integer digits. Interface §2.4.
 
     Of a ``Store``, by ``created_at``, the result is a ``pyarrow.RecordBatchReader``: one pass in
-    memory that does not grow; :func:`write_running` writes it to a file.
+    memory that does not grow, which verifies the pages that it reads; :func:`write_running` writes
+    it to a file.
 
     >>> fl.balances.running(transfers)[["id", "profile_id", "total", "balance"]]
        id profile_id  total  balance
@@ -137,7 +140,7 @@ def write_running(
     >>> fl.read_parquet(folder / "running.parquet").columns.tolist()
     ['id', 'profile_id', 'asset', 'created_at', 'balance']
     """
-    return write_stream(_stream(store, columns, opening, view), path)
+    return steadily(lambda: write_stream(_stream(store, columns, opening, view), path))
 
 
 def at(

@@ -1,36 +1,51 @@
-"""Invariants every transfer keeps, and what looks odd: each a row of the result, with its rule."""
+"""Rules every transfer keeps, and what looks odd: each a row of the result, with its rule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-import narwhals as nw
-import pyarrow as pa
-
-from fundlab.analysis import rows as counted
 from fundlab.analysis.anomalies import anomalies
-from fundlab.analysis.engines import MONEY, TEXT, TIME, FrameT, Workbench, columns
-from fundlab.analysis.rows import Rows
-from fundlab.models import Direction, TransferType
+from fundlab.analysis.compare import begins
+from fundlab.analysis.engines import JSON, MONEY, TEXT, TIME, FrameT, Workbench, wanted
+from fundlab.transfers import (
+    AMOUNTS,
+    LINKS,
+    TEXTS,
+    TIMES,
+    VIOLATION,
+    conversion_ends,
+    conversion_links,
+    violations,
+)
 
 __all__ = ["anomalies", "invariants"]
 
-_TEXT: Final = pa.string()
-_RESULT: Final = columns(transfer_id=_TEXT, rule=_TEXT, expected=_TEXT, found=_TEXT)
-_REQUIRED: Final = (
-    "id", "profile_id", "asset", "direction", "type", "status", "amount", "fee", "total",
-    "created_at", "updated_at",
-)  # fmt: skip
+_WANTED: Final = wanted(
+    "transfers",
+    {**dict.fromkeys(LINKS, TEXT), "auto_conversion": JSON},
+    **dict.fromkeys(TEXTS, TEXT),
+    **dict.fromkeys(AMOUNTS, MONEY),
+    **dict.fromkeys(TIMES, TIME),
+)
 
 
-def invariants(transfers: FrameT) -> FrameT:
-    """``transfer_id``, ``rule``, ``expected``, ``found`` (text), sorted; empty when all hold.
+def invariants(transfers: FrameT, complete: bool | None = None) -> FrameT:
+    """``transfer_id``, ``rule``, ``expected``, ``found`` (text), sorted; empty when all hold. The
+    same rules as in ``Store.verify``.
 
-    Rules (interface §2.4): ``required`` fields are there; ``status`` and ``direction`` are
-    known; ``direction_of_type`` agrees with the type; ``total`` is amount less fee for credits,
-    plus fee for debits; ``not_negative`` holds for amount, fee and total; ``updated_at`` is not
-    before ``created_at``; ``unique_id`` holds.
+    Rules (interface §2.4): ``required`` fields are there; ``status`` and ``direction`` are listed
+    (others are kept when they are loaded, with a warning, but nobody can count them, so they are
+    violations until somebody has looked); ``direction_of_type`` agrees with the type, where that
+    is listed; ``total`` is amount less fee for credits, plus fee for debits; ``not_negative``
+    holds for amount, fee and total; ``balance_asset`` is another than ``asset`` only where
+    ``auto_conversion`` shows a conversion (``{}`` shows none; a frame without that column cannot
+    tell), and never empty; ``updated_at`` is not before ``created_at``; ``unique_id`` holds;
+    the ``halves`` of an internal transfer do not contradict each other (a row for each
+    ``group_id``, under its first id; a half alone contradicts nothing); the other transfers that a
+    ``conversion`` names are there, where the frame is ``complete``: ``False`` says that it holds
+    only a part of them, such as one month; by default a frame read from a store knows.
+
+    Raises :class:`AnalysisError` for missing columns and columns of another type.
 
     >>> fl.checks.invariants(transfers).empty
     True
@@ -40,57 +55,12 @@ def invariants(transfers: FrameT) -> FrameT:
     0          t2  total      225   200
     1          t5  total    100.5  75.5
     """
-    want = counted.transfer_columns(
-        "created_at", type=TEXT, amount=MONEY, fee=MONEY, updated_at=TIME
-    )
+    if complete is None:
+        complete = begins(transfers) is None
     with Workbench(transfers) as bench:
-        rows = bench.take(transfers, want)
-        found = nw.concat([violations.select(*_RESULT.names) for violations in _violations(rows)])
-        result: FrameT = bench.give(found.sort(*_RESULT.names, nulls_last=True), _RESULT)
+        rows = bench.take(transfers, _WANTED)
+        ends = conversion_ends(bench.collect(conversion_links(rows))) if complete else None
+        shown = "auto_conversion" in bench.names()
+        found = violations(rows, bench.constant(ends) if ends else None, shown)
+        result: FrameT = bench.give(found.sort(*VIOLATION.names, nulls_last=True), VIOLATION)
         return result
-
-
-def _violations(rows: Rows) -> Iterator[Rows]:
-    for name in _REQUIRED:
-        missing = rows.filter(nw.col(name).is_null())
-        yield _named(missing, "required", nw.lit(f"a value in {name}"), nw.lit("nothing"))
-    for name, known in (("status", counted.STATUSES), ("direction", counted.DIRECTIONS)):
-        strange = rows.filter(~nw.col(name).is_in(known))
-        yield _named(strange, name, nw.lit(" or ".join(known)), nw.col(name))
-    for direction in Direction:
-        types = [kind.value for kind in TransferType if kind.direction is direction]
-        wrong = rows.filter(nw.col("type").is_in(types), nw.col("direction") != direction.value)
-        yield _named(wrong, "direction_of_type", nw.lit(direction.value), nw.col("direction"))
-    yield _wrong_totals(rows)
-    for name in ("amount", "fee", "total"):
-        negative = rows.filter(nw.col(name) < 0)
-        yield _named(
-            negative, "not_negative", nw.lit(f"{name} of 0 or more"), counted.plain_digits(name)
-        )
-    early = rows.filter(nw.col("updated_at") < nw.col("created_at"))
-    gap = (nw.col("created_at") - nw.col("updated_at")).cast(nw.String)
-    before = nw.concat_str([gap, nw.lit(" ns before created_at")])
-    yield _named(early, "updated_at", nw.lit("created_at or later"), before)
-    named = rows.filter(~nw.col("id").is_null())
-    counts = named.group_by("id").agg(count=nw.len()).filter(nw.col("count") > 1)
-    often = nw.concat_str([nw.col("count").cast(nw.String), nw.lit(" rows")])
-    yield _named(counts, "unique_id", nw.lit("1 row"), often)
-
-
-def _wrong_totals(rows: Rows) -> Rows:
-    credit = nw.when(nw.col("direction") == "CREDIT")
-    right = credit.then(nw.col("amount") - nw.col("fee")).otherwise(
-        nw.col("amount") + nw.col("fee")
-    )
-    known = rows.filter(nw.col("direction").is_in(counted.DIRECTIONS)).with_columns(right=right)
-    wrong = known.filter(nw.col("total") != nw.col("right"))
-    return _named(wrong, "total", counted.plain_digits("right"), counted.plain_digits("total"))
-
-
-def _named(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr) -> Rows:
-    return rows.select(
-        nw.col("id").alias("transfer_id"),
-        nw.lit(rule).alias("rule"),
-        expected.alias("expected"),
-        found.alias("found"),
-    )

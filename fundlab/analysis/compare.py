@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final, cast
 
 import narwhals as nw
+import pandas as pd
 import pyarrow as pa
 
 from fundlab.analysis import rows as counted
@@ -17,9 +20,12 @@ from fundlab.analysis.engines import (
     FrameT,
     Workbench,
     columns,
+    is_store,
     wanted,
 )
-from fundlab.analysis.rows import KEYS, Rows
+from fundlab.analysis.rows import KEYS
+from fundlab.store.assertions import exact_table
+from fundlab.transfers import Rows
 
 REPORTED: Final = wanted(
     "reported", profile_id=TEXT, asset=TEXT, available=MONEY, trading=MONEY, observed_at=TIME
@@ -33,6 +39,11 @@ _RESULT: Final = columns(
     status=pa.string(),
 )
 
+_MOVED: Final = columns(profile_id=pa.string(), asset=pa.string(), moved=MONEY_TYPE)
+_UNKNOWN: Final = (
+    nw.when(nw.col("status") == "only_rebuilt").then("status").otherwise(nw.lit("opening_unknown"))
+)
+
 
 def compare(transfers: FrameT, reported: object, opening: object = None) -> FrameT:
     """``profile_id``, ``asset``, ``rebuilt``, ``reported``, ``difference``, ``status``, sorted.
@@ -43,8 +54,12 @@ def compare(transfers: FrameT, reported: object, opening: object = None) -> Fram
     where both sides are there and differ, else ``only_rebuilt`` or ``only_reported``.
 
     ``transfers`` and ``reported`` should be of one moment: a transfer made after the observation
-    shows as a difference. Raises :class:`AnalysisError` for rows nobody can count, for example
-    two different observations of one balance at the same instant.
+    shows as a difference. Frames read from a store know more (``frame.attrs``): what the transfers
+    learned of after the last observation add is left out of ``rebuilt``; and where the rows begin
+    later than the first transfer and no ``opening`` is given, ``status`` is ``opening_unknown``
+    instead of ``match``, ``break`` and ``only_reported``: the difference is then the opening, and
+    proves nothing. :func:`judge` judges such a store. Raises :class:`AnalysisError` for rows nobody
+    can count, for example two different observations of one balance at the same instant.
 
     >>> reported = pd.DataFrame(
     ...     {
@@ -60,10 +75,44 @@ def compare(transfers: FrameT, reported: object, opening: object = None) -> Fram
     0       main    614.5     614.5           0  match
     1      spare       60        50         -10  break
     """
+    return compare_knowing(transfers, reported, opening, knowing=transfers)
+
+
+def compare_knowing(
+    transfers: FrameT, reported: object, opening: object, *, knowing: object
+) -> FrameT:
+    """:func:`compare`, with what the frame ``knowing`` knows of the rows of ``transfers``."""
     with Workbench(transfers) as bench:
-        rows = judged(rebuilt_balances(bench, transfers, opening), latest(bench, reported))
+        rebuilt = rebuilt_balances(bench, transfers, opening)
+        moved = _moved_since(knowing, reported)
+        later = bench.constant(moved) if moved.num_rows else None
+        rows = judged(rebuilt, latest(bench, reported), later)
+        if opening is None and begins(knowing) is not None:
+            rows = rows.with_columns(status=_UNKNOWN)
         result: FrameT = bench.give(rows.sort(KEYS), _RESULT)
         return result
+
+
+def begins(transfers: object) -> str | None:
+    """Where the rows begin, of a frame that was read from a store and knows; of a store, too."""
+    since = _known(transfers, "transfers").get("since")
+    return since if isinstance(since, str) else None
+
+
+def _moved_since(transfers: object, reported: object) -> pa.Table:
+    """``profile_id``, ``asset``, ``moved`` since the balances were observed, of two frames that
+    were read from a store at the same publication of the transfers."""
+    known, seen = _known(transfers, "transfers"), _known(reported, "balances")
+    same = known.get("publication") == seen.get("publication")
+    rows = [(*pair, Decimal(amount)) for *pair, amount in seen.get("moved", ()) if same]
+    return exact_table(_MOVED, rows)
+
+
+def _known(frame: object, table: str) -> Mapping[str, Any]:
+    if is_store(frame):
+        known: Mapping[str, Any] = cast("Any", frame).known(table)
+        return known
+    return cast("Any", frame).attrs if isinstance(frame, pd.DataFrame) else {}
 
 
 def rebuilt_balances(bench: Workbench, transfers: object, opening: object) -> Rows:
@@ -84,9 +133,16 @@ def latest(bench: Workbench, reported: object) -> Rows:
     return balances
 
 
-def judged(rebuilt: Rows, reported: Rows) -> Rows:
-    """Both sides of each profile and asset, what they differ by, and what to call it."""
+def judged(rebuilt: Rows, reported: Rows, moved: Rows | None = None) -> Rows:
+    """Both sides of each profile and asset, what they differ by, and what to call it; ``moved``
+    since it was observed is left out."""
     sides = rebuilt.join(reported, on=list(KEYS), how="full", suffix="_reported")
+    keys = [nw.coalesce(key, f"{key}_reported").alias(key) for key in KEYS]
+    sides = sides.select(*keys, "rebuilt", "reported")
+    if moved is not None:
+        then = nw.coalesce("rebuilt", counted.zero()) - nw.col("moved")
+        sides = sides.join(moved, on=list(KEYS), how="left")
+        sides = sides.with_columns(rebuilt=nw.coalesce(then, nw.col("rebuilt")))
     difference = nw.coalesce("reported", counted.zero()) - nw.coalesce("rebuilt", counted.zero())
     status = (
         nw.when(nw.col("difference") == 0)
@@ -101,6 +157,5 @@ def judged(rebuilt: Rows, reported: Rows) -> Rows:
             )
         )
     )
-    keys = [nw.coalesce(key, f"{key}_reported").alias(key) for key in KEYS]
-    with_difference = sides.select(*keys, "rebuilt", "reported", difference=difference)
+    with_difference = sides.select(*KEYS, "rebuilt", "reported", difference=difference)
     return with_difference.with_columns(status=status)

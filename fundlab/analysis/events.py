@@ -24,9 +24,10 @@ from fundlab.analysis.engines import (
     columns,
     wanted,
 )
-from fundlab.analysis.rows import Rows, refuse
 from fundlab.analysis.rows import gap as missing
+from fundlab.analysis.rows import refuse
 from fundlab.errors import AnalysisError, shorten
+from fundlab.transfers import Rows
 
 __all__ = ["backlog", "identity_statuses", "timeline"]
 

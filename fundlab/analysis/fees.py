@@ -14,8 +14,8 @@ from fundlab.analysis import rows as counted
 from fundlab.analysis.engines import MONEY, MONEY_TYPE, TEXT, TIME_TYPE, FrameT, Workbench, columns
 from fundlab.analysis.periods import with_period
 from fundlab.analysis.quotes import compare_quotes, drift
-from fundlab.analysis.rows import Rows
 from fundlab.errors import AnalysisError, MixedAssetsWarning
+from fundlab.transfers import Rows, moved_asset
 from fundlab.values import EXACT, MAX_INTEGER_DIGITS
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
@@ -119,7 +119,7 @@ def batching(transfers: FrameT, freq: str = "D", tz: str = "UTC") -> FrameT:
         taken = bench.take(transfers, want.with_optional(_TARGETS))
         rows = counted.completed(bench, taken, "amount", "fee", "created_at", "profile_id")
         sent = rows.filter(nw.col("direction") == "DEBIT").with_columns(
-            asset=counted.moved_asset(), target=nw.coalesce(*_TARGETS), at=nw.col("created_at")
+            asset=moved_asset(), target=nw.coalesce(*_TARGETS), at=nw.col("created_at")
         )
         named = with_period(bench, sent.filter(~nw.col("target").is_null()), freq, tz)
         groups = ["period", "profile_id", "type", "asset", "target"]
@@ -143,7 +143,7 @@ def _summed(
     texts = dict.fromkeys((name for name in groups if name != "period"), TEXT)
     want = counted.transfer_columns("created_at", amount=MONEY, fee=MONEY, **texts)
     rows = counted.completed(bench, bench.take(transfers, want), "amount", "fee", "created_at")
-    rows = rows.with_columns(asset=counted.moved_asset(), at=nw.col("created_at"))
+    rows = rows.with_columns(asset=moved_asset(), at=nw.col("created_at"))
     if "asset" not in groups:
         _warn_of_mixed(bench, rows, by)
     if freq is not None:

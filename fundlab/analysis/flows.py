@@ -23,10 +23,10 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.analysis.periods import with_period
-from fundlab.analysis.rows import Rows
 from fundlab.errors import AnalysisError
-from fundlab.models import TransferType
+from fundlab.models import COMPLETED, INTERNAL_TYPES, TransferType
 from fundlab.moments import moment_ns
+from fundlab.transfers import Rows, moved_asset
 
 _TEXT: Final = pa.string()
 _NET: Final = columns(
@@ -193,7 +193,7 @@ def ageing(
         labels = pa.table({"bracket": pa.array(range(len(names)), pa.int64()), "age": names})
         open_items = (
             rows.filter(pending, nw.col("created_at") <= moment)
-            .with_columns(asset=counted.moved_asset(), bracket=bracket.cast(nw.Int64))
+            .with_columns(asset=moved_asset(), bracket=bracket.cast(nw.Int64))
             .group_by("type", "asset", "bracket")
             .agg(
                 count=nw.len().cast(nw.Int64),
@@ -225,9 +225,9 @@ def internal_pairs(transfers: FrameT) -> FrameT:
         taken = bench.take(transfers, want)
         counted.refuse(bench, taken, *counted.STATES)
         rows = taken.with_columns(
-            asset=counted.moved_asset(),
-            state=nw.when(nw.col("status").is_in(counted.COMPLETED))
-            .then(nw.lit(counted.COMPLETED[0]))
+            asset=moved_asset(),
+            state=nw.when(nw.col("status").is_in(COMPLETED))
+            .then(nw.lit(COMPLETED[0]))
             .otherwise(nw.col("status")),
         )
         debits = _halves(rows, TransferType.INTERNAL_TRANSFER_DEBIT)
@@ -294,15 +294,11 @@ def _in_and_out(rows: Rows, groups: Sequence[str], **also: nw.Expr) -> Rows:
 
 
 def _with_counterparty(rows: Rows) -> Rows:
-    halves = [
-        TransferType.INTERNAL_TRANSFER_DEBIT.value,
-        TransferType.INTERNAL_TRANSFER_CREDIT.value,
-    ]
-    sides = rows.filter(nw.col("type").is_in(halves), ~nw.col("group_id").is_null())
+    sides = rows.filter(nw.col("type").is_in(INTERNAL_TYPES), ~nw.col("group_id").is_null())
     other = sides.group_by("group_id", "direction").agg(other=nw.col("profile_id").min())
     turned = nw.when(nw.col("direction") == "CREDIT").then(nw.lit("DEBIT"))
     other = other.with_columns(direction=turned.otherwise(nw.lit("CREDIT")))
-    named = rows.with_columns(asset=counted.moved_asset()).join(
+    named = rows.with_columns(asset=moved_asset()).join(
         other, on=["group_id", "direction"], how="left"
     )
     known = nw.when(~nw.col("other").is_null()).then(nw.lit("profile"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -33,9 +34,10 @@ class Kind(Enum):
     TEXT = "text"
     MONEY = "exact decimals"
     TIME = "timestamps with a time zone"
+    JSON = "JSON text or mappings"
 
 
-TEXT, MONEY, TIME = Kind.TEXT, Kind.MONEY, Kind.TIME
+TEXT, MONEY, TIME, JSON = Kind.TEXT, Kind.MONEY, Kind.TIME, Kind.JSON
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,12 @@ def whole_arrow(frame: object) -> pa.Table:
 
 def _arrow_column(frame: pd.DataFrame | pa.Table, label: str, name: str, kind: Kind) -> Any:
     if isinstance(frame, pa.Table):
-        return frame.column(name)
+        column = frame.column(name)
+        nested = kind is JSON and pa.types.is_nested(column.type)
+        return _json_texts(column.to_pylist()) if nested else column
     series = frame[name]
+    if kind is JSON and series.dtype == object:
+        return _json_texts(series.tolist())
     if series.dtype != object:
         return pa.array(series, from_pandas=True)
     if series.isna().all():  # pandas calls a column without values an object
@@ -155,6 +161,17 @@ def _arrow_column(frame: pd.DataFrame | pa.Table, label: str, name: str, kind: K
         raise AnalysisError(
             f"{label} column {name!r} does not hold {kind.value} throughout: {error}"
         ) from error
+
+
+def _json_texts(values: Sequence[object]) -> pa.Array:
+    """Texts as they are, mappings as JSON; whatever pandas calls missing is missing."""
+    texts = [
+        value if isinstance(value, str)
+        else json.dumps(value, default=str) if isinstance(value, Mapping | list)
+        else None
+        for value in values
+    ]  # fmt: skip
+    return pa.array(texts, pa.string())
 
 
 def _typed(column: Any, want: Wanted, name: str, kind: Kind) -> Any:
@@ -190,7 +207,7 @@ def _refuse_large(column: Any) -> None:
 
 
 def _acceptable(found: pa.DataType, kind: Kind) -> bool:
-    if kind is TEXT:
+    if kind in (TEXT, JSON):
         texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
         return any(test(found) for test in texts)
     if kind is MONEY:
@@ -201,7 +218,7 @@ def _acceptable(found: pa.DataType, kind: Kind) -> bool:
 def _engine_type(kind: Kind) -> pa.DataType:
     if kind is MONEY:
         return MONEY_TYPE
-    return pa.string() if kind is TEXT else pa.int64()
+    return pa.int64() if kind is TIME else pa.string()
 
 
 # ------------------------------------------------------------------------------ on the way out

@@ -18,9 +18,9 @@ import pandas as pd
 import pyarrow as pa
 
 from fundlab.analysis.engines import Workbench
-from fundlab.analysis.rows import Rows
 from fundlab.errors import AnalysisError, shorten
 from fundlab.moments import moment_ns
+from fundlab.transfers import Rows
 
 Moment = str | datetime
 DAY: Final = 86_400_000_000_000

@@ -107,8 +107,8 @@ def compare_quotes(
     asked = {"amount": amount, "total": total, "identity_id": identity_id}
     request = {name: value for name, value in asked.items() if value is not None}
     filters = {
-        "crypto_networks": _listed(crypto_networks),
-        "addresses": _listed(addresses),
+        "crypto_networks": crypto_networks,
+        "addresses": addresses,
         "identity_id": identity_id,
     }
     given = {name: value for name, value in filters.items() if value is not None}
@@ -169,10 +169,6 @@ def drift(quotes: FrameT, transfers: object) -> FrameT:
         )
         result: FrameT = bench.give(best.sort("created_at", "transfer_id"), _DRIFT)
         return result
-
-
-def _listed(value: str | Sequence[str] | None) -> list[str] | None:
-    return [value] if isinstance(value, str) else None if value is None else list(value)
 
 
 def _quote(

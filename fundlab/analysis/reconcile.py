@@ -3,5 +3,6 @@
 from fundlab.analysis.bank import bank
 from fundlab.analysis.compare import compare
 from fundlab.analysis.explain import explain
+from fundlab.analysis.judge import judge
 
-__all__ = ["bank", "compare", "explain"]
+__all__ = ["bank", "compare", "explain", "judge"]

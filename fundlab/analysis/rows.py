@@ -1,14 +1,14 @@
-"""What every analysis of transfers agrees on: which rows count, for which asset, how much.
+"""What every analysis of transfers begins with: the columns it needs, the rows that count and
+their signed change, and a refusal that names the rows where one cannot be counted.
 
-Decisions on money: ``CREDIT`` adds ``total``, ``DEBIT`` takes it, on ``balance_asset`` where
-present; ``FAILED`` counts nothing; ``PENDING`` counts only for ``DEBIT``, only in ``available``.
+What counts, for which asset and by how much is said in :mod:`fundlab.transfers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 import narwhals as nw
 import pyarrow as pa
@@ -25,18 +25,12 @@ from fundlab.analysis.engines import (
     wanted,
 )
 from fundlab.errors import AnalysisError, shorten
-from fundlab.models import Direction, TransferStatus
+from fundlab.models import COMPLETED, DIRECTIONS, STATUSES
+from fundlab.transfers import Rows, View, change, counts, does_count, moved_asset
 
-View = Literal["ledger", "available"]
-
-COMPLETED: Final = (TransferStatus.COMPLETED.value, "COMPLETE")  # the second: interface §2.4, note
-STATUSES: Final = (*(status.value for status in TransferStatus), "COMPLETE")
-DIRECTIONS: Final = tuple(direction.value for direction in Direction)
 KEYS: Final = ("profile_id", "asset")
 OPENING: Final = wanted("opening", profile_id=TEXT, asset=TEXT, balance=MONEY)
 SHOWN_ROWS: Final = 5
-
-Rows = nw.LazyFrame[Any]
 
 
 def transfer_columns(by: str, /, **extra: Kind) -> Wanted:
@@ -53,17 +47,6 @@ def transfer_columns(by: str, /, **extra: Kind) -> Wanted:
 
 def zero() -> nw.Expr:
     return nw.lit(0).cast(nw.Decimal(38, 18))
-
-
-def moved_asset() -> nw.Expr:
-    """The asset whose balance changes (contract, 'In results')."""
-    return nw.coalesce(nw.col("balance_asset"), nw.col("asset"))
-
-
-def plain_digits(name: str) -> nw.Expr:
-    """``10.500000000000000000`` as ``10.5``."""
-    digits = nw.col(name).cast(nw.String).str.replace_all("0+$", "")
-    return digits.str.replace_all("[.]$", "")
 
 
 @dataclass(frozen=True)
@@ -87,7 +70,11 @@ def unknown(column: str, accepted: tuple[str, ...]) -> Fault:
     return Fault(column, nw.col(column).is_null() | ~known, f"is not one of {accepted}")
 
 
-STATES: Final = (unknown("status", STATUSES), unknown("direction", DIRECTIONS))
+STATES: Final = (
+    unknown("status", STATUSES),
+    unknown("direction", DIRECTIONS),
+    *(Fault(name, nw.col(name) == "", "is empty") for name in ("balance_asset", "asset")),
+)
 """What no analysis that counts transfers will guess at."""
 
 
@@ -121,15 +108,15 @@ def _counting(
     bench: Workbench, rows: Rows, view: View, by: str, *, named: bool
 ) -> tuple[Rows, tuple[int | None, int | None]]:
     choice("view", view, get_args(View))
-    counts = _counts(view)
+    counted = counts(view)
     needed = (*(("id",) if named else ()), "profile_id", "asset", "total", by)
     states = bench.collect(_by_state(rows, needed, by)).to_pylist()
     if not all(_sound(state, needed, view) for state in states):
-        refuse(bench, rows, *STATES, *(gap(name, counts) for name in needed))
+        refuse(bench, rows, *STATES, *(gap(name, counted) for name in needed))
     counting = [state for state in states if _state_counts(state, view)]
     first = min((state["first"] for state in counting), default=None)
     last = max((state["last"] for state in counting), default=None)
-    return with_change(rows.filter(counts)).with_columns(at=nw.col(by)), (first, last)
+    return with_change(rows.filter(counted)).with_columns(at=nw.col(by)), (first, last)
 
 
 def _by_state(rows: Rows, needed: Sequence[str], by: str) -> Rows:
@@ -138,25 +125,25 @@ def _by_state(rows: Rows, needed: Sequence[str], by: str) -> Rows:
         rows=nw.len(),
         first=nw.col(by).min(),
         last=nw.col(by).max(),
+        unnamed=((nw.col("balance_asset") == "") | (nw.col("asset") == "")).any(),
         **{f"{name} there": nw.col(name).count() for name in needed},
     )
 
 
 def _sound(state: Mapping[str, Any], needed: Sequence[str], view: View) -> bool:
     known = state["status"] in STATUSES and state["direction"] in DIRECTIONS
+    known = known and not state["unnamed"]
     whole = all(state[f"{name} there"] == state["rows"] for name in needed)
     return known and (whole or not _state_counts(state, view))
 
 
 def _state_counts(state: Mapping[str, Any], view: View) -> bool:
-    held = view == "available" and state["status"] == "PENDING" and state["direction"] == "DEBIT"
-    return held or state["status"] in COMPLETED
+    return does_count(state["status"], state["direction"], view)
 
 
 def with_change(rows: Rows) -> Rows:
     """The signed ``change`` of each row, and ``asset``, the one that changes."""
-    signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col("total"))
-    return rows.with_columns(asset=moved_asset(), change=signed.otherwise(zero() - nw.col("total")))
+    return rows.with_columns(asset=moved_asset(), change=change())
 
 
 def completed(bench: Workbench, rows: Rows, *needed: str) -> Rows:
@@ -218,10 +205,3 @@ def _named_rows(bench: Workbench, rows: Rows, fault: Fault, label: str) -> str:
 def choice(parameter: str, value: object, accepted: tuple[str, ...]) -> None:
     if value not in accepted:
         raise AnalysisError(f"{parameter}={value!r} is not one of {', '.join(accepted)}")
-
-
-def _counts(view: View) -> nw.Expr:
-    completed = nw.col("status").is_in(COMPLETED)
-    if view == "ledger":
-        return completed
-    return completed | ((nw.col("status") == "PENDING") & (nw.col("direction") == "DEBIT"))

@@ -17,8 +17,9 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.analysis.periods import Moment, period_bounds
-from fundlab.analysis.rows import KEYS, Rows, View
+from fundlab.analysis.rows import KEYS
 from fundlab.errors import AnalysisError
+from fundlab.transfers import Rows, View, has_right_total
 
 _TEXT: Final = pa.string()
 _PARTS: Final = ("credits", "debits", "fees")
@@ -121,9 +122,7 @@ def _closed(sides: Rows) -> Rows:
 def _refuse_unproved(bench: Workbench, rows: Rows) -> None:
     """A total that is not amount less fee, or plus fee, would leave the closing unexplained."""
     counted.refuse(bench, rows, counted.gap("amount"), counted.gap("fee"))
-    amount, fee = nw.col("amount"), nw.col("fee")
-    right = nw.when(nw.col("direction") == "CREDIT").then(amount - fee).otherwise(amount + fee)
-    wrong = rows.filter(nw.col("total") != right).select("id").sort("id")
+    wrong = rows.filter(~has_right_total()).select("id").sort("id")
     found = bench.collect(wrong.head(counted.SHOWN_ROWS + 1)).column("id").to_pylist()
     if found:
         shown = ", ".join(found[: counted.SHOWN_ROWS])

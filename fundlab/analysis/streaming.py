@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from queue import Full, Queue
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fundlab.analysis.engines import MONEY_TYPE, TIME_TYPE
-from fundlab.analysis.rows import COMPLETED, DIRECTIONS, STATUSES, View, choice
+from fundlab.analysis.rows import choice
 from fundlab.decimals import groups, int128
 from fundlab.errors import AnalysisError, shorten
-
-if TYPE_CHECKING:
-    from fundlab.store.snapshot import Snapshot
+from fundlab.models import COMPLETED, DIRECTIONS, STATUSES
+from fundlab.store.parts import PartReader
+from fundlab.store.snapshot import Snapshot, keep
+from fundlab.transfers import View
 
 T = TypeVar("T")
 _Ints = npt.NDArray[np.int64]
@@ -36,6 +38,7 @@ _NEEDED: Final = (
 _NEVER_MISSING: Final = ("id", "profile_id", "asset", "created_at")
 _UNIQUE: Final = ("id", "ref_id", "crypto_tx_hash", "group_id", "memo", "metadata")
 _AHEAD: Final = 2
+_ALL_TIME: Final = (-(2**63), 2**63 - 1)
 
 
 def stream_running(
@@ -50,7 +53,8 @@ def stream_running(
     ``columns`` are those wanted beside ``balance`` (all by default); repetitive text comes
     dictionary-coded. ``opening`` maps (profile_id, asset) to units of 10^-18. Raises
     :class:`AnalysisError` for rows nobody can count, ``OverflowError`` for a balance beyond 20
-    integer digits.
+    integer digits, ``StoreDamaged`` for a page that is not what was written, ``StoreChanged``
+    where a compaction took away a file that is still to be read.
     """
     choice("view", view, get_args(View))
     names = snapshot.table.schema.names if columns is None else list(columns)
@@ -104,41 +108,27 @@ _Group = tuple[int, int, pa.Table]
 
 def _groups(snapshot: Snapshot, names: Sequence[str], sums: _Sums) -> Iterator[_Group]:
     """The row groups of all files in order of their first moment."""
-    places = sorted(
-        (low, high, number, file)
-        for file, part in enumerate(snapshot.files)
-        for number, (_, low, high) in enumerate(part.header.row_groups)
-        if low is not None and high is not None
-    )
-    wanted = list(dict.fromkeys([*_NEEDED, *names]))
-    files = [
-        part.open_parquet(read_dictionary=[name for name in wanted if name not in _UNIQUE])
-        for part in snapshot.files
-    ]
-    standing = [
-        {group.number: group.standing for group in snapshot.groups(part, reader)}
-        for part in snapshot.files
-        for reader in [part.open()]
-    ]
-    try:
-        for low, high, number, file in places:
-            if number in standing[file]:
-                rows = files[file].read_row_group(number, columns=wanted)
-                mask = standing[file][number]
-                rows = rows if mask is None else rows.filter(pa.array(mask))
-                yield low, high, sums.counting(_complete(rows, snapshot, wanted))
-    finally:
-        for opened in files:
-            opened.close()
-
-
-def _complete(rows: pa.Table, snapshot: Snapshot, wanted: Sequence[str]) -> pa.Table:
-    """Columns an older file lacks are null."""
-    for name in wanted:
-        if name not in rows.column_names:
-            kind = snapshot.table.schema.field(name).type
-            rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
-    return rows
+    places = []
+    for part in snapshot.files:
+        for number in snapshot.numbers(part):
+            _, low, high = part.header.row_groups[number]
+            if low is None or high is None:  # a row in it has no moment, which is refused
+                low, high = _ALL_TIME
+            places.append((low, high, part.seq, number, part))
+    places.sort(key=lambda place: place[:4])
+    last = {part.seq: place for place, (*_, part) in enumerate(places)}
+    wanted = dict.fromkeys([*_NEEDED, *names])
+    schema = pa.schema([_output_field(snapshot.table.schema.field(name)) for name in wanted])
+    coded = [field.name for field in schema if field.type == CODED]
+    with ExitStack() as closing:
+        readers: dict[int, PartReader] = {}
+        for place, (low, high, seq, number, part) in enumerate(places):
+            if seq not in readers:  # only those that are needed now: there may be thousands
+                readers[seq] = closing.enter_context(PartReader(part, coded))
+            group = snapshot.group(readers[seq], number)
+            yield low, high, sums.counting(keep(readers[seq].read(number, schema), group.standing))
+            if place == last[seq]:
+                readers.pop(seq).close()
 
 
 def _in_time_order(groups: Iterable[_Group]) -> Iterator[pa.Table]:
@@ -314,7 +304,13 @@ class _Sums:
 
 
 def _refuse_missing_asset(rows: pa.Table, counts: npt.NDArray[np.bool_]) -> None:
-    """Also where ``balance_asset`` says what changes: a transfer always has an asset."""
+    """Also where ``balance_asset`` says what changes: a transfer always has an asset. An empty
+    text is none."""
+    for name in ("balance_asset", "asset"):
+        empty = pc.equal(rows.column(name), "")
+        if pc.any(empty).as_py():
+            bad = rows.filter(empty).column("id")[0]
+            raise AnalysisError(f"transfers: {name} '' is empty (id {bad})")
     if rows.column("asset").null_count:
         missing = rows.column("asset").is_null().to_numpy() & counts
         if missing.any():

@@ -7,6 +7,12 @@ Section numbers are those of the interface.
 """
 
 from fundlab.models.enumerations import (
+    COMPLETED,
+    DIRECTIONS,
+    FINAL_STATUSES,
+    INTERNAL_TYPES,
+    SPELLINGS,
+    STATUSES,
     CryptoNetwork,
     DepositInstructionsStatus,
     Direction,
@@ -90,12 +96,18 @@ from fundlab.models.resources import (
 )
 
 __all__ = [
+    "COMPLETED",
+    "DIRECTIONS",
+    "FINAL_STATUSES",
+    "INTERNAL_TYPES",
     "MAX_FILTER_ENTRIES",
     "MAX_METADATA_LENGTH",
     "MAX_METADATA_PAIRS",
     "OPERATIONS",
     "SCOPES",
     "SIGNATURE_LIFETIME_S",
+    "SPELLINGS",
+    "STATUSES",
     "TOKEN_LIFETIME_S",
     "Address",
     "CreateCryptoWithdrawalFee",

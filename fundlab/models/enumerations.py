@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from pydantic import Field
 
@@ -51,6 +52,18 @@ class TransferStatus(StrEnum):
     PENDING = "PENDING"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
+
+
+SPELLINGS: Final[Mapping[str, str]] = {"COMPLETE": TransferStatus.COMPLETED.value}
+"""How else a value may be written: §2.4, the note."""
+COMPLETED: Final = (TransferStatus.COMPLETED.value, "COMPLETE")
+FINAL_STATUSES: Final = (*COMPLETED, TransferStatus.FAILED.value)
+STATUSES: Final = (*(status.value for status in TransferStatus), "COMPLETE")
+DIRECTIONS: Final = tuple(direction.value for direction in Direction)
+INTERNAL_TYPES: Final = (
+    TransferType.INTERNAL_TRANSFER_DEBIT.value,
+    TransferType.INTERNAL_TRANSFER_CREDIT.value,
+)
 
 
 class CryptoNetwork(StrEnum):

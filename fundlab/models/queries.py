@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fundlab.models.enumerations import CryptoNetwork, Open, Order, TransferStatus, TransferType
 from fundlab.values import Instant
@@ -12,13 +12,9 @@ from fundlab.values import Instant
 MAX_FILTER_ENTRIES: Final = 100
 
 
-def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 T = TypeVar("T")
-Filter = Annotated[list[T], BeforeValidator(_as_list), Field(max_length=MAX_FILTER_ENTRIES)]
-"""At most 100 entries; a lone text stands for a list of one. Sent by repeating the key."""
+Filter = Annotated[list[T], Field(max_length=MAX_FILTER_ENTRIES)]
+"""At most 100 entries, sent by repeating the key."""
 
 
 class Query(BaseModel):
@@ -34,6 +30,11 @@ class Query(BaseModel):
     created_at_eq: Instant | None = Field(None, alias="created_at.eq")
     created_at_gte: Instant | None = Field(None, alias="created_at.gte")
     created_at_gt: Instant | None = Field(None, alias="created_at.gt")
+
+    @classmethod
+    def takes_list(cls, name: str) -> bool:
+        """Whether the parameter is an array: sent by repeating the key."""
+        return "list[" in str(cls.model_fields[name].annotation)
 
     def to_params(self) -> list[tuple[str, str]]:
         pairs: list[tuple[str, str]] = []

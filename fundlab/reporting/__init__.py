@@ -5,7 +5,7 @@
 """
 
 from fundlab.reporting.build import build
-from fundlab.reporting.facts import KeyFigure, Report, Verdict, versions
+from fundlab.reporting.facts import KeyFigure, Report, versions
 from fundlab.reporting.job import (
     FORMATS,
     CaughtUp,
@@ -23,7 +23,6 @@ __all__ = [
     "CaughtUp",
     "KeyFigure",
     "Report",
-    "Verdict",
     "Written",
     "build",
     "catch_up",

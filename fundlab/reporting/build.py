@@ -9,6 +9,8 @@ from typing import Final
 import pandas as pd
 
 from fundlab.analysis import balances, checks, fees, flows
+from fundlab.analysis.compare import begins as begin_of
+from fundlab.analysis.compare import compare_knowing
 from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.charts import MAX_SERIES
 from fundlab.decimals import DecimalDtype
@@ -26,7 +28,9 @@ from fundlab.reporting.inputs import (
     named,
     relation,
 )
+from fundlab.store.judgement import Judgement, pronounce
 from fundlab.tables import TABLES, to_frame
+from fundlab.transfers import VIOLATION
 
 KEYS: Final = ["profile_id", "asset"]
 CALENDAR_DAYS: Final = 371
@@ -46,6 +50,7 @@ def build(
     addresses: pd.DataFrame | None = None,
     assertions: pd.DataFrame | None = None,
     opening: pd.DataFrame | None = None,
+    judgement: Judgement | None = None,
     withdrawals: Sequence[str] | None = None,
     sources: Mapping[str, str] | None = None,
     tz: str = "UTC",
@@ -54,8 +59,10 @@ def build(
     balances (``fl.load_balances``), as known at ``as_of``.
 
     ``transfers`` and ``events`` are DataFrames, Arrow tables or DuckDB relations
-    (``store.scan``), which are queried piece by piece. ``assertions`` are those of the store: they
-    tell since when a balance is off. ``withdrawals`` are the ids of transfers made on this
+    (``store.scan``), which are queried piece by piece. ``judgement`` is that of their store
+    (``fl.reconcile.judge``), with its observations and openings; without it the frames are
+    compared, with the ``assertions`` (balances observed, which tell since when one is off) and the
+    ``opening`` given. ``withdrawals`` are the ids of transfers made on this
     occasion; without it the latest are shown. ``sources`` tells how to get the same figures again.
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
     not begun by ``as_of``.
@@ -66,8 +73,19 @@ def build(
     inside, until = span.of(rows), Span(None, span.end).of(rows)
     outer = inside.filter(f"NOT {INTERNAL}")
     seen = to_frame(TABLES["balances"].empty()) if reported is None else reported
-    asserted = _no_assertions() if assertions is None else assertions
-    comparison = verdict.compared(rows, seen, opening, asserted)
+    if judgement is None:
+        comparison = frame_of(compare_knowing(rows, seen, opening, knowing=transfers))
+        asserted = _no_assertions() if assertions is None else assertions
+        begins = begin_of(transfers)
+        judgement = pronounce(
+            comparison,
+            asserted,
+            opening,
+            begins=None if begins is None else moment_ns(begins, "since"),
+            transfers=count(rows),
+        )
+    elif len(judgement.opening):
+        opening = judgement.opening
     first, last = _changes(inside)
     freq = _frequency(span, first, last)
     profiles = _Profiles(until, opening)
@@ -77,7 +95,11 @@ def build(
     fee_sums = _fees(rows, span, _span_before(period, span, tz))
     recipients = details.Recipients(fiat_accounts, addresses)
     open_items = details.open_items(until, moment(known_at))
-    violations = frame_of(checks.invariants(inside))
+    violations = frame_of(
+        _violations(until, inside, complete=opening is None and judgement.since is None)
+    )
+    if period is not None:
+        judgement = judgement.of_period(_period_name(period), count(inside))
     return Report(
         title=title,
         period=_period_name(period),
@@ -89,13 +111,13 @@ def build(
         last_change=last,
         tz=tz,
         freq=freq,
-        verdict=verdict.judge(comparison, count(rows), asserted),
+        verdict=judgement,
         key_figures=verdict.key_figures(
-            details.states(inside), comparison, open_items, fee_sums, violations
+            details.states(inside), judgement, open_items, fee_sums, violations
         ),
         balances=table,
         course=_course(drawn, span, opened, tz),
-        assertions=asserted,
+        assertions=judgement.observations,
         movements=details.movements(inside, table),
         flows=_flows(outer, freq, tz),
         daily_flows=_flows(Span(span.end - CALENDAR_DAYS * _DAY, span.end).of(outer), "D", tz),
@@ -104,8 +126,8 @@ def build(
         fees_over_time=frame_of(fees.summary(inside, freq=freq, tz=tz)),
         settlement=frame_of(flows.settlement_time(inside)),
         hours=details.hours(inside),
-        reconciliation=comparison,
-        causes=verdict.explained(rows, seen, opening, comparison),
+        reconciliation=judgement.table,
+        causes=verdict.explained(rows, seen, opening, judgement.broken),
         open_items=open_items,
         ageing=frame_of(flows.ageing(until, moment(known_at))),
         withdrawals=details.withdrawals(inside, recipients, withdrawals),
@@ -121,6 +143,16 @@ def build(
 
 
 # --------------------------------------------------------------------------------- its parts
+
+
+def _violations(known: Relation, inside: Relation, complete: bool) -> Relation:
+    """Of the transfers ``inside`` the period, seen among all that are known: the other half of a
+    transfer, or what a conversion names, may be of another month. An ``opening`` means that what
+    came before is not there."""
+    ids = inside.project("id").distinct().set_alias("inside")
+    found = checks.invariants(known, complete).set_alias("found")
+    mine = found.join(ids, "found.transfer_id IS NOT DISTINCT FROM inside.id", "semi")
+    return mine.order(", ".join(VIOLATION.names))
 
 
 def _span(period: str | tuple[Moment, Moment] | None, tz: str, known_at: int) -> tuple[Span, int]:

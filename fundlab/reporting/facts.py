@@ -12,22 +12,18 @@ from typing import Final, Literal
 import pandas as pd
 
 from fundlab.errors import printable
+from fundlab.store.judgement import Judgement, State
 
 Tone = Literal["good", "bad", "warn", "plain"]
 
 _WIDTH: Final = 88
+_TONES: Final[Mapping[State, Tone]] = {
+    "proved": "good",
+    "moves_proved": "warn",
+    "breaks": "bad",
+    "nothing_to_compare": "warn",
+}
 _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The first thing to read: does what the service reports follow from the transfers?"""
-
-    tone: Tone
-    headline: str
-    detail: str
-    compared: int
-    breaks: int
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class Report:
         ``profile_id``, ``asset``, ``date``, ``balance`` at the close of each day: the busiest
         profiles, the others summed as ``n others``.
     ``assertions``
-        the balances observed, as ``Store.assertions`` gives them.
+        the balances observed, as ``Store.assertions`` gives them, ``rebuilt`` with the opening.
     ``movements``
         ``asset``, ``step``, ``kind`` (``balance`` or ``change``), ``amount``: from the opening to
         the closing by type of transfer.
@@ -67,7 +63,8 @@ class Report:
     ``fees_over_time``, ``settlement``, ``reconciliation``, ``causes``, ``ageing``,
     ``violations``, ``anomalies``, ``pairs``
         as the functions of :mod:`fundlab.analysis` give them; ``reconciliation`` (of everything
-        known, not only the period) with ``since``, when a break was first seen.
+        known, not only the period) is the table of ``verdict``, with ``since``, when a break was
+        first seen.
     ``open_items``
         pending transfers with their ``age``.
     ``withdrawals``, ``recipients``
@@ -88,7 +85,7 @@ class Report:
     last_change: pd.Timestamp | None
     tz: str
     freq: str
-    verdict: Verdict
+    verdict: Judgement
     key_figures: tuple[KeyFigure, ...]
     balances: pd.DataFrame
     course: pd.DataFrame
@@ -118,8 +115,13 @@ class Report:
 
     @property
     def breaks(self) -> pd.DataFrame:
-        """The rows of ``reconciliation`` that do not match."""
-        return self.reconciliation[self.reconciliation["status"] != "match"]
+        """The rows of ``reconciliation`` that break."""
+        return self.verdict.broken
+
+    @property
+    def tone(self) -> Tone:
+        """How the verdict is shown: only what is proved from the first transfer on is good."""
+        return _TONES[self.verdict.state]
 
     @property
     def remark(self) -> str:

@@ -11,17 +11,17 @@ import pandas as pd
 import pyarrow as pa
 from duckdb import CaseExpression, ColumnExpression, ConstantExpression
 
-from fundlab.analysis.engines import to_pandas
-from fundlab.analysis.rows import COMPLETED
+from fundlab.analysis.engines import engine_errors, to_pandas
 from fundlab.errors import AnalysisError
+from fundlab.models import COMPLETED, INTERNAL_TYPES
 from fundlab.store.duck import own_connection
 from fundlab.tables import find_table, to_arrow
 
 Relation = duckdb.DuckDBPyRelation
 
-COMPLETE: Final = "status IN ({})".format(", ".join(f"'{name}'" for name in COMPLETED))
+COMPLETE: Final = f"status IN {COMPLETED}"
 _DAY: Final = 86_400_000_000_000
-INTERNAL: Final = "type IN ('INTERNAL_TRANSFER_DEBIT', 'INTERNAL_TRANSFER_CREDIT')"
+INTERNAL: Final = f"type IN {INTERNAL_TYPES}"
 ASSET: Final = "coalesce(balance_asset, asset)"
 
 
@@ -69,7 +69,8 @@ def whole(frame: object, table: str) -> pa.Table:
 
 def frame_of(rows: Any) -> pd.DataFrame:
     """A result as a DataFrame, money exact, durations as timedeltas."""
-    table = rows.to_arrow_table()
+    with engine_errors():
+        table = rows.to_arrow_table()
     for place, field in enumerate(table.schema):
         if pa.types.is_interval(field.type):
             lengths = [None if one is None else one.days * _DAY + one.nanoseconds
@@ -97,4 +98,5 @@ def moment(ns: int) -> pd.Timestamp:
 
 
 def count(rows: Relation) -> int:
-    return int(rows.aggregate("count(*)").fetchall()[0][0])
+    with engine_errors():  # to count violations is to compute them
+        return int(rows.aggregate("count(*)").fetchall()[0][0])

@@ -17,18 +17,20 @@ from typing import Any, Final
 import pandas as pd
 
 from fundlab.analysis import checks
+from fundlab.analysis.judge import judge
 from fundlab.analysis.periods import period_bounds
 from fundlab.errors import InvalidRequest, StoreError, StoreLocked, printable
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.moments import moment_ns
 from fundlab.reporting.build import build
-from fundlab.reporting.facts import Report, Verdict, versions
+from fundlab.reporting.facts import Report, versions
 from fundlab.reporting.inputs import count, moment
 from fundlab.reporting.page import render_html
 from fundlab.reporting.sheets import for_workbook, sheets
-from fundlab.reporting.verdict import compared, judge
 from fundlab.store import Store
 from fundlab.store.duck import own_connection
+from fundlab.store.judgement import Judgement
+from fundlab.store.scan import queries
 from fundlab.tables import TABLES
 
 FORMATS: Final = ("html", "xlsx", "csv")
@@ -50,15 +52,19 @@ class Written:
     def is_alarming(self) -> bool:
         return self.report.is_alarming
 
+    @property
+    def proves_nothing(self) -> bool:
+        return self.report.verdict.state == "nothing_to_compare"
+
     def to_json(self) -> dict[str, Any]:
         verdict = self.report.verdict
         return {
             "period": self.report.period or None,
             "over": self.report.ends is None,
             "as_of": self.report.as_of.isoformat(),
-            "reconciled": verdict.breaks == 0 and verdict.compared > 0,
-            "compared": verdict.compared,
-            "breaks": verdict.breaks,
+            "reconciled": verdict.state == "proved",
+            "compared": verdict.balances,
+            **verdict.to_json(),
             "verdict": verdict.headline,
             "detail": verdict.detail,
             "open_items": len(self.report.open_items),
@@ -74,8 +80,8 @@ class Written:
             pages.append(
                 f"{tables} tables in {self.files[-1].parent / file_name(self.report.period)}.*.csv"
             )
-        told = [verdict.detail, self.report.remark, _broken_rules(len(self.report.violations))]
-        lines = [" ".join([f"{verdict.headline}.", *filter(None, told)]), *pages]
+        told = [verdict.text, self.report.remark, _broken_rules(len(self.report.violations))]
+        lines = [" ".join(filter(None, told)), *pages]
         return "\n".join(map(printable, lines))
 
 
@@ -85,16 +91,20 @@ class CaughtUp:
     yesterday is told again today, also where no report was missing."""
 
     written: tuple[Written, ...]
-    verdict: Verdict
+    verdict: Judgement
     violations: int
 
     @property
     def is_alarming(self) -> bool:
         return self.verdict.breaks > 0 or self.violations > 0
 
+    @property
+    def proves_nothing(self) -> bool:
+        return self.verdict.state == "nothing_to_compare"
+
     def to_json(self) -> dict[str, Any]:
         return {
-            "breaks": self.verdict.breaks,
+            **self.verdict.to_json(),
             "violations": self.violations,
             "verdict": self.verdict.headline,
             "detail": self.verdict.detail,
@@ -104,8 +114,9 @@ class CaughtUp:
     def __str__(self) -> str:
         if self.written:
             return "\n".join(map(str, self.written))
-        told = [f"{self.verdict.headline}.", self.verdict.detail, _broken_rules(self.violations)]
-        line = printable(" ".join(filter(None, told)))
+        line = printable(
+            " ".join(filter(None, [self.verdict.text, _broken_rules(self.violations)]))
+        )
         return f"{line}\nEvery month that is over has its report."
 
 
@@ -139,6 +150,7 @@ def report(
     return found
 
 
+@queries
 def read_report(
     store: Store, period: str | None = None, *, as_of: Moment | None = None, tz: str = "UTC",
     **given: Any,
@@ -147,15 +159,13 @@ def read_report(
     known_at = last_publication(store) if as_of is None else moment_ns(as_of, "as_of")
     when = moment(known_at)
     one = own_connection()
-    assertions = store.assertions(when)
     facts: dict[str, Any] = {
         "title": f"Funding report {period}" if period else "Funding report",
         "as_of": when,
         "events": store.scan("events", as_of=when, connection=one),
         "fiat_accounts": store.read("fiat_accounts", when),
         "addresses": store.read("addresses", when),
-        "assertions": assertions,
-        "opening": _opening(assertions),
+        "judgement": judge(store, as_of=when),
         "sources": sources(store, period, when, tz),
         **given,
     }
@@ -210,6 +220,7 @@ def catch_up(
     return CaughtUp(written, *_standing(store))
 
 
+@queries
 def missing_months(
     store: Store,
     out: str | os.PathLike[str],
@@ -290,13 +301,13 @@ def file_name(period: str) -> str:
     return f"report-{safe}" if safe else "report"
 
 
-def _standing(store: Store) -> tuple[Verdict, int]:
+@queries
+def _standing(store: Store) -> tuple[Judgement, int]:
     """How all that the store knows stands: the verdict, and how many rows break a rule."""
     when = moment(last_publication(store))
     rows = store.scan("transfers", as_of=when)
-    assertions = store.assertions(when)
-    found = compared(rows, store.read("balances", when), _opening(assertions), assertions)
-    return judge(found, count(rows), assertions), count(checks.invariants(rows))
+    judgement = judge(store, as_of=when)
+    return judgement, count(checks.invariants(rows, complete=judgement.since is None))
 
 
 def _broken_rules(violations: int) -> str:
@@ -308,16 +319,6 @@ def _broken_rules(violations: int) -> str:
 
 def _csv_name(stem: str, sheet: Sheet) -> str:
     return f"{stem}.{sheet.name.lower().replace(' ', '-')}.csv"
-
-
-def _opening(assertions: pd.DataFrame) -> pd.DataFrame | None:
-    """What was there before the first transfer of a store that does not begin at the beginning:
-    the first balance observed less what its transfers make."""
-    late = assertions[~assertions["complete"].astype(bool)]
-    if late.empty:
-        return None
-    first = late.groupby(["profile_id", "asset"])["difference"].first()
-    return first.rename("balance").reset_index()
 
 
 def _check_formats(formats: Sequence[str]) -> None:

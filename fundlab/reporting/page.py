@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from fundlab import charts
 from fundlab.charts import humanise
 from fundlab.exports import replacing
-from fundlab.reporting import tables, verdict
+from fundlab.reporting import tables
 from fundlab.reporting.facts import Report
 from fundlab.reporting.pictures import PAGE_COLOURS, SERIES_MARKS, inline_svg
 
@@ -62,7 +62,6 @@ def render_html(report: Report) -> str:
         pictures=_pictures(report),
         tables={name: view(report) for name, view in tables.VIEWS.items()},
         sources=report.sources,
-        most_explained=verdict.MAX_EXPLAINED_ROWS,
     )
     return re.sub(r"\n{2,}", "\n", page)
 
@@ -77,26 +76,59 @@ def write(report: Report, path: str | Path) -> Path:
 
 
 def _pictures(report: Report) -> Mapping[str, Gallery]:
+    draw = _Galleries(_busiest_first(report.fees))
     return {
-        "course": _course(report),
-        "waterfall": _by_asset(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
-        "flows": _by_asset(
+        "course": _course(report, draw),
+        "waterfall": draw.by_asset(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
+        "flows": draw.by_asset(
             report.flows, charts.flow_bars, "flows",
             (("■", "inflow", "in"), ("■", "outflow", "out"), ("●", "ink", "net")), tz=report.tz,
             legend=False,
         ),
-        "calendar": _by_asset(
+        "calendar": draw.by_asset(
             report.daily_flows, charts.flows_calendar, "days", _IN_AND_OUT,
             most=MAX_WIDE_CHARTS, tz=report.tz, legend=False,
         ),
-        "links": _by_asset(report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS),
-        "fees": _fees(report),
+        "links": draw.by_asset(report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS),
+        "fees": _fees(report, draw),
         "settlement": _one(report.settlement, charts.settlement_times, "settled"),
         "hours": _one(report.hours, charts.transfer_hours, "hours", tz=report.tz),
     }  # fmt: skip
 
 
-def _course(report: Report) -> Gallery:
+def _busiest_first(fees: pd.DataFrame) -> list[str]:
+    """The assets by their completed transfers, ties by name."""
+    counts = fees.groupby("asset", observed=True)["count"].sum().sort_index()
+    return [str(asset) for asset in counts.sort_values(ascending=False, kind="stable").index]
+
+
+@dataclass(frozen=True)
+class _Galleries:
+    """Charts by asset: the busiest, the same for every gallery, in order of their names."""
+
+    busiest: Sequence[str]
+
+    def by_asset(
+        self,
+        frame: pd.DataFrame,
+        draw: Callable[..., Figure],
+        name: str,
+        words: Legend = (),
+        *,
+        most: int = MAX_CHARTS,
+        **given: Any,
+    ) -> Gallery:
+        there = sorted({str(asset) for asset in frame["asset"]})
+        busy = [asset for asset in self.busiest if asset in there]
+        shown = sorted([*busy, *(asset for asset in there if asset not in busy)][:most])
+        pictures = tuple(
+            inline_svg(draw(frame, PAGE_COLOURS, asset=asset, **given), f"{name}{number}")
+            for number, asset in enumerate(shown)
+        )
+        return Gallery(pictures, words if pictures else (), len(there) - len(shown))
+
+
+def _course(report: Report, draw: _Galleries) -> Gallery:
     names = charts.rank_profiles(report.course)
     legend: Legend = tuple(
         (SERIES_MARKS[place], f"s{place}", name) for place, name in enumerate(names)
@@ -107,37 +139,18 @@ def _course(report: Report) -> Gallery:
     observed = report.assertions[inside]
     if len(observed):
         legend += (("○", "ink", "observed, agrees"), ("✕", "bad", "observed, differs"))
-    return _by_asset(
+    return draw.by_asset(
         report.course, charts.balance_course, "course", legend,
         assertions=observed, tz=report.tz, legend=False,
     )  # fmt: skip
 
 
-def _fees(report: Report) -> Gallery:
+def _fees(report: Report, draw: _Galleries) -> Gallery:
     frame = report.fees_over_time
     charged = frame[frame["fee"].astype("float64") != 0]
     types = charts.rank_types(charged)
     legend = tuple(("■", f"s{place}", humanise(kind)) for place, kind in enumerate(types))
-    return _by_asset(charged, charts.fees_by_type, "fees", legend, tz=report.tz, legend=False)
-
-
-def _by_asset(
-    frame: pd.DataFrame,
-    draw: Callable[..., Figure],
-    name: str,
-    words: Legend = (),
-    *,
-    most: int = MAX_CHARTS,
-    **given: Any,
-) -> Gallery:
-    """The busiest assets, in order of their names."""
-    rows = frame["asset"].astype("str").value_counts(sort=False).sort_index()
-    shown = sorted(rows.sort_values(ascending=False, kind="stable").index[:most])
-    pictures = tuple(
-        inline_svg(draw(frame, PAGE_COLOURS, asset=asset, **given), f"{name}{number}")
-        for number, asset in enumerate(shown)
-    )
-    return Gallery(pictures, words if pictures else (), len(rows) - len(shown))
+    return draw.by_asset(charged, charts.fees_by_type, "fees", legend, tz=report.tz, legend=False)
 
 
 def _one(frame: pd.DataFrame, draw: Callable[..., Figure], name: str, **given: Any) -> Gallery:

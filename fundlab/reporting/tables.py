@@ -15,6 +15,7 @@ from pandas.api.typing import NaTType
 
 from fundlab.charts import humanise, shorten_id
 from fundlab.reporting.facts import Report, age_text, decimals
+from fundlab.store.judgement import SOUND
 
 Style = Literal["text", "number", "zero", "short", "id", "time", "good", "bad", "warn"]
 
@@ -23,6 +24,7 @@ MAX_TEXT: Final = 120
 _PERIODS: Final = {"D": "Day", "W": "Week to", "MS": "Month", "QS": "Quarter from"}
 _VERDICTS: Final[dict[str, tuple[str, Style]]] = {
     "match": ("✓ match", "good"),
+    "opening_unknown": ("opening not proved", "warn"),
     "break": ("✗ break", "bad"),
     "only_rebuilt": ("✗ not reported", "bad"),
     "only_reported": ("✗ not rebuilt", "bad"),
@@ -52,7 +54,7 @@ class View:
 
 def reconciliation(report: Report) -> View:
     frame = report.reconciliation
-    broken_first = frame.assign(matches=frame["status"] == "match").sort_values(
+    broken_first = frame.assign(matches=frame["status"].isin(SOUND)).sort_values(
         ["matches", "asset", "profile_id"], kind="stable"
     )
     money = _Money(broken_first, "rebuilt", "reported", "difference")

@@ -1,34 +1,49 @@
-"""Balances observed against balances rebuilt, from one publication of the transfers to the next.
+"""Balances observed against balances rebuilt, by the rows known now.
 
 Each observation says which publication of the transfers it belongs to, so no clock is involved:
-between two of them the reported balance must change by what the transfers learned of in between
-change it. Counted is the available balance: completed transfers, and pending debits as holds. A
-transfer without a total, a direction or a state counts nothing.
+what the transfers had moved a balance by until then is the sum of the versions that stood at that
+publication, and of the transfers that a sync which widened the store brought later: they were there
+before, although their publication is not. Counted is the available balance: completed transfers,
+and pending debits as holds. A transfer without a total, a direction or a state counts nothing.
+
+A store that begins at its first transfer has no opening. In one that begins later the opening of a
+balance is taken over from the service: what was observed first, less what had moved it by then.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
-import pandas as pd
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.store.parts import FROM, TO
+from fundlab.models import COMPLETED
+from fundlab.store.parts import FROM, TO, Publication
 from fundlab.store.problems import Problem, plain
 from fundlab.store.snapshot import Snapshot
-from fundlab.store.versions import find_ends, read_versions
+from fundlab.store.versions import read_versions
 from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE
-from fundlab.values import EXACT
+from fundlab.values import EXACT, Instant, overflow
 
-COMPLETED: Final = ("COMPLETED", "COMPLETE")  # the second: interface §2.4, the note
+MAX_EXPLAINED: Final = 20
+"""Breaks whose cause is looked for, in one pass over the transfers for all of them."""
+
 _WIDE: Final = pa.decimal256(60, 18)
-
-_COLUMNS: Final = ("id", "profile_id", "asset", "balance_asset", "direction", "status", "total")
+_NOTHING: Final = Decimal(0)
+_NO_MONEY: Final = pa.scalar(_NOTHING, _WIDE)
+_ALWAYS: Final = np.iinfo(np.int64).min
+_STEP: Final = ["profile_id", "asset", "seq", "change"]
+_COLUMNS: Final = (
+    "id", "profile_id", "asset", "balance_asset", "direction", "status", "total", "created_at",
+    "updated_at",
+)  # fmt: skip
 
 ASSERTED: Final = pa.schema(
     [
@@ -40,115 +55,305 @@ ASSERTED: Final = pa.schema(
     ]
 )
 
-_STEP: Final = ["profile_id", "asset", "seq", "change"]
-
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A balance as reported and as the transfers of publication ``seq`` make it.
+    """A balance as reported, and what the transfers of publication ``seq`` had moved it by."""
 
-    ``since`` is where the transfers of the store begin, ``None`` if it has them all.
-    """
-
-    at: str
+    at: int  # nanoseconds since 1970
     seq: int
-    since: str | None
     reported: Decimal
-    rebuilt: Decimal
+    moved: Decimal
+
+    @property
+    def difference(self) -> Decimal:
+        return EXACT.subtract(self.reported, self.moved)
 
 
 @dataclass(frozen=True)
-class Move:
-    """What a version of a transfer does to a balance, and the publications it stood between."""
-
-    id: str
-    status: str
-    change: Decimal
-    since: int
-    until: int | None
-
-    def stands_at(self, seq: int) -> bool:
-        return self.since <= seq and (self.until is None or self.until > seq)
-
-
-def broken_intervals(transfers: Snapshot, balances: Snapshot) -> tuple[list[Problem], int]:
-    """Every interval in which the two disagree, and how many intervals there are.
-
-    The first observation is compared with nothing before it where the store has all transfers.
+class Account:
+    """One balance: its opening, every observation of it, oldest first, and what the transfers
+    had moved it by when the balances were last read (``due``) and now (``None``: nothing counts).
     """
-    problems, count = [], 0
-    for pair, observations in _observations(transfers, balances).items():
-        before: Observation | None = None
-        for now in observations:
-            if before is not None and before.since != now.since:
-                before = None
-            if before is not None or now.since is None:
-                count += 1
-                surplus = _surplus(before, now)
-                if surplus:
-                    problems.append(_break(transfers, pair, before, now, surplus))
-            before = now
-    return problems, count
+
+    profile_id: str
+    asset: str
+    opening: Decimal
+    observations: Sequence[Observation]
+    due: Decimal
+    now: Decimal | None
+
+    def off(self, observation: Observation) -> Decimal:
+        """Reported less rebuilt."""
+        return EXACT.subtract(observation.difference, self.opening)
+
+    @property
+    def difference(self) -> Decimal:
+        """As last observed; of a balance that the service does not have, less all of it."""
+        if self.observations:
+            return self.off(self.observations[-1])
+        return EXACT.minus(self.due)
+
+    @property
+    def moved_since(self) -> Decimal:
+        """By how much the transfers learned of after the last observation move it."""
+        then = self.observations[-1].moved if self.observations else self.due
+        return EXACT.subtract(self.now or _NOTHING, then)
+
+    @property
+    def broken(self) -> list[tuple[Observation | None, Observation]]:
+        """The observations, since the last one that agreed, at which the difference changed,
+        each with the one before it; none where the last one agrees."""
+        found: list[tuple[Observation | None, Observation]] = []
+        before, was = None, _NOTHING
+        for now in self.observations:
+            off = self.off(now)
+            if not off:
+                found.clear()
+            elif off != was:
+                found.append((before, now))
+            before, was = now, off
+        return found
 
 
-def asserted_balances(transfers: Snapshot, balances: Snapshot) -> pa.Table:
-    """Every observation, oldest first: ``profile_id``, ``asset``, ``observed_at``, ``reported``,
-    ``rebuilt``, ``difference``, and ``complete``: whether the store has all transfers before it.
+@dataclass(frozen=True)
+class Accounts:
+    """Every balance observed or rebuilt, by profile and asset.
+
+    ``begins`` is where the store's transfers begin (ns, ``None``: at the first one there is).
     """
-    found = [
-        (*pair, pd.Timestamp(entry.at), entry.reported, entry.rebuilt,
-         EXACT.subtract(entry.reported, entry.rebuilt), entry.since is None)
-        for pair, observations in _observations(transfers, balances).items()
-        for entry in observations
-    ]  # fmt: skip
-    found.sort(key=lambda entry: (entry[2], *entry[:2]))
-    columns = zip(*found, strict=True) if found else [()] * len(ASSERTED)
-    arrays = [pa.array(c, kind) for c, kind in zip(columns, ASSERTED.types, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=ASSERTED)
+
+    every: tuple[Account, ...]
+    begins: int | None
+    transfers: int
+
+    @property
+    def compared(self) -> list[Account]:
+        """Those the service was asked for, and has, or should have."""
+        return [account for account in self.every if account.observations or account.due]
+
+    @property
+    def unobserved(self) -> list[Account]:
+        """Those that the transfers made since the service was last asked."""
+        return [a for a in self.every if a.now and not (a.observations or a.due)]
+
+    @property
+    def intervals(self) -> int:
+        """How many observations are proved by the transfers: in a store that begins late the
+        first one of each balance is not."""
+        count = sum(len(account.observations) for account in self.every)
+        if self.begins is None:
+            return count
+        return count - sum(bool(account.observations) for account in self.every)
 
 
-def _observations(transfers: Snapshot, balances: Snapshot) -> Mapping[Pair, list[Observation]]:
-    proved_by = {entry.seq: entry.proved_by for entry in balances.publications}
-    begins = {entry.seq: entry.query.get("since") for entry in transfers.publications}
-    rebuilt = _balances_by_publication(transfers)
-    rows = [
-        row
-        for part in balances.files
-        for _, found in read_versions(part, {}, balances.table.schema)
-        for row in found.drop_columns([TO]).to_pylist()
+def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
+    """One pass over the transfers and one over the balances; take the balances' snapshot first,
+    so that all the transfers they belong to are there."""
+    sums, learned, count = Moves(transfers).sums()
+    seen = _observations(balances, sums, transfers.limit)
+    asked = [entry for entry in balances.publications if _proof(entry) <= transfers.limit]
+    last = _proof(asked[-1]) if asked else -1
+    unsettled = {tuple(pair) for pair in asked[-1].query.get("unsettled", ())} if asked else {*()}
+    begins = transfers.begins
+    every = []
+    for pair in sorted({*sums, *seen}):
+        mine, observations = sums.get(pair, []), seen.get(pair, [])
+        opening = observations[0].difference if observations and begins is not None else _NOTHING
+        asked_for = learned.get(pair, last + 1) <= last and pair not in unsettled
+        due = _at(mine, last) if asked_for else _NOTHING
+        now = mine[-1][1] if mine else None
+        every.append(Account(*pair, opening, observations, due, now))
+    return Accounts(tuple(every), begins, count)
+
+
+def _proof(publication: Publication) -> int:
+    return publication.proved_by or 0
+
+
+def moved_since(transfers: Snapshot, balances: Snapshot) -> list[list[str]]:
+    """Profile, asset and amount: what the transfers published after the last observation of each
+    balance add to it. A pass over the transfers only where the last look at the balances does not
+    belong to the newest ones, or left some out."""
+    last = balances.last
+    if last is None or (_proof(last) >= transfers.limit and not last.query.get("unsettled")):
+        return []
+    return [
+        [account.profile_id, account.asset, plain(account.moved_since)]
+        for account in read_accounts(transfers, balances).compared
+        if account.moved_since
     ]
-    rows.sort(key=lambda row: (row[FROM], row["observed_at"]))
-    found: dict[Pair, list[Observation]] = {}
-    for row in rows:
-        seq = proved_by.get(row[FROM])
-        if seq is None or seq > transfers.limit:
-            continue  # proves nothing, or was published after the moment asked for
-        pair = row["profile_id"], row["asset"]
-        reported = EXACT.add(row["available"], row["trading"])
-        at = row["observed_at"].isoformat()
-        balance = _at(rebuilt.get(pair, ()), seq)
-        found.setdefault(pair, []).append(Observation(at, seq, begins.get(seq), reported, balance))
-    return found
 
 
-def _balances_by_publication(transfers: Snapshot) -> Mapping[Pair, list[tuple[int, Decimal]]]:
-    """For each profile and asset: the balance from each publication that changed it on."""
-    steps = []
-    for moves in _moves(transfers):
-        steps.append(_step(moves, FROM, moves.column("change")))
-        gone = moves.filter(pc.is_valid(moves.column(TO)))
-        steps.append(_step(gone, TO, pc.negate(gone.column("change"))))
-    if not steps:
-        return {}
-    sums = _summed(pa.concat_tables(steps)).sort_by("seq")
-    found: dict[Pair, list[tuple[int, Decimal]]] = {}
-    for row in sums.to_pylist():
-        balances = found.setdefault((row["profile_id"], row["asset"]), [])
-        last = balances[-1][1] if balances else Decimal(0)
-        balances.append((row["seq"], EXACT.add(last, row["change"])))
-    return found
+def broken_changes(
+    accounts: Accounts, transfers: Snapshot, most: int
+) -> tuple[list[Problem], int, int]:
+    """The first ``most`` changes of balances that the transfers do not make, the first one of each
+    balance before the others; how many of them are explained, at most :data:`MAX_EXPLAINED`; and
+    how many there are."""
+    first: list[_Break] = []
+    later: list[_Break] = []
+    for account in accounts.compared:
+        mine = [_Break(account, before, now) for before, now in account.broken]
+        if not account.observations and account.due:
+            mine = [_Break(account, None, None)]
+        first += mine[:1]
+        later += mine[1:]
+    every = first + later
+    explained, others = every[:MAX_EXPLAINED], every[MAX_EXPLAINED:most]
+    if explained:
+        _look_for_causes(explained, Moves(transfers))
+    problems = [one.problem(explained=True) for one in explained]
+    problems += [one.problem(explained=False) for one in others]
+    return problems, len(explained), len(every)
+
+
+def asserted_balances(accounts: Accounts, *, opened: bool = False) -> pa.Table:
+    """Every observation, oldest first: ``profile_id``, ``asset``, ``observed_at``, ``reported``,
+    ``rebuilt`` (with the opening if ``opened``), ``difference``, and ``complete``: whether the
+    store has all transfers before it."""
+    found = []
+    for account in accounts.every:
+        opening = account.opening if opened else _NOTHING
+        for entry in account.observations:
+            rebuilt = EXACT.add(opening, entry.moved)
+            off = EXACT.subtract(entry.reported, rebuilt)
+            found.append((account.profile_id, account.asset, entry.at, entry.reported, rebuilt, off,
+                          accounts.begins is None))  # fmt: skip
+    found.sort(key=lambda entry: (entry[2], *entry[:2]))
+    return exact_table(ASSERTED, found)
+
+
+def exact_table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """``rows`` as a table of ``schema``. Raises ``OverflowError`` for a sum it cannot hold."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    try:
+        arrays = [pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)]
+    except pa.ArrowInvalid as error:
+        raise overflow("a balance that the transfers make") from error
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+# ---------------------------------------------------------------------- what the transfers moved
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What every version of every transfer does to a balance, and between which publications."""
+
+    transfers: Snapshot
+
+    @cached_property
+    def _begun(self) -> npt.NDArray[np.int64]:
+        """By publication: where the transfers known then began."""
+        begun = np.full(self.transfers.limit + 1, _ALWAYS)
+        for entry in self.transfers.publications:
+            begun[entry.seq] = _ALWAYS if entry.begins is None else entry.begins
+        return begun
+
+    @cached_property
+    def _seen(self) -> npt.NDArray[np.int64]:
+        """By publication: the newest moment of the service's own clock known then."""
+        newest = np.full(self.transfers.limit + 1, _ALWAYS)
+        for entry in self.transfers.publications:
+            moments = [Instant.parse(mark["at"]).ns for mark in entry.watermark.values()]
+            newest[entry.seq] = max(moments, default=_ALWAYS)
+        return np.maximum.accumulate(newest)
+
+    def sums(self) -> tuple[dict[Pair, list[tuple[int, Decimal]]], dict[Pair, int], int]:
+        """For each profile and asset what had moved it, from each publication that changed that
+        on; the publication in which it was learned of; and the number of current transfers."""
+        steps, count = [], 0
+        learned: dict[Pair, int] = {}
+        for rows in self:
+            count += rows.column(TO).null_count
+            rows = rows.filter(rows.column("counts"))
+            first = rows.group_by(["profile_id", "asset"]).aggregate([("learned", "min")])
+            for profile, asset, seq in zip(*first.to_pydict().values(), strict=True):
+                learned[profile, asset] = min(seq, learned.get((profile, asset), seq))
+            steps.append(_step(rows, FROM, rows.column("change")))
+            gone = rows.filter(pc.is_valid(rows.column(TO)))
+            steps.append(_step(gone, TO, pc.negate(gone.column("change"))))
+        found: dict[Pair, list[tuple[int, Decimal]]] = {}
+        if not steps:
+            return found, learned, count
+        for row in _summed(pa.concat_tables(steps)).sort_by("seq").to_pylist():
+            balances = found.setdefault((row["profile_id"], row["asset"]), [])
+            last = balances[-1][1] if balances else _NOTHING
+            balances.append((row["seq"], EXACT.add(last, row["change"])))
+        return found, learned, count
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """``id``, ``profile_id``, ``asset`` (the one that changes), ``status``, ``counts``, the
+        signed ``change``, in which publication it was ``learned``, and from and until which one it
+        stood."""
+        table = self.transfers.table
+        columns = pa.schema([table.schema.field(name) for name in _COLUMNS])
+        for part in self.transfers.files:
+            for _, rows in read_versions(part, self.transfers.replaced, columns):
+                rows = rows.filter(pc.less_equal(rows.column(FROM), self.transfers.limit))
+                yield from self._brought(_changes(rows, self.transfers.limit))
+
+    def _brought(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """``rows``, those that a wider sync brought from the publication on that they were there:
+        the beginning, and as a pending one until the last change to them was known."""
+        since = rows.column(FROM).to_numpy()
+        created = rows.column("created").fill_null(np.iinfo(np.int64).max).to_numpy()
+        early = (created < self._begun[since - 1]) & (created >= self._begun[since])
+        if not early.any():
+            yield rows
+            return
+        yield rows.filter(pa.array(~early))
+        old = rows.filter(pa.array(early))
+        updated = old.column("updated").fill_null(_ALWAYS).to_numpy()
+        changed = np.minimum(np.searchsorted(self._seen, updated), since[early])
+        changed = pa.array(changed.astype(np.int32))
+        zero = pa.scalar(0, pa.int32())
+        place = old.schema.get_field_index
+        yield old.set_column(place(FROM), FROM, changed)
+        pending = {
+            "status": pa.repeat(pa.scalar("PENDING"), old.num_rows),
+            "counts": pc.and_(pc.invert(old.column("credit")), old.column("countable")),
+            "change": pc.negate(old.column("amount")),
+            FROM: pa.repeat(zero, old.num_rows),
+            TO: changed,
+        }
+        for name, values in pending.items():
+            old = old.set_column(place(name), name, values)
+        yield old.filter(pc.greater(changed, zero))
+
+
+def _changes(rows: pa.Table, limit: int) -> pa.Table:
+    until = rows.column(TO)  # null where it is replaced later than the moment asked for
+    profile, status = rows.column("profile_id"), rows.column("status")
+    asset = pc.coalesce(rows.column("balance_asset"), rows.column("asset"))
+    total = rows.column("total").cast(_WIDE)
+    credit = pc.equal(rows.column("direction"), "CREDIT")
+    done = pc.is_in(status, value_set=pa.array(COMPLETED))
+    counts = pc.if_else(credit, done, pc.invert(pc.equal(status, "FAILED")))
+    countable = pc.and_(pc.and_(pc.is_valid(profile), pc.is_valid(asset)), pc.is_valid(total))
+    counts = pc.fill_null(pc.and_(counts, countable), False)
+    signed = pc.if_else(credit, total, pc.negate(total))
+    return pa.table(
+        {
+            "id": rows.column("id"),
+            "profile_id": profile,
+            "asset": asset,
+            "status": status,
+            "credit": credit,
+            "amount": pc.fill_null(total, _NO_MONEY),
+            "countable": countable,
+            "counts": counts,
+            "change": pc.if_else(counts, signed, _NO_MONEY),
+            "created": rows.column("created_at").cast(pa.int64()),
+            "updated": rows.column("updated_at").cast(pa.int64()),
+            "learned": rows.column(FROM),
+            FROM: rows.column(FROM),
+            TO: pc.if_else(pc.less_equal(until, limit), until, pa.scalar(None, pa.int32())),
+        }
+    )
 
 
 def _step(moves: pa.Table, seq: str, change: pa.ChunkedArray) -> pa.Table:
@@ -163,88 +368,125 @@ def _summed(steps: pa.Table) -> pa.Table:
 
 def _at(balances: Sequence[tuple[int, Decimal]], seq: int) -> Decimal:
     place = bisect_right(balances, seq, key=lambda entry: entry[0])
-    return balances[place - 1][1] if place else Decimal(0)
+    return balances[place - 1][1] if place else _NOTHING
 
 
-def _moves(transfers: Snapshot) -> Iterator[pa.Table]:
-    """Every version: ``id``, ``profile_id``, ``asset`` (the one that changes), ``status``, the
-    signed ``change``, and between which publications it stood."""
-    columns = pa.schema([transfers.table.schema.field(name) for name in _COLUMNS])
-    ends = find_ends(transfers)
-    for part in transfers.files:
-        for _, rows in read_versions(part, ends, columns):
-            status, total = rows.column("status"), rows.column("total").cast(_WIDE)
-            credit = pc.equal(rows.column("direction"), "CREDIT")
-            done = pc.is_in(status, value_set=pa.array(COMPLETED))
-            counts = pc.if_else(credit, done, pc.invert(pc.equal(status, "FAILED")))
-            signed = pc.if_else(credit, total, pc.negate(total))
-            nothing = pa.scalar(Decimal(0), _WIDE)
-            change = pc.fill_null(pc.if_else(counts, signed, nothing), nothing)
-            yield pa.table(
-                {
-                    "id": rows.column("id"),
-                    "profile_id": rows.column("profile_id"),
-                    "asset": pc.coalesce(rows.column("balance_asset"), rows.column("asset")),
-                    "status": status,
-                    "change": change,
-                    FROM: rows.column(FROM),
-                    TO: rows.column(TO),
-                }
-            )
+# ------------------------------------------------------------------------- what was observed
 
 
-def _surplus(before: Observation | None, now: Observation) -> Decimal:
-    """By how much more the service's balance changed than the transfers say."""
-    surplus = EXACT.subtract(now.reported, now.rebuilt)
-    if before is None:
-        return surplus
-    return EXACT.subtract(surplus, EXACT.subtract(before.reported, before.rebuilt))
-
-
-def _break(
-    transfers: Snapshot, pair: Pair, before: Observation | None, now: Observation, surplus: Decimal
-) -> Problem:
-    profile_id, asset = pair
-    begin = "the beginning" if before is None else before.at
-    reported = now.reported if before is None else EXACT.subtract(now.reported, before.reported)
-    rebuilt = now.rebuilt if before is None else EXACT.subtract(now.rebuilt, before.rebuilt)
-    moves = _moves_of(transfers, pair)
-    return Problem(
-        "balances",
-        "balance",
-        f"profile {profile_id}, {asset}, from {begin} to {now.at}",
-        f"a change of {plain(rebuilt)}, as the transfers say",
-        f"a change of {plain(reported)}",
-        _cause(moves, 0 if before is None else before.seq, now.seq, surplus, asset),
-    )
-
-
-def _moves_of(transfers: Snapshot, pair: Pair) -> list[Move]:
-    found = []
-    for moves in _moves(transfers):
-        mine = pc.and_(
-            pc.equal(moves.column("profile_id"), pair[0]), pc.equal(moves.column("asset"), pair[1])
-        )
-        found += [
-            Move(row["id"], row["status"] or "", row["change"] or Decimal(0), row[FROM], row[TO])
-            for row in moves.filter(mine).to_pylist()
-        ]
+def _observations(
+    balances: Snapshot, sums: Mapping[Pair, Sequence[tuple[int, Decimal]]], limit: int
+) -> dict[Pair, list[Observation]]:
+    """By profile and asset, oldest first. Those that prove nothing, or belong to transfers
+    published after ``limit``, the moment asked for, are left out."""
+    proofs = {entry.seq: entry.proved_by for entry in balances.publications}
+    rows = [
+        row
+        for part in balances.files
+        for _, versions in read_versions(part, {}, balances.table.schema)
+        for row in _reported(versions).to_pylist()
+    ]
+    rows.sort(key=lambda row: (row[FROM], row["at"]))
+    found: dict[Pair, list[Observation]] = {}
+    for row in rows:
+        seq = proofs.get(row[FROM])
+        if seq is None or seq > limit:
+            continue
+        pair = row["profile_id"], row["asset"]
+        moved = _at(sums.get(pair, ()), seq)
+        found.setdefault(pair, []).append(Observation(row["at"], seq, row["reported"], moved))
     return found
 
 
-def _cause(moves: list[Move], after: int, seq: int, surplus: Decimal, asset: str) -> str:
-    """The likeliest reason for the service's balance having changed by ``surplus`` more."""
-    for move in moves:
-        if (
-            move.status == "PENDING"
-            and move.change == surplus.copy_negate()
-            and move.stands_at(seq)
-        ):
-            return f"the service does not hold the pending transfer {move.id}"
-    for move in moves:
-        if move.change == surplus and move.since > seq:
-            return f"transfer {move.id} belongs here, but was learned of only later"
-    for move in moves:
-        if move.change == surplus.copy_negate() and after < move.since and move.stands_at(seq):
-            return f"transfer {move.id} is not in the service's balance"
-    return f"a transfer of {plain(surplus)} {asset} is missing here"
+def _reported(rows: pa.Table) -> pa.Table:
+    sides = [rows.column(name).cast(_WIDE) for name in ("available", "trading")]
+    return rows.select(["profile_id", "asset", FROM]).append_column(
+        "at", rows.column("observed_at").cast(pa.int64())
+    ).append_column("reported", pc.add(*sides))  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------- breaks
+
+
+@dataclass
+class _Break:
+    """A change that the transfers do not make, from one observation (``None``: the beginning) to
+    the next; without ``now`` a balance that the service does not have."""
+
+    account: Account
+    before: Observation | None
+    now: Observation | None
+    causes: dict[str, str] = field(default_factory=dict)
+    """By kind: the first transfer that could be to blame."""
+
+    @cached_property
+    def surplus(self) -> Decimal:
+        """By how much more the service's balance changed than the transfers say."""
+        off = self.account.difference if self.now is None else self.account.off(self.now)
+        return off if self.before is None else EXACT.subtract(off, self.account.off(self.before))
+
+    def consider(self, move: Mapping[str, Any]) -> None:
+        """Whether the version ``move`` of a transfer could be the cause."""
+        if self.now is None:
+            return
+        seq, since, until = self.now.seq, move[FROM], move[TO]
+        stands = since <= seq and (until is None or until > seq)
+        if move["change"] == self.surplus:
+            if since > seq:
+                self.causes.setdefault("late", move["id"])
+        elif EXACT.minus(move["change"]) == self.surplus and stands:
+            if move["status"] == "PENDING":
+                self.causes.setdefault("held", move["id"])
+            if since > (0 if self.before is None else self.before.seq):
+                self.causes.setdefault("absent", move["id"])
+
+    def problem(self, *, explained: bool) -> Problem:
+        account, before, now = self.account, self.before, self.now
+        balance = f"profile {account.profile_id}, {account.asset}"
+        if now is None:
+            made = f"a balance of {plain(account.due)}, as the transfers say"
+            return Problem("balances", "balance", balance, made, "no balance at the service")
+        begin = "the beginning" if before is None else _text(before.at)
+        reported = now.reported if before is None else EXACT.subtract(now.reported, before.reported)
+        moved = now.moved if before is None else EXACT.subtract(now.moved, before.moved)
+        return Problem(
+            "balances",
+            "balance",
+            f"{balance}, from {begin} to {_text(now.at)}",
+            f"a change of {plain(moved)}, as the transfers say",
+            f"a change of {plain(reported)}",
+            self._cause() if explained else "",
+        )
+
+    def _cause(self) -> str:
+        """The likeliest reason."""
+        if "held" in self.causes:
+            return f"the service does not hold the pending transfer {self.causes['held']}"
+        if "late" in self.causes:
+            return f"transfer {self.causes['late']} belongs here, but was learned of only later"
+        if "absent" in self.causes:
+            return f"transfer {self.causes['absent']} is not in the service's balance"
+        return f"a transfer of {plain(self.surplus)} {self.account.asset} is missing here"
+
+
+def _look_for_causes(breaks: Sequence[_Break], moves: Moves) -> None:
+    """One pass over the transfers for all of ``breaks``."""
+    by_pair: dict[Pair, list[_Break]] = {}
+    for one in breaks:
+        by_pair.setdefault((one.account.profile_id, one.account.asset), []).append(one)
+    amounts = {amount for one in breaks for amount in (one.surplus, EXACT.minus(one.surplus))}
+    wanted = {
+        "profile_id": pa.array({pair[0] for pair in by_pair}, pa.string()),
+        "asset": pa.array({pair[1] for pair in by_pair}, pa.string()),
+        "change": pa.array(amounts, _WIDE),
+    }
+    for rows in moves:
+        for name, values in wanted.items():
+            rows = rows.filter(pc.is_in(rows.column(name), value_set=values))
+        for move in rows.to_pylist():
+            for one in by_pair.get((move["profile_id"], move["asset"]), ()):
+                one.consider(move)
+
+
+def _text(ns: int) -> str:
+    return str(Instant.from_ns(ns))

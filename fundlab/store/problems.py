@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
-
-import pandas as pd
 
 from fundlab.errors import printable
 from fundlab.values import plain_text
 
-Rule = Literal[
-    "file", "schema", "id", "required", "total", "direction", "halves", "conversion", "balance"
-]
-
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is not as it must be. ``where`` is a file, a transfer or an interval."""
+    """One thing that is not as it must be. ``where`` is a file, the id of a row or an interval;
+    ``rule`` is ``file``, ``schema``, ``balance`` or one of ``checks.invariants``."""
 
     table: str
-    rule: Rule
+    rule: str
     where: str
     expected: str
     found: str
@@ -32,37 +26,6 @@ class Problem:
         return printable(
             f"{self.table}: {self.rule}: {self.where}: {self.found}, not {self.expected}{because}"
         )
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What was looked at, and every problem found. ``intervals`` are those between balances."""
-
-    store: str
-    files: int
-    rows: int
-    intervals: int
-    problems: tuple[Problem, ...]
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a problem: ``table``, ``rule``, ``where``, ``expected``, ``found``, ``cause``."""
-        names = [field.name for field in fields(Problem)]
-        rows = [asdict(entry) for entry in self.problems]
-        return pd.DataFrame(rows, columns=names, dtype="string")
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ok": self.ok}
-
-    def __str__(self) -> str:
-        looked = (
-            f"{self.store}: {self.files} files, {self.rows:,} rows, {self.intervals} balance "
-            f"changes: {len(self.problems) or 'no'} problem{'' if len(self.problems) == 1 else 's'}"
-        )
-        return "\n".join([looked, *map(str, self.problems)])
 
 
 def plain(value: Decimal | None) -> str:

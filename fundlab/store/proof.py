@@ -8,31 +8,94 @@ needs no clock: each observation says which publication of the transfers it belo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
+import narwhals as nw
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import StoreDamaged, StoreError
-from fundlab.store.assertions import COMPLETED, broken_intervals
-from fundlab.store.parts import Part, check_data, stored_schema
+from fundlab.errors import StoreDamaged, StoreError, printable
+from fundlab.store.assertions import broken_changes, read_accounts
+from fundlab.store.changes import equal_or_null
+from fundlab.store.duck import own_connection
+from fundlab.store.judgement import Judgement, judge_accounts
+from fundlab.store.parts import FROM, THREADS, TO, Part, check_data, stored_schema
 from fundlab.store.pins import each_pin
-from fundlab.store.problems import Problem, Verification, plain
+from fundlab.store.problems import Problem
 from fundlab.store.remote import StorePath
-from fundlab.store.snapshot import Snapshot, read_standing, steadily, take_snapshot
-from fundlab.store.versions import read_versions
-from fundlab.tables.expand import member
+from fundlab.store.snapshot import Snapshot, keep, read_standing, steadily, take_snapshot
 from fundlab.tables.schema import TABLES, Table
+from fundlab.transfers import (
+    AMOUNTS,
+    LINKS,
+    TEXTS,
+    TIMES,
+    VIOLATION,
+    conversion_ends,
+    conversion_links,
+    violations,
+)
 
 MAX_PROBLEMS: Final = 1_000
-ROW_COLUMNS: Final = (
-    "id", "profile_id", "type", "direction", "status", "amount", "fee", "total", "asset",
-    "group_id", "auto_conversion",
-)  # fmt: skip
-REQUIRED: Final = (
-    "profile_id", "asset", "type", "direction", "status", "amount", "fee", "total",
-)  # fmt: skip
-_WIDE: Final = pa.decimal256(60, 18)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was looked at, and the problems found, all but ``unlisted`` of them.
+
+    ``intervals`` are the changes of balances that were looked at, ``unexplained`` the breaks whose
+    cause was not looked for. ``judgement`` is ``None`` where the store is too damaged for one.
+    """
+
+    store: str
+    files: int
+    rows: int
+    intervals: int
+    problems: tuple[Problem, ...]
+    unlisted: int = 0
+    unexplained: int = 0
+    judgement: Judgement | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def count(self) -> int:
+        return len(self.problems) + self.unlisted
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a problem: ``table``, ``rule``, ``where``, ``expected``, ``found``, ``cause``."""
+        names = [field.name for field in fields(Problem)]
+        rows = [asdict(entry) for entry in self.problems]
+        return pd.DataFrame(rows, columns=names, dtype="string")
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("store", "files", "rows", "intervals", "unlisted", "unexplained", "ok")
+        judged = None if self.judgement is None else self.judgement.to_json()
+        problems = [asdict(entry) for entry in self.problems]
+        return {**{name: getattr(self, name) for name in names}, "problems": problems,
+                "judgement": judged}  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.store}: {self.files} files, {self.rows:,} rows, {self.intervals:,} balance "
+            f"changes: {self.count or 'no'} problem{'' if self.count == 1 else 's'}"
+        ]
+        if self.judgement is not None:
+            lines.append(printable(self.judgement.text))
+        lines += map(str, self.problems)
+        if self.unexplained:
+            noun = "break is" if self.unexplained == 1 else "breaks are"
+            lines.append(f"… and {self.unexplained:,} more {noun} not explained one by one")
+        if self.unlisted:
+            lines.append(f"… and {self.unlisted:,} more problems are not listed")
+        return "\n".join(lines)
 
 
 def verify_store(path: StorePath, pins: StorePath) -> Verification:
@@ -51,13 +114,25 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
             snapshots[name] = snapshot
             whole |= {name} if not wrong else set()
     problems += [*_broken_pins(named, snapshots), *_strangers(snapshots)]
-    intervals = 0
+    books: _Books | None = None
     if "transfers" in whole:
-        wrong, intervals = _check_rows(path, "balances" in whole)
+        wrong, books = _check_rows(path, "balances" in whole)
         problems += wrong
-    files = sum(len(snapshot.files) for snapshot in snapshots.values())
-    rows = sum(part.rows for name in whole for part in snapshots[name].files)
-    return Verification(str(path), files, rows, intervals, tuple(problems[:MAX_PROBLEMS]))
+    count, unexplained = len(problems), 0
+    if books is not None:
+        problems += books.breaks
+        count, unexplained = count + books.count, books.unexplained
+    listed = tuple(problems[:MAX_PROBLEMS])
+    return Verification(
+        str(path),
+        files=sum(len(snapshot.files) for snapshot in snapshots.values()),
+        rows=sum(part.rows for name in whole for part in snapshots[name].files),
+        intervals=0 if books is None else books.intervals,
+        problems=listed,
+        unlisted=count - len(listed),
+        unexplained=unexplained,
+        judgement=None if books is None else books.judgement,
+    )
 
 
 # ---------------------------------------------------------------------------- files, ids, pins
@@ -68,8 +143,12 @@ def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot | None, list
 
     def look() -> tuple[Snapshot, list[Problem]]:
         snapshot = take_snapshot(folder, table)
-        damage = list(_damage(snapshot))
-        return snapshot, damage or list(_repeated_ids(snapshot))
+        with ThreadPoolExecutor(THREADS) as threads:
+            found = list(threads.map(lambda part: _inspect(snapshot, part), snapshot.files))
+        damage = [problem for problems, _ in found for problem in problems]
+        keys = {part.seq: rows for part, (_, rows) in zip(snapshot.files, found, strict=True)}
+        damage = damage or list(_wrong_pointers(snapshot, keys))
+        return snapshot, damage or list(_repeated_ids(snapshot, keys))
 
     try:
         return steadily(look)
@@ -77,17 +156,64 @@ def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot | None, list
         return None, [Problem(table.name, "file", str(folder), "whole", str(error))]
 
 
-def _damage(snapshot: Snapshot) -> Iterator[Problem]:
-    for part in snapshot.files:
-        try:
-            check_data(part)
-            yield from _wrong_schema(snapshot, part)
-            for _ in read_versions(part, {}, snapshot.table.schema):
-                pass  # reading verifies the checksum of every page
-        except FileNotFoundError:
-            raise  # only a fresh listing can say whether it is missing or was merged
-        except (StoreDamaged, OSError) as error:
-            yield Problem(snapshot.table.name, "file", part.path.name, "whole", str(error))
+def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
+    """What is wrong with a file, and the keys of its rows; each byte and page is read once."""
+    table, schema = snapshot.table, stored_schema(snapshot.table, part.kind)
+    keys = [table.empty().select(table.key)]
+    problems: list[Problem] = []
+    try:
+        check_data(part)
+        problems += _wrong_schema(snapshot, part)
+        with part.open() as reader:
+            for number in part.groups():
+                rows = reader.read(number, schema)  # verifies the checksum of every page
+                if part.kind == "base":
+                    problems += _wrong_lives(part, number, rows)
+                keys.append(rows.select(table.key))
+    except FileNotFoundError:
+        raise  # only a fresh listing can say whether it is missing or was merged
+    except (StoreError, OSError) as error:
+        problems.append(Problem(table.name, "file", part.path.name, "whole", str(error)))
+    return problems, pa.concat_tables(keys)
+
+
+def _wrong_lives(part: Part, number: int, rows: pa.Table) -> Iterator[Problem]:
+    """Versions in a base that stood from or until publications that it cannot know."""
+    since, until = rows.column(FROM), rows.column(TO)
+    right = pc.and_(pc.greater_equal(since, 1), pc.less_equal(since, part.seq))
+    if number < (part.header.live_groups or 0):
+        right = pc.and_(right, pc.is_null(until))
+    else:
+        ended = pc.and_(pc.greater(until, since), pc.less_equal(until, part.seq))
+        right = pc.and_(right, ended)
+    wrong = rows.filter(pc.invert(pc.fill_null(right, False)))
+    for row in wrong.slice(0, MAX_PROBLEMS).to_pylist():
+        found = f"publications {row[FROM]} to {row[TO]}"
+        where = f"{part.path.name}, row group {number}"
+        yield Problem(part.header.table, "pointer", where, f"publications 1 to {part.seq}", found)
+
+
+def _wrong_pointers(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterator[Problem]:
+    """Rows said to replace a row that is not there, one of another id, or one replaced already."""
+    table = snapshot.table
+    try:
+        snapshot.replaced  # noqa: B018 - checks where each of them leads
+    except StoreDamaged as error:
+        yield Problem(
+            table.name, "pointer", str(snapshot.files[-1].path.parent), "whole", str(error)
+        )
+        return
+    for pointer in snapshot.pointers:
+        mine = keys[pointer.part.seq].take(pa.array(pointer.rows))
+        other = keys[pointer.target.seq].take(pa.array(pointer.replaced))
+        same = [equal_or_null(mine.column(name), other.column(name)) for name in table.key]
+        for place in np.flatnonzero(~np.logical_and.reduce(same))[:MAX_PROBLEMS]:
+            where = f"{pointer.part.path.name}, row {pointer.rows[place]}"
+            ids = [_key_text(rows.slice(place, 1).to_pylist()[0]) for rows in (mine, other)]
+            to = f"row {pointer.replaced[place]} of {pointer.target.path.name}"
+            yield Problem(
+                table.name, "pointer", where, f"an earlier version of {ids[0]}", f"{to}, {ids[1]}"
+            )
 
 
 def _wrong_schema(snapshot: Snapshot, part: Part) -> Iterator[Problem]:
@@ -99,15 +225,20 @@ def _wrong_schema(snapshot: Snapshot, part: Part) -> Iterator[Problem]:
             yield Problem(snapshot.table.name, "schema", where, wanted, found)
 
 
-def _repeated_ids(snapshot: Snapshot) -> Iterator[Problem]:
-    keys = list(snapshot.table.key)
-    rows = read_standing(snapshot, keys)
-    counts = rows.group_by(keys).aggregate([([], "count_all")])
+def _repeated_ids(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterator[Problem]:
+    names = list(snapshot.table.key)
+    rows = [keep(keys[part.seq], snapshot.current(part)) for part in snapshot.files]
+    if not rows:
+        return
+    counts = pa.concat_tables(rows).group_by(names).aggregate([([], "count_all")])
     often = counts.filter(pc.greater(counts.column("count_all"), 1))
     for row in often.slice(0, MAX_PROBLEMS).to_pylist():
-        where = " ".join(str(row[key]) for key in keys)
-        found = f"{row['count_all']} current rows"
-        yield Problem(snapshot.table.name, "id", where, "one", found)
+        found = f"{row.pop('count_all')} rows"
+        yield Problem(snapshot.table.name, "unique_id", _key_text(row), "1 row", found)
+
+
+def _key_text(key: Mapping[str, Any]) -> str:
+    return " ".join(map(str, key.values()))
 
 
 def _broken_pins(
@@ -137,24 +268,41 @@ def _strangers(snapshots: Mapping[str, Snapshot]) -> Iterator[Problem]:
 # ---------------------------------------------------------------------------- rows
 
 
-def _check_rows(path: StorePath, with_balances: bool) -> tuple[list[Problem], int]:
-    """What is wrong within the transfers and between them and the balances, and the number of
-    intervals between balances."""
+@dataclass(frozen=True)
+class _Books:
+    """The balances beside the transfers: how many changes, which break (the first of ``count``)."""
 
-    def look() -> tuple[list[Problem], int]:
+    judgement: Judgement
+    intervals: int
+    breaks: list[Problem]
+    count: int
+    unexplained: int
+
+
+def _check_rows(path: StorePath, with_balances: bool) -> tuple[list[Problem], _Books | None]:
+    """What is wrong within the transfers, and between them and the balances."""
+
+    def look() -> tuple[list[Problem], _Books | None]:
         observed = take_snapshot(path / "balances", TABLES["balances"]) if with_balances else None
         # After the balances, so that all transfers they belong to are there.
         transfers = take_snapshot(path / "transfers", TABLES["transfers"])
         problems = list(_broken_rows(transfers))
         if observed is None:
-            return problems, 0
-        breaks, intervals = broken_intervals(transfers, observed)
-        return [*problems, *_lost_transfers(transfers, observed), *breaks], intervals
+            return problems, None
+        problems += _lost_transfers(transfers, observed)
+        accounts = read_accounts(transfers, observed)
+        try:
+            judgement = judge_accounts(accounts)
+        except OverflowError as error:
+            beyond = Problem("balances", "balance", str(path), "sums that fit", str(error))
+            return [*problems, beyond], None
+        breaks, explained, count = broken_changes(accounts, transfers, MAX_PROBLEMS)
+        return problems, _Books(judgement, accounts.intervals, breaks, count, count - explained)
 
     try:
         return steadily(look)
-    except (StoreDamaged, OSError) as error:
-        return [Problem("transfers", "file", str(path), "whole", str(error))], 0
+    except (StoreError, OSError) as error:
+        return [Problem("transfers", "file", str(path), "whole", str(error))], None
 
 
 def _lost_transfers(transfers: Snapshot, balances: Snapshot) -> Iterator[Problem]:
@@ -166,81 +314,20 @@ def _lost_transfers(transfers: Snapshot, balances: Snapshot) -> Iterator[Problem
 
 
 def _broken_rows(snapshot: Snapshot) -> Iterator[Problem]:
-    rows = read_standing(snapshot, ROW_COLUMNS)
-    for name in REQUIRED:
-        for row in rows.filter(pc.is_null(rows.column(name))).slice(0, MAX_PROBLEMS).to_pylist():
-            yield Problem("transfers", "required", row["id"], f"a value in {name}", "nothing")
-    credit = pc.equal(rows.column("direction"), "CREDIT")
-    amount, fee, total = (rows.column(name).cast(_WIDE) for name in ("amount", "fee", "total"))
-    right = pc.if_else(credit, pc.subtract(amount, fee), pc.add(amount, fee))
-    wrong = rows.append_column("right", right).filter(pc.not_equal(right, total))
-    for row in wrong.slice(0, MAX_PROBLEMS).to_pylist():
-        expected, found = plain(row["right"]), plain(row["total"])
-        yield Problem("transfers", "total", row["id"], expected, found)
-    incoming = pc.match_substring_regex(rows.column("type"), r"_(?:DEPOSIT|CREDIT)\z")
-    known = pc.match_substring_regex(rows.column("type"), r"_(?:DEPOSIT|CREDIT|WITHDRAWAL|DEBIT)\z")
-    wrong = rows.filter(pc.and_(known, pc.not_equal(incoming, credit)))
-    for row in wrong.slice(0, MAX_PROBLEMS).to_pylist():
-        expected = f"the direction of {row['type']}"
-        yield Problem("transfers", "direction", row["id"], expected, row["direction"])
-    yield from _broken_pairs(rows)
-    yield from _loose_conversions(snapshot, rows)
-
-
-def _broken_pairs(rows: pa.Table) -> Iterator[Problem]:
-    """Internal transfers whose halves contradict each other.
-
-    A half alone is none: the other one may belong to a profile that is not ours to see. Nor is a
-    half that failed beside one that stands, as after another try.
-    """
-    internal = rows.filter(
-        pc.and_(
-            pc.starts_with(rows.column("type"), "INTERNAL_TRANSFER_"),
-            pc.is_valid(rows.column("group_id")),
-        )
-    ).select(["group_id", "id", "type", "status", "amount", "asset"])
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in internal.to_pylist():
-        groups.setdefault(row["group_id"], []).append(row)
-    for group, halves in groups.items():
-        contradiction = _contradiction(halves)
-        if contradiction is not None:
-            yield Problem("transfers", "halves", f"group {group}", *contradiction)
-
-
-def _contradiction(halves: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """What is expected and found, unless these can be the halves of one transfer."""
-    standing = [half for half in halves if half["status"] != "FAILED"]
-    kinds = [half["type"] for half in standing]
-    if len(set(kinds)) < len(kinds):
-        return "one debit and one credit", ", ".join(f"{h['id']} {h['type']}" for h in standing)
-    if len(standing) == 2:
-        debit, credit = (f"{plain(half['amount'])} {half['asset']}" for half in standing)
-        return None if debit == credit else (debit, credit)
-    done = len(standing) == 1 and standing[0]["status"] in COMPLETED
-    if done and any(half["type"] != kinds[0] for half in halves):
-        found = ", ".join(f"{half['id']} {half['status']}" for half in halves)
-        return "both completed or both failed", found
-    return None
-
-
-def _loose_conversions(snapshot: Snapshot, rows: pa.Table) -> Iterator[Problem]:
-    """Conversions that link to a transfer the store does not have, though it has all of them."""
-    if any(entry.query.get("since") is not None for entry in snapshot.publications):
-        return
-    texts = rows.column("auto_conversion")
-    linked = rows.select(["id", "auto_conversion"]).filter(
-        pc.fill_null(pc.match_substring(texts, "_transfer_id"), False)
-    )
-    ends = [
-        (row["id"], name, end)
-        for row in linked.to_pylist()
-        for name in ("from_transfer_id", "to_transfer_id")
-        if (end := member(row["auto_conversion"], name))
-    ]
-    named = pa.array([end for _, _, end in ends], pa.string())
-    there = pc.is_in(named, value_set=rows.column("id").combine_chunks()).to_pylist()
-    for (row_id, name, end), known in zip(ends, there, strict=True):
-        if not known:
-            where = f"{row_id}, {name}"
-            yield Problem("transfers", "conversion", where, "a transfer", f"{end}, which is none")
+    """The rules of one transfer and of several, as ``checks.invariants`` has them."""
+    columns = [*TEXTS, *AMOUNTS, *TIMES, *LINKS]
+    found = read_standing(snapshot, columns)
+    for name in TIMES:
+        place = found.column_names.index(name)
+        found = found.set_column(place, name, found.column(name).cast(pa.int64()))
+    with closing(own_connection()) as connection:
+        rows = nw.from_native(connection.from_arrow(found))
+        ends = None
+        if snapshot.begins is None:
+            links = conversion_links(rows).to_native().to_arrow_table()
+            ends = nw.from_native(connection.from_arrow(conversion_ends(links)))
+        broken = violations(rows, ends).sort(*VIOLATION.names).head(MAX_PROBLEMS)
+        for row in broken.to_native().to_arrow_table().to_pylist():
+            yield Problem(
+                "transfers", row["rule"], row["transfer_id"], row["expected"], row["found"]
+            )

@@ -123,3 +123,39 @@ def history_by_hand(rows: list[Row], moments: list[int]) -> pa.Table:
             seen += 1
         tables.append(observed(dict(found), moment))
     return pa.concat_tables(tables)
+
+
+def tampered(seed: int) -> tuple[list[Row], Any, Any]:
+    """A small history with a few things wrong in it, on either side."""
+    random = Random(seed)
+    rows = [dict(row) for row in make_rows(300, seed, profiles=4)]
+    balances = balances_by_hand(rows)
+    moments = sorted(START + random.randrange(300) * DAY for _ in range(random.choice((0, 3, 12))))
+    seen = history_by_hand(rows, moments) if moments else None
+    for _ in range(random.randint(1, 5)):
+        row = random.choice(rows)
+        match random.randrange(10):
+            case 0:
+                rows.remove(row)
+            case 1:
+                rows.append({**row, "id": f"{row['id']}-copy"})
+            case 2:
+                rows.append(dict(row))
+            case 3:
+                row["total"] += random.choice((Decimal("0.01"), row["fee"], Decimal(1)))
+            case 4:
+                row["direction"] = random.choice(("CREDIT", "DEBIT"))
+            case 5:
+                row["status"] = random.choice(("COMPLETED", "PENDING", "FAILED"))
+            case 6:
+                row["profile_id"] = "profile-001"
+            case 7:
+                row["balance_asset"] = "USD"
+            case 8:
+                row["amount"] = row["total"] = row["amount"].scaleb(random.choice((1, 2)))
+            case 9:
+                row["fee"] *= 2
+                row["total"] = row["amount"] + row["fee"]
+    for pair in random.sample(sorted(balances), 2):
+        balances[pair] += random.choice((Decimal(25), Decimal("-0.27"), Decimal(-75), Decimal(0)))
+    return rows, observed(balances, START + random.choice((280, 400)) * DAY), seen

@@ -84,7 +84,7 @@ class Three(Quoting):
 def test_quotes_cheapest_first_with_what_is_refused_last() -> None:
     client = Three()
     result = fees.compare_quotes(client, "ETH", "2", crypto_networks="BASE")
-    assert client.asked == [{"crypto_networks": ["BASE"]}]
+    assert client.asked == [{"crypto_networks": "BASE"}]
     assert result["fee"].dtype == "decimal"
     assert told(result, "id", "crypto_network", "fee", "total", "expires_at", "problem") == [
         ("q-BASE", "BASE", D("1E-18"), D("2.000000000000000001"),

@@ -8,6 +8,8 @@ import fcntl
 import json
 import os
 import shutil
+import subprocess
+import sys
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ import pytest
 import fundlab as fl
 from fundlab import cli, reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
-from fundlab.reporting.job import sources
+from fundlab.reporting.job import Written, sources
 
 D = Decimal
 
@@ -174,7 +176,7 @@ def test_sources_tell_how_to_get_it_again(october: tuple[Any, Path], good: fl.St
 
 def test_breaks_say_by_how_much_since_when_and_why(bad: fl.Store) -> None:
     found = reporting.read_report(bad)
-    assert found.verdict.tone == "bad"
+    assert found.tone == "bad"
     compared = fl.reconcile.compare(bad.read("transfers"), bad.read("balances"))
     assert found.verdict.breaks == (compared["status"] != "match").sum() == 1
     last = bad.assertions()["observed_at"].max()
@@ -188,7 +190,10 @@ def test_a_store_that_begins_late_opens_with_the_first_observation(tmp_path: Pat
         store = fl.Store(tmp_path / "late")
         store.sync(sandbox.connect(), since="2026-06-01")
     found = reporting.read_report(store)
-    assert found.verdict.headline == "Reconciled: 0 breaks"
+    assert found.verdict.state == "moves_proved"
+    assert not Written(found, ()).to_json()["reconciled"]
+    assert found.key_figures[0].label == "Movements that match"
+    assert found.key_figures[0].value.startswith("0 of ")
     assert found.balances["opening"].sum() != 0
 
 
@@ -279,6 +284,20 @@ def test_report_prints_where_and_exits_with_3_on_breaks(
     assert run_cli(monkeypatch, *usual, tmp_path / "none") == 1
     assert "there is no store at" in capsys.readouterr().err
     assert run_cli(monkeypatch, *usual, good.path, "--catch-up", "--as-of", "2026-10-01") == 2
+
+
+def test_a_quiet_report_says_nothing_where_there_is_no_home_to_write_to(
+    good: fl.Store, tmp_path: Path
+) -> None:
+    (tmp_path / "a-file").touch()
+    told = {"HOME": str(tmp_path / "a-file"), "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""}
+    settings = {name: text for name, text in os.environ.items() if name != "MPLCONFIGDIR"} | told
+    command = ["report", "--store", good.path, "--out", tmp_path, "--format", "html", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fundlab", *map(str, command)],
+        env=settings, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout + done.stderr == ""
 
 
 def test_catching_up_is_idempotent(

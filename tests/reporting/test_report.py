@@ -20,7 +20,7 @@ import pytest
 from fundlab import charts, reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError
 from fundlab.exports import Sheet
-from fundlab.reporting import sheets, tables, verdict
+from fundlab.reporting import sheets, tables
 from fundlab.reporting.inputs import relation
 from fundlab.reporting.job import CaughtUp, Written
 
@@ -118,21 +118,12 @@ def test_breaks_are_counted_summed_and_shown_first() -> None:
     seen = reported((PROFILE, "USD", "1233532.88"), (PROFILE, "ETH", "0.000000000000000001"),
                     ("p9", "BTC", "2"))  # fmt: skip
     built = build(seen=seen)
-    assert (built.verdict.breaks, built.verdict.compared, built.verdict.tone) == (2, 3, "bad")
+    assert (built.verdict.breaks, built.verdict.balances, built.tone) == (2, 3, "bad")
     assert "add up to 2.00 BTC, 0.01 USD." in built.verdict.detail
     assert built.breaks["status"].tolist() == ["break", "only_reported"]
     html = reporting.render_html(built)
     section = html[html.index('id="reconciliation"') :]
     assert section.index("✗ not rebuilt") < section.index("✗ break") < section.index("✓ match")
-
-
-def test_causes_not_looked_for_are_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    off = reported((PROFILE, "USD", "1"), (PROFILE, "ETH", "0.000000000000000001"))
-    told = "Causes are looked for among at most 3 transfers"
-    assert told not in reporting.render_html(build(seen=off))
-    monkeypatch.setattr(verdict, "MAX_EXPLAINED_ROWS", 3)
-    assert told in reporting.render_html(build(seen=off))
-    assert told not in reporting.render_html(build())
 
 
 def opened(*rows: tuple[str, str, str]) -> pd.DataFrame:
@@ -252,7 +243,7 @@ def test_frames_are_queried_where_files_may_be_spilled_to_a_folder_of_our_own() 
 
 def test_nothing_at_all_makes_a_page() -> None:
     built = build(transfers(), reported())
-    assert built.verdict.headline == "Nothing to reconcile"
+    assert built.verdict.headline == "Nothing to compare"
     html = reporting.render_html(built)
     assert "No transfer has changed a balance yet." in html
     assert "<table" not in html
@@ -494,6 +485,20 @@ def test_the_page_stays_small_whatever_the_data() -> None:
     assert "less busy assets are not drawn" in html
 
 
+def test_every_gallery_draws_the_assets_with_the_most_transfers() -> None:
+    """Many transfers on one day are more than few on many days."""
+    many = [{"amount": "1", "asset": "BTC", "type": "CRYPTO_DEPOSIT"}] * 40
+    few = [
+        {"amount": "1", "asset": asset, "type": kind, "created_at": f"2026-02-{day:02d}T08:00Z"}
+        for asset in ("BCH", "DOGE", "ETH", "LTC", "SOL", "USDC")
+        for day in range(1, 7)
+        for kind in ("CRYPTO_DEPOSIT", "SEN_DEPOSIT", "BANK_DEPOSIT")
+    ]
+    page = reporting.render_html(build(transfers(*many, *few)))
+    drawn = re.findall(r'role="img" aria-label="([^"]*)"', page)
+    assert sum("BTC" in label for label in drawn) == 5  # course, waterfall, flows, calendar, links
+
+
 def test_times_must_be_times() -> None:
     with pytest.raises(InvalidRequest, match="as_of='soon': 'soon' is not an RFC 3339 time"):
         build(as_of="soon")
@@ -506,4 +511,4 @@ def test_the_period_of_bars_follows_the_span(days: int, freq: str) -> None:
                      {"amount": "1", "created_at": end.isoformat()})  # fmt: skip
     built = build(rows, reported((PROFILE, "USD", "2")))
     assert built.freq == freq
-    assert built.verdict.tone == "good"
+    assert built.tone == "good"

@@ -1,0 +1,260 @@
+"""The one judgement of a store: do the balances the service reports follow from the transfers?
+
+``Store.verify``, the report, the demo and every exit status say what stands here, in these words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import pandas as pd
+import pyarrow as pa
+
+from fundlab.store.assertions import Account, Accounts, asserted_balances, exact_table
+from fundlab.tables.frames import to_frame
+from fundlab.tables.schema import AMOUNT_TYPE
+from fundlab.values import EXACT, money_text
+
+State = Literal["proved", "moves_proved", "breaks", "nothing_to_compare"]
+
+KEYS: Final = ["profile_id", "asset"]
+SOUND: Final = ("match", "opening_unknown")
+"""The statuses of a balance that does not break."""
+
+_TEXT: Final = pa.string()
+_TABLE: Final = pa.schema(
+    [(name, _TEXT) for name in KEYS]
+    + [(name, AMOUNT_TYPE) for name in ("rebuilt", "reported", "difference")]
+    + [("status", _TEXT)]
+)
+_OPENING: Final = pa.schema([*((name, _TEXT) for name in KEYS), ("balance", AMOUNT_TYPE)])
+
+
+@dataclass(frozen=True, repr=False)
+class Judgement:
+    """What is proved, and what is not.
+
+    ``state`` is ``proved`` (every balance, from the first transfer on), ``moves_proved`` (the
+    store begins at ``since``; the openings are the service's, every later change is proved),
+    ``breaks`` or ``nothing_to_compare``; ``balances`` and ``breaks`` are numbers of balances;
+    ``text`` says it all. ``since`` is ``None`` where the store has every transfer.
+
+    ``table`` has ``profile_id``, ``asset``, ``rebuilt``, ``reported``, ``difference``, ``status``
+    as ``reconcile.compare``, of the last observation of each balance and the transfers it belongs
+    to, and ``since``: the first observation that differed after the last one that agreed.
+    ``opening`` (``profile_id``, ``asset``, ``balance``) is what was taken over from the service,
+    empty where nothing was. ``observations`` are those of ``Store.assertions``, ``rebuilt`` with
+    the opening.
+    """
+
+    state: State
+    since: pd.Timestamp | None
+    balances: int
+    breaks: int
+    headline: str
+    detail: str
+    table: pd.DataFrame
+    opening: pd.DataFrame
+    observations: pd.DataFrame
+
+    @property
+    def text(self) -> str:
+        return f"{self.headline}. {self.detail}"
+
+    @property
+    def broken(self) -> pd.DataFrame:
+        """The rows of ``table`` that break."""
+        return self.table[~self.table["status"].isin(SOUND)]
+
+    def of_period(self, period: str, transfers: int) -> Judgement:
+        """This judgement beside a period with so many ``transfers``: without any there is nothing
+        to be proud of. A break stays a break."""
+        if transfers or self.state == "breaks":
+            return self
+        where = f"in {period}" if period else "at all"
+        return replace(self, state="nothing_to_compare", headline=f"No transfers {where}",
+                       detail=f"Of everything known: {self.text}")  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        since = None if self.since is None else self.since.isoformat()
+        return {"state": self.state, "since": since, "balances": self.balances,
+                "breaks": self.breaks, "text": self.text}  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def judge_accounts(accounts: Accounts) -> Judgement:
+    """The judgement of a store."""
+    compared = accounts.compared
+    late = accounts.begins is not None
+    table = exact_table(_TABLE, [_line(account, late=late) for account in compared])
+    taken = [(a.profile_id, a.asset, a.opening) for a in compared if late and a.observations]
+    opening = to_frame(exact_table(_OPENING, taken))
+    observations = to_frame(asserted_balances(accounts, opened=True))
+    waiting = sum(account.moved_since != 0 for account in compared)
+    return pronounce(to_frame(table), observations, opening, begins=accounts.begins,
+                     transfers=accounts.transfers, waiting=waiting,
+                     unobserved=len(accounts.unobserved))  # fmt: skip
+
+
+def pronounce(
+    table: pd.DataFrame,
+    observations: pd.DataFrame,
+    opening: pd.DataFrame | None = None,
+    *,
+    begins: int | None,
+    transfers: int,
+    waiting: int = 0,
+    unobserved: int = 0,
+) -> Judgement:
+    """The words for ``table``, which has the columns of ``reconcile.compare``, and the
+    ``observations`` it rests on. ``waiting`` is how many balances moved after the last one,
+    ``unobserved`` how many were never asked for."""
+    since = None if begins is None else pd.Timestamp(begins, unit="ns", tz="UTC")
+    table = table.merge(_first_seen(observations), on=KEYS, how="left")
+    sound = table["status"].isin(SOUND)
+    table.loc[sound, "since"] = pd.NaT
+    broken = table[~sound]
+    state: State
+    if table["reported"].isna().all():
+        table, state, breaks = table.iloc[:0], "nothing_to_compare", 0
+        headline, words = "Nothing to compare", [_nothing(transfers)]
+    elif len(broken):
+        state, breaks = "breaks", len(broken)
+        headline = f"Not reconciled: {breaks:,} {'break' if breaks == 1 else 'breaks'}"
+        words = [_broken(broken, len(table))]
+        if since is not None:
+            words.append(
+                f"The store begins at {_exactly(since)}: a transfer made before and pending then "
+                "shows as a break, too; 'fundlab sync --full' fetches it."
+            )
+    elif since is None:
+        state, breaks, headline = "proved", 0, "Reconciled: 0 breaks"
+        every, equal = f"All {len(table):,} balances", "equal"
+        if len(table) == 1:
+            every, equal = "The one balance", "equals"
+        until = "" if observations.empty else f", as observed until {_last(observations)}"
+        words = [
+            f"{every} rebuilt from {transfers:,} transfers {equal} what the service reports, to "
+            f"the last of 18 decimals{until}."
+        ]
+    else:
+        state, breaks = "moves_proved", 0
+        headline, words = _moves(table, observations, since)
+    if state != "nothing_to_compare":
+        words += _healed(observations, broken)
+    if waiting and len(table):
+        noun, verb = ("balance", "has") if waiting == 1 else ("balances", "have")
+        words.append(
+            f"{waiting:,} {noun} {verb} moved since: 'fundlab sync balances' fetches the proof."
+        )
+    if unobserved and len(table):
+        noun, verb = ("balance", "was") if unobserved == 1 else ("balances", "were")
+        headline = f"{headline}; {unobserved:,} {noun} {verb} never observed"
+        words.append(
+            f"{unobserved:,} {noun} that later transfers made {verb} never observed, so nothing "
+            "proves them: 'fundlab sync balances' fetches what the service reports."
+        )
+    opening = to_frame(_OPENING.empty_table()) if opening is None else opening
+    return Judgement(state, since, len(table), breaks, headline, " ".join(words), table, opening,
+                     observations)  # fmt: skip
+
+
+def _line(account: Account, *, late: bool) -> tuple[Any, ...]:
+    last = account.observations[-1] if account.observations else None
+    off, moved = account.difference, account.due if last is None else last.moved
+    rebuilt = None if account.now is None and not late else EXACT.add(account.opening, moved)
+    if last is None:
+        status = "only_rebuilt"
+    elif not off:
+        status = "opening_unknown" if late else "match"
+    else:
+        status = "only_reported" if rebuilt is None else "break"
+    reported = None if last is None else last.reported
+    return account.profile_id, account.asset, rebuilt, reported, off, status
+
+
+def _first_seen(observations: pd.DataFrame) -> pd.DataFrame:
+    """For each balance the first observation after the last one that agreed."""
+    off = observations[observations["difference"] != 0]
+    agreed = observations[observations["difference"] == 0].groupby(KEYS)["observed_at"].max()
+    later = off.merge(agreed.rename("agreed").reset_index(), on=KEYS, how="left")
+    later = later[later["agreed"].isna() | (later["observed_at"] > later["agreed"])]
+    return later.groupby(KEYS)["observed_at"].min().rename("since").reset_index()
+
+
+# --------------------------------------------------------------------------------- words
+
+
+def _nothing(transfers: int) -> str:
+    if not transfers:
+        return "There are no transfers and no balances yet: 'fundlab sync' fetches them."
+    return (
+        f"No balance was ever fetched, so nothing proves the {transfers:,} transfers: "
+        "'fundlab sync balances' fetches what the service reports."
+    )
+
+
+def _broken(broken: pd.DataFrame, compared: int) -> str:
+    gaps = broken["difference"].abs().groupby(broken["asset"]).sum()
+    sums = ", ".join(f"{money_text(gap)} {asset}" for asset, gap in gaps.items())
+    known = broken["since"].dropna()
+    when = "Since when is not known: no earlier observation agreed."
+    if len(known):
+        when = f"First seen at {known.min():%Y-%m-%d %H:%M:%S} UTC."
+    return (
+        f"{len(broken):,} of {compared:,} balances differ from what the service reports; the "
+        f"differences, regardless of sign, add up to {sums}. {when}"
+    )
+
+
+def _moves(
+    table: pd.DataFrame, observations: pd.DataFrame, since: pd.Timestamp
+) -> tuple[str, list[str]]:
+    first = observations.groupby(KEYS)["observed_at"].min()
+    later = len(observations) - len(first)
+    days = [f"{day:%Y-%m-%d}" for day in {first.min(): 0, first.max(): 0} if len(first)]
+    when = f" between {days[0]} and {days[-1]}" if len({*days}) > 1 else f" on {days[0]}"
+    words = [
+        f"The store begins at {_exactly(since)}: the openings of its {len(table):,} balances are "
+        f"taken over from the service as observed{when}, not proved."
+    ]
+    if later:
+        headline = "Movements reconciled: 0 breaks; openings taken over from the service"
+        noun = "observation equals" if later == 1 else "observations equal"
+        words.append(
+            f"The {later:,} later {noun} what the transfers make of it, to the last of 18 "
+            f"decimals, until {_last(observations)}."
+        )
+    else:
+        headline = "Openings taken over from the service; no movement is proved yet"
+        words.append("No later observation proves a movement yet: sync again.")
+    words.append("'fundlab sync --full' fetches the earlier transfers, too.")
+    return headline, words
+
+
+def _healed(observations: pd.DataFrame, broken: pd.DataFrame) -> list[str]:
+    """Of the balances that agree now: the observations that did not."""
+    off = observations[observations["difference"] != 0]
+    agreeing = ~pd.MultiIndex.from_frame(off[KEYS]).isin(pd.MultiIndex.from_frame(broken[KEYS]))
+    healed = off[agreeing]
+    if healed.empty:
+        return []
+    noun = "observation" if len(healed) == 1 else "observations"
+    return [f"{len(healed):,} earlier {noun} differed, and later ones agree (store.assertions())."]
+
+
+def _last(observations: pd.DataFrame) -> str:
+    return _minute(observations["observed_at"].max())
+
+
+def _exactly(moment: pd.Timestamp) -> str:
+    return _minute(moment) if moment == moment.floor("min") else moment.isoformat()
+
+
+def _minute(moment: pd.Timestamp) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,259 @@
+"""What a transfer means, once: whether it counts, for which asset, by how much, and which rules
+its row must keep (interface §2.4, decisions on money).
+
+Each fact is an expression that runs on every engine and, where rows are looked at one by one, a
+plain function beside it that says the same. How statuses are spelled and which direction belongs
+to a type are facts of the enumerations: see ``fundlab.models``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+import narwhals as nw
+import pyarrow as pa
+
+from fundlab.models import COMPLETED, DIRECTIONS, INTERNAL_TYPES, STATUSES, Direction, TransferType
+from fundlab.tables.expand import member
+from fundlab.values import EXACT
+
+View = Literal["ledger", "available"]
+Rows = nw.LazyFrame[Any]
+
+_DEBIT, _CREDIT = INTERNAL_TYPES
+_MONEY: Final = nw.Decimal(38, 18)
+_LARGEST: Final = "9" * 20 + "." + "9" * 18
+
+# ------------------------------------------------------------------ what it does to a balance
+
+
+def moved_asset() -> nw.Expr:
+    """The asset whose balance changes."""
+    return nw.coalesce(nw.col("balance_asset"), nw.col("asset"))
+
+
+def moved_asset_of(asset: str, balance_asset: str | None) -> str:
+    return asset if balance_asset is None else balance_asset
+
+
+def counts(view: View) -> nw.Expr:
+    """Whether it changes the balance: completed transfers do, failed ones never; a pending debit
+    is held back, so it changes ``available``."""
+    completed = nw.col("status").is_in(COMPLETED)
+    if view == "ledger":
+        return completed
+    return completed | ((nw.col("status") == "PENDING") & (nw.col("direction") == "DEBIT"))
+
+
+def does_count(status: str | None, direction: str | None, view: View) -> bool:
+    held = view == "available" and status == "PENDING" and direction == "DEBIT"
+    return held or status in COMPLETED
+
+
+def change() -> nw.Expr:
+    """By how much: ``total`` added for a credit, taken for a debit."""
+    signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col("total"))
+    return signed.otherwise(nw.lit(0).cast(_MONEY) - nw.col("total"))
+
+
+def change_of(direction: str, total: Decimal) -> Decimal:
+    return total if direction == "CREDIT" else total.copy_negate()
+
+
+def has_right_total() -> nw.Expr:
+    """Whether ``total`` is amount less fee for a credit, amount plus fee for a debit. Written so
+    that no amount of the interface overflows."""
+    amount, fee, total = (nw.col(name) for name in ("amount", "fee", "total"))
+    credit = nw.when(nw.col("direction") == "CREDIT").then(amount - fee == total)
+    return credit.otherwise(total - fee == amount)
+
+
+def right_total_of(direction: str, amount: Decimal, fee: Decimal) -> Decimal:
+    return EXACT.subtract(amount, fee) if direction == "CREDIT" else EXACT.add(amount, fee)
+
+
+def direction_of_type(kind: str) -> Direction | None:
+    """``None`` for a type that the interface does not list: its name is no promise."""
+    return TransferType(kind).direction if kind in TransferType.__members__ else None
+
+
+def plain_digits(amount: nw.Expr) -> nw.Expr:
+    """``10.500000000000000000`` as ``10.5``."""
+    digits = amount.cast(nw.String).str.replace_all("0+$", "")
+    return digits.str.replace_all("[.]$", "")
+
+
+# ------------------------------------------------------------------- which rules a row must keep
+
+TEXTS: Final = ("id", "profile_id", "asset", "direction", "type", "status")
+AMOUNTS: Final = ("amount", "fee", "total")
+TIMES: Final = ("created_at", "updated_at")
+LINKS: Final = ("balance_asset", "group_id", "auto_conversion")
+"""Optional; ``auto_conversion`` as JSON text."""
+VIOLATION: Final = pa.schema(
+    [(name, pa.string()) for name in ("transfer_id", "rule", "expected", "found")]
+)
+_END: Final = pa.schema([(name, pa.string()) for name in ("transfer_id", "member", "end")])
+
+
+def violations(rows: Rows, ends: Rows | None = None, shows_conversions: bool = True) -> Rows:
+    """``transfer_id``, ``rule``, ``expected``, ``found`` for each rule that a row breaks.
+
+    ``rows`` have the columns named above: text, ``DECIMAL(38, 18)``, times as integer nanoseconds.
+    ``ends`` are those of :func:`conversion_ends`; ``None`` where not all transfers are there.
+    ``shows_conversions`` is false where ``auto_conversion`` was not asked for.
+    """
+    found = [*_of_one_row(rows), _repeated_ids(rows), *_of_halves(rows)]
+    if shows_conversions:
+        found.append(_unconverted(rows))
+    if ends is not None:
+        found.append(_loose_ends(rows, ends))
+    return nw.concat([broken.select(*VIOLATION.names) for broken in found])
+
+
+def _of_one_row(rows: Rows) -> Iterator[Rows]:
+    for name in (*TEXTS, *AMOUNTS, *TIMES):
+        needed = nw.lit(f"a value in {name}")
+        yield _broken(rows.filter(nw.col(name).is_null()), "required", needed, nw.lit("nothing"))
+    for name in ("profile_id", "asset"):
+        empty = rows.filter(nw.col(name) == "")
+        yield _broken(empty, "required", nw.lit(f"a value in {name}"), nw.lit("an empty text"))
+    # A status nobody listed is kept by the loaders, but cannot be counted: no balance is sure
+    # until somebody has looked. An unlisted type or network counts as any other.
+    for name, known in (("status", STATUSES), ("direction", DIRECTIONS)):
+        unlisted = rows.filter(~nw.col(name).is_in(known))
+        yield _broken(unlisted, name, nw.lit(" or ".join(known)), nw.col(name))
+    for direction in Direction:
+        types = [kind.value for kind in TransferType if kind.direction is direction]
+        wrong = rows.filter(nw.col("type").is_in(types), nw.col("direction") != direction.value)
+        yield _broken(wrong, "direction_of_type", nw.lit(direction.value), nw.col("direction"))
+    wrong = rows.filter(nw.col("direction").is_in(DIRECTIONS), ~has_right_total())
+    yield _broken(wrong, "total", _right_total_text(), plain_digits(nw.col("total")))
+    for name in AMOUNTS:
+        negative = rows.filter(nw.col(name) < 0)
+        at_least = nw.lit(f"{name} of 0 or more")
+        yield _broken(negative, "not_negative", at_least, plain_digits(nw.col(name)))
+    empty = rows.filter(nw.col("balance_asset") == "")
+    yield _broken(empty, "balance_asset", nw.lit("an asset or nothing"), nw.lit("an empty text"))
+    early = rows.filter(nw.col("updated_at") < nw.col("created_at"))
+    gap = (nw.col("created_at") - nw.col("updated_at")).cast(nw.String)
+    before = nw.concat_str([gap, nw.lit(" ns before created_at")])
+    yield _broken(early, "updated_at", nw.lit("created_at or later"), before)
+
+
+def _unconverted(rows: Rows) -> Rows:
+    """Another asset than the transfer's, though no conversion made it another: ``{}`` is what
+    deposits carry that no rule converted."""
+    other = rows.filter(nw.col("balance_asset") != "", nw.col("balance_asset") != nw.col("asset"))
+    converted = nw.col("auto_conversion").str.contains('^[ \t\r\n]*[{][ \t\r\n]*"')
+    found = other.filter(~nw.coalesce(converted, nw.lit(False)))
+    same = nw.concat_str([nw.col("asset"), nw.lit(", as no auto_conversion makes it another")])
+    return _broken(found, "balance_asset", same, nw.col("balance_asset"))
+
+
+def _right_total_text() -> nw.Expr:
+    amount, fee = nw.col("amount"), nw.col("fee")
+    less, more = plain_digits(amount - fee), plain_digits(amount + fee)
+    fits = nw.when((amount <= 0) | (fee <= 0)).then(more)
+    room = nw.when(fee <= nw.lit(_LARGEST).cast(_MONEY) - amount).then(more)
+    more = fits.otherwise(room.otherwise(nw.lit("more than 20 integer digits")))
+    return nw.when(nw.col("direction") == "CREDIT").then(less).otherwise(more)
+
+
+def _repeated_ids(rows: Rows) -> Rows:
+    often = rows.filter(~nw.col("id").is_null()).group_by("id").agg(rows=nw.len())
+    found = nw.concat_str([nw.col("rows").cast(nw.String), nw.lit(" rows")])
+    return _broken(often.filter(nw.col("rows") > 1), "unique_id", nw.lit("1 row"), found)
+
+
+def _of_halves(rows: Rows) -> Iterator[Rows]:
+    """Internal transfers whose halves contradict each other: a line for a group, under its first
+    id. A half alone does not: the other one may belong to a profile that is not ours to see. Nor
+    does a half that failed beside one that counts, as after another try."""
+    internal = rows.filter(nw.col("type").is_in(INTERNAL_TYPES), nw.col("group_id") != "")
+    failed = nw.coalesce(nw.col("status") == "FAILED", nw.lit(False))
+    sides: dict[str, nw.Expr] = {}
+    for side, kind in (("debit", _DEBIT), ("credit", _CREDIT)):
+        mine = nw.col("type") == kind
+        stands = nw.when(mine & ~failed)
+        sides |= {
+            f"{side}s": stands.then(nw.lit(1)).otherwise(nw.lit(0)),
+            f"failed_{side}s": nw.when(mine & failed).then(nw.lit(1)).otherwise(nw.lit(0)),
+            f"{side}_amount": stands.then(nw.col("amount")),
+            f"{side}_asset": stands.then(nw.col("asset")),
+        }
+    done = nw.when(nw.col("status").is_in(COMPLETED)).then(nw.lit(1)).otherwise(nw.lit(0))
+    groups = (
+        internal.with_columns(**sides, done=done)
+        .group_by("group_id")
+        .agg(
+            nw.col("id").min(),
+            nw.col("done").sum(),
+            *(nw.col(n).sum() for n in sides if n.endswith("s")),
+            *(nw.col(n).max() for n in sides if not n.endswith("s")),
+        )
+    )
+    debits, credits_ = nw.col("debits"), nw.col("credits")
+
+    def of_group(text: str) -> nw.Expr:
+        return nw.concat_str([nw.lit(f"{text} in group "), nw.col("group_id")])
+
+    repeated = groups.filter((debits > 1) | (credits_ > 1))
+    number = [
+        debits.cast(nw.Int64).cast(nw.String), nw.lit(" and "),
+        credits_.cast(nw.Int64).cast(nw.String), nw.lit(" that did not fail"),
+    ]  # fmt: skip
+    yield _broken(repeated, "halves", of_group("one debit and one credit"), nw.concat_str(number))
+    pairs = groups.filter(debits == 1, credits_ == 1)
+    differ = nw.col("debit_amount") != nw.col("credit_amount")
+    differ = differ | (nw.col("debit_asset") != nw.col("credit_asset"))
+    unequal = pairs.filter(differ)
+    amounts = []
+    for side in ("debit", "credit"):
+        asset = nw.coalesce(nw.col(f"{side}_asset"), nw.lit("of no asset"))
+        amount = plain_digits(nw.col(f"{side}_amount"))
+        amount = nw.coalesce(amount, nw.lit("nothing"))
+        amounts += [nw.lit(f"{side} "), amount, nw.lit(" "), asset, nw.lit(", ")]
+    yield _broken(unequal, "halves", of_group("equal amounts"), nw.concat_str(amounts[:-1]))
+    alone = groups.filter(debits + credits_ == 1, nw.col("done") == 1)
+    for side, other in (("debit", "credit"), ("credit", "debit")):
+        half = alone.filter(nw.col(f"{side}s") == 1, nw.col(f"failed_{other}s") > 0)
+        found = nw.lit(f"the {side} completed, the {other} failed")
+        yield _broken(half, "halves", of_group("both completed or both failed"), found)
+
+
+def conversion_links(rows: Rows) -> Rows:
+    """``id``, ``auto_conversion`` of the rows that :func:`conversion_ends` looks into."""
+    linked = nw.col("auto_conversion").str.contains("_transfer_id", literal=True)
+    return rows.filter(linked).select("id", "auto_conversion")
+
+
+def conversion_ends(links: pa.Table) -> pa.Table:
+    """``transfer_id``, ``member``, ``end``: the other transfers that conversions name."""
+    found = [
+        (row_id, name, end)
+        for batch in links.to_batches()
+        for row_id, text in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        for name in ("from_transfer_id", "to_transfer_id")
+        if (end := member(text, name)) and end != row_id
+    ]
+    columns = zip(*found, strict=True) if found else [()] * len(_END)
+    return pa.table([pa.array(column, pa.string()) for column in columns], schema=_END)
+
+
+def _loose_ends(rows: Rows, ends: Rows) -> Rows:
+    known = rows.select(nw.col("id").alias("end"))
+    loose = ends.join(known, on="end", how="anti").with_columns(id=nw.col("transfer_id"))
+    expected = nw.concat_str([nw.lit("a transfer that is there in "), nw.col("member")])
+    return _broken(loose, "conversion", expected, nw.col("end"))
+
+
+def _broken(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr) -> Rows:
+    return rows.select(
+        nw.col("id").alias("transfer_id"),
+        nw.lit(rule).alias("rule"),
+        expected.alias("expected"),
+        found.alias("found"),
+    )
