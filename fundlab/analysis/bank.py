@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 import narwhals as nw
 import pyarrow as pa
@@ -31,8 +32,11 @@ from fundlab.analysis.engines import (
 from fundlab.analysis.periods import DAY
 from fundlab.analysis.statement_files import read_statement
 from fundlab.analysis.units import plain, units
-from fundlab.errors import AnalysisError
+from fundlab.errors import AnalysisError, OtherSideWarning
 from fundlab.models import TransferType
+
+Side = Literal["ours", "service"]
+"""Whose bank account a statement is of."""
 
 _TEXT: Final = pa.string()
 _RESULT: Final = columns(
@@ -62,7 +66,7 @@ _EARLY: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A transfer as its bank would see it: signed, in its own asset, without our fee."""
+    """A transfer as the bank would see it: signed, in its own asset, without our fee."""
 
     id: str
     asset: str
@@ -100,6 +104,7 @@ def bank(
     format: str | None = None,
     window: int = 3,
     asset: str = "USD",
+    side: Side = "service",
 ) -> FrameT:
     """Completed fiat deposits and withdrawals against the statement file of a bank account:
     ``status``, ``transfer_id``, ``entry`` (int32, from 1), ``asset``, ``amount`` and
@@ -107,7 +112,10 @@ def bank(
     ``booked_on`` (a day), ``bank_ref``, ``memo``, ``detail``; in that order of status, then time.
 
     ``statement`` is CSV, MT940, camt.053 or OFX (``format`` says which where its look does not);
-    ``asset`` is that of entries which name no currency. Each entry is matched at most once:
+    ``asset`` is that of entries which name no currency. ``side`` says whose account it is of: the
+    ``service``'s, which a deposit enters, or ``ours`` at our own bank, which a deposit to the
+    service leaves (-1000) and a withdrawal enters. Where more entries would match on the other side
+    an ``OtherSideWarning`` says so. Each entry is matched at most once:
 
     ``exact``: same amount, and the bank's reference or memo holds the transfer's id or ``ref_id``,
     as whole words; the longest name first. ``window``: same amount, booked from the day it was made
@@ -130,22 +138,32 @@ def bank(
     0          window          t1    1000         1000
     1  only_transfers          t2    -200         <NA>
     2       only_bank        <NA>    <NA>          -12
+    >>> own_account = folder / "own.csv"
+    >>> lines = {"date": ["2026-10-01", "2026-10-02"], "amount": ["-1000.00", "200.00"]}
+    >>> pd.DataFrame(lines).to_csv(own_account, index=False)
+    >>> found = fl.reconcile.bank(transfers, own_account, side="ours")
+    >>> found[["status", "transfer_id", "amount", "bank_amount"]]
+       status transfer_id  amount  bank_amount
+    0  window          t1   -1000        -1000
+    1  window          t2     200          200
     """
+    counted.choice("side", side, get_args(Side))
     if isinstance(window, bool) or not isinstance(window, int) or window < 0:
         raise AnalysisError(f"window={window!r}: give a whole number of days, 0 or more")
     file = read_statement(statement, format)
     with Workbench(transfers) as bench:
-        moved = _moved(bench, transfers)
+        moved = _moved(bench, transfers, side)
         entries = [_entry(row, asset) for row in file.to_pylist()]
         pairs = _match(moved, entries, window)
+        _warn_of_the_other_side(moved, entries, pairs, window, side)
         result: FrameT = bench.give_table(_table(moved, file, pairs, asset))
         return result
 
 
-def _moved(bench: Workbench, transfers: object) -> list[_Moved]:
+def _moved(bench: Workbench, transfers: object, side: Side) -> list[_Moved]:
     want = wanted(
         "transfers",
-        dict.fromkeys(("ref_id", "memo", "fiat_account_id"), TEXT),
+        dict.fromkeys(("balance_asset", "ref_id", "memo", "fiat_account_id"), TEXT),
         **dict.fromkeys(("id", "asset", "direction", "type", "status"), TEXT),
         amount=MONEY,
         created_at=TIME,
@@ -155,11 +173,12 @@ def _moved(bench: Workbench, transfers: object) -> list[_Moved]:
     done = counted.completed(bench, bench.take(transfers, want), *needed)
     rows = bench.collect(done.filter(nw.col("type").is_in(_FIAT)).sort("created_at", "id"))
     _refuse_twins(want, rows.column("id").to_pylist())
+    enters = "CREDIT" if side == "service" else "DEBIT"
     return [
         _Moved(
             row["id"],
             row["asset"],
-            row["amount"] if row["direction"] == "CREDIT" else row["amount"].copy_negate(),
+            row["amount"] if row["direction"] == enters else row["amount"].copy_negate(),
             row["created_at"],
             row["updated_at"],
             tuple("".join(_words(row[name])) for name in ("id", "ref_id") if row[name]),
@@ -214,6 +233,11 @@ class _Pairs(dict[str, tuple[_Entry, str, str]]):
         super().__init__()
         self.taken: set[int] = set()
 
+    @property
+    def equal(self) -> int:
+        """How many agree in their amount."""
+        return sum(status != "memo" for _, status, _ in self.values())
+
     def is_free(self, one: _Moved, entry: _Entry) -> bool:
         return one.id not in self and entry.entry not in self.taken
 
@@ -251,6 +275,27 @@ def _match(moved: Sequence[_Moved], entries: Sequence[_Entry], window: int) -> _
     ):
         pairs.add(mention.one, mention.entry, "memo", _differs(mention.one, mention.entry))
     return pairs
+
+
+def _warn_of_the_other_side(
+    moved: Sequence[_Moved], entries: Sequence[_Entry], pairs: _Pairs, window: int, side: Side
+) -> None:
+    """Says when the statement looks like one of the other side's account; that an amount goes the
+    other way is no proof of it, as with a payment that came back."""
+    fit = pairs.equal
+    if 2 * fit >= len(entries):
+        return
+    turned = [replace(one, amount=one.amount.copy_negate()) for one in moved]
+    others = _match(turned, entries, window).equal
+    if others > fit:
+        account = "our own bank account" if side == "service" else "the service's account"
+        other = "ours" if side == "service" else "service"
+        warnings.warn(
+            f"{fit} of {len(entries)} entries match with side={side!r}, {others} would with "
+            f"side={other!r}: is this a statement of {account}?",
+            OtherSideWarning,
+            stacklevel=3,
+        )
 
 
 def _mentions(

@@ -1,20 +1,23 @@
 """What could make a difference between a rebuilt balance and a reported one, and how likely.
 
-Everything here is plain integers of 10^-18 over the few rows that matter. A cause applies only if
-its amount is exactly the difference; there is no score. The order is that of ``CAUSES``: first
-what a row itself gives away, then what its state allows, then what only the amount suggests.
+Everything here is plain integers of 10^-18 over the few rows that :mod:`candidates` found. A cause
+applies only if its amount is exactly the difference; there is no score. The order is that of
+``CAUSES``: first what a row itself gives away, then what two balances say of each other, then what
+the state of a row or the course of the balance allows. ``missing_transfer`` always applies, so it
+says least; after it comes what an amount only looks like.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain
 from typing import Final
 
 from fundlab.analysis.units import moment, plain
-from fundlab.models import TransferType
+from fundlab.models import INTERNAL_TYPES
+from fundlab.transfers import direction_of_type
 
 CAUSES: Final = (
     "not_reported",  # the service was not asked about a balance that transfers made
@@ -22,85 +25,105 @@ CAUSES: Final = (
     "duplicate",  # the same transfer twice in the transfers
     "wrong_direction",  # a credit taken for a debit, or the other way round
     "wrong_total",  # total is not amount less or plus fee
-    "fee",  # a fee left out, taken twice or taken the wrong way
+    "fee",  # a fee left out, doubled, taken the wrong way, or unlike that of its peers
     "mismatched_half",  # the halves of an internal transfer differ
     "missing_half",  # one half of an internal transfer is not there
     "wrong_asset",  # booked on another asset of the profile
     "wrong_conversion",  # a conversion booked on the asset it came from, or not at all
     "wrong_profile",  # booked on another profile
+    "missing_both_halves",  # another profile lacks the opposite: two balances bear it out, no row
     "shifted_time",  # booked in another interval than the service's
-    "together",  # several of the causes above at once
+    "together",  # several causes at once
     "failed_here",  # FAILED in the transfers, counted by the service
     "pending",  # PENDING in the transfers, settled or given back at the service
-    "failed_later",  # counted in the transfers, not by the service
-    "missing_transfer",  # not in the transfers
+    "missing_history",  # the transfers begin later than the balance: its course bears it out
+    "ran_below_zero",  # a credit is missing from before the balance ran below zero
+    "failed_later",  # counted in the transfers, not by the service: any row of that amount
+    "reversed_sign",  # a credit at the service, a debit here: any row of half that amount
+    "missing_transfer",  # not in the transfers; what follows is a likeness of amounts only
     "decimal_shift",  # the amount is off by a power of ten
     "trading",  # the part that is in trading counted twice, or left out
+    "transposed_digits",  # two neighbouring digits changed places
+    "several_fees",  # a few times a fee that many transfers pay
     "changed_amount",  # one of the few transfers of the interval has another amount
 )
 _RANK: Final = {cause: place for place, cause in enumerate(CAUSES)}
 SHOWN: Final = 5
-_SHIFTS: Final = (1, 2, 3, 6, 8)
-_MAX_EVIDENCE: Final = {2: 200, 3: 24}
-"""Of how many causes every two, or three, are tried together."""
-_MAX_SUSPECTS: Final = 3
+SHIFTS: Final = (1, 2, 3, 6, 8)
+MOST_FEES: Final = 20
+"""Of how many rows one fee may be wrong to be recognised by the amount."""
+MAX_TOGETHER: Final = 200
+"""Of how many causes every two are tried together."""
+_MAX_IN_THREES: Final = 24
+MAX_SUSPECTS: Final = 3
+"""Of more rows that only an amount suggests, none is blamed."""
+FEW_BALANCES: Final = 3
+"""Fewer balances say nothing about all of them."""
+
+Pair = tuple[str, str]
+Kind = tuple[str, str, str]
+"""Transfers that pay the same fee: type, asset and network."""
+
+
+LOOKS: Final = (
+    ("id",),
+    ("ref_id", "direction"),
+    ("group_id", "type"),
+    ("type", "total", "created", "sent", "group_id"),
+)
+"""What two rows share if they are one transfer; the first of each must be there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One transfer, as the transfers have it; amounts in units, times in nanoseconds."""
+    """One transfer, as the transfers have it; amounts in units, times in nanoseconds; texts that
+    are missing are empty."""
 
-    id: str
+    id: str | None
     profile_id: str
     asset: str  # whose balance changes
     sent: str  # the asset of the transfer
-    credit: bool
+    direction: str
     type: str
+    network: str
     status: str
     amount: int
     fee: int
     total: int
+    signed: int  # what it would add if it counted
+    counted: int  # what it adds to available + trading now
     created: int
     updated: int
-    group_id: str | None
-    ref_id: str | None
+    group_id: str
+    ref_id: str
     place: int
 
     @property
-    def signed(self) -> int:
-        return self.total if self.credit else -self.total
+    def credit(self) -> bool:
+        return self.direction == "CREDIT"
 
     @property
-    def completed(self) -> bool:
-        return self.status.startswith("COMPLETE")
+    def kind(self) -> Kind:
+        return self.type, self.sent, self.network
 
     @property
-    def counted(self) -> int:
-        """What it adds to available + trading now."""
-        held = self.status == "PENDING" and not self.credit
-        return self.signed if self.completed or held else 0
-
-    @property
-    def moves(self) -> tuple[tuple[int, int], ...]:
-        """When it moved available + trading, and by how much, as far as its row tells."""
+    def moves(self) -> tuple[int, ...]:
+        """When it moved available + trading, as far as its row tells."""
         if self.credit:
-            return ((self.updated, self.total),) if self.completed else ()
-        held = (self.created, -self.total)
-        return (held, (self.updated, self.total)) if self.status == "FAILED" else (held,)
-
-    @property
-    def internal(self) -> bool:
-        return self.type.startswith("INTERNAL_TRANSFER_")
+            return (self.updated,) if self.counted else ()
+        return (self.created, self.updated) if self.status == "FAILED" else (self.created,)
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``amount``: what the service has more than the transfers because of it."""
+    """``amount``: what the service has more than the transfers because of it. ``certain``: the row
+    breaks a rule of every transfer, so it is wrong whatever the difference."""
 
     cause: str
     amount: int
     detail: str
     transfer_id: str | None = None
+    certain: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,36 +148,97 @@ class Break:
 
     def moved(self, row: Row) -> bool:
         """Whether the row moved the balance within the interval."""
-        return any(self._spans(at) for at, _ in row.moves)
+        return any(self._spans(at) for at in row.moves)
+
+    def overlaps(self, other: Break) -> bool:
+        return (self.last is None or other.first is None or other.first < self.last) and (
+            other.last is None or self.first is None or self.first < other.last
+        )
 
     def _spans(self, at: int) -> bool:
         return (self.first is None or at > self.first) and (self.last is None or at <= self.last)
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What is true of all rows of a break, few or many."""
+
+    counting: int = 0  # how many count within the interval
+    waiting: int = 0  # pending credits within it, and their sum
+    waiting_sum: int = 0
+    held: int = 0  # pending debits
+    held_sum: int = 0
+    after: int = 0  # what moved the balance after it was observed
+    after_sum: int = 0
+    after_id: str | None = None
+    opened: int = 0
+    begun: int | None = None  # when the balance first moved
+    below: int | None = None  # when it first was below zero
+    lowest: int = 0
+
+
 class Evidence:
-    """Everything causes are looked for in: the rows by profile and asset, and all breaks."""
+    """Everything causes are looked for in: the candidates among the rows, all breaks, and which
+    internal transfers (their ``group_id``) have one half only."""
 
-    rows: Mapping[tuple[str, str], Sequence[Row]]
-    orphans: Sequence[Row]
-    partners: Mapping[str, Sequence[Row]]
-    breaks: Sequence[Break]
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        breaks: Sequence[Break],
+        facts: Sequence[Facts],
+        usual: Mapping[Kind, Mapping[int, int]],
+        alone: Collection[str],
+        begins_late: bool,
+    ) -> None:
+        self.facts = facts
+        """Of each break, in their order."""
+        self.usual = usual
+        """Of each kind the fees that many pay, and how many do."""
+        self.begins_late = begins_late
+        """Whether the balances together look as if earlier transfers were not there."""
+        self.rows: dict[Pair, list[Row]] = defaultdict(list)
+        self.sent: dict[Pair, list[Row]] = defaultdict(list)
+        self.groups: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            self.rows[row.profile_id, row.asset].append(row)
+            if row.sent != row.asset:
+                self.sent[row.profile_id, row.sent].append(row)
+            if row.group_id and row.type in INTERNAL_TYPES:
+                self.groups[row.group_id].append(row)
+        self.orphans: dict[str, list[Row]] = defaultdict(list)
+        for group in alone:
+            for half in self.groups[group][:1]:
+                self.orphans[half.asset].append(half)
+        self.opposite: dict[int, list[Break]] = defaultdict(list)
+        for one in breaks:
+            self.opposite[-one.difference].append(one)
 
 
-def find_causes(found: Break, evidence: Evidence) -> list[Cause]:
-    """The causes of ``found``, likeliest first: the best of each kind, then the others."""
-    every = evidence.rows.get((found.profile_id, found.asset), ())
+def find_causes(found: Break, place: int, evidence: Evidence) -> list[Cause]:
+    """The causes of ``found``, the break at ``place``, likeliest first: the best of each kind, then
+    the others."""
+    facts = evidence.facts[place]
+    every = evidence.rows[found.profile_id, found.asset]
     rows = [row for row in every if found.holds(row)]
     given_away = [*_given_away(rows, every, evidence)]
-    matching = [cause for cause in given_away if cause.amount == found.difference]
+    orphaned = [*_orphaned(found, evidence)]
+    matching = [
+        cause
+        for cause in [*given_away, *_all_of_a_kind(given_away), *orphaned]
+        if cause.amount == found.difference
+    ]
+    matching += _odd_fees(found, rows, evidence)
     if not matching:
-        matching += _together(given_away, found.difference)
+        matching += _together([*given_away, *orphaned], found.difference)
     matching += _elsewhere(found, rows, evidence)
-    matching += _of_the_observation(found, every)
-    matching += _by_state(found, rows)
+    matching += _of_the_observation(found, facts)
+    matching += _by_state(found, rows, facts)
     if not matching:
-        matching += _together([*given_away, *_undecided(rows)], found.difference)
-    matching += _by_amount(found, rows)
+        matching += _together([*given_away, *orphaned, *_undecided(rows)], found.difference)
+    if not matching:
+        matching += _beside_another(found, given_away)
+    matching += _of_the_course(found, facts, evidence.begins_late)
+    matching += _by_amount(found, rows, facts)
     return _ranked(matching)
 
 
@@ -184,24 +268,20 @@ def _given_away(rows: Sequence[Row], every: Sequence[Row], evidence: Evidence) -
         expected = _type_is_credit(row.type)
         if expected is not None and expected != row.credit:
             amount = row.amount - row.fee if expected else -(row.amount + row.fee)
-            for away in {-2 * row.counted, amount - row.counted}:
-                yield Cause("wrong_direction", away, f"{row.type} booked the wrong way", row.id)
+            detail = f"{row.type} booked the wrong way"
+            for away in dict.fromkeys((-2 * row.counted, amount - row.counted)):
+                yield Cause("wrong_direction", away, detail, row.id, certain=True)
         yield from _wrong_total(row)
-        for partner in evidence.partners.get(row.group_id or "", ()):
+        for partner in evidence.groups.get(row.group_id, ()):
             if partner.credit != row.credit and -partner.signed != row.counted:
                 away = -partner.signed - row.counted
                 detail = f"the other half, {partner.id}, is of {plain(partner.total)}"
                 yield Cause("mismatched_half", away, detail, row.id)
-    for orphan in evidence.orphans:
-        if orphan.counted:
-            kind = "debit" if orphan.credit else "credit"
-            detail = f"the {kind} half of group {orphan.group_id} is missing; {orphan.id} is there"
-            yield Cause("missing_half", -orphan.counted, detail, orphan.id)
 
 
 def _type_is_credit(kind: str) -> bool | None:
-    known = kind in TransferType.__members__
-    return TransferType(kind).direction == "CREDIT" if known else None
+    expected = direction_of_type(kind)
+    return None if expected is None else expected == "CREDIT"
 
 
 def _wrong_total(row: Row) -> Iterator[Cause]:
@@ -213,50 +293,113 @@ def _wrong_total(row: Row) -> Iterator[Cause]:
             f"total is {plain(row.total)}, amount {plain(row.amount)} and fee {plain(row.fee)} "
             f"make {plain(right)}"
         )
-        yield Cause(kind, away, detail, row.id)
+        yield Cause(kind, away, detail, row.id, certain=True)
 
 
 def _duplicates(rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Cause]:
     inside = {row.place for row in rows}
     copies: dict[int, tuple[Row, Row]] = {}
-    for same in _looks():
+    for look in LOOKS:
         first: dict[object, Row] = {}
-        for row in sorted(every, key=lambda row: (row.created, row.place)):
-            look = same(row)
-            if look is None or not row.counted:
+        for row in every:
+            shared = tuple(getattr(row, name) for name in look)
+            if not row.counted or not shared[0]:
                 continue
-            if look in first and (row.place in inside or first[look].place in inside):
-                copies.setdefault(row.place, (row, first[look]))
-            first.setdefault(look, row)
+            original = first.setdefault(shared, row)
+            if original is not row and (row.place in inside or original.place in inside):
+                copies.setdefault(row.place, (row, original))
     for row, original in copies.values():
-        what = "its id" if row.id == original.id else f"as {original.id}"
-        yield Cause("duplicate", -row.counted, f"there twice, {what}", row.id)
-    if len(copies) > 1:
-        ids = ", ".join(row.id for row, _ in [*copies.values()][:SHOWN])
-        total = -sum(row.counted for row, _ in copies.values())
-        yield Cause("duplicate", total, f"{len(copies)} transfers are there twice: {ids}")
+        same_id = row.id == original.id
+        detail = f"there twice, {'its id' if same_id else f'as {original.id}'}"
+        yield Cause("duplicate", -row.counted, detail, row.id, certain=same_id)
 
 
-def _looks() -> Sequence[Callable[[Row], object]]:
-    """What two rows have in common if they are one transfer."""
-    return (
-        lambda row: ("id", row.id),
-        lambda row: row.ref_id and ("ref_id", row.ref_id, row.credit),
-        lambda row: row.group_id and ("group_id", row.group_id, row.type),
-        lambda row: ("all", row.type, row.total, row.created, row.sent, row.group_id),
-    )
+def _orphaned(found: Break, evidence: Evidence) -> Iterator[Cause]:
+    for orphan in evidence.orphans[found.asset]:
+        if orphan.counted and found.holds(orphan):
+            kind = "debit" if orphan.credit else "credit"
+            detail = f"the {kind} half of group {orphan.group_id} is missing; {orphan.id} is there"
+            yield Cause("missing_half", -orphan.counted, detail, orphan.id)
+
+
+def _all_of_a_kind(given_away: Sequence[Cause]) -> Iterator[Cause]:
+    """What all that is wrong in one way makes: a page read twice, a fee doubled on several rows."""
+    kinds: dict[str, dict[str | None, Cause]] = defaultdict(dict)
+    for cause in given_away:
+        kinds[cause.cause].setdefault(cause.transfer_id, cause)
+    for kind, causes in kinds.items():
+        if len(causes) > 1:
+            amount = sum(cause.amount for cause in causes.values())
+            yield Cause(kind, amount, f"{len(causes)} transfers: {_ids(causes)}", [*causes][-1])
+
+
+def _ids(names: Iterable[str | None]) -> str:
+    every = [str(name) for name in names]
+    return ", ".join(every[:SHOWN]) + (", …" if len(every) > SHOWN else "")
+
+
+def _odd_fees(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
+    """Rows with a fee that fewer of their kind pay than the one which would make the difference:
+    one of a few, or all of them."""
+    same: dict[tuple[Kind, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.counted:
+            same[row.kind, row.fee].append(row)
+    for (kind, fee), odd in same.items():
+        usual = evidence.usual.get(kind, {})
+        for other, times in usual.items():
+            if usual.get(fee, 0) >= times:
+                continue
+            pays = f"{times:,} of its kind pay {plain(other)}"
+            detail = f"the fee is {plain(fee)}; {pays}"
+            if fee - other == found.difference:
+                several = f"{plain(fee)} is the fee of several; {pays}"
+                yield from _suspects(
+                    "fee", found.difference, [(row, detail) for row in odd], several
+                )
+            elif 1 < len(odd) <= MOST_FEES and (fee - other) * len(odd) == found.difference:
+                text = f"{detail}; {len(odd)} transfers: {_ids(row.id for row in odd)}"
+                yield Cause("fee", found.difference, text, odd[-1].id)
 
 
 def _together(given_away: Sequence[Cause], difference: int) -> Iterator[Cause]:
-    """Two or three that make the difference between them; of many, the first few."""
+    """Two or three that make the difference between them, of many the first few; or all of those
+    that are certain."""
     distinct = [*{(c.transfer_id, c.amount): c for c in given_away if c.amount}.values()]
-    for count, most in _MAX_EVIDENCE.items():
-        for several in combinations(distinct[:most], count):
-            different = len({cause.transfer_id for cause in several}) == count
-            if different and sum(cause.amount for cause in several) == difference:
-                texts = "; ".join(f"{c.cause} {c.transfer_id}: {plain(c.amount)}" for c in several)
-                yield Cause("together", difference, texts, several[0].transfer_id)
-                return
+    certain = [*{c.transfer_id: c for c in distinct if c.certain}.values()]
+    few = distinct[:_MAX_IN_THREES]
+    pairs = _pairs(distinct[:MAX_TOGETHER], difference)
+    triples = (
+        (few[place], *pair)
+        for place in range(len(few))
+        for pair in _pairs(few[place + 1 :], difference - few[place].amount)
+    )
+    everything = [certain] if sum(cause.amount for cause in certain) == difference else []
+    for several in chain(pairs, triples, everything):
+        if len({cause.transfer_id for cause in several}) == len(several) > 1:
+            yield Cause("together", difference, _listed(several), several[0].transfer_id)
+            return
+
+
+def _pairs(causes: Sequence[Cause], difference: int) -> Iterator[tuple[Cause, Cause]]:
+    before: dict[int, list[Cause]] = defaultdict(list)
+    for cause in causes:
+        yield from ((other, cause) for other in before[difference - cause.amount])
+        before[cause.amount].append(cause)
+
+
+def _listed(causes: Sequence[Cause]) -> str:
+    texts = [f"{cause.cause} {cause.transfer_id}: {plain(cause.amount)}" for cause in causes]
+    return "; ".join(texts[:SHOWN]) + ("; …" if len(texts) > SHOWN else "")
+
+
+def _beside_another(found: Break, given_away: Sequence[Cause]) -> Iterator[Cause]:
+    """What is certainly wrong makes a part of the difference: the rest is missing."""
+    certain = [*{cause.transfer_id: cause for cause in given_away if cause.certain}.values()]
+    rest = found.difference - sum(cause.amount for cause in certain)
+    if certain and rest:
+        detail = f"{_listed(certain)}; missing_transfer: {plain(rest)}"
+        yield Cause("together", found.difference, detail, certain[0].transfer_id)
 
 
 # ------------------------------------------------------------------------- seen elsewhere too
@@ -264,21 +407,25 @@ def _together(given_away: Sequence[Cause], difference: int) -> Iterator[Cause]:
 
 def _elsewhere(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
     """The same amount missing here and too much there, and the row that would explain both."""
-    for other in evidence.breaks:
-        if other is found:
-            continue
+    for other in evidence.opposite[found.difference]:
         same_profile = other.profile_id == found.profile_id
         same_asset = other.asset == found.asset
-        theirs = evidence.rows.get((other.profile_id, other.asset), ())
+        theirs = [row for row in evidence.rows[other.profile_id, other.asset] if other.holds(row)]
         if same_profile and same_asset:
-            if other.difference == -found.difference:
-                yield from _shifted(found, other, theirs)
+            yield from _shifted(found, other, theirs)
         elif same_profile or same_asset:
             kind = "wrong_asset" if same_profile else "wrong_profile"
             yield from _moved(found, other, theirs, rows, kind)
-    for row in evidence.rows.get((found.profile_id, ""), ()):
-        sent_in_it = row.sent == found.asset != row.asset
-        if sent_in_it and row.counted and row.counted == found.difference:
+        if same_asset and not same_profile and found.overlaps(other):
+            sides = (other.profile_id, found.profile_id)
+            source, target = sides if found.difference > 0 else reversed(sides)
+            detail = (
+                f"an internal transfer of {plain(abs(found.difference))} {found.asset} "
+                f"from {source} to {target}"
+            )
+            yield Cause("missing_both_halves", found.difference, detail)
+    for row in evidence.sent[found.profile_id, found.asset]:
+        if row.counted and row.counted == found.difference:
             detail = f"sent in {row.sent}, booked on {row.asset}"
             yield Cause("wrong_conversion", row.counted, detail, row.id)
 
@@ -286,26 +433,22 @@ def _elsewhere(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterato
 def _moved(
     found: Break, other: Break, theirs: Sequence[Row], ours: Sequence[Row], kind: str
 ) -> Iterator[Cause]:
-    for row in theirs:
-        if row.counted == found.difference and row.counted == -other.difference:
-            place = other.asset if kind == "wrong_asset" else other.profile_id
-            name = "wrong_conversion" if _converts(row, kind) else kind
-            yield Cause(name, row.counted, f"booked on {place}, where it is too much", row.id)
-    for row in ours:
-        if -row.counted == found.difference and row.counted == other.difference:
-            place = other.asset if kind == "wrong_asset" else other.profile_id
-            name = "wrong_conversion" if _converts(row, kind) else kind
-            yield Cause(name, -row.counted, f"booked here, missing on {place}", row.id)
-
-
-def _converts(row: Row, kind: str) -> bool:
-    return kind == "wrong_asset" and row.sent != row.asset
+    place = other.asset if kind == "wrong_asset" else other.profile_id
+    for sign, rows, detail in (
+        (1, theirs, f"booked on {place}, where it is too much"),
+        (-1, ours, f"booked here, missing on {place}"),
+    ):
+        for row in rows:
+            if sign * row.counted == found.difference:
+                converts = kind == "wrong_asset" and row.sent != row.asset
+                name = "wrong_conversion" if converts else kind
+                yield Cause(name, found.difference, detail, row.id)
 
 
 def _shifted(found: Break, other: Break, rows: Sequence[Row]) -> Iterator[Cause]:
     for row in rows:
         for here, there in ((found, other), (other, found)):
-            if row.counted == there.difference * -1 and there.moved(row) and not here.moved(row):
+            if row.counted == -there.difference and there.moved(row) and not here.moved(row):
                 detail = f"counted {_interval(there)}, by the service {_interval(here)}"
                 yield Cause("shifted_time", found.difference, detail, row.id)
 
@@ -315,25 +458,18 @@ def _interval(found: Break) -> str:
     return f"between {first} and {'now' if found.last is None else moment(found.last)}"
 
 
-def _of_the_observation(found: Break, every: Sequence[Row]) -> Iterator[Cause]:
+def _of_the_observation(found: Break, facts: Facts) -> Iterator[Cause]:
     if not found.reported:
         yield Cause("not_reported", found.difference, "the service reported no such balance")
-    if found.observed is not None:
-        seen = found.observed
-        later = [
-            row
-            for row in every
-            if row.counted and (row.updated if row.credit else row.created) > seen
-        ]
-        if later and -sum(row.counted for row in later) == found.difference:
-            detail = f"{len(later)} made after {moment(found.observed)}, when it was looked at"
-            yield Cause("observed_earlier", found.difference, detail, later[0].id)
+    if found.observed is not None and facts.after and -facts.after_sum == found.difference:
+        detail = f"{facts.after} made after {moment(found.observed)}, when it was looked at"
+        yield Cause("observed_earlier", found.difference, detail, facts.after_id)
     if found.trading and abs(found.difference) == found.trading:
         detail = "the difference is the balance in trading"
         yield Cause("trading", found.difference, detail)
 
 
-# ------------------------------------------------------------------- by state, and by amount
+# ------------------------------------------------------- by state, by course, and by amount
 
 
 def _undecided(rows: Sequence[Row]) -> Iterator[Cause]:
@@ -347,43 +483,125 @@ def _undecided(rows: Sequence[Row]) -> Iterator[Cause]:
             yield Cause("pending", -row.signed, "held here, not held by the service", row.id)
 
 
-def _by_state(found: Break, rows: Sequence[Row]) -> Iterator[Cause]:
+def _by_state(found: Break, rows: Sequence[Row], facts: Facts) -> Iterator[Cause]:
     difference = found.difference
     yield from (cause for cause in _undecided(rows) if cause.amount == difference)
     for row in _latest_first(rows):
-        if row.completed and -row.counted == difference:
+        if row.status != "PENDING" and -row.counted == difference:
             yield Cause("failed_later", difference, "counted here, not by the service", row.id)
+        right_way = _type_is_credit(row.type) in (None, row.credit)  # else it is wrong_direction
+        if row.counted and right_way and difference in _reversed(row):
+            side = "debit" if row.credit else "credit"
+            yield Cause("reversed_sign", difference, f"would be a {side} at the service", row.id)
     pending = [row for row in rows if row.status == "PENDING"]
-    for credit in (True, False):
-        several = [row for row in pending if row.credit == credit]
-        away = sum(row.signed if credit else -row.signed for row in several)
-        if len(several) > 1 and away == difference:
-            ids = ", ".join(row.id for row in several[:SHOWN])
-            yield Cause("pending", difference, f"{len(several)} pending transfers: {ids}")
+    for number, away, credit in (
+        (facts.waiting, facts.waiting_sum, True),
+        (facts.held, -facts.held_sum, False),
+    ):
+        if number > 1 and away == difference:
+            ids = _ids(row.id for row in pending if row.credit == credit)
+            yield Cause("pending", difference, f"{number} pending transfers: {ids}")
 
 
-def _by_amount(found: Break, rows: Sequence[Row]) -> Iterator[Cause]:
+def _reversed(row: Row) -> tuple[int, int]:
+    """By how much the service would differ if it had the row the other way round: the same total,
+    or the same amount with the fee taken on the other side."""
+    return -2 * row.counted, -2 * row.amount if row.credit else 2 * row.amount
+
+
+def _of_the_course(found: Break, facts: Facts, begins_late: bool) -> Iterator[Cause]:
+    """What is missing at the beginning, or from before the balance ran below zero; nowhere else
+    can a credit be that mends the course, for no balance is ever below zero."""
+    if found.difference <= 0 or found.first is not None or facts.begun is None:
+        return
+    if min(facts.lowest, 0) + found.difference < 0:
+        return
+    amount = f"{plain(found.difference)} {found.asset}"
+    seen_before = found.last is not None and found.last < facts.begun
+    if not facts.opened and (seen_before or facts.below == facts.begun or begins_late):
+        detail = f"a balance of {amount} before the first transfer here, at {moment(facts.begun)}"
+        yield Cause("missing_history", found.difference, detail)
+    elif facts.below is not None:
+        detail = f"a credit of {amount} before {moment(facts.below)}, when it ran below zero"
+        yield Cause("ran_below_zero", found.difference, detail)
+
+
+def _by_amount(found: Break, rows: Sequence[Row], facts: Facts) -> Iterator[Cause]:
     difference = found.difference
     if found.reported:
         kind = "credit" if difference > 0 else "debit"
         detail = f"a {kind} of {plain(abs(difference))} {found.asset} {_interval(found)}"
         yield Cause("missing_transfer", difference, detail)
     counting = [row for row in _latest_first(rows) if row.counted]
+    yield from _by_fee(found, counting)
     for row in counting:
-        if row.fee and abs(difference) in (row.fee, 2 * row.fee):
-            yield Cause("fee", difference, f"its fee is {plain(row.fee)}", row.id)
         if _is_shifted(row.counted, row.counted + difference):
             right = plain(abs(row.counted + difference))
             yield Cause("decimal_shift", difference, f"would be {right} at the service", row.id)
-    if (found.first is not None or len(counting) == 1) and len(counting) <= _MAX_SUSPECTS:
+    yield from _suspects(
+        "transposed_digits",
+        difference,
+        [
+            (row, f"would be {plain(abs(row.counted + difference))} at the service")
+            for row in counting
+            if _is_transposed(row, difference)
+        ],
+        "two neighbouring digits of one of several transfers",
+    )
+    few = facts.counting <= MAX_SUSPECTS
+    if few and (found.first is not None or len(counting) == 1):
         for row in counting:
             right = plain(abs(row.counted + difference))
             yield Cause("changed_amount", difference, f"would be {right} at the service", row.id)
 
 
+def _by_fee(found: Break, counting: Sequence[Row]) -> Iterator[Cause]:
+    """The difference is the fee of one row, of none in particular where many pay it, or of
+    several."""
+    fees: dict[int, list[Row]] = defaultdict(list)
+    for row in counting:
+        if row.fee and abs(found.difference) % row.fee == 0:
+            fees[row.fee].append(row)
+    for fee, rows in fees.items():
+        times = abs(found.difference) // fee
+        if times <= 2:
+            texts = [(row, f"its fee is {plain(fee)}") for row in rows]
+            several = f"{plain(fee)} is the fee of several transfers"
+            yield from _suspects("fee", found.difference, texts, several)
+        elif times <= min(len(rows), MOST_FEES):
+            detail = f"{times} times {plain(fee)}, the fee of as many transfers or more"
+            yield Cause("several_fees", found.difference, detail)
+
+
+def _suspects(
+    cause: str, difference: int, rows: Sequence[tuple[Row, str]], several: str
+) -> Iterator[Cause]:
+    """Each of a few rows; of many none is blamed."""
+    if len(rows) > MAX_SUSPECTS:
+        yield Cause(cause, difference, several)
+    else:
+        yield from (Cause(cause, difference, detail, row.id) for row, detail in rows)
+
+
 def _is_shifted(here: int, there: int) -> bool:
-    return any(there == here * 10**shift or here == there * 10**shift for shift in _SHIFTS)
+    return any(there == here * 10**shift or here == there * 10**shift for shift in SHIFTS)
+
+
+def transposed(away: int) -> tuple[int, tuple[str, ...]]:
+    """Which two neighbouring digits, at which power of ten, make an amount larger by ``away`` when
+    they change places: ``ab`` to ``ba`` adds 9 times (b - a). None for most amounts."""
+    steps, place = away // 9, 0
+    if away % 9 or not away:
+        return 0, ()
+    while steps % 10 == 0:
+        steps, place = steps // 10, place + 1
+    return place, tuple(f"{n}{n + steps}" for n in range(10) if 0 <= n + steps <= 9)
+
+
+def _is_transposed(row: Row, difference: int) -> bool:
+    place, digits = transposed(difference if row.credit else -difference)
+    return any(f"{amount // 10**place % 100:02}" in digits for amount in (row.amount, row.total))
 
 
 def _latest_first(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (-row.created, row.id))
+    return sorted(rows, key=lambda row: (-row.created, row.id or ""))

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from fundlab.analysis import spark
 from fundlab.analysis.frames import (
+    JSON,
     KEPT,
     MONEY,
     MONEY_TYPE,
@@ -41,11 +42,13 @@ from fundlab.analysis.frames import (
     widen_pandas,
 )
 from fundlab.errors import AnalysisError
-from fundlab.store.duck import shared_connection
+from fundlab.store.duck import first_line, shared_connection
+from fundlab.values import overflow
 
 __all__ = [
-    "KEPT", "MONEY", "MONEY_TYPE", "ROW", "TEXT", "TIME", "TIME_TYPE", "FrameT", "Kind", "Wanted",
-    "Workbench", "column_names", "columns", "engine_errors", "is_store", "to_pandas", "wanted",
+    "JSON", "KEPT", "MONEY", "MONEY_TYPE", "ROW", "TEXT", "TIME", "TIME_TYPE", "FrameT", "Kind",
+    "Wanted", "Workbench", "column_names", "columns", "engine_errors", "is_store", "to_pandas",
+    "wanted",
 ]  # fmt: skip
 
 _INTEGERS = frozenset(
@@ -82,11 +85,13 @@ class Workbench:
             column_names(self._frame)  # refuses what is no frame
 
     def __enter__(self) -> Self:
+        self._closing.enter_context(engine_errors())
         if self._spark:
             session = cast("Any", self._frame).sparkSession
             self._closing.enter_context(spark.exact_arithmetic(session))
         elif self.lazy:
-            _refuse_settings(cast("duckdb.DuckDBPyRelation", self._frame))
+            with engine_errors():
+                _refuse_settings(cast("duckdb.DuckDBPyRelation", self._frame))
         else:
             self._connection = shared_connection()
             self._closing.callback(self._connection.close)
@@ -98,7 +103,7 @@ class Workbench:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._closing.close()
+        self._closing.__exit__(kind, error, trace)
 
     def take(self, frame: object, want: Wanted, *, keep: bool = False) -> nw.LazyFrame[Any]:
         """The wanted columns of ``frame``. With ``keep`` also what it takes to widen the result
@@ -130,10 +135,9 @@ class Workbench:
 
     def collect(self, rows: nw.LazyFrame[Any]) -> pa.Table:
         """The rows as an Arrow table, times still as integers. Raises ``OverflowError``."""
-        with engine_errors():
-            native: Any = rows.to_native()
-            table: pa.Table = native.toArrow() if self._spark else native.to_arrow_table()
-            return table
+        native: Any = rows.to_native()
+        table: pa.Table = native.toArrow() if self._spark else native.to_arrow_table()
+        return table
 
     def give(self, rows: nw.LazyFrame[Any], schema: pa.Schema) -> Any:
         """The result, in the kind of frame that came in, with the columns of ``schema``."""
@@ -175,12 +179,21 @@ class Workbench:
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """The engine's out-of-range as ``OverflowError``: a sum that 38 digits cannot hold."""
-    overflow: tuple[type[Exception], ...] = (duckdb.OutOfRangeException, *spark.overflows())
+    """The engine's errors as ours: ``OverflowError`` for a sum that 38 digits cannot hold,
+    ``AnalysisError`` for the others, such as rows whose file was taken away."""
+    beyond: tuple[type[Exception], ...] = (duckdb.OutOfRangeException, *spark.overflows())
+    others: tuple[type[Exception], ...] = (duckdb.Error, *spark.errors())
     try:
         yield
-    except overflow as error:
-        raise OverflowError(f"a sum exceeds 20 integer digits: {error}") from error
+    except beyond as error:
+        raise overflow("a sum of amounts") from error
+    except others as error:
+        if isinstance(error, duckdb.ConversionException) and "out of range" in str(error):
+            raise overflow("an amount or a sum of amounts") from error
+        raise AnalysisError(
+            f"the engine cannot read or compute these rows: {first_line(error)}; where it names a "
+            "file of a store, scan the store again"
+        ) from error
 
 
 def is_store(frame: object) -> bool:
@@ -235,7 +248,7 @@ def _narrow(relation: duckdb.DuckDBPyRelation, want: Wanted, keep: bool) -> duck
 def _narrowed(label: str, name: str, found: str | None, kind: Kind) -> str:
     """SQL for one column. A timestamp without zone is read as UTC: Parquet written elsewhere and
     older engines drop the zone of nanosecond columns."""
-    sql = {TEXT: "VARCHAR", MONEY: "DECIMAL(38, 18)", TIME: "BIGINT"}[kind]
+    sql = {TEXT: "VARCHAR", JSON: "VARCHAR", MONEY: "DECIMAL(38, 18)", TIME: "BIGINT"}[kind]
     if found is None:
         return f"CAST(NULL AS {sql})"
     fits = {
@@ -243,6 +256,9 @@ def _narrowed(label: str, name: str, found: str | None, kind: Kind) -> str:
         MONEY: found in _INTEGERS or found.startswith("DECIMAL("),
         TIME: found.startswith("TIMESTAMP"),
     }
+    if kind is JSON:
+        text = _quoted(name) if found in ("VARCHAR", "JSON") else f"to_json({_quoted(name)})"
+        return f"CAST({text} AS VARCHAR)"
     if found.endswith("]") or not fits[kind]:
         raise AnalysisError(f"{label} column {name!r} holds {found}; {kind.value} are needed")
     if kind is TIME:

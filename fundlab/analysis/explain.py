@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from itertools import accumulate
 from typing import Any, Final
 
-import narwhals as nw
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fundlab.analysis import rows as counted
-from fundlab.analysis.causes import Break, Evidence, Row, find_causes
+from fundlab.analysis.candidates import evidence, narrowed, rebuilt_at
+from fundlab.analysis.causes import FEW_BALANCES, Break, Cause, Pair, find_causes
 from fundlab.analysis.compare import REPORTED, judged, latest, rebuilt_balances
 from fundlab.analysis.engines import (
     MONEY,
@@ -30,7 +27,6 @@ from fundlab.analysis.engines import (
 )
 from fundlab.analysis.units import decimal, units
 
-Pair = tuple[str, str]
 _RESULT: Final = columns(
     profile_id=pa.string(),
     asset=pa.string(),
@@ -41,9 +37,10 @@ _RESULT: Final = columns(
     amount=MONEY_TYPE,
     detail=pa.string(),
 )
+_MOMENT: Final = columns(profile_id=pa.string(), asset=pa.string(), at=pa.int64())
 _WANTED: Final = wanted(
     "transfers",
-    {"balance_asset": TEXT, "group_id": TEXT, "ref_id": TEXT},
+    {"balance_asset": TEXT, "group_id": TEXT, "ref_id": TEXT, "crypto_network": TEXT},
     id=TEXT,
     profile_id=TEXT,
     asset=TEXT,
@@ -82,7 +79,9 @@ def explain(
     A cause is listed only if its ``amount`` (reported less rebuilt) is exactly the difference.
     Causes stand in the order of :data:`fundlab.analysis.causes.CAUSES`, the best of each first;
     ``missing_transfer`` always is one of them. ``transfer_id`` is missing where no transfer is to
-    blame. The rows of profiles with differences are held in memory. Raises
+    blame, or too many look alike. Give all transfers, not only those of the profiles that differ:
+    the other half of an internal transfer and the fees that others pay may be in sound profiles.
+    The rows of the balances that differ are held in memory, as Arrow columns. Raises
     :class:`AnalysisError` as :func:`compare` does. Interface §2.4, §2.5.
 
     >>> reported = pd.DataFrame(
@@ -105,13 +104,14 @@ def explain(
     with Workbench(transfers) as bench:
         rebuilt = rebuilt_balances(bench, transfers, opening)
         observed = _observations(bench, reported, assertions)
-        compared = bench.collect(judged(rebuilt, latest(bench, reported)))
-        suspects = _suspected(compared, observed)
-        rows = _rows_of(bench, transfers, suspects)
-        opened = _opened(bench, opening)
-        breaks = [*_breaks(compared, observed, rows, opened)]
-        evidence = _evidence(rows, breaks)
-        result: FrameT = bench.give_table(_table(breaks, evidence))
+        opened = bench.collect(counted.opening_balances(bench, opening))
+        compared = bench.collect(judged(rebuilt, latest(bench, reported))).to_pylist()
+        rows = narrowed(bench.take(transfers, _WANTED))
+        past = rebuilt_at(bench, rows, _moments(observed))
+        breaks = [*_breaks(compared, observed, _opened(opened), past)]
+        found = evidence(bench, rows, breaks, opened, begins_late=_begins_late(compared))
+        causes = [(one, find_causes(one, place, found)) for place, one in enumerate(breaks)]
+        result: FrameT = bench.give_table(_table(causes))
         return result
 
 
@@ -141,76 +141,41 @@ def _observations(
     return found
 
 
-def _suspected(compared: pa.Table, observed: Mapping[Pair, Sequence[Any]]) -> list[str]:
-    """Profiles with a difference, or with a past to look into."""
-    broken = compared.filter(pc.not_equal(compared.column("status"), "match"))
-    watched = {pair[0] for pair, entries in observed.items() if len(entries) > 1}
-    return sorted({*broken.column("profile_id").to_pylist(), *watched})
+def _moments(observed: Mapping[Pair, Sequence[dict[str, Any]]]) -> pa.Table:
+    """The moments of which the difference is not known yet, where there are several."""
+    lines = [
+        (*pair, entry["at"])
+        for pair, entries in observed.items()
+        if len(entries) > 1
+        for entry in entries
+        if "difference" not in entry
+    ]
+    columns = zip(*lines, strict=True) if lines else [()] * len(_MOMENT)
+    arrays = [
+        pa.array(list(values), field.type) for values, field in zip(columns, _MOMENT, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=_MOMENT)
 
 
-def _rows_of(bench: Workbench, transfers: object, profiles: Sequence[str]) -> list[Row]:
-    """Every row of the profiles, the other halves of their internal transfers, and the halves
-    that are alone anywhere."""
-    taken = bench.take(transfers, _WANTED)
-    chosen = bench.constant(pa.table({"profile_id": pa.array(profiles, pa.string())}))
-    theirs = taken.join(chosen, on="profile_id", how="semi")
-    internal = taken.filter(
-        nw.col("type").is_in(["INTERNAL_TRANSFER_DEBIT", "INTERNAL_TRANSFER_CREDIT"]),
-        ~nw.col("group_id").is_null(),
-    )
-    sides = internal.group_by("group_id").agg(first=nw.col("type").min(), last=nw.col("type").max())
-    alone = sides.filter(nw.col("first") == nw.col("last")).select("group_id")
-    groups = nw.concat([alone, theirs.select("group_id")]).unique()
-    halves = internal.join(groups, on="group_id", how="semi")
-    found = bench.collect(theirs.sort("created_at", "id")).to_pylist()
-    known = {row["id"] for row in found}
-    others = bench.collect(halves.sort("created_at", "id")).to_pylist()
-    rows = [*found, *(row for row in others if row["id"] not in known)]
-    return [_row(place, row) for place, row in enumerate(rows)]
-
-
-def _row(place: int, row: dict[str, Any]) -> Row:
-    amounts = {name: units(row[name] or Decimal(0)) for name in ("amount", "fee", "total")}
-    return Row(
-        id=row["id"],
-        profile_id=row["profile_id"],
-        asset=row["balance_asset"] or row["asset"],
-        sent=row["asset"],
-        credit=row["direction"] == "CREDIT",
-        type=row["type"] or "",
-        status=row["status"],
-        created=row["created_at"] or 0,
-        updated=row["updated_at"] or row["created_at"] or 0,
-        group_id=row["group_id"],
-        ref_id=row["ref_id"],
-        place=place,
-        **amounts,
-    )
-
-
-def _opened(bench: Workbench, opening: object) -> Mapping[Pair, int]:
-    rows = bench.collect(counted.opening_balances(bench, opening)).to_pylist()
-    return {(row["profile_id"], row["asset"]): units(row["opened"]) for row in rows}
+def _opened(rows: pa.Table) -> Mapping[Pair, int]:
+    return {(row["profile_id"], row["asset"]): units(row["opened"]) for row in rows.to_pylist()}
 
 
 # ------------------------------------------------------------------- which interval, how much
 
 
 def _breaks(
-    compared: pa.Table,
+    compared: Sequence[Mapping[str, Any]],
     observed: Mapping[Pair, Sequence[dict[str, Any]]],
-    rows: Sequence[Row],
     opened: Mapping[Pair, int],
+    past: Mapping[tuple[str, str, int], int],
 ) -> Iterator[Break]:
-    by_pair: dict[Pair, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_pair[row.profile_id, row.asset].append(row)
-    for line in sorted(compared.to_pylist(), key=lambda line: (line["profile_id"], line["asset"])):
+    for line in sorted(compared, key=lambda line: (line["profile_id"], line["asset"])):
         pair = line["profile_id"], line["asset"]
         entries = observed.get(pair, ())
         total = units(line["difference"])
         if len(entries) > 1:
-            yield from _jumps(pair, entries, by_pair[pair], opened.get(pair, 0), total)
+            yield from _jumps(pair, entries, opened.get(pair, 0), past, total)
         elif total:
             last = entries[-1] if entries else None
             yield Break(
@@ -223,18 +188,18 @@ def _breaks(
 
 
 def _jumps(
-    pair: Pair, entries: Sequence[dict[str, Any]], rows: Sequence[Row], opened: int, total: int
+    pair: Pair,
+    entries: Sequence[dict[str, Any]],
+    opened: int,
+    past: Mapping[tuple[str, str, int], int],
+    total: int,
 ) -> Iterator[Break]:
-    """Each interval over which the difference changes. The balance at an observation is found by
-    bisection among the running sums of everything that ever moved it."""
-    moves = sorted(move for row in rows for move in row.moves)
-    moments = [at for at, _ in moves]
-    sums = [*accumulate((amount for _, amount in moves), initial=opened)]
+    """Each interval over which the difference changes."""
     before, first = 0, None
     for entry in entries:
         now = entry.get("difference")
         if now is None:
-            now = entry["total"] - sums[bisect_right(moments, entry["at"])]
+            now = entry["total"] - opened - past[*pair, entry["at"]]
         if now != before:
             yield Break(
                 *pair, now - before, first, entry["at"], entry["at"], trading=entry["trading"]
@@ -244,24 +209,19 @@ def _jumps(
         yield Break(*pair, total - before, first, None, first, trading=entries[-1]["trading"])
 
 
-def _evidence(rows: Sequence[Row], breaks: Sequence[Break]) -> Evidence:
-    by_place: dict[Pair, list[Row]] = defaultdict(list)
-    groups: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_place[row.profile_id, row.asset].append(row)
-        by_place[row.profile_id, ""].append(row)
-        if row.internal and row.group_id:
-            groups[row.group_id].append(row)
-    orphans = [half[0] for half in groups.values() if len({row.type for row in half}) == 1]
-    return Evidence(by_place, orphans, groups, breaks)
+def _begins_late(compared: Sequence[Mapping[str, Any]]) -> bool:
+    """Most balances are higher at the service, as where earlier transfers are not there."""
+    known = [line for line in compared if line["rebuilt"] is not None]
+    higher = [line for line in known if line["difference"] > 0]
+    return len(known) >= FEW_BALANCES and 2 * len(higher) > len(known)
 
 
-def _table(breaks: Sequence[Break], evidence: Evidence) -> pa.Table:
+def _table(causes: Sequence[tuple[Break, Sequence[Cause]]]) -> pa.Table:
     lines = [
         (*(found.profile_id, found.asset), decimal(found.difference), rank, cause.cause,
          cause.transfer_id, decimal(cause.amount), cause.detail)
-        for found in breaks
-        for rank, cause in enumerate(find_causes(found, evidence), start=1)
+        for found, every in causes
+        for rank, cause in enumerate(every, start=1)
     ]  # fmt: skip
     values = zip(*lines, strict=True) if lines else [()] * len(_RESULT)
     arrays = [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from fundlab.analysis.frames import KEPT, MONEY, MONEY_TYPE, TEXT, TIME, Kind, Wanted
+from fundlab.analysis.frames import JSON, KEPT, MONEY, MONEY_TYPE, TEXT, TIME, Kind, Wanted
 from fundlab.errors import AnalysisError
 
 if TYPE_CHECKING:
@@ -52,6 +52,15 @@ def overflows() -> tuple[type[Exception], ...]:
     from pyspark.errors import ArithmeticException
 
     return (ArithmeticException,)
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """Spark's own errors, where Spark is in use."""
+    if "pyspark" not in sys.modules:
+        return ()
+    from pyspark.errors import PySparkException
+
+    return (PySparkException,)
 
 
 def narrow(frame: DataFrame, want: Wanted, keep: bool) -> DataFrame:
@@ -104,11 +113,14 @@ def _narrowed(label: str, name: str, found: str | None, kind: Kind) -> Column:
     from pyspark.sql import functions as sql
 
     if found is None:
-        missing: Any = {TEXT: "string", MONEY: "decimal(38,18)", TIME: "bigint"}[kind]
+        missing: Any = {MONEY: "decimal(38,18)", TIME: "bigint"}.get(kind, "string")
         return sql.lit(None).cast(missing)
     column = sql.col(f"`{name}`")
+    if kind is JSON and found.startswith(("struct", "map", "array")):
+        return sql.to_json(column)
     fits = {
         TEXT: found == "string" or found.startswith(("varchar", "char")),
+        JSON: found == "string",
         MONEY: found.startswith("decimal") or found in _INTEGERS,
         TIME: found in ("timestamp", "bigint"),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from datetime import date, timedelta
 from decimal import Decimal
@@ -16,7 +17,7 @@ from transfer_examples import DAY, KINDS, SCHEMA, START, Row, arrow, records, tr
 
 from fundlab.analysis import reconcile
 from fundlab.analysis.statement_files import read_statement
-from fundlab.errors import AnalysisError
+from fundlab.errors import AnalysisError, OtherSideWarning
 
 D = Decimal
 OUT: Row = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL", "fee": D("25")}
@@ -125,6 +126,73 @@ def test_transfers_meet_the_bank(statement: Path) -> None:
     ]  # fmt: skip
 
 
+# ------------------------------------------------------------------------- whose account it is
+
+
+def turned(kind: str) -> str:
+    """The same story on the customer's own account: what came in there went out here."""
+    text = FILES[kind]
+    if kind == "csv":
+        return re.sub(r",(-?)(\d+\.\d\d),", lambda m: f",{'' if m[1] else '-'}{m[2]},", text)
+    if kind == "mt940":
+        return re.sub(r"(:61:\d{10})([CD])", lambda m: m[1] + "DC"["CD".index(m[2])], text)
+    if kind == "ofx":
+        return re.sub(r"<TRNAMT>(-?)", lambda m: "<TRNAMT>" + ("" if m[1] else "-"), text)
+    return re.sub("CRDT|DBIT", lambda m: "DBIT" if m[0] == "CRDT" else "CRDT", text)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_transfers_meet_the_statement_of_our_own_account(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "statement"
+    path.write_text(turned(kind))
+    found = records(reconcile.bank(arrow(ROWS), path, side="ours"))
+    names = ("status", "transfer_id", "entry", "amount", "bank_amount")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("exact", "aaaa1111-0000", 1, D("-100.5"), D("-100.5")),
+        ("window", "bbbb2222-0000", 2, D(75), D(75)),
+        ("memo", "cccc3333-0000", 3, D(40), D(41)),
+        ("only_transfers", "dddd4444-0000", None, D("-9.99"), None),
+        ("only_bank", None, 4, None, D(12)),
+    ]
+
+
+@pytest.mark.parametrize(("side", "amount"), [("ours", "-1000"), ("service", "1000")])
+def test_a_quoted_ref_id_is_found_on_either_side(side: Any, amount: str, tmp_path: Path) -> None:
+    path = tmp_path / "statement.csv"
+    path.write_text(f"date,amount,memo\n2026-01-02,{amount},funding RENT-2026-01\n")
+    rows = [transfer("t1", amount=D(1000), ref_id="rent-2026-01")]
+    found = records(reconcile.bank(pa.Table.from_pylist(rows, schema=NAMED), path, side=side))
+    assert [(row["status"], row["transfer_id"], row["amount"]) for row in found] == [
+        ("exact", "t1", D(amount))
+    ]
+
+
+@pytest.mark.parametrize(("side", "amount"), [("service", "-1000"), ("ours", "1000")])
+def test_a_statement_of_the_other_side_is_said_to_be_one(
+    side: Any, amount: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "statement.csv"
+    path.write_text(f"date,amount,memo\n2026-01-02,{amount},funding RENT-2026-01\n")
+    rows = pa.Table.from_pylist(
+        [transfer("t1", amount=D(1000), ref_id="rent-2026-01")], schema=NAMED
+    )
+    other = "ours" if side == "service" else "service"
+    with pytest.warns(
+        OtherSideWarning,
+        match=f"0 of 1 entries match with side='{side}', 1 would with side='{other}'",
+    ):
+        found = records(reconcile.bank(rows, path, side=side))
+    assert [row["status"] for row in found] == ["only_transfers", "only_bank"]
+
+
+def test_a_payment_that_came_back_does_not_turn_the_side(tmp_path: Path) -> None:
+    """Warnings are errors here."""
+    path = tmp_path / "statement.csv"
+    path.write_text('date,amount,memo\n2026-01-01,1000,one\n2026-01-02,-1000,"one, returned"\n')
+    found = records(reconcile.bank(arrow([transfer("t1", amount=D(1000))]), path))
+    assert [row["status"] for row in found] == ["window", "only_bank"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_come_back_in_kind(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "statement.csv"
@@ -184,6 +252,9 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for window in (-1, 1.5, True, "3"):
         with pytest.raises(AnalysisError, match="window="):
             reconcile.bank(arrow(ROWS), path, window=window)
+    side: Any = "theirs"
+    with pytest.raises(AnalysisError, match="side='theirs' is not one of ours, service"):
+        reconcile.bank(arrow(ROWS), path, side=side)
     with pytest.raises(AnalysisError, match="format='pdf' is not one of csv"):
         reconcile.bank(arrow(ROWS), path, format="pdf")
     with pytest.raises(AnalysisError, match="more than one row of id aaaa1111-0000"):

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from made_transfers import balances_by_hand, make_rows, observed, table
 from transfer_examples import DAY, START, arrow, records, transfer
 
 from fundlab.analysis import balances, checks, events, fees, flows, reconcile
-from fundlab.errors import AnalysisError, InvalidRequest
+from fundlab.errors import AnalysisError, InvalidRequest, StoreDamaged
 from fundlab.store import Store
 
 pyspark = pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
@@ -181,7 +182,7 @@ def test_events_on_spark(session: Any) -> None:
 def test_what_the_folder_is_called_changes_nothing(session: Any, tmp_path: Path, name: str) -> None:
     store = Store(tmp_path / name)
     store.sync(FakeService([service_transfer(1)]), tables=["transfers"])
-    shutil.copytree(store.folder, store.folder.parent / "booook")
+    shutil.copytree(store.path, store.path.parent / "booook")
     found = store.scan("transfers", spark=session).select("total").collect()
     assert [row["total"] for row in found] == [D("10.5")]
 
@@ -204,6 +205,50 @@ def test_the_cluster_reads_the_store(session: Any, tmp_path: Path, compacted: bo
     assert records(balances.at(rows, "2030-01-01").toArrow()) == records(
         balances.at(store.read_arrow("transfers"), "2030-01-01")
     )
+
+
+def test_the_cluster_reads_each_state_and_no_damage(session: Any, tmp_path: Path) -> None:
+    """Parts, a base and parts again, with rows replaced in each; then a bit flips."""
+    store = Store(tmp_path / "status=FAILED" / "store")
+    for turn, numbers in enumerate(([1, 2, 3, 4], [2, 5], [5, 4, 6], [1, 6], [7])):
+        rows = [service_transfer(n, updated_at=moment(100 * turn + n)) for n in numbers]
+        store.sync(FakeService(rows), tables=["transfers"], full=True)
+        store.pin(f"turn-{turn}")
+        if turn == 2:
+            store.compact()
+    for state in ({}, *({"pin": name} for name in store.pins())):
+        found = store.scan("transfers", spark=session, **state).toArrow().to_pylist()
+        expected = as_nanoseconds(store.read_arrow("transfers", **state)).to_pylist()
+        assert sorted(found, key=itemgetter("id")) == sorted(expected, key=itemgetter("id")), state
+    for path in [part.path for part in store.snapshot("transfers").files]:
+        intact = path.read_bytes()
+        path.write_bytes(intact[:150] + bytes([intact[150] ^ 1]) + intact[151:])
+        with pytest.raises(StoreDamaged, match=path.name):
+            store.scan("transfers", spark=session)
+        path.write_bytes(intact)
+
+
+def test_the_current_files_need_no_setting_and_sum_to_the_digit(
+    session: Any, tmp_path: Path
+) -> None:
+    """With each amount a sum beyond the 28 digits that Python's own decimals have by default."""
+    totals = ["99999999999.123456789012345678", "0.000000000000000001", "12345678901.1"]
+    store = Store(tmp_path / "store")
+    rows = [service_transfer(n, total=total, amount=total) for n, total in enumerate(totals)]
+    store.sync(FakeService([rows[0] | {"memo": "replaced"}, *rows[1:]]), tables=["transfers"])
+    store.sync(FakeService(rows), tables=["transfers"], full=True)
+    files = store.export_current(tmp_path / "out")
+    session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "false")
+    for name, path in files.items():
+        assert session.read.parquet(str(path)).count() == len(store.read(name))
+    found = session.read.parquet(str(files["transfers"]))
+    expected = D("112345678900.223456789012345679")
+    assert found.selectExpr("sum(total) AS total").collect()[0]["total"] == expected
+    assert store.read("transfers")["total"].sum() == expected
+    exact = store.read_arrow("transfers").column("created_at").cast(pa.int64()).to_pylist()
+    micros = found.selectExpr("unix_micros(created_at) AS at", "created_at_ns AS ns").collect()
+    assert sorted(row["ns"] for row in micros) == sorted(exact)
+    assert [row["at"] for row in micros] == [row["ns"] // 1000 for row in micros]
 
 
 def test_a_session_must_be_given(tmp_path: Path) -> None:
