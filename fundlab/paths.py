@@ -11,11 +11,14 @@ from fundlab.errors import InvalidRequest, shorten
 def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
     """``path`` with a leading ``~`` as the home folder.
 
-    Raises ``InvalidRequest`` for a name that not every library here can open.
+    Raises ``InvalidRequest`` for a URI, for nothing, and for a name that not every library here
+    can open.
 
     >>> local_path("books").name
     'books'
     """
+    if not os.fspath(path) or "://" in str(path):
+        raise InvalidRequest(f"{parameter}={shorten(str(path))}: give a folder of this machine")
     try:
         found = Path(path).expanduser()
         str(found).encode()

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
-from fundlab.store import Store, disk, parts, snapshot, writing
+from fundlab.store import Store, compaction, disk, parts, snapshot, writing
 from fundlab.tables import to_arrow, to_frame
 
 
@@ -33,6 +33,18 @@ def sync(store: Store, *records: dict[str, Any]) -> None:
 
 def files(store: Store, table: str = "transfers") -> list[Path]:
     return sorted((store.path / table).glob("*.parquet"))
+
+
+def sweep(store: Store) -> None:
+    """As every run does that writes."""
+    with store.lock():
+        pass
+
+
+def let_an_hour_pass(store: Store) -> None:
+    an_hour_ago = time.time() - 3_600
+    for path in store.path.rglob("*.parquet"):
+        os.utime(path, (an_hour_ago, an_hour_ago))
 
 
 @pytest.fixture
@@ -202,7 +214,8 @@ class TestPins:
 class TestCompaction:
     def test_one_file_and_nothing_to_do_the_second_time(self, store: Store) -> None:
         assert list(store.compact()) == ["transfers"]
-        assert [path.name[:13] for path in files(store)] == ["base-00000003"]
+        (part,) = store.snapshot("transfers").files
+        assert (part.kind, part.seq) == ("base", 3)
         assert store.compact() == {}
 
     def test_tables_as_elsewhere(self, store: Store) -> None:
@@ -218,39 +231,70 @@ class TestCompaction:
     ) -> None:
         """The files go away between the listing and the reading."""
         before = store.read("transfers")
+        monkeypatch.setattr(compaction, "GRACE_S", 0)
         opened = iter([True])
         original = parts.Part.open
 
         def open_later(part: parts.Part) -> parts.PartReader:
             if next(opened, False):
                 store.compact()
+                sweep(store)
+                assert len(files(store)) == 1
             return original(part)
 
         monkeypatch.setattr(parts.Part, "open", open_later)
         assert store.read("transfers").equals(before)
 
-    def test_what_a_killed_compaction_left_is_removed(self, store: Store) -> None:
-        kept = {path.name: path.read_bytes() for path in files(store)}
+    def test_who_has_begun_to_read_has_an_hour(self, store: Store) -> None:
+        """A relation of DuckDB reads its files only when it is asked."""
+        relation, before = store.scan("transfers"), store.read("transfers")
         store.compact()
-        folder = store.path / "transfers"
-        for name, content in kept.items():
-            (folder / name).write_bytes(content)
-        (folder / ".part-half.tmp").write_bytes(b"PAR1")
+        sweep(store)
+        sync(store, transfer(3))
+        assert relation.order("id").select("id").fetchall() == [("t-000001",), ("t-000002",)]
+        assert len(store.read("transfers")) == len(before) + 1
+        assert store.verify().files == 2
+        let_an_hour_pass(store)
+        sweep(store)
+        assert [path.name[:13] for path in files(store)] == ["base-00000003", "part-00000004"]
+
+    def test_no_file_stays_because_merging_goes_on(self, store: Store) -> None:
+        """However often it happens: what a base holds that is an hour old is not needed."""
+        store.compact()
+        let_an_hour_pass(store)
+        sync(store, transfer(3))
+        store.compact()
+        kept = ["base-00000003", "base-00000004", "part-00000004"]
+        assert [path.name[:13] for path in files(store)] == kept
+
+    def test_what_a_killed_compaction_left_is_removed(self, store: Store) -> None:
+        store.compact()
+        hidden = store.path / "transfers" / ".base-half.tmp"
+        hidden.write_bytes(b"PAR1")
         assert len(store.read("transfers")) == 2
-        with store.lock():
-            assert len(files(store)) == 1
-            assert list(folder.glob(".*.tmp")) == []
+        sweep(store)
+        assert not hidden.exists()
+
+    def test_rows_that_are_lost_while_merging_are_noticed(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = store.history("transfers")
+        monkeypatch.setattr(compaction, "in_row_groups", lambda tables: list(tables)[:1])
+        with pytest.raises(StoreDamaged, match="transfers: 3 rows came together instead of 4"):
+            store.compact()
+        assert store.history("transfers").equals(before)
+        assert list(store.path.rglob(".*.tmp")) == []
 
     def test_a_disk_that_fails_when_the_old_files_go(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        before, original, calls = store.read("transfers"), disk.sync_folder, iter(range(9))
+        before = store.read("transfers")
 
         def failing(folder: Path) -> None:
-            if next(calls):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            original(folder)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+        store.compact()
+        let_an_hour_pass(store)
         monkeypatch.setattr(disk, "sync_folder", failing)
         with pytest.raises(StoreError, match="transfers cannot be written: No space left"):
             store.compact()
@@ -279,7 +323,8 @@ def test_every_state_stays_readable_through_any_history(
     state: dict[str, str] = {}
     known: list[tuple[int, dict[str, str]]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing, "ROW_GROUP_ROWS", group_rows)
+        for module in (writing, compaction):
+            patch.setattr(module, "ROW_GROUP_ROWS", group_rows)
         patch.setattr("fundlab.store.changes.ROW_GROUP_ROWS", group_rows)
         for number, (changes, compacts) in enumerate(steps):
             records = [
@@ -357,7 +402,7 @@ class TestDamage:
 
     def test_a_base_under_another_number(self, store: Store) -> None:
         store.compact()
-        (base,) = files(store)
+        (base,) = (path for path in files(store) if path.name.startswith("base"))
         base.rename(base.with_name(base.name.replace("-00000003-", "-00000002-")))
         with pytest.raises(StoreDamaged, match="holds publication 3, not 2"):
             store.read("transfers")

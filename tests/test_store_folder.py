@@ -56,7 +56,7 @@ class TestNames:
     def test_a_scan_reads_this_store_only(self, tmp_path: Path, name: str) -> None:
         store = sync(Store(tmp_path / name))
         for beside in ("book1", "boook", "boo-backup-k", "a", "b", "x"):
-            shutil.copytree(store.folder, store.folder.parent / beside, dirs_exist_ok=True)
+            shutil.copytree(store.path, store.path.parent / beside, dirs_exist_ok=True)
         assert totals(store) == [(3, Decimal("31.5"), "COMPLETED", "USD")]
 
     @pytest.mark.parametrize("key", ["status=PENDING/total=999/books", "b?o*k[1]", "**"])
@@ -109,11 +109,11 @@ class TestNames:
         store = sync(Store("books"))
         monkeypatch.chdir(tmp_path / "elsewhere")
         assert len(store.read("transfers")) == 3
-        assert store.folder == tmp_path / "books"
+        assert store.path == tmp_path / "books"
 
     def test_a_tilde_is_the_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
-        assert Store("~/books").folder == tmp_path / "books"
+        assert Store("~/books").path == tmp_path / "books"
         with pytest.raises(InvalidRequest, match="~nobody-of-this-name"):
             Store("~nobody-of-this-name/books")
 

@@ -1,9 +1,9 @@
 """The Parquet store: ``Store(path)``, and what it is made of.
 
 ``store.py`` is the door. Below it: ``parts.py`` (one file), ``snapshot.py`` (which files and rows
-count at a moment), ``changes.py`` (what is new), ``compaction.py``, ``proof.py`` (verify) and
-``scan.py`` (lazily, with DuckDB). All of them reach their files through ``disk.py``, on this
-machine or elsewhere (``remote.py``).
+count at a moment), ``changes.py`` (what is new), ``compaction.py``, ``proof.py`` (verify),
+``scan.py`` (lazily, with DuckDB) and ``current.py`` (plain files for other tools). All of them
+reach their files through ``disk.py``, on this machine or elsewhere (``remote.py``).
 """
 
 from fundlab.store.store import Store

@@ -1,41 +1,54 @@
 """Many parts into one base: every version stays, the current ones first, and less to open.
 
-The oldest file is streamed and the few rows published since are merged into it, so memory holds
-those only. The base becomes visible by one rename and only then the files it stands for go:
-readers see either, never both and never neither.
+Row groups are merged in the order of time, so memory holds those that overlap. The base becomes
+visible by one rename, and from then on readers count it and not the files it stands for: never
+both and never neither. Those stay for an hour, for who has begun to read them.
+
+A sync compacts where it pays. One more file makes reading about as much slower as 5,000 more rows
+do, a replaced row as much as one, and an eighth more is worth rewriting all. So a sync rewrites, on
+average over many, at most 40,000 rows of a table, and eight for each that it replaces, however
+large the store becomes.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import StoreError
+from fundlab.errors import StoreDamaged, StoreError
 from fundlab.store import disk
-from fundlab.store.parts import (
-    TO,
-    Header,
-    Part,
-    find_parts,
-    moment_scalar,
-    stored_schema,
-)
+from fundlab.store.parts import TO, Header, Part, find_parts, moment_scalar, stored_schema
 from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot
-from fundlab.store.versions import find_ends, read_versions
-from fundlab.store.writing import in_row_groups, write_part
+from fundlab.store.versions import read_group_versions
+from fundlab.store.writing import ROW_GROUP_ROWS, in_row_groups, write_part
 from fundlab.tables.order import in_order, moment_column
 from fundlab.tables.schema import SCHEMA_VERSION
+
+FILE_ROWS: Final = 5_000
+WORTH_ROWS: Final = 8 * FILE_ROWS  # eight files, of a store however small
+GRACE_S: Final = 3_600
+_LONG_AGO: Final = -(2**63)
+
+
+def pays(snapshot: Snapshot) -> bool:
+    """Whether reading has become so much slower that everything is worth rewriting."""
+    later = snapshot.files[1:]
+    spent = sum(FILE_ROWS + sum(part.replacing().values()) for part in later)
+    return spent >= max(WORTH_ROWS, sum(part.rows for part in snapshot.files) // 8)
 
 
 def compact_table(
     folder: StorePath, snapshot: Snapshot, check_held: Callable[[], None]
 ) -> StorePath | None:
-    """Replace the files of ``snapshot``, the newest, by one; ``None`` if it is one already.
+    """Publish one file for those of ``snapshot``, the newest; ``None`` if it is one already.
 
-    The caller holds the store's lock; ``check_held`` raises where it was taken away.
+    The caller holds the store's lock; ``check_held`` raises where it was taken away. Raises
+    ``StoreDamaged`` where a file is not what was written.
     """
     if not snapshot.files or (len(snapshot.files) == 1 and snapshot.files[0].kind == "base"):
         return None
@@ -47,84 +60,89 @@ def compact_table(
     )
     draft = write_part(folder, "base", snapshot.table, header, _Merge(snapshot).groups())
     try:
+        rows = sum(part.rows for part in snapshot.files)
+        if draft.rows != rows:
+            raise StoreDamaged(f"{folder}: {draft.rows} rows came together instead of {rows}")
         check_held()
     except StoreError:
         draft.discard()
         raise
-    path = draft.publish()
-    remove_superseded(folder)
-    return path
+    return draft.publish()
 
 
 def remove_superseded(folder: StorePath) -> None:
-    """Remove the files whose rows the newest base holds."""
+    """Remove the files whose rows a base holds that has been there for an hour, or of which the
+    filesystem does not say since when.
+    """
     found = find_parts(folder)
-    newest = max((seq for kind, seq in found if kind == "base"), default=0)
-    gone = [
-        path
-        for (kind, seq), path in found.items()
-        if seq < newest or (seq == newest and kind == "part")
-    ]
-    disk.remove(gone)
+    until = time.time() - GRACE_S
+    bases = [seq for (kind, seq), path in found.items() if kind == "base"]
+    settled = max((seq for seq in bases if disk.written_at(found["base", seq]) <= until), default=0)
+    disk.remove(
+        [
+            path
+            for (kind, seq), path in found.items()
+            if seq < settled or (seq == settled and kind == "part")
+        ]
+    )
 
 
 class _Merge:
     """The row groups of the new base: current rows by their moment, then the replaced ones."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.table = snapshot.table
-        self.schema = stored_schema(snapshot.table, "base")
-        self.first, *later = snapshot.files
-        self.ends = find_ends(snapshot)
-        rows = [self.schema.empty_table()]
-        for part in later:
-            rows += [self._stored(found) for _, found in self._versions(part)]
-        current, replaced = _split(pa.concat_tables(rows))
-        self.late = in_order(current, self.table)
-        self.replaced = [replaced]
+        self.table, self.files = snapshot.table, snapshot.files
+        self.ends = snapshot.replaced
 
     def groups(self) -> Iterator[pa.Table]:
         yield from in_row_groups(self._current())
-        yield from in_row_groups([in_order(pa.concat_tables(self.replaced), self.table)])
-        yield from self._replaced_long_ago()
+        yield from in_row_groups(self._replaced())
 
     def _current(self) -> Iterator[pa.Table]:
-        taken = 0
-        for number, versions in self._versions(self.first):
-            if number >= self._live_groups():
-                break
-            current, replaced = _split(self._stored(versions))
-            self.replaced.append(replaced)
-            until = max(taken, self._count_up_to(self.first.header.row_groups[number][2]))
-            merged = pa.concat_tables([current, self.late.slice(taken, until - taken)])
-            taken = until
-            yield in_order(merged, self.table)
-        yield self.late.slice(taken)
+        """Each row group is read when the time of its first row has come, and a row is handed on
+        when none that is read later can be before it."""
+        pieces = [
+            (_first_moment(part, number), place, number)
+            for place, part in enumerate(self.files)
+            for number in range(_live_groups(part))
+        ]
+        pieces.sort()
+        waiting: list[pa.Table] = []
+        count = 0
+        for (_, place, number), after in zip(pieces, [*pieces[1:], None], strict=True):
+            rows = self._versions(self.files[place], number)
+            rows = rows.filter(pc.is_null(rows.column(TO)))
+            waiting.append(rows)
+            count += rows.num_rows
+            if after is None or count >= ROW_GROUP_ROWS:
+                ordered = in_order(pa.concat_tables(waiting), self.table)
+                done = count if after is None else self._count_before(after[0], ordered)
+                yield ordered.slice(0, done)
+                waiting, count = [ordered.slice(done)], count - done
 
-    def _replaced_long_ago(self) -> Iterator[pa.Table]:
-        """The versions that were replaced before the last compaction."""
-        for number, versions in self._versions(self.first):
-            if number >= self._live_groups():
-                yield self._stored(versions)
+    def _count_before(self, moment: int, rows: pa.Table) -> int:
+        earlier = pc.less(rows.column(moment_column(self.table)), moment_scalar(moment))
+        return int(pc.sum(earlier, min_count=0).as_py())
 
-    def _live_groups(self) -> int:
-        live = self.first.header.live_groups
-        return len(self.first.header.row_groups) if live is None else live
+    def _replaced(self) -> Iterator[pa.Table]:
+        for part in self.files:
+            gone = part.groups_of(self.ends[part.seq].rows) if part.seq in self.ends else []
+            for number in [*gone, *range(_live_groups(part), len(part.header.row_groups))]:
+                rows = self._versions(part, number)
+                yield rows.filter(pc.is_valid(rows.column(TO)))
 
-    def _count_up_to(self, moment: int | None) -> int:
-        """How many of the late rows are not after ``moment``."""
-        if moment is None:
-            return 0
-        column = self.late.column(moment_column(self.table))
-        return int(pc.sum(pc.less_equal(column, moment_scalar(moment)), min_count=0).as_py())
-
-    def _versions(self, part: Part) -> Iterator[tuple[int, pa.Table]]:
-        return read_versions(part, self.ends, self.table.schema)
-
-    def _stored(self, versions: pa.Table) -> pa.Table:
-        return versions.cast(self.schema)
+    def _versions(self, part: Part, number: int) -> pa.Table:
+        with part.open() as reader:
+            rows = read_group_versions(reader, number, self.ends, self.table.schema)
+        return rows.cast(stored_schema(self.table, "base"))
 
 
-def _split(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    current = pc.is_null(rows.column(TO))
-    return rows.filter(current), rows.filter(pc.invert(current))
+def _first_moment(part: Part, number: int) -> int:
+    first = part.header.row_groups[number][1]
+    return _LONG_AGO if first is None else first
+
+
+def _live_groups(part: Part) -> int:
+    """How many row groups, from the first on, may hold current rows."""
+    live = part.header.live_groups
+    return len(part.header.row_groups) if live is None else live

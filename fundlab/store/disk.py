@@ -11,8 +11,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -23,6 +25,7 @@ from fundlab.errors import StoreError, StoreLocked
 from fundlab.store.remote import RemotePath, StorePath
 
 _LOCK: Final = ".lock"
+_MOMENT_NS: Final = 2 * 10**9  # as coarse as any filesystem's clock
 
 
 def hidden_file(folder: StorePath, name: str) -> Path:
@@ -194,6 +197,33 @@ def files_in(folder: StorePath) -> list[StorePath]:
 
 def size_of(path: StorePath) -> int:
     return path.size() if isinstance(path, RemotePath) else path.stat().st_size
+
+
+@dataclass(frozen=True)
+class State:
+    """What changes with a file: ``mark``, and when it changed (ns), where that can be told."""
+
+    mark: tuple[object, ...]
+    changed_ns: int | None
+
+
+def state_of(path: StorePath) -> State:
+    """The state of a file. Raises ``FileNotFoundError`` where there is none."""
+    if isinstance(path, RemotePath):
+        return State(*path.state())
+    found = path.stat()
+    moments = found.st_mtime_ns, found.st_ctime_ns
+    return State((found.st_dev, found.st_ino, found.st_size, *moments), max(moments))
+
+
+def has_settled(state: State) -> bool:
+    """Not so just after a change: another one could then have the same moment."""
+    return state.changed_ns is None or time.time_ns() - state.changed_ns > _MOMENT_NS
+
+
+def written_at(path: StorePath) -> float:
+    """When a file was written, in seconds since 1970; 0 where its filesystem does not say."""
+    return path.written_at() if isinstance(path, RemotePath) else path.stat().st_mtime
 
 
 def open_to_read(path: StorePath) -> pa.NativeFile:

@@ -57,6 +57,11 @@ def _close(connection: duckdb.DuckDBPyConnection, process: int) -> None:
         connection.close()
 
 
+def first_line(error: Exception) -> str:
+    """What an engine says, without the query and its place in it."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def _size(connection: duckdb.DuckDBPyConnection, memory_limit: str | None) -> str:
     if memory_limit is None:
         ((found,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()

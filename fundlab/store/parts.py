@@ -20,6 +20,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -30,10 +31,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fundlab.errors import StoreDamaged, StoreError
+from fundlab.errors import StoreChanged, StoreDamaged, StoreError
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
 from fundlab.tables.schema import INSTANT_TYPE, SCHEMA_VERSION, Table
+from fundlab.values import Instant
 
 REPLACED_PART: Final = "_part"
 REPLACED_ROW: Final = "_row"
@@ -46,7 +48,7 @@ BOOKKEEPING: Final[Mapping[str, Sequence[pa.Field]]] = {
 
 HEADER: Final = b"fundlab"
 
-_THREADS: Final = min(4, os.cpu_count() or 1)  # each holds one row group
+THREADS: Final = min(4, os.cpu_count() or 1)  # each holds one row group
 _GROUPS_AT_ONCE: Final = 4
 
 Kind = Literal["part", "base"]
@@ -66,6 +68,13 @@ class Publication:
     query: Mapping[str, Any] = field(default_factory=dict)
     watermark: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     proved_by: int | None = None  # for balances: the publication of the transfers they belong to
+
+    @property
+    def begins(self) -> int | None:
+        """Where the rows known by then begin (ns, ``None``: with the first there is)."""
+        since = self.query.get("since")
+        begins = None if since is None else Instant.parse(since).ns
+        return begins if begins is not None and begins > 0 else None  # none is older than 1970
 
 
 @dataclass(frozen=True)
@@ -126,31 +135,35 @@ class Part:
             elif (first is None or high >= first) and (end is None or low < end):
                 yield number
 
-    def replacing(self) -> Iterator[int]:
-        """The row groups in which a row replaces an earlier one, as the footer has it."""
+    def replacing(self) -> Mapping[int, int]:
+        """The row groups in which rows replace earlier ones, and how many do, as the footer has it:
+        all, where it does not say."""
         if self.kind != "part":
-            return
+            return {}
         column = self.metadata.schema.names.index(REPLACED_PART)
+        counts = {}
         for number, (rows, _, _) in enumerate(self.header.row_groups):
             found = self.metadata.row_group(number).column(column).statistics
-            if found is None or not found.has_null_count or found.null_count < rows:
-                yield number
+            known = found is not None and found.has_null_count
+            counts[number] = rows - found.null_count if known else rows
+        return {number: count for number, count in counts.items() if count}
 
     @cached_property
     def starts(self) -> Sequence[int]:
         """The position of each row group's first row, and at last the number of rows."""
         return [0, *accumulate(rows for rows, _, _ in self.header.row_groups)]
 
+    @property
+    def current_end(self) -> int:
+        """The position up to which rows may be current: those replaced before it was written
+        stand at the end of a base."""
+        live = self.header.live_groups
+        return self.starts[-1 if live is None else live]
+
     def groups_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
         """The row groups that hold the rows at these positions."""
         numbers = np.searchsorted(self.starts, rows, side="right") - 1
         return [int(number) for number in np.unique(numbers)]
-
-    def open_parquet(self, **options: Any) -> pq.ParquetFile:
-        """The file, with Parquet's own means; every page's checksum is verified."""
-        return disk.open_parquet(
-            self.path, metadata=self.metadata, page_checksum_verification=True, **options
-        )
 
     def open(self) -> PartReader:
         return PartReader(self)
@@ -159,20 +172,21 @@ class Part:
 class PartReader:
     """Reads row groups of a part; every page's checksum is verified."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, coded: Sequence[str] = ()) -> None:
+        """The columns ``coded`` come dictionary-coded, as they are in the file."""
         self.part = part
-        self._file = part.open_parquet()
+        with _reading(part.path):
+            self._file = disk.open_parquet(
+                part.path, metadata=part.metadata, page_checksum_verification=True,
+                read_dictionary=list(coded),
+            )  # fmt: skip
 
     def read(self, group: int, schema: pa.Schema) -> pa.Table:
         """The columns of ``schema`` in one row group; a column the file lacks is null."""
         there = [name for name in schema.names if name in self.part.names]
         rows = self.part.header.row_groups[group][0]
-        try:
+        with _reading(self.part.path, f"row group {group}: "):
             found = self._file.read_row_group(group, columns=there)
-        except (OSError, pa.ArrowException) as error:
-            if not self.part.path.exists():  # a compaction took it, so the reader looks again
-                raise FileNotFoundError(f"{self.part.path} is gone") from error
-            raise StoreDamaged(f"{self.part.path}: row group {group}: {error}") from error
         if found.num_rows != rows and there:
             raise StoreDamaged(
                 f"{self.part.path}: row group {group} has {found.num_rows} rows instead of {rows}"
@@ -207,7 +221,7 @@ def each_row_group(
         for part, numbers in wanted
         for start in range(0, len(numbers), _GROUPS_AT_ONCE)
     ]
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with ThreadPoolExecutor(THREADS) as threads:
         for results in threads.map(lambda task: done(*task), tasks):
             yield from results
 
@@ -256,11 +270,17 @@ def open_part(path: StorePath, table: Table) -> Part:
 def _understood(path: StorePath, footer: bytes) -> tuple[pq.FileMetaData, Header]:
     try:
         metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer))
-        return metadata, Header.from_json(metadata.metadata[HEADER])
+        header = Header.from_json(metadata.metadata[HEADER])
     except StoreError as error:
         raise StoreError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise StoreDamaged(f"{path} is not one of this store's files: {error!r}") from error
+    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    if rows != [count for count, _, _ in header.row_groups] or (
+        not 0 <= (header.live_groups or 0) <= len(rows)
+    ):
+        raise StoreDamaged(f"{path}: its row groups are not those that its header names")
+    return metadata, header
 
 
 def read_footer(path: StorePath) -> bytes:
@@ -283,18 +303,65 @@ def footer_hash(footer: bytes) -> str:
 
 
 def check_data(part: Part) -> None:
-    """Raises ``StoreDamaged`` unless all bytes before the footer are those that were written."""
-    remaining = disk.size_of(part.path) - len(read_footer(part.path))
+    """Raises ``StoreDamaged`` unless all bytes of the file are those that were written."""
     digest = hashlib.sha256()
-    with part.path.open("rb") as file:
-        while remaining > 0:
-            block = file.read(min(remaining, 1 << 20))
-            if not block:
-                break
-            digest.update(block)
-            remaining -= len(block)
+    with _reading(part.path):
+        footer = read_footer(part.path)
+        remaining = disk.size_of(part.path) - len(footer)
+        with part.path.open("rb") as file:
+            while block := file.read(min(remaining, 1 << 20)):
+                digest.update(block)
+                remaining -= len(block)
+    if not part.path.stem.endswith(footer_hash(footer)):
+        raise StoreDamaged(f"{part.path}: the footer is not what was written")
     if digest.hexdigest() != part.header.data_sha256:
         raise StoreDamaged(f"{part.path}: the data are not what was written")
+
+
+def check_files(parts: Sequence[Part]) -> None:
+    """Raises ``StoreDamaged`` unless all bytes of these files are those that were written: for
+    engines that verify no checksums. A file that has not changed since this process last read it
+    is not read again.
+
+    What changes between this and the reading of an engine is not noticed.
+    """
+    with ThreadPoolExecutor(THREADS) as threads:
+        for _ in threads.map(_check_once, parts):
+            pass
+
+
+_intact: dict[tuple[str, int], tuple[StorePath, disk.State]] = {}
+"""The files found to be what was written, and their state then. The path is kept for its
+filesystem, whose id would be given again."""
+
+
+def _check_once(part: Part) -> None:
+    key = str(part.path), id(getattr(part.path, "filesystem", None))
+    with _reading(part.path):
+        state = disk.state_of(part.path)  # first: what changes from here on shows next time
+    if key in _intact and _intact[key][1] == state:
+        return
+    check_data(part)
+    if disk.has_settled(state):
+        _intact[key] = part.path, state
+
+
+@contextmanager
+def _reading(path: StorePath, where: str = "") -> Iterator[None]:
+    """What the disk or Arrow says of a file that cannot be read, as an error of the store."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        if not path.exists():  # a compaction took it, so the reader looks again
+            raise StoreChanged(
+                f"{path} is gone: a compaction took it away while it was read; read again"
+            ) from error
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StoreError(
+                f"{path} cannot be read: {error.strerror}: see to the disk and to who may read "
+                "it, then run it again"
+            ) from error
+        raise StoreDamaged(f"{path}: {where}{error}") from error
 
 
 def moment_scalar(ns: int) -> pa.Scalar:

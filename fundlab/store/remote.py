@@ -68,6 +68,18 @@ class RemotePath:
             raise FileNotFoundError(f"{self} does not exist")
         return int(info.size)
 
+    def state(self) -> tuple[tuple[object, ...], int | None]:
+        """What changes with the file, and when it changed (ns), where that can be told."""
+        info = self._info()
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(f"{self} does not exist")
+        handler = getattr(self.filesystem, "handler", None)
+        key = handler.fs.ukey(self.key) if isinstance(handler, fs.FSSpecHandler) else None
+        return (info.size, info.mtime_ns, key), info.mtime_ns
+
+    def written_at(self) -> float:
+        return float((self._info().mtime_ns or 0) / 10**9)
+
     def iterdir(self) -> Iterator[RemotePath]:
         for info in self.filesystem.get_file_info(fs.FileSelector(self.key, allow_not_found=True)):
             yield self / info.base_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -39,11 +40,36 @@ class RemoteFiles(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
         """Files of a store never change."""
         return datetime.fromtimestamp(0, UTC)
 
-    def _open(self, path: str, mode: str = "rb", **_: Any) -> pa.NativeFile:
-        return self._at(path).open(mode)
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> _SharedFile:
+        return _SharedFile(self._at(path).open(mode))
 
     def _at(self, path: str) -> RemotePath:
         return replace(self._path, key=path.removeprefix(f"{self.protocol}://"))
+
+
+class _SharedFile:
+    """A file that several threads of DuckDB read at once: each has a position of its own."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file, self._lock, self._here = file, threading.Lock(), threading.local()
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        start = {0: 0, 1: self.tell(), 2: self._file.size()}[whence]
+        self._here.position = start + position
+        return self.tell()
+
+    def tell(self) -> int:
+        return int(getattr(self._here, "position", 0))
+
+    def read(self, size: int = -1) -> bytes:
+        with self._lock:
+            self._file.seek(self.tell())
+            found = bytes(self._file.read(None if size < 0 else size))
+        self._here.position = self.tell() + len(found)
+        return found
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def protocol_of(path: RemotePath) -> str:

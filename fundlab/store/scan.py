@@ -1,18 +1,59 @@
-"""The standing rows of a snapshot as a lazy DuckDB relation."""
+"""The current rows of a snapshot as a lazy DuckDB relation."""
 
 from __future__ import annotations
 
 import re
-import uuid
+from collections.abc import Callable, Sequence
+from functools import reduce, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
-from fundlab.errors import InvalidRequest
-from fundlab.store.duck import own_connection
-from fundlab.store.parts import FROM, TO, Part
+from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError
+from fundlab.store.duck import first_line, own_connection
+from fundlab.store.parts import FROM, TO, Part, check_data, check_files, find_parts
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.store.snapshot import Snapshot
+from fundlab.store.snapshot import Snapshot, steadily
+from fundlab.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    from fundlab.store.store import Store
+
+Work = TypeVar("Work", bound=Callable[..., Any])
+
+
+def queries(work: Work) -> Work:
+    """``work``, which scans a store and queries what it scanned, in a store that others compact.
+
+    An engine's error is no answer: where files went meanwhile it is done again; else the file that
+    is not what was written is named (``StoreDamaged``), or what DuckDB says (``StoreError``).
+    """
+
+    @wraps(work)
+    def steady(store: Store, *args: Any, **options: Any) -> Any:
+        def once() -> Any:
+            before = _paths(store)
+            try:
+                return work(store, *args, **options)
+            except (duckdb.Error, AnalysisError) as error:
+                if before - _paths(store):
+                    raise StoreChanged(f"{store.path} was compacted while it was read") from error
+                for table in TABLES:
+                    for part in store.snapshot(table).files:
+                        check_data(part)
+                if isinstance(error, AnalysisError):
+                    raise
+                raise StoreError(f"{store.path}: a query failed: {first_line(error)}") from error
+
+        return steadily(once)
+
+    return cast("Work", steady)
+
+
+def _paths(store: Store) -> set[StorePath]:
+    return {path for table in TABLES for path in find_parts(store.path / table).values()}
 
 
 def scan_with_duckdb(
@@ -22,9 +63,11 @@ def scan_with_duckdb(
 ) -> duckdb.DuckDBPyRelation:
     """The columns of the table; moments are ``TIMESTAMPTZ_NS``, amounts ``DECIMAL(38, 18)``.
 
-    A query on it reads only the columns and row groups it needs. Footers are verified, pages as
-    far as DuckDB does. ``connection`` is one of your own; by default a new one in memory, that
-    spills beyond ``memory_limit`` (half of the memory there is).
+    A query on it reads only the columns and row groups it needs. DuckDB verifies no checksums, so
+    all files are verified here, each once in a process and again after it changed. ``connection``
+    is one of your own; by default a new one in memory, that spills beyond ``memory_limit`` (half
+    of the memory there is). Raises ``StoreDamaged`` for a file that is not what was written,
+    ``FileNotFoundError`` for one that a compaction took away.
     """
     if connection is None:
         connection = own_connection(memory_limit)
@@ -35,31 +78,56 @@ def scan_with_duckdb(
     if not snapshot.files:
         nothing: duckdb.DuckDBPyRelation = connection.from_arrow(snapshot.table.empty())
         return nothing
-    selects = [_select(snapshot, part, connection) for part in snapshot.files]
-    return connection.sql(" UNION ALL ".join(selects))
+    check_files(snapshot.files)
+    # DuckDB opens one of many files that have the same columns, else each of them, in every query.
+    alike: dict[frozenset[str], list[Part]] = {}
+    for part in snapshot.files:
+        alike.setdefault(part.names, []).append(part)
+    try:
+        found = [_current_rows(snapshot, parts, connection) for parts in alike.values()]
+        return reduce(lambda left, right: left.union(right), found)
+    except duckdb.Error as error:
+        check_files(snapshot.files)
+        where = snapshot.files[0].path.parent
+        raise StoreError(f"{where}: DuckDB cannot read it: {first_line(error)}") from error
 
 
-def _select(snapshot: Snapshot, part: Part, connection: duckdb.DuckDBPyConnection) -> str:
-    """One file's standing rows; names and numbers below are the store's own, not a caller's."""
-    there = set(part.metadata.schema.to_arrow_schema().names)
-    columns = ", ".join(
-        f'"{field.name}"' if field.name in there else f'NULL::{_sql(field.type)} AS "{field.name}"'
-        for field in snapshot.table.schema
-    )
-    path = _path_on(connection, part.path).replace("'", "''")
-    options = "file_row_number = true, hive_partitioning = false"  # columns come from the file only
-    text = f"SELECT {columns} FROM read_parquet('{path}', {options})"  # noqa: S608
+def _current_rows(
+    snapshot: Snapshot, parts: Sequence[Part], connection: duckdb.DuckDBPyConnection
+) -> duckdb.DuckDBPyRelation:
+    """Those of some files with the same columns, read as one."""
+    paths = [_path_on(connection, part.path) for part in parts]
+    # Columns come from the files only, not from what their folders are called.
+    rows = connection.read_parquet(paths, hive_partitioning=False)
+    rows = rows.project("*, file_index, file_row_number")
     if snapshot.inside_base:
-        return (
-            f"{text} WHERE {FROM} <= {snapshot.limit} AND ({TO} IS NULL OR {TO} > {snapshot.limit})"
+        limit = snapshot.limit
+        rows = rows.filter(f"{FROM} <= {limit} AND ({TO} IS NULL OR {TO} > {limit})")
+    elif parts[0].kind == "base":
+        rows = rows.filter(f"{TO} IS NULL")
+    replaced = [
+        (file, snapshot.replaced[part.seq])
+        for file, part in enumerate(parts)
+        if part.seq in snapshot.replaced
+    ]
+    if replaced:
+        gone = pa.table(
+            {
+                "file": np.concatenate([np.full(len(ends.rows), file) for file, ends in replaced]),
+                "row": np.concatenate([ends.rows for _, ends in replaced]),
+            }
         )
-    tests = [f"{TO} IS NULL"] if part.kind == "base" else []
-    gone = snapshot.replaced.get(part.seq)
-    if gone is not None:
-        name = f"replaced_{uuid.uuid4().hex}"
-        connection.register(name, pa.table({"row": gone}))
-        tests.append(f'file_row_number NOT IN (SELECT "row" FROM {name})')  # noqa: S608
-    return f"{text} WHERE {' AND '.join(tests)}" if tests else text
+        places = connection.from_arrow(gone).set_alias("gone")
+        here = "rows.file_index = gone.file AND rows.file_row_number = gone.row"
+        rows = rows.set_alias("rows").join(places, here, how="anti")
+    return rows.project(
+        ", ".join(
+            f'"{field.name}"'
+            if field.name in parts[0].names
+            else f'NULL::{_sql(field.type)} AS "{field.name}"'
+            for field in snapshot.table.schema
+        )
+    )
 
 
 def _path_on(connection: duckdb.DuckDBPyConnection, path: StorePath) -> str:

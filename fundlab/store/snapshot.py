@@ -21,8 +21,6 @@ from fundlab.errors import StoreDamaged
 from fundlab.store.parts import (
     BOOKKEEPING,
     FROM,
-    REPLACED_PART,
-    REPLACED_ROW,
     TO,
     Part,
     PartReader,
@@ -37,6 +35,7 @@ from fundlab.tables.order import moment_column
 from fundlab.tables.schema import Table
 
 _ATTEMPTS: Final = 10
+_PATIENCE_S: Final = 20.0
 _LISTINGS: Final = 20
 _PAUSE_S: Final = 0.05
 
@@ -58,6 +57,31 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """Of one file: the sorted positions of the rows replaced, and by which publication."""
+
+    rows: npt.NDArray[np.int64]
+    by: npt.NDArray[np.int32]
+
+    def within(self, start: int, count: int) -> pa.Array:
+        """For each of ``count`` rows from ``start``: replaced by; null where it stands."""
+        ends = np.zeros(count, dtype=np.int32)
+        low, high = np.searchsorted(self.rows, [start, start + count])
+        ends[self.rows[low:high] - start] = self.by[low:high]
+        return pa.array(ends, pa.int32(), mask=ends == 0)
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """The rows of a file (their positions) that replace rows of an earlier one."""
+
+    part: Part
+    rows: npt.NDArray[np.int64]
+    target: Part
+    replaced: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The files of a table that count, up to publication ``limit`` (0: nothing published yet)."""
 
@@ -76,38 +100,41 @@ class Snapshot:
         return self.publications[-1] if self.publications else None
 
     @property
+    def begins(self) -> int | None:
+        """Where the rows begin (ns, ``None``: with the first there is)."""
+        return None if self.last is None else self.last.begins
+
+    @property
     def inside_base(self) -> bool:
         return bool(self.files) and self.limit < self.files[0].seq
 
-    def replacements(self) -> Iterator[tuple[Part, int, npt.NDArray[np.int64]]]:
-        """A part, the number of a file before it, and the positions there that it replaced."""
-        schema = pa.schema(BOOKKEEPING["part"])
+    @cached_property
+    def pointers(self) -> Sequence[Pointer]:
+        """What replaces what, in the order of the files.
+
+        Raises ``StoreDamaged`` for one that leads to no row of an earlier file.
+        """
+        before: dict[int, Part] = {}
+        found: list[Pointer] = []
         for part in self.files:
-            numbers = list(part.replacing())
-            if not numbers:
-                continue
-            with part.open() as reader:
-                for number in numbers:
-                    pointers = reader.read(number, schema).drop_null()
-                    targets = pointers.column(REPLACED_PART).to_numpy()
-                    rows = pointers.column(REPLACED_ROW).to_numpy()
-                    for target in np.unique(targets):
-                        yield part, int(target), rows[targets == target]
+            numbers = part.replacing()
+            if numbers:
+                with part.open() as reader:
+                    for number in numbers:
+                        found += _read_pointers(reader, number, before)
+            before[part.seq] = part
+        return found
 
     @cached_property
-    def replaced(self) -> Mapping[int, npt.NDArray[np.int64]]:
-        """For each file, by its number: the sorted positions of the rows replaced since."""
-        found: dict[int, list[npt.NDArray[np.int64]]] = {}
-        for _, target, rows in self.replacements():
-            found.setdefault(target, []).append(rows)
-        return {target: np.sort(np.concatenate(rows)) for target, rows in found.items()}
+    def replaced(self) -> Mapping[int, Ends]:
+        """For each file, by its number: which of its rows were replaced since.
 
-    def groups(
-        self, part: Part, reader: PartReader, first: int | None = None, end: int | None = None
-    ) -> Iterator[Group]:
-        """The row groups with standing rows that may lie between ``first`` and ``end`` (ns)."""
-        for number in self._numbers(part, first, end):
-            yield self._group(part, reader, number)
+        Raises ``StoreDamaged`` where a pointer leads nowhere, or two to one row.
+        """
+        found: dict[int, list[Pointer]] = {}
+        for pointer in self.pointers:
+            found.setdefault(pointer.target.seq, []).append(pointer)
+        return {seq: _ends(pointers) for seq, pointers in found.items()}
 
     def in_each_group(
         self,
@@ -115,27 +142,37 @@ class Snapshot:
         first: int | None = None,
         end: int | None = None,
     ) -> Iterator[T]:
-        """What ``work`` makes of each of ``groups``, of all files in order; several at once."""
-        wanted = [(part, self._numbers(part, first, end)) for part in self.files]
+        """What ``work`` makes of each group of ``numbers``, of all files in order; several at
+        once."""
+        wanted = [(part, self.numbers(part, first, end)) for part in self.files]
+        self.replaced  # noqa: B018 - once, before several threads ask for it
         return each_row_group(
-            wanted,
-            lambda reader, number: work(reader, self._group(reader.part, reader, number)),
+            wanted, lambda reader, number: work(reader, self.group(reader, number))
         )
 
-    def _numbers(self, part: Part, first: int | None, end: int | None) -> list[int]:
+    def numbers(self, part: Part, first: int | None = None, end: int | None = None) -> list[int]:
+        """The row groups with standing rows that may lie between ``first`` and ``end`` (ns)."""
         live = None if self.inside_base else part.header.live_groups
         return [number for number in part.groups(first, end) if live is None or number < live]
 
-    def _group(self, part: Part, reader: PartReader, number: int) -> Group:
+    def group(self, reader: PartReader, number: int) -> Group:
+        part = reader.part
         start, rows = part.starts[number], part.starts[number + 1] - part.starts[number]
         if self.inside_base:
             return Group(part, number, start, rows, self._stood(reader, number))
         return Group(part, number, start, rows, self._not_replaced(part, start, rows))
 
+    def current(self, part: Part) -> Mask:
+        """Which rows of a file are current; not for a snapshot inside a base."""
+        current = np.arange(part.rows) < part.current_end
+        if part.seq in self.replaced:
+            current[self.replaced[part.seq].rows] = False
+        return current
+
     def _not_replaced(self, part: Part, start: int, rows: int) -> Mask | None:
-        gone = self.replaced.get(part.seq)
-        if gone is None:
+        if part.seq not in self.replaced:
             return None
+        gone = self.replaced[part.seq].rows
         low, high = np.searchsorted(gone, [start, start + rows])
         if low == high:
             return None
@@ -151,6 +188,40 @@ class Snapshot:
         if not current:
             stood &= lives.column(TO).to_numpy() > self.limit
         return None if stood.all() else stood
+
+
+def _read_pointers(
+    reader: PartReader, number: int, before: Mapping[int, Part]
+) -> Iterator[Pointer]:
+    part = reader.part
+    pointers = reader.read(number, pa.schema(BOOKKEEPING["part"]))
+    given = pc.or_(*(column.is_valid() for column in pointers.columns)).to_numpy()
+    rows = np.flatnonzero(given) + part.starts[number]
+    targets, replaced = (column.fill_null(-1).to_numpy()[given] for column in pointers.columns)
+    for seq in np.unique(targets).tolist():
+        mine = targets == seq
+        end = before[seq].current_end if seq in before else 0
+        wrong = np.flatnonzero(mine & ((replaced < 0) | (replaced >= end)))
+        if len(wrong):
+            raise StoreDamaged(
+                f"{part.path}: row {rows[wrong[0]]} replaces row {replaced[wrong[0]]} of file {seq}"
+                f", which has {end} rows to replace"
+            )
+        yield Pointer(part, rows[mine], before[seq], replaced[mine])
+
+
+def _ends(pointers: Sequence[Pointer]) -> Ends:
+    rows = np.concatenate([one.replaced for one in pointers])
+    by = np.concatenate([np.full(len(one.replaced), one.part.seq, np.int32) for one in pointers])
+    order = np.argsort(rows, kind="stable")
+    rows, by = rows[order], by[order]
+    twice = np.flatnonzero(rows[1:] == rows[:-1])
+    if len(twice):
+        raise StoreDamaged(
+            f"{pointers[0].target.path}: row {rows[twice[0]]} is replaced twice, by publications "
+            f"{by[twice[0]]} and {by[twice[0] + 1]}"
+        )
+    return Ends(rows, by)
 
 
 def take_snapshot(
@@ -175,19 +246,33 @@ def take_snapshot(
     return Snapshot(table, tuple(counting if last else ()), last)
 
 
+def newest_file(folder: StorePath, table: Table) -> Part | None:
+    """The file of the last publication; those before it are not opened."""
+
+    def look() -> Part | None:
+        found = find_parts(folder)
+        last = max((seq for _, seq in found), default=0)
+        path = found.get(("base", last)) or found.get(("part", last))
+        return None if path is None else open_part(path, table)
+
+    return steadily(look)
+
+
 def steadily(read: Callable[[], T]) -> T:
     """What ``read``, which takes its own snapshots, gives: a compaction may take files away under
     it, then it looks again.
 
     Raises ``StoreDamaged`` where files go faster than they can be read.
     """
-    gone: FileNotFoundError | None = None
-    for _ in range(_ATTEMPTS):
+    deadline, attempts = time.monotonic() + _PATIENCE_S, 0
+    while True:
         try:
             return read()
         except FileNotFoundError as error:
-            gone = error
-    raise StoreDamaged(f"the store changes too fast to be read: {gone}") from gone
+            attempts += 1
+            if attempts >= _ATTEMPTS and time.monotonic() > deadline:
+                raise StoreDamaged(f"the store changes too fast to be read: {error}") from error
+        time.sleep(_PAUSE_S)
 
 
 def read_standing(

@@ -2,11 +2,13 @@
 
 A sync adds one part with the rows that are new or changed. The newest version of a row wins on
 read; every version stays readable (``history``), and what was known at a time (``as_of``) is what
-had been published until then. Any Parquet tool can open the files.
+had been published until then. The files are plain Parquet, but hold replaced versions too, and
+times to the nanosecond: for other tools there is ``export_current``.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,15 +22,28 @@ import pyarrow as pa
 
 from fundlab.errors import InvalidRequest, StoreError
 from fundlab.moments import moment_ns
+from fundlab.paths import local_path
 from fundlab.store import disk
-from fundlab.store.assertions import asserted_balances
+from fundlab.store.assertions import (
+    Accounts,
+    asserted_balances,
+    moved_since,
+    read_accounts,
+)
 from fundlab.store.compaction import compact_table, remove_superseded
-from fundlab.store.parts import Header, Publication
+from fundlab.store.current import write_current
+from fundlab.store.parts import Header, Part, Publication
 from fundlab.store.pins import check_pin_name, pinned_limits, read_pins, write_pin
-from fundlab.store.problems import Problem, Verification
-from fundlab.store.proof import verify_store
-from fundlab.store.remote import RemotePath, StorePath, locate
-from fundlab.store.snapshot import Snapshot, read_standing, steadily, take_snapshot
+from fundlab.store.problems import Problem
+from fundlab.store.proof import Verification, verify_store
+from fundlab.store.remote import StorePath, locate
+from fundlab.store.snapshot import (
+    Snapshot,
+    newest_file,
+    read_standing,
+    steadily,
+    take_snapshot,
+)
 from fundlab.store.staging import Stage
 from fundlab.store.versions import read_history
 from fundlab.store.writing import Draft, write_part
@@ -46,7 +61,6 @@ if TYPE_CHECKING:
 
 _STAGING: Final = ".staging"
 _PINS: Final = "pins"
-_JOURNALS: Final = "journal"
 _CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
 
 Moment = str | datetime
@@ -63,7 +77,11 @@ class Store:
     key in ``filesystem``, one of ``pyarrow.fs`` or of ``fsspec``; URIs that Arrow does not
     know need ``fsspec`` installed, and so does ``scan``. Elsewhere the lock holds off other runs
     on this machine and by this user only: sync from one machine. Two that publish at once are
-    noticed (``StoreDamaged``), and payments need a local folder.
+    noticed (``StoreDamaged``).
+
+    The files are Parquet, yet not for reading with other tools as they are: a sum over them counts
+    replaced versions, Polars refuses parts beside a base, and Spark the nanoseconds
+    (``spark.sql.legacy.parquet.nanosAsLong``). ``export_current`` writes files for any tool.
 
     >>> store = fl.Store(folder / "books")
     >>> done = store.sync(client)
@@ -88,19 +106,6 @@ class Store:
             raise InvalidRequest(f"path={str(path)!r} is a file; a store is a folder")
         self._clock = clock
 
-    @property
-    def folder(self) -> Path:
-        """``path``, for what can only be kept on a disk of this machine.
-
-        Raises ``InvalidRequest`` where the store is elsewhere.
-        """
-        if isinstance(self.path, RemotePath):
-            raise InvalidRequest(
-                f"{self.path}: the journal of payments needs a disk of this machine, where what is "
-                "written is down before the first byte is sent: pay with a store in a local folder"
-            )
-        return self.path
-
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
 
@@ -123,6 +128,8 @@ class Store:
         both on ``created_at`` (of balances: ``observed_at``). Only the ``columns``, row groups and
         profiles asked for are read. A table never synced is empty.
 
+        The frame knows where its rows begin: ``frame.attrs`` are those of :meth:`known`.
+
         Raises ``InvalidRequest`` for a table, column, time or pin that does not exist, and
         ``StoreDamaged`` where a file is not what was written.
 
@@ -132,10 +139,18 @@ class Store:
         found = find_table(table)
         names = _checked_columns(found, columns)
         keys = [name for name in order_columns(found) if name not in names]
-        rows = self.read_arrow(
-            table, as_of, [*names, *keys], since, until, pin=pin, profile_id=profile_id
-        )
-        return to_frame(in_order(rows, found).select(names))
+        first, end = _bound(since, "since"), _bound(until, "until")
+        where = _profiles(found, profile_id)
+
+        def look() -> tuple[pa.Table, dict[str, Any]]:
+            snapshot = self.snapshot(table, as_of, pin=pin)
+            rows = read_standing(snapshot, [*names, *keys], first=first, end=end, where=where)
+            return rows, self._known(snapshot, first, as_of, pin)
+
+        rows, known = steadily(look)
+        frame = to_frame(in_order(rows, found).select(names))
+        frame.attrs.update(known)
+        return frame
 
     def read_arrow(
         self,
@@ -191,12 +206,19 @@ class Store:
         DataFrame whose moments are integer nanoseconds; DuckDB a relation on ``connection``, by
         default a new one in UTC that spills into a private folder beyond ``memory_limit``, such as
         ``"2GB"`` (by default half of the memory there is). Raises ``InvalidRequest`` for an engine
-        that is not there and a limit that is no size.
+        that is not there and a limit that is no size, ``StoreDamaged`` for a file that is not what
+        was written.
+
+        Engines verify no checksums. So the call reads every byte of the files and checks it, of
+        each file once in a process and again after it changed (a second for about a gigabyte; of a
+        store elsewhere the files are fetched for it). What happens to a file between the call and
+        a query, or on the disk of another machine of a cluster, is not noticed: ``read`` checks
+        the very pages it gives.
 
         DuckDB shows and compares moments in its connection's time zone: ``SET TimeZone = 'UTC'`` on
-        one of your own, where each scan leaves a few small views named ``replaced_…`` until it is
-        closed. ``.to_arrow_table()`` keeps the nanoseconds of moments, which ``.fetchall()`` cuts.
-        A relation reads the files there were: after a ``compact`` scan anew.
+        one of your own. ``.to_arrow_table()`` keeps the nanoseconds of moments, which
+        ``.fetchall()`` cuts. A relation reads the files there were, which a compaction keeps for
+        an hour: scan anew after that.
 
         >>> store.scan("transfers").aggregate("status, count(*) AS count").order("count").fetchall()
         [('FAILED', 1), ('PENDING', 3), ('COMPLETED', 46)]
@@ -212,10 +234,40 @@ class Store:
                 raise InvalidRequest("engine='spark' needs a session: give spark=session")
             from fundlab.store.scan_spark import scan_with_spark
 
-            return scan_with_spark(self.snapshot(table, as_of, pin=pin), spark)
+            return steadily(lambda: scan_with_spark(self.snapshot(table, as_of, pin=pin), spark))
         from fundlab.store.scan import scan_with_duckdb
 
-        return scan_with_duckdb(self.snapshot(table, as_of, pin=pin), connection, memory_limit)
+        return steadily(
+            lambda: scan_with_duckdb(self.snapshot(table, as_of, pin=pin), connection, memory_limit)
+        )
+
+    def export_current(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
+        """The current rows of every table as ``folder/<table>.parquet``, for any tool: DuckDB,
+        Polars, Spark, pandas, pyarrow, with nothing to set.
+
+        The columns of ``read``, with two differences: a moment is cut to the microseconds that
+        every tool has, and its nanoseconds since 1970 stand beside it as an integer, ``created_at``
+        as ``created_at_ns``. Amounts are ``decimal(38, 18)`` and sums of them exact; in pandas read
+        them with ``dtype_backend="pyarrow"``, or with ``fl.read_parquet``. Each file is replaced in
+        one step; run it after each sync (``fundlab sync --export DIR`` does). Returns the file of
+        each table.
+
+        Raises ``InvalidRequest`` for a folder within the store, ``StoreError`` where the folder
+        cannot be written, ``StoreDamaged`` where a file of the store is not what was written.
+
+        >>> files = store.export_current(folder / "current")
+        >>> current = fl.read_parquet(files["transfers"])
+        >>> current["total"].sum() == store.read("transfers")["total"].sum()
+        True
+        """
+        place = local_path(folder, "folder").absolute()
+        if isinstance(self.path, Path) and place.resolve().is_relative_to(self.path.resolve()):
+            raise InvalidRequest(f"folder={str(folder)!r} is within the store: give another one")
+        files = {table: place / f"{table}.parquet" for table in TABLES}
+        # Balances come last, so that going backwards no transfer they belong to is missing.
+        for table, path in reversed(files.items()):
+            steadily(lambda table=table, path=path: write_current(self.snapshot(table), path))  # type: ignore[misc]
+        return files
 
     def snapshot(
         self, table: str, as_of: Moment | None = None, *, pin: str | None = None
@@ -229,24 +281,64 @@ class Store:
             self.path / found.name, found, as_of=_bound(as_of, "as_of"), limit=limit
         )
 
+    def known(
+        self,
+        table: str,
+        as_of: Moment | None = None,
+        since: Moment | None = None,
+        *,
+        pin: str | None = None,
+    ) -> dict[str, Any]:
+        """What the frames of :meth:`read` know of themselves, as plain JSON.
+
+        ``since``: where the rows begin, RFC 3339, ``None`` where the store has those from the first
+        one on. Of ``transfers`` and ``balances`` also ``publication``: how many times the transfers
+        had been published; and of ``balances`` ``moved``, a list of profile, asset and amount: what
+        the transfers learned of after the last observation of a balance add to it, if anything.
+
+        >>> store.known("transfers")
+        {'since': None, 'publication': 1}
+        """
+        first = _bound(since, "since")
+        return steadily(
+            lambda: self._known(self.snapshot(table, as_of, pin=pin), first, as_of, pin)
+        )
+
+    def _known(
+        self, snapshot: Snapshot, first: int | None, as_of: Moment | None, pin: str | None
+    ) -> dict[str, Any]:
+        begins = max((at for at in (snapshot.begins, first) if at is not None), default=None)
+        known: dict[str, Any] = {"since": None if begins is None else str(Instant.from_ns(begins))}
+        if snapshot.table.name == "transfers":
+            known["publication"] = snapshot.limit
+        if snapshot.table.name == "balances":
+            # After the balances, so that all transfers they belong to are there.
+            transfers = self.snapshot("transfers", as_of, pin=pin)
+            known |= {"publication": transfers.limit, "moved": moved_since(transfers, snapshot)}
+        return known
+
+    def accounts(self, as_of: Moment | None = None, *, pin: str | None = None) -> Accounts:
+        """Every balance observed beside what the transfers make it; `fl.reconcile.judge` judges."""
+
+        def look() -> Accounts:
+            balances = self.snapshot("balances", as_of, pin=pin)
+            # After the balances, so that all transfers they belong to are there.
+            return read_accounts(self.snapshot("transfers", as_of, pin=pin), balances)
+
+        return steadily(look)
+
     def assertions(self, as_of: Moment | None = None, *, pin: str | None = None) -> pd.DataFrame:
-        """Every balance observed, beside what the transfers known at that publication make it.
+        """Every balance observed, beside what the transfers known now had moved it by until then.
 
         ``profile_id``, ``asset``, ``observed_at``, ``reported`` (available and trading),
         ``rebuilt``, ``difference`` (reported less rebuilt), and ``complete``: whether the store has
-        every transfer before it. Oldest first.
+        every transfer from the first one on. Where it has not, the first difference of a balance is
+        its opening. Oldest first.
 
         >>> bool(store.assertions()["difference"].eq(0).all())
         True
         """
-
-        def look() -> pa.Table:
-            balances = self.snapshot("balances", as_of, pin=pin)
-            # After the balances, so that all transfers they belong to are there.
-            transfers = self.snapshot("transfers", as_of, pin=pin)
-            return asserted_balances(transfers, balances)
-
-        return to_frame(steadily(look))
+        return to_frame(asserted_balances(self.accounts(as_of, pin=pin)))
 
     # ------------------------------------------------------------------------ pins
 
@@ -312,8 +404,9 @@ class Store:
     def compact(self, tables: Sequence[str] | None = None) -> dict[str, StorePath]:
         """Merge the parts of each table (all by default) into one file; every version stays.
 
-        Reading is the same before, while and after; it pays once a few per cent have changed.
-        Returns the new file of each table that had something to merge.
+        Reading is the same before, while and after, and ``sync`` does it by itself where it pays.
+        The files merged stay for an hour, for who reads them, and go with the next run. Returns the
+        new file of each table that had something to merge.
 
         >>> sorted(store.compact(["events"]))
         ['events']
@@ -330,7 +423,7 @@ class Store:
     def verify(self) -> Verification:
         """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
         the change between any two balances observed against the transfers in between, pins, and
-        the journals of payments.
+        the journals of payments to its service: the user's, and what earlier versions kept here.
 
         Finds and names problems rather than raising; ``.ok`` is true when there are none. That
         the newest file of a table was taken away shows only where a pin, or balances observed,
@@ -339,16 +432,15 @@ class Store:
         >>> store.verify().ok
         True
         """
+
         found = verify_store(self.path, self.path / _PINS)
         return replace(found, problems=(*found.problems, *self._journal_problems()))
 
     def _journal_problems(self) -> Iterator[Problem]:
-        if isinstance(self.path, RemotePath) or not (self.path / _JOURNALS).is_dir():
-            return
         from fundlab.actions.journal_check import damaged_journals
 
-        for path, wrong in damaged_journals(self.path):
-            yield Problem("journal", "file", path.name, "whole", wrong)
+        for path, wrong in damaged_journals(self):
+            yield Problem("journal", "file", path.name, "intact", wrong)
 
     def draft(
         self,
@@ -376,11 +468,9 @@ class Store:
 
         Raises ``StoreError`` where that is days ahead: ``as_of`` could tell nothing apart.
         """
-        now, latest = self._clock(), None
-        for table in TABLES:
-            snapshot = self.snapshot(table)
-            if snapshot.last is not None:
-                latest = max(latest or 0, snapshot.last.published_at)
+        now = self._clock()
+        published = [part.header.publications[-1].published_at for part in self._newest_files()]
+        latest = max(published, default=None)
         if latest is not None and latest > now + _CLOCKS_DIFFER_NS:
             raise StoreError(self._ahead(now, latest))
         return now if latest is None else max(now, latest + 1)
@@ -400,10 +490,14 @@ class Store:
 
     def service(self) -> Mapping[str, str] | None:
         """The service and credential the store belongs to, ``None`` while it is empty."""
-        for table in TABLES:
-            for part in self.snapshot(table).files[-1:]:
-                return part.header.service
-        return None
+        return next((part.header.service for part in self._newest_files()), None)
+
+    def _newest_files(self) -> Iterator[Part]:
+        """The newest file of each table, and no other: there may be many."""
+        for name, table in TABLES.items():
+            part = newest_file(self.path / name, table)
+            if part is not None:
+                yield part
 
     def _sweep(self) -> None:
         """Remove what a killed run left half done."""

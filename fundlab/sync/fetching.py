@@ -15,11 +15,12 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.api.filters import warn_of_filters
 from fundlab.errors import ValidationFailed, shorten
 from fundlab.load.loaders import fetch
-from fundlab.load.stream import Asked, Fetched, PageSource, warn_unheeded
+from fundlab.load.stream import Fetched, PageSource, ask_table
 from fundlab.load.windows import Span
-from fundlab.models import MAX_FILTER_ENTRIES
+from fundlab.models import FINAL_STATUSES
 from fundlab.store.parts import Publication
 from fundlab.store.staging import Stage, missing
 from fundlab.tables.decode import decode_page
@@ -27,7 +28,6 @@ from fundlab.tables.schema import Table
 from fundlab.values import Instant
 
 OVERLAP_NS: Final = 15 * 60 * 1_000_000_000
-FINAL_STATUSES: Final = ("COMPLETED", "COMPLETE", "FAILED")  # the second: §2.4, the note
 SHORT_LISTS: Final = ("fiat_accounts", "deposit_instructions")
 
 log = logging.getLogger(__name__)
@@ -65,10 +65,10 @@ class Known:
     def of(cls, publication: Publication | None) -> Self:
         if publication is None:
             return cls()
-        found, since = publication.watermark, publication.query.get("since")
+        found = publication.watermark
         return cls(
             True,
-            None if since is None else Instant.parse(since).ns,
+            publication.begins,
             *(
                 Watermark.from_json(found[n]) if n in found else None
                 for n in ("created", "updated")
@@ -83,7 +83,7 @@ class Known:
         return {"since": None if self.since is None else str(Instant.from_ns(self.since))}
 
 
-class _Unheeded(Exception):
+class _Ignored(Exception):
     """The service does not honour a filter that this way of asking relies on."""
 
 
@@ -105,7 +105,8 @@ class Fetcher:
     rows: int = 0
     created: Watermark | None = None
     updated: Watermark | None = None
-    unheeded: set[str] = field(default_factory=set)
+    ignored: set[str] = field(default_factory=set)
+    unchecked: set[str] = field(default_factory=set)
 
     def everything(self, known: Known, since: int | None, stage: Stage | None = None) -> Known:
         """All rows created from ``since`` on, everything ever where it is ``None``: those that
@@ -138,20 +139,25 @@ class Fetcher:
         if known.updated is not None:
             try:
                 return self._by_update(known, known.updated)
-            except (_Unheeded, ValidationFailed) as error:
+            except (_Ignored, ValidationFailed) as error:
                 log.info("%s: not by updated_at: %s", self.table.name, error)
                 known = replace(known, updated=None)
         if known.created is None:
             return self.everything(known, known.since)
         try:
             return self._by_creation(known, known.created, open_ids)
-        except (_Unheeded, ValidationFailed) as error:
+        except (_Ignored, ValidationFailed) as error:
             log.warning("%s: fetching everything again: %s", self.table.name, error)
             return self.everything(known, known.since)
 
     def _by_update(self, known: Known, mark: Watermark) -> Known:
-        filters = {"updated_at_gte": mark.bound, **_since(known)}
-        self._ask(filters, rely_on=("updated_at_gte",), expect=mark, complete="updated_at")
+        # Rows older than the store's first are asked for, too, and left out: the watermark may be
+        # of one of them, and it says what had happened before the balances were looked at.
+        filters = {"updated_at_gte": mark.bound}
+        self._ask(
+            filters, rely_on=("updated_at_gte",), expect=mark, complete="updated_at",
+            since=known.since,
+        )  # fmt: skip
         return self._done(
             replace(
                 known,
@@ -167,11 +173,9 @@ class Fetcher:
         seen = self._ask({"created_at_gte": bound}, expect=mark, remember=True)
         if self.table.name == "transfers":
             unseen = [name for name in open_ids() if name not in seen]
-            for start in range(0, len(unseen), MAX_FILTER_ENTRIES):
-                ids = unseen[start : start + MAX_FILTER_ENTRIES]
-                missed = set(ids) - self._ask({"ids": ids}, rely_on=("ids",), remember=True)
-                if missed:
-                    raise _Unheeded(f"{shorten(min(missed))} is missing from the answer")
+            missed = set(unseen) - self._ask({"ids": unseen}, rely_on=("ids",), remember=True)
+            if missed:
+                raise _Ignored(f"{shorten(min(missed))} is missing from the answer")
         return self._done(replace(known, created=_later(mark, self.created)))
 
     def _ask(
@@ -184,30 +188,33 @@ class Fetcher:
         workers: int = 1,
         gaps: Sequence[Span] | None = None,
         remember: bool = False,
+        since: int | None = None,
     ) -> set[str]:
-        """Hand over all pages of one question; with ``remember`` the ids that came.
+        """Hand over all pages of one question, of each the rows created from ``since`` on; with
+        ``remember`` the ids that came.
 
-        Raises ``_Unheeded`` where the answers cannot be relied on: a filter of ``rely_on`` ignored,
+        Raises ``_Ignored`` where the answers cannot be relied on: a filter of ``rely_on`` ignored,
         the row of ``expect`` left out, the column ``complete`` not there.
         """
         ids: set[str] = set()
-        for page in fetch(self.source, Asked(self.table, filters), workers, gaps):
+        for page in fetch(self.source, ask_table(self.table, filters), workers, gaps):
             self.pages += 1
             self.rows += page.rows.num_rows
-            self.sink(page)
+            self.sink(page if since is None else replace(page, rows=_from(page.rows, since)))
             self._note_newest(page.rows)
-            ignored = set(page.unheeded) & set(rely_on)
+            ignored = set(page.ignored) & set(rely_on)
             if ignored:
-                raise _Unheeded(f"{', '.join(ignored)} is not heeded")
+                raise _Ignored(f"the service ignores {', '.join(ignored)}")
             if complete is not None and page.rows.column(complete).null_count:
-                raise _Unheeded(f"rows without {complete}")
-            self.unheeded.update(page.unheeded)
+                raise _Ignored(f"rows without {complete}")
+            self.ignored.update(page.ignored)
+            self.unchecked.update(page.unchecked)
             if remember:
                 ids.update(page.rows.column("id").to_pylist())
             if expect is not None and pc.index(page.rows.column("id"), expect.id).as_py() >= 0:
                 expect = None
         if expect is not None:
-            raise _Unheeded(f"{shorten(expect.id)} is missing from the answer")
+            raise _Ignored(f"{shorten(expect.id)} is missing from the answer")
         return ids
 
     def _note_newest(self, rows: pa.Table) -> None:
@@ -223,7 +230,8 @@ class Fetcher:
         """
         if self.table.name != "transfers":
             return None
-        params = Asked(self.table, {"order_by": "UPDATED_AT", "order": "DESC", "limit": 1}).params()
+        newest_first = {"order_by": "UPDATED_AT", "order": "DESC", "limit": 1}
+        params = ask_table(self.table, newest_first).query.to_params()
         try:
             body = self.source.fetch_page(str(self.table.operation), params)
         except ValidationFailed:
@@ -231,7 +239,7 @@ class Fetcher:
         return newest(decode_page(self.table, body).rows, "updated_at", None, self.latest)
 
     def _done(self, known: Known) -> Known:
-        warn_unheeded(self.table, self.unheeded)
+        warn_of_filters(self.table.name, self.ignored, self.unchecked)
         # a service that filters by updated_at never shows what has none
         return replace(known, updated=None) if self.undated else known
 
@@ -272,9 +280,9 @@ class Plan:
         if not known.covered:
             return cls(True, since, resumable=not full)
         wider = since is not None and known.since is not None and since < known.since
-        if full or wider:
-            return cls(True, since if wider else known.since, resumable=not full)
-        return cls(False)
+        if full:
+            return cls(True, since if wider else None)
+        return cls(True, since, resumable=True) if wider else cls(False)
 
 
 def open_transfers(rows: pa.Table) -> list[str]:
@@ -313,5 +321,5 @@ def _watermarked(table: Table) -> list[str]:
     return [name for name in ("created_at", "updated_at") if name in table.schema.names]
 
 
-def _since(known: Known) -> dict[str, Any]:
-    return {} if known.since is None else {"created_at_gte": Instant.from_ns(known.since)}
+def _from(rows: pa.Table, since: int) -> pa.Table:
+    return rows.filter(pc.greater_equal(rows.column("created_at").cast(pa.int64()), since))

@@ -1,4 +1,5 @@
-"""Service → store: fetch what may have changed, keep what did, publish it all at the end.
+"""Service → store: fetch what may have changed, keep what did, publish it all at the end, and
+merge the files of a table where they have become many.
 
 Until everything has been fetched and checked nothing is published, so a service that dies in the
 middle leaves the store as it was. Each table then becomes visible by one rename.
@@ -10,6 +11,7 @@ moved is read again, until nothing moves.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,11 +23,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import InvalidRequest, StoreError
+from fundlab.errors import InvalidRequest, StoreDamaged, StoreError
 from fundlab.load.loaders import Pair, checked_workers, observe_balances, pairs_of
 from fundlab.load.stream import Fetched
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
+from fundlab.store import compaction
 from fundlab.store.changes import Changes, all_new, differing
 from fundlab.store.lookup import find_rows
 from fundlab.store.snapshot import Snapshot, read_standing
@@ -43,6 +46,7 @@ MAX_ROUNDS: Final = 8
 PAIR_COLUMNS: Final = ("profile_id", "asset", "balance_asset")
 
 Moment = str | datetime
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,14 @@ class TableSync:
 
 @dataclass(frozen=True, repr=False)
 class SyncResult:
-    """What a sync did. ``unsettled`` are balances that moved at every look and were left out."""
+    """What a sync did. ``unsettled`` are balances that moved at every look and were left out,
+    ``compacted`` the tables whose files were merged into one."""
 
     store: str
     tables: tuple[TableSync, ...]
     seconds: float
     unsettled: tuple[Pair, ...] = ()
+    compacted: tuple[str, ...] = ()
 
     @property
     def new(self) -> int:
@@ -96,6 +102,8 @@ class SyncResult:
         ]
         if self.unsettled:
             lines.append(f"{len(self.unsettled)} balances kept moving; read them with a later sync")
+        if self.compacted:
+            lines.append(f"merged the files of {', '.join(self.compacted)}")
         return "\n".join([*lines, f"store {self.store}, {self.seconds:.1f} s"])
 
     __repr__ = __str__
@@ -119,15 +127,18 @@ def sync(
     ``balances`` bring ``transfers`` with them; ``addresses`` are the first party's, as the service
     lists an end user's by ``identity_id`` only (`load_addresses`, §4.15). ``since`` is where a
     store that has no history yet begins; later it only ever widens what the store covers. ``full``
-    fetches everything again, which also finds rows that appeared late, more than the overlap
-    behind the watermark.
+    fetches everything, from the first row there is: also what is older than the ``since`` that the
+    store began with (with an earlier ``since``, from there on), and rows that appeared late, more
+    than the overlap behind the watermark.
 
     Raises ``StoreLocked`` while another run holds the store, ``StoreError`` if it belongs to
     another service or credential, was last written more than a day ahead of ``clock``, or its lock
     was taken away, ``InvalidRequest`` for unknown tables, ``NetworkError``,
     ``ServiceError``, ``ProtocolError`` and ``DataError`` as the client and the decoder do; the
     store is then as before. Only a disk that fails between two renames leaves some tables new and
-    others old, each whole. While a sync is writing, an ``as_of`` of this minute is not settled yet.
+    others old, each complete. ``StoreDamaged`` where a file is not what was written: if that shows
+    only when files are merged, what was fetched is published. While a sync is writing, an
+    ``as_of`` of this minute is not settled yet.
     """
     started = time.monotonic()
     checked_workers(workers)
@@ -146,8 +157,9 @@ def sync(
         except BaseException:
             run.keep()
             raise
+        compacted = _compact(store, chosen, check_held)
     seconds = round(time.monotonic() - started, 3)
-    return SyncResult(str(store.path), tuple(done), seconds, tuple(run.unsettled))
+    return SyncResult(str(store.path), tuple(done), seconds, tuple(run.unsettled), compacted)
 
 
 def _chosen(tables: Sequence[str] | None) -> list[str]:
@@ -171,6 +183,29 @@ def _bound(store: Store, client: Client) -> Mapping[str, str]:
             f"not of {service['base_url']} (client {service['client_id']}); use another store"
         )
     return service
+
+
+def _compact(
+    store: Store, tables: Sequence[str], check_held: Callable[[], None]
+) -> tuple[str, ...]:
+    """Merge the files of the tables where it pays; which they are.
+
+    Everything is published by now, so a disk that takes no more is a matter for the next sync.
+    """
+    done = []
+    for table in tables:
+        snapshot = store.snapshot(table)
+        if not compaction.pays(snapshot):
+            continue
+        try:
+            compaction.compact_table(store.path / table, snapshot, check_held)
+        except StoreDamaged:
+            raise
+        except StoreError as error:
+            log.warning("%s: the sync is complete, but its files were not merged: %s", table, error)
+        else:
+            done.append(table)
+    return tuple(done)
 
 
 @dataclass
@@ -286,7 +321,8 @@ class _Run:
         snapshot, transfers = self.store.snapshot("balances"), self.work["transfers"]
         proved_by = transfers.snapshot.limit + ("transfers" in self._drafted())
         groups = all_new(snapshot.table, observed)
-        part = self._draft(snapshot, groups, published_at, Known(), proved_by)
+        unsettled = {"unsettled": self.unsettled} if self.unsettled else {}
+        part = self._draft(snapshot, groups, published_at, Known(), proved_by, unsettled)
         count = observed.num_rows
         return TableSync("balances", count, count, 0, 0, 0, part)
 
@@ -297,14 +333,18 @@ class _Run:
         published_at: int,
         known: Known,
         proved_by: int | None = None,
+        also: Mapping[str, Any] | None = None,
     ) -> str | None:
-        """Write a part that nobody sees yet; none where there is nothing to say."""
+        """Write a part that nobody sees yet; none where there is nothing to say. That the rows
+        begin earlier than before is worth saying, even if there turned out to be none."""
+        query = {**known.query(), **(also or {})}
         draft = self.store.draft(
             snapshot, groups, published_at=published_at, service=self.service,
-            query=known.query(), watermark=known.watermarks(), proved_by=proved_by,
+            query=query, watermark=known.watermarks(), proved_by=proved_by,
         )  # fmt: skip
         self.drafts.append(draft)
-        if draft.rows:
+        widened = snapshot.last is not None and snapshot.begins != known.since
+        if draft.rows or widened:
             return str(draft.path)
         self.drafts.pop().discard()
         return None

@@ -24,9 +24,13 @@ def in_order(rows: pa.Table, table: Table) -> pa.Table:
     """``rows`` by their moment, ties by key: the order of every frame, whoever wrote the rows."""
     keys = order_columns(table)
     order = pc.sort_indices(rows.select(keys), sort_keys=[(name, "ascending") for name in keys])
-    if np.array_equal(order.to_numpy(), np.arange(rows.num_rows)):
-        return rows  # most often they are in order, and taking them would copy them all
-    return rows.take(order)
+    places = order.to_numpy()
+    moved = np.flatnonzero(places != np.arange(rows.num_rows))
+    if not len(moved):
+        return rows
+    first = int(moved[0])  # most often few are not in order, the last: only what is taken is copied
+    late = rows.slice(first).take(pa.array(places[first:] - first))
+    return pa.concat_tables([rows.slice(0, first), late])
 
 
 def distinct(rows: pa.Table, table: Table) -> pa.Table:

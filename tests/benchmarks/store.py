@@ -105,9 +105,9 @@ def synced_copies(store: Store, source: Changed, folder: Path) -> Spent:
     """The median of syncs of copies, since a sync happens to a store once."""
     found = []
     for number in range(3):
-        copy = Store(shutil.copytree(store.folder, folder / f"copy-{number}"))
+        copy = Store(shutil.copytree(store.path, folder / f"copy-{number}"))
         found.append(spent(lambda copy=copy: copy.sync(source, ["transfers"], progress=False)))  # type: ignore[misc]
-        shutil.rmtree(copy.folder)
+        shutil.rmtree(copy.path)
     return middle(found)
 
 
@@ -262,7 +262,7 @@ def rewrite_with_pandas(whole: Path, source: Changed, path: Path) -> None:
 
 
 def size_of(store: Store) -> int:
-    return sum(path.stat().st_size for path in store.folder.rglob("*.parquet"))
+    return sum(path.stat().st_size for path in store.path.rglob("*.parquet"))
 
 
 class Spent(NamedTuple):

@@ -1,0 +1,67 @@
+"""The current rows as plain Parquet, one file a table, for tools that know nothing of a store.
+
+The files of a store hold every version and moments to the nanosecond: a plain sum over them counts
+replaced rows, Polars refuses parts beside a base, Spark the moments. Here each row is there once,
+and each column is of a type that every reader has.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fundlab.errors import StoreError
+from fundlab.store import disk
+from fundlab.store.parts import PartReader
+from fundlab.store.snapshot import Group, Snapshot, keep
+from fundlab.store.writing import in_row_groups
+from fundlab.tables.schema import INSTANT_TYPE
+
+
+def write_current(snapshot: Snapshot, path: Path) -> None:
+    """Replace the file at ``path`` by one of the current rows, in the order of the files.
+
+    Raises ``StoreError`` where it cannot be written; an earlier file then stays.
+    """
+    hidden = disk.hidden_file(path.parent, f"{path.name}-{uuid.uuid4().hex}")
+    try:
+        with disk.new_file(hidden) as file, pq.ParquetWriter(
+            file, _portable(snapshot.table.empty()).schema, version="2.6", compression="snappy",
+            write_page_checksum=True,
+        ) as writer:  # fmt: skip
+            for group in in_row_groups(_current(snapshot)):
+                writer.write_table(_portable(group), row_group_size=group.num_rows)
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise error.__cause__ from None  # one of the store's: merged meanwhile, so look again
+        raise
+    disk.publish(hidden, path)
+
+
+def _current(snapshot: Snapshot) -> Iterator[pa.Table]:
+    schema = snapshot.table.schema
+
+    def rows(reader: PartReader, group: Group) -> pa.Table:
+        return keep(reader.read(group.number, schema), group.standing)
+
+    return snapshot.in_each_group(rows)
+
+
+def _portable(rows: pa.Table) -> pa.Table:
+    """Moments cut to microseconds, and beside each its exact nanoseconds since 1970."""
+    columns: dict[str, pa.ChunkedArray] = {}
+    for name in rows.column_names:
+        column = rows.column(name)
+        if column.type != INSTANT_TYPE:
+            columns[name] = column
+            continue
+        exact = column.cast(pa.int64())
+        floored = pc.floor_temporal(column, unit="microsecond")
+        columns[name] = floored.cast(pa.timestamp("us", "UTC"))
+        columns[f"{name}_ns"] = exact
+    return pa.table(columns)

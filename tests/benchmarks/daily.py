@@ -1,0 +1,341 @@
+"""What years of daily syncs make of a store: how much slower it is read than one file a table.
+
+Run ``python tests/benchmarks/daily.py [--days N] [--transfers N] [--folder DIR]``. Three stores of
+the same rows: "synced", by N (1,100) real syncs of 100 new and 10 changed transfers, 100 events and
+20 balances each, without HTTP, and a few more, until it has as many files as it ever has before two
+more syncs; "parts", as it would be without any compaction, published part by part; and "one file",
+the first one compacted. Each piece of work is timed in turns on the three, and the medians are
+compared. Bytes written count every file that was ever published. Exits with 1 if a bar of the
+project is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from load import Bar
+from made_pages import TYPES
+from store import Spent, middle, size_of, spent
+
+from fundlab import Store, reporting
+from fundlab.models import ProfileBalance
+from fundlab.store import compaction
+from fundlab.store.changes import all_new
+from fundlab.store.parts import BOOKKEEPING, Header, Publication
+from fundlab.store.writing import Draft, write_part
+from fundlab.tables import TABLES
+from fundlab.tables.decode import decode_page
+from fundlab.tables.order import in_order
+from fundlab.values import Instant
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+PROFILES, ASSETS = 10, ("USD", "USDC")
+SERVICE = {"base_url": "http://127.0.0.1:1", "client_id": "bench"}
+MOST_FILES = compaction.WORTH_ROWS // compaction.FILE_ROWS
+TABLES_SYNCED = ("transfers", "events", "balances")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=int, default=1_100)
+    parser.add_argument("--transfers", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--without-parts", action="store_true", help="which take long to read")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="daily-bench-", dir=options.folder))
+    try:
+        bars = compare(folder, options)
+    finally:
+        shutil.rmtree(folder)
+    print()
+    for bar in bars:
+        print(bar)
+    return 0 if all(bar.reached for bar in bars) else 1
+
+
+def compare(folder: Path, options: argparse.Namespace) -> list[Bar]:
+    service = Service(options.transfers)
+    compaction.GRACE_S = 0  # type: ignore[misc]  # a day passes from one sync to the next
+    with counted() as written:
+        started = time.perf_counter()
+        synced = Store(folder / "synced", clock=service.clock)
+        while (
+            service.day < options.days or len(synced.snapshot("transfers").files) < MOST_FILES - 1
+        ):
+            service.pass_a_day()
+            synced.sync(service, TABLES_SYNCED, progress=False)  # type: ignore[arg-type]
+        took = time.perf_counter() - started
+    days = service.day
+    month = f"{BEGIN + timedelta(days=days - 31):%Y-%m}"
+    one = Store(shutil.copytree(synced.path, folder / "one"), clock=service.clock)
+    one.compact()
+    with one.lock():
+        pass  # which removes the files merged
+    stores = {"synced": synced, "one file": one}
+    if not options.without_parts:
+        stores["parts"] = publish_parts(folder / "parts", Service(options.transfers), days)
+    for name, store in stores.items():
+        counts = {table: len(store.snapshot(table).files) for table in TABLES_SYNCED}
+        rows = sum(part.rows for table in TABLES_SYNCED for part in store.snapshot(table).files)
+        print(f"{name:9}{counts}, {rows:,} rows, {size_of(store) / 2**20:.1f} MB")
+    most = sorted(written["files"])
+    print(
+        f"{days:,} syncs in {took:.0f} s wrote {written['part'] / 2**20:.1f} MB of parts and "
+        f"{written['base'] / 2**20:.1f} MB in {written['bases']} compactions of a table, at most "
+        f"{most[-1] / 2**20:.1f} MB at once"
+    )
+    works: dict[str, Callable[[Store], object]] = {
+        "read": lambda store: store.read("transfers"),
+        "scan, a count": lambda store: store.scan("transfers").aggregate("count(*)").fetchall(),
+        "verify": lambda store: store.verify(),
+        "report of a month": lambda store: reporting.read_report(store, month),
+        "sync of one row": lambda store: store.sync(
+            One(service, store),
+            TABLES_SYNCED,
+            progress=False,  # type: ignore[arg-type]
+        ),
+    }
+    bars = []
+    for work, do in works.items():
+        found: dict[str, list[Spent]] = {name: [] for name in stores}
+        for _ in range(options.rounds):
+            for name, store in stores.items():
+                copy = Store(shutil.copytree(store.path, folder / "copy"), clock=service.clock)
+                if name != "parts" or not found[name]:  # once: it takes long
+                    found[name].append(spent(lambda do=do, copy=copy: do(copy)))  # type: ignore[misc]
+                shutil.rmtree(copy.path)
+        took_each = {name: middle(each) for name, each in found.items()}
+        print(f"{work}: " + ", ".join(f"{name} {each}" for name, each in took_each.items()))
+        ratio = took_each["synced"].wall / took_each["one file"].wall
+        bars.append(Bar(f"{work}: synced daily / one file", ratio, 1.5, False))
+        if "parts" in took_each:
+            ratio = took_each["parts"].wall / took_each["one file"].wall
+            bars.append(Bar("  never compacted / one file", ratio, float("inf"), False))
+    copy = Store(shutil.copytree(synced.path, folder / "copy"), clock=service.clock)
+    for what in ("before", "that merges"):
+        service.pass_a_day()
+        each = spent(lambda: copy.sync(service, TABLES_SYNCED, progress=False))  # type: ignore[arg-type]
+        print(f"the sync {what}: {each}")
+    total = written["part"] + written["base"]
+    bars.append(Bar("bytes written / those of the parts", total / written["part"], 20, False))
+    per_day = written["base"] / days / 2**20
+    bars.append(Bar("MB rewritten by a sync, on average", per_day, 2, False))
+    return bars
+
+
+class counted:  # noqa: N801 - a context manager
+    """Bytes of every file that is published meanwhile."""
+
+    def __enter__(self) -> dict[str, Any]:
+        self.original = Draft.publish
+        found: dict[str, Any] = Counter()
+        found["files"] = []
+
+        def publish(draft: Draft) -> Any:
+            kind = draft.path.name[:4]
+            found[kind] += draft.size
+            found["bases"] += kind == "base"
+            found["files"].append(draft.size)
+            return self.original(draft)
+
+        Draft.publish = publish  # type: ignore[method-assign, assignment]
+        return found
+
+    def __exit__(self, *exception: object) -> None:
+        Draft.publish = self.original  # type: ignore[method-assign]
+
+
+# ---------------------------------------------------------------------------- the service
+
+
+class Service:
+    """A day's transfers of ten profiles; every tenth is a withdrawal that completes the day after.
+
+    It answers as the service does, from the rows of the last two days: no sync asks further back.
+    """
+
+    base_url, client_id = SERVICE["base_url"], SERVICE["client_id"]
+
+    def __init__(self, transfers: int) -> None:
+        self.a_day, self.day = transfers, 0
+        self.balances: Counter[tuple[str, str]] = Counter()
+        self.pending: list[dict[str, Any]] = []
+        self.transfers: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
+
+    def clock(self) -> int:
+        return Instant.parse(stamp(self.day, 0)).ns
+
+    def pass_a_day(self) -> None:
+        recent = stamp(self.day - 1, 0)
+        done = [
+            row | {"status": "COMPLETED", "updated_at": stamp(self.day, number)}
+            for number, row in enumerate(self.pending)
+        ]
+        made = [self._transfer(number) for number in range(self.a_day)]
+        self.pending = [row for row in made if row["status"] == "PENDING"]
+        self.transfers = [r for r in self.transfers if r["updated_at"] >= recent] + done + made
+        self.transfers.sort(key=lambda row: row["updated_at"])
+        events = [
+            {"id": f"e-{row['id']}", "created_at": row["created_at"], "event_type": "transfer.made",
+             "object_type": "transfer_status_change", "object": {"id": row["id"]}}
+            for row in made
+        ]  # fmt: skip
+        self.events = [row for row in self.events if row["created_at"] >= recent] + events
+        self.day += 1
+
+    def _transfer(self, number: int) -> dict[str, Any]:
+        place = self.day * self.a_day + number
+        pays = number % 10 == 9
+        kind, direction = TYPES[1] if pays else TYPES[0]
+        cents = (place * 7919) % 100_000 + 1 if pays else (place * 104_729) % 1_000_000 + 100_000
+        pair = f"profile-{(place // 10 + place) % PROFILES}", ASSETS[place // 100 % 2]
+        self.balances[pair] += -cents if pays else cents
+        amount = f"{cents // 100}.{cents % 100:02d}"
+        at = stamp(self.day, 1_000 + number * (80_000 // self.a_day))
+        return {
+            "id": f"{place * 2_654_435_761 % 2**64:016x}-{place:08x}", "ref_id": f"order-{place}",
+            "profile_id": pair[0], "customer_id": "customer-1", "amount": amount, "fee": "0",
+            "total": amount, "asset": pair[1], "balance_asset": pair[1], "direction": direction,
+            "type": kind, "status": "PENDING" if pays else "COMPLETED", "created_at": at,
+            "updated_at": at, "memo": f"invoice {place}", "metadata": {"desk": f"{place % 7}"},
+        }  # fmt: skip
+
+    def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes:
+        one = dict(params)
+        if operation == "list_events":
+            rows, by = self.events, "created_at"
+        elif operation == "list_transfers":
+            rows = self.transfers
+            by = "updated_at" if one.get("order_by") == "UPDATED_AT" else "created_at"
+        else:
+            rows, by = [], "created_at"
+        for name, value in params:
+            if name.endswith(".gte"):
+                rows = [row for row in rows if row[name[:-4]] >= value]
+        rows = sorted(rows, key=lambda row: (row[by], row["id"]), reverse=one["order"] == "DESC")
+        start = int(one.get("page_cursor", "0"))
+        end = start + int(one["limit"])
+        member = "events" if operation == "list_events" else "items"
+        cursor = str(end) if end < len(rows) else ""
+        return json.dumps({member: rows[start:end], "next_page_cursor": cursor}).encode()
+
+    def get_profile_balance(self, profile_id: str, asset: str) -> ProfileBalance:
+        available = Decimal(self.balances[profile_id, asset]) / 100
+        return ProfileBalance.model_validate(
+            {"asset": asset, "available": f"{available:f}", "trading": "0"}
+        )
+
+
+class One:
+    """The same service with one transfer more."""
+
+    base_url, client_id = SERVICE["base_url"], SERVICE["client_id"]
+
+    def __init__(self, service: Service, store: Store) -> None:
+        self.service, at = service, stamp(service.day - 1, 86_000)
+        self.more = service.transfers[-1] | {
+            "id": "one-more", "created_at": at, "updated_at": at, "asset": "USD", "total": "0",
+            "balance_asset": "USD", "amount": "0", "fee": "0",
+        }  # fmt: skip
+
+    def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes:
+        body = json.loads(self.service.fetch_page(operation, params))
+        if operation == "list_transfers":
+            body["items"].append(self.more)
+        return json.dumps(body).encode()
+
+    def get_profile_balance(self, profile_id: str, asset: str) -> ProfileBalance:
+        return self.service.get_profile_balance(profile_id, asset)
+
+
+def stamp(day: int, second: int) -> str:
+    moment = BEGIN + timedelta(days=day, seconds=second)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.000000001Z"
+
+
+# ---------------------------------------------------------------------------- one part a day
+
+
+def publish_parts(folder: Path, service: Service, days: int) -> Store:
+    """The store without any compaction: where each row is that a later one replaces is known from
+    having written it, so no day searches those before."""
+    store = Store(folder, clock=service.clock)
+    places: dict[str, tuple[int, int]] = {}
+    for day in range(1, days + 1):
+        service.pass_a_day()
+        since = stamp(day - 1, 0)
+        fresh = service.transfers[
+            bisect_left([row["updated_at"] for row in service.transfers], since) :
+        ]
+        events = [row for row in service.events if row["created_at"] >= since]
+        publish_day(store, "transfers", list(replacing(fresh, day, places)), fresh, service)
+        rows = decode_page(TABLES["events"], json.dumps({"events": events}).encode()).rows
+        publish_day(store, "events", list(all_new(TABLES["events"], rows)), events, service)
+        publish_day(
+            store, "balances", list(all_new(TABLES["balances"], observed(service))), None, service
+        )
+    return store
+
+
+def replacing(
+    records: list[dict[str, Any]], day: int, places: dict[str, tuple[int, int]]
+) -> Iterator[pa.Table]:
+    table = TABLES["transfers"]
+    rows = decode_page(table, json.dumps({"items": records}).encode()).rows
+    rows = in_order(rows, table)
+    ids = rows.column("id").to_pylist()
+    before = [places.get(name, (None, None)) for name in ids]
+    for place, field in enumerate(BOOKKEEPING["part"]):
+        rows = rows.append_column(field, pa.array([each[place] for each in before], field.type))
+    places.update({name: (day, row) for row, name in enumerate(ids)})
+    yield rows
+
+
+def observed(service: Service) -> pa.Table:
+    table = TABLES["balances"]
+    rows = [
+        {"profile_id": profile, "asset": asset, "available": Decimal(cents) / 100, "trading": 0,
+         "observed_at": service.clock()}
+        for (profile, asset), cents in sorted(service.balances.items())
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=table.schema)
+
+
+def publish_day(
+    store: Store,
+    name: str,
+    groups: list[pa.Table],
+    records: list[dict[str, Any]] | None,
+    service: Service,
+) -> None:
+    day = service.day
+    watermark = {}
+    if records:
+        for kind in ("created", "updated")[: 2 if name == "transfers" else 1]:
+            last = max(records, key=lambda row: row[f"{kind}_at"])
+            watermark[kind] = {"at": last[f"{kind}_at"], "id": last["id"]}
+    table = TABLES[name]
+    publication = Publication(
+        day, service.clock(), 0, {"since": None}, watermark, day if name == "balances" else None
+    )
+    header = Header(name, 1, SERVICE, (publication,))
+    write_part(store.path / name, "part", table, header, groups).publish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

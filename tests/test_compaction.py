@@ -1,0 +1,266 @@
+"""A store that is synced every day is read as fast as one that was loaded in one go."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from fake_service import FakeService, moment, transfer, withdrawal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fundlab import cli
+from fundlab.errors import StoreDamaged, StoreError
+from fundlab.store import Store, compaction, writing
+from fundlab.sync import SyncResult
+
+DAYS = 28
+FEW = 9
+
+
+def a_day(service: FakeService, day: int) -> None:
+    """Two transfers more, an event, and yesterday's withdrawal has been paid."""
+    for row in service.transfers:
+        if row["status"] == "PENDING":
+            row.update(status="COMPLETED", updated_at=moment(1000 * day))
+    service.transfers += [
+        transfer(2 * day, created_at=moment(1000 * day + 1)),
+        withdrawal(2 * day + 1, created_at=moment(1000 * day + 2), amount="1", total="1"),
+    ]
+    service.events.append({"id": f"e-{day}", "created_at": moment(1000 * day)})
+
+
+@pytest.fixture(scope="module")
+def daily(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A store synced on forty days, the service, and what was known after each sync."""
+    store, service = Store(tmp_path_factory.mktemp("daily") / "store"), FakeService()
+    found: dict[str, Any] = {"store": store, "service": service, "known": [], "results": []}
+    for day in range(DAYS):
+        a_day(service, day)
+        found["results"].append(store.sync(service))  # type: ignore[arg-type]
+        at = store.snapshot("transfers").publications[-1].published_at
+        found["known"].append((at, {row["id"]: row["status"] for row in service.transfers}))
+        if day in (0, 7, 8, 25):
+            store.pin(f"day-{day}")
+    return found
+
+
+class TestDailySyncs:
+    @pytest.mark.parametrize("table", ["transfers", "events", "balances"])
+    def test_leave_few_files_to_read(self, daily: dict[str, Any], table: str) -> None:
+        assert len(daily["store"].snapshot(table).files) <= FEW
+
+    def test_say_what_was_merged(self, daily: dict[str, Any]) -> None:
+        merged = [result for result in daily["results"] if result.compacted]
+        assert len(merged) == 3
+        for result in merged:
+            assert result.compacted == ("transfers", "events", "balances")
+            assert result.to_json()["compacted"] == result.compacted
+            assert "merged the files of transfers, events, balances" in str(result)
+
+    def test_keep_every_state_readable(self, daily: dict[str, Any]) -> None:
+        store, known = daily["store"], daily["known"]
+        for at, expected in known:
+            frame = store.read("transfers", as_of=pd.Timestamp(at, tz="UTC"))
+            assert dict(zip(frame["id"], frame["status"], strict=True)) == expected
+        for day in (0, 7, 8, 25):
+            frame = store.read("transfers", pin=f"day-{day}")
+            assert dict(zip(frame["id"], frame["status"], strict=True)) == known[day][1]
+
+    def test_keep_every_version(self, daily: dict[str, Any]) -> None:
+        history = daily["store"].history("transfers")
+        assert len(history) == 3 * DAYS - 1  # the last withdrawal is not paid yet
+        brought = history.groupby("published_at", observed=True).size()
+        assert brought.index.astype("int64").tolist() == [at for at, _ in daily["known"]]
+        assert len(daily["store"].history("balances")) == DAYS
+        assert len(daily["store"].read("events")) == DAYS
+
+    def test_stay_proved_from_each_balance_to_the_next(self, daily: dict[str, Any]) -> None:
+        found = daily["store"].verify()
+        assert (found.ok, found.intervals) == (True, DAYS)
+        assert daily["store"].assertions()["complete"].all()
+
+    def test_go_on_asking_only_for_what_is_new(self, daily: dict[str, Any]) -> None:
+        """Last, because it syncs once more."""
+        service = daily["service"]
+        service.calls.clear()
+        result = daily["store"].sync(service)
+        assert result["transfers"].fetched <= 3
+        assert all(
+            any(name.endswith(".gte") for name in params)
+            for operation, params in service.calls
+            if operation in ("list_transfers", "list_events") and "ids" not in params
+        )
+
+
+def test_a_store_that_was_never_merged_is_by_its_next_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, service = Store(tmp_path / "store"), FakeService()
+    with monkeypatch.context() as patch:
+        patch.setattr(compaction, "pays", lambda snapshot: False)
+        for day in range(10):
+            a_day(service, day)
+            store.sync(service)  # type: ignore[arg-type]
+    assert len(store.snapshot("transfers").files) == 10
+    before = store.history("transfers")
+    result = store.sync(service)  # type: ignore[arg-type]
+    assert result["transfers"].part is None
+    assert result.compacted == ("transfers", "events", "balances")
+    assert len(store.snapshot("transfers").files) == 1
+    assert store.history("transfers").equals(before)
+
+
+def test_a_large_change_is_merged_at_once_and_a_few_rows_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a hundredth of the size: an eighth of 4,000 rows is more than eight files are worth."""
+    monkeypatch.setattr(compaction, "FILE_ROWS", 50)
+    monkeypatch.setattr(compaction, "WORTH_ROWS", 400)
+    store = Store(tmp_path / "store")
+    service = FakeService([transfer(n) for n in range(4_000)])
+    store.sync(service, ["transfers"])  # type: ignore[arg-type]
+    for count, merged in ((300, ()), (500, ("transfers",))):
+        for row in service.transfers[:count]:
+            row.update(updated_at=moment(20_000 + count), memo=f"{count}")
+        result = store.sync(service, ["transfers"])  # type: ignore[arg-type]
+        assert (result["transfers"].changed, result.compacted) == (count, merged)
+    assert store.read("transfers")["memo"].eq("500").sum() == 500
+
+
+class TestWhereMergingFails:
+    def test_a_full_disk_leaves_the_sync_done(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(compaction, "WORTH_ROWS", compaction.FILE_ROWS)
+        store = Store(tmp_path / "store")
+
+        def sync(count: int) -> SyncResult:
+            service = FakeService([transfer(n) for n in range(count)])
+            return store.sync(service, ["transfers"])  # type: ignore[arg-type]
+
+        def full(*given: Any) -> Any:
+            raise StoreError("base.tmp cannot be written: No space left on device")
+
+        sync(1)
+        with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "fundlab"):
+            patch.setattr(compaction, "write_part", full)
+            result = sync(2)
+        assert (result.new, result.compacted) == (1, ())
+        assert "transfers: the sync is complete, but its files were not merged: " in caplog.text
+        assert "No space left" in caplog.text
+        assert len(store.read("transfers")) == 2
+        assert sync(3).compacted == ("transfers",)
+
+    def test_damage_is_an_error_and_what_was_fetched_is_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In an old row, which no sync asks for any more."""
+        monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 1)
+        monkeypatch.setattr(compaction, "WORTH_ROWS", compaction.FILE_ROWS)
+        store = Store(tmp_path / "store")
+        service = FakeService([transfer(1), transfer(5000)])
+        store.sync(service, ["transfers"])  # type: ignore[arg-type]
+        (part,) = store.snapshot("transfers").files
+        content = bytearray((store.path / "transfers" / part.path.name).read_bytes())
+        column = part.metadata.schema.names.index("memo")
+        content[part.metadata.row_group(0).column(column).data_page_offset + 3] ^= 1
+        (store.path / "transfers" / part.path.name).write_bytes(content)
+        service.transfers.append(transfer(9000))
+        with pytest.raises(StoreDamaged, match=part.path.name):
+            store.sync(service, ["transfers"])  # type: ignore[arg-type]
+        assert len(store.read("transfers", columns=["id"])) == 3
+
+
+moments = st.integers(0, 40)
+publications = st.lists(
+    st.dictionaries(st.integers(0, 25), moments, min_size=1), min_size=2, max_size=5
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(steps=publications, group_rows=st.integers(1, 9))
+def test_merged_rows_are_in_the_order_of_time(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[dict[int, int]], group_rows: int
+) -> None:
+    """Whichever overlap, whatever moved in time: all of them, and row groups as large as may be."""
+    store = Store(tmp_path_factory.mktemp("law") / "store")
+    rows: dict[str, dict[str, Any]] = {}
+    for later, step in enumerate(steps):
+        for number, at in step.items():
+            made = transfer(number, created_at=moment(at), updated_at=moment(100 + later))
+            rows[made["id"]] = made
+        service = FakeService(list(rows.values()))
+        store.sync(service, ["transfers"], full=True)  # type: ignore[arg-type]
+    versions = len(store.history("transfers"))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (writing, compaction):
+            patch.setattr(module, "ROW_GROUP_ROWS", group_rows)
+        if len(store.snapshot("transfers").files) > 1:
+            store.compact()
+            (part,) = store.snapshot("transfers").files
+            sizes = [size for size, _, _ in part.header.row_groups]
+            live = part.header.live_groups or 0
+            assert sum(sizes[:live]) == len(rows)
+            assert sum(sizes) == versions
+            assert max(sizes) <= group_rows
+    expected = sorted(rows.values(), key=lambda row: (row["created_at"], row["id"]))
+    found = store.read_arrow("transfers", columns=["id"]).column("id").to_pylist()
+    if len(store.snapshot("transfers").files) == 1:
+        assert found == [row["id"] for row in expected]
+
+
+class TestCommand:
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        store = Store(tmp_path / "store")
+        for count in (1, 2):
+            events = [{"id": f"e-{n}", "created_at": moment(n)} for n in range(count)]
+            service = FakeService([transfer(n) for n in range(count)], events=events)
+            store.sync(service, ["transfers", "events"])  # type: ignore[arg-type]
+        return store
+
+    @pytest.fixture
+    def run(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+        def command(*arguments: str) -> tuple[int, str, str]:
+            monkeypatch.setattr("sys.argv", ["fundlab", "compact", *arguments])
+            with pytest.raises(SystemExit) as stop:
+                cli.main()
+            captured = capsys.readouterr()
+            return int(stop.value.code or 0), captured.out, captured.err
+
+        return command
+
+    def test_merges_the_tables_named(self, store: Store, run: Any) -> None:
+        status, out, _ = run("transfers", "--store", str(store.path))
+        assert (status, out) == (0, f"merged the files of transfers in {store.path}\n")
+        counts = {table: len(store.snapshot(table).files) for table in ("transfers", "events")}
+        assert counts == {"transfers": 1, "events": 2}
+
+    def test_merges_all_as_json_and_the_second_time_nothing(self, store: Store, run: Any) -> None:
+        status, out, _ = run("--store", str(store.path), "--json")
+        body = json.loads(out)
+        assert (status, body["store"]) == (0, str(store.path))
+        assert set(body["compacted"]) == {"transfers", "events"}
+        for table, path in body["compacted"].items():
+            assert Path(path) == store.snapshot(table).files[0].path
+        assert json.loads(run("--store", str(store.path), "--json")[1])["compacted"] == {}
+        found = run("--store", str(store.path))
+        assert found[:2] == (0, f"each table of {store.path} is one file already\n")
+
+    def test_ends_with_4_while_another_run_holds_the_store(self, store: Store, run: Any) -> None:
+        with store.lock():
+            status, out, _ = run("--store", str(store.path), "--json")
+        assert (status, json.loads(out)["error"]["type"]) == (4, "StoreLocked")
+
+    def test_ends_with_2_for_wrong_usage_and_1_where_there_is_no_store(
+        self, tmp_path: Path, run: Any
+    ) -> None:
+        assert run("transfer")[0] == 2
+        status, _, err = run("--store", str(tmp_path / "none"))
+        assert status == 1
+        assert "there is no store at" in err
