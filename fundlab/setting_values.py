@@ -38,6 +38,7 @@ _FILES: Final = {
     "signing_key": "a PEM private key, which 'fundlab keys new' makes",
     "ca_bundle": "a file of certificates in PEM",
 }
+_FOLDERS: Final = {"store", "journal"}
 _FLAGS: Final = {"sandbox", "trust_env"}
 _LIMITS: Final = {"withdrawal_limit", "daily_withdrawal_limit"}
 _FLAG_WORDS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -53,7 +54,7 @@ def converted(name: str, value: Any) -> Any:
         return str(value)  # an address of fsspec's or Arrow's, which a Path would mangle
     if name in _FILES:
         return existing_file(name, value)
-    if name == "store":
+    if name in _FOLDERS:
         return _placed(_path(name, value))
     if name in _FLAGS:
         flag = _FLAG_WORDS.get(str(value).lower())
@@ -87,7 +88,7 @@ def _secret(name: str, value: object) -> Secret:
 
 
 def _path(name: str, value: object) -> Path:
-    accepted = "the path of a file" if name != "store" else "the path of a folder"
+    accepted = "the path of a folder" if name in _FOLDERS else "the path of a file"
     if not isinstance(value, str | os.PathLike):
         raise invalid(name, value, accepted)
     path = Path(value)

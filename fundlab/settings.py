@@ -7,19 +7,19 @@ Until it is checked, every value is, and no message quotes one: it may be a secr
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, SupportsFloat, TypedDict
 
-from platformdirs import user_config_dir
+from platformdirs import user_config_dir, user_data_dir
 
-from fundlab.errors import SettingsError
+from fundlab.errors import SettingsError, with_likely
 from fundlab.secret import Masked, Secret, password_of_keyring, read_private, read_secret
 from fundlab.setting_values import REQUIRED, converted, existing_file, invalid, is_loopback
 
@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 ENVIRONMENT_PREFIX: Final = "FUNDLAB_"
 CONFIG_NAME: Final = "config.toml"
 DEFAULT_STORE: Final = Path("data/store")
+
+
+def _default_journal() -> Path:
+    return Path("/", user_data_dir("fundlab"), "journal")  # absolute where there is no home too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +44,12 @@ class Settings:
     than on loopback is no production: the one whose ``base_url`` stands beside it, in the same
     profile, say. ``trust_env`` obeys proxy variables, but for loopback. Times are in seconds,
     ``rate_limit`` in requests a second (``None``: as fast as the service allows).
-    ``withdrawal_limit`` (of one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day, in one
-    store) are amounts without fees; ``allowed_accounts`` are the fiat accounts that may be paid:
-    a list, or text with commas. ``None`` sets no limit.
+    ``journal`` is the folder of the journals of payments, one for each service and credential; by
+    default it is in the user's data folder, so that all stores share it. ``withdrawal_limit`` (of
+    one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day: what the journal holds and, where
+    money is real, every other withdrawal that the service shows) are amounts without fees;
+    ``allowed_accounts`` are the fiat accounts that may be paid: a list, or text with commas.
+    ``None`` sets no limit.
 
     >>> settings = fl.Settings(
     ...     base_url="https://api.example.com",
@@ -64,6 +71,7 @@ class Settings:
     signature_header: str = "Service-Signature"
     signature_prefix: str = "service/"
     store: Path | str = DEFAULT_STORE
+    journal: Path = field(default_factory=_default_journal)
     sandbox: bool = False
     trust_env: bool = False
     ca_bundle: Path | None = None
@@ -81,10 +89,10 @@ class Settings:
                 "signing_key and signing_key_id go together: the path of the private key and the "
                 "id under which its public key is registered on the credential"
             )
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None or field.name in REQUIRED:
-                object.__setattr__(self, field.name, _accepted(converted, field.name, value))
+        for name in _FIELDS:
+            value = getattr(self, name)
+            if value is not None or name in REQUIRED:
+                object.__setattr__(self, name, _accepted(converted, name, value))
 
     @property
     def is_production(self) -> bool:
@@ -124,7 +132,7 @@ class Settings:
         if unknown:
             raise SettingsError(
                 f"unknown setting{'s' if len(unknown) > 1 else ''} "
-                f"{', '.join(_with_likely(name, _KNOWN) for name in unknown)}; "
+                f"{', '.join(with_likely(name, _KNOWN) for name in unknown)}; "
                 f"known are {', '.join(sorted(_KNOWN))}"
             )
         _pick_signing_key(given)
@@ -138,6 +146,21 @@ def store_folder(
     environ: Mapping[str, str] | None = None, config_file: Path | None = None
 ) -> Path | str:
     """The store that ``connect()`` would name, a folder or an address, whatever else is missing."""
+    folder: Path | str = _place("store", DEFAULT_STORE, environ, config_file)
+    return folder
+
+
+def journal_folder(
+    environ: Mapping[str, str] | None = None, config_file: Path | None = None
+) -> Path:
+    """The folder of journals that ``connect()`` would name, whatever else is missing."""
+    folder: Path = _place("journal", _default_journal(), environ, config_file)
+    return folder
+
+
+def _place(
+    name: str, default: Path, environ: Mapping[str, str] | None, config_file: Path | None
+) -> Any:
     environ = os.environ if environ is None else environ
     found, strays = _from_environment(environ), _strays(environ)
     del environ
@@ -145,12 +168,40 @@ def store_folder(
     profile = _profile(found)
     path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
     given = _overlaid(_from_file(path, profile) if profile else {}, found)
-    folder: Path | str = _accepted(converted, "store", given.get("store", DEFAULT_STORE))
-    return folder
+    return _accepted(converted, name, given.get(name, default))
 
 
-_FIELDS: Final = {field.name for field in fields(Settings)}
-_KNOWN: Final = _FIELDS | {"client_secret_file", "client_secret_keyring", "signing_keys"}
+class SettingKeywords(TypedDict, total=False):
+    """What ``connect()`` takes: the fields of ``Settings``, and the other ways to name a secret."""
+
+    base_url: str | None
+    auth_url: str | None
+    client_id: str | None
+    client_secret: str | Secret | None
+    client_secret_file: str | PathLike[str] | None
+    client_secret_keyring: str | None
+    signing_key: str | PathLike[str] | None
+    signing_keys: Mapping[str, str | PathLike[str]] | None
+    signing_key_id: str | None
+    signing_key_password: str | Secret | None
+    signature_header: str | None
+    signature_prefix: str | None
+    store: str | PathLike[str] | None
+    journal: str | PathLike[str] | None
+    sandbox: bool | None
+    trust_env: bool | None
+    ca_bundle: str | PathLike[str] | None
+    connect_timeout: SupportsFloat | None
+    read_timeout: SupportsFloat | None
+    call_timeout: SupportsFloat | None
+    rate_limit: SupportsFloat | None
+    withdrawal_limit: str | int | Decimal | None
+    daily_withdrawal_limit: str | int | Decimal | None
+    allowed_accounts: str | Sequence[str] | None
+
+
+_FIELDS: Final = tuple(one.name for one in fields(Settings))
+_KNOWN: Final = {*_FIELDS} | {"client_secret_file", "client_secret_keyring", "signing_keys"}
 _ALTERNATIVES: Final = (
     {"client_secret", "client_secret_file", "client_secret_keyring"},
     {"signing_key", "signing_keys"},
@@ -305,14 +356,9 @@ def _demand_required(
 
 
 def _about_stray(variable: str) -> str:
-    return f"{_with_likely(variable, _variables())} is set, but is no setting"
+    return f"{with_likely(variable, _variables())} is set, but is no setting"
 
 
 def _warn_of(strays: list[str]) -> None:
     for variable in strays:
         log.warning("%s: it has no effect", _about_stray(variable))
-
-
-def _with_likely(name: str, known: Iterable[str]) -> str:
-    likely = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"{name} (did you mean {likely[0]}?)" if likely else name

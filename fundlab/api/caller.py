@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from fundlab.api.filters import ask, whole_number
 from fundlab.api.idempotence import contradictions, differences
 from fundlab.api.rows import Rows
 from fundlab.api.signing import Signer, load_signer
@@ -15,6 +16,7 @@ from fundlab.api.transport import Call, Environment, Reply, Transport
 from fundlab.api.urls import encoded_target
 from fundlab.api.validation import body_bytes, checked, read_answer, refuse_slips, unlisted_values
 from fundlab.errors import (
+    CallError,
     Conflict,
     InvalidRequest,
     ProtocolError,
@@ -26,12 +28,20 @@ from fundlab.models import (
     Operation,
     OrchestrationRule,
     OrchestrationRuleAnswer,
+    Query,
     Resource,
 )
 from fundlab.settings import Settings
 
 _MAX_UNLISTED: Final = 100
 """Warnings of unlisted values that one client gives: a service may make them up without end."""
+
+_SHOWN_BY: Final[Mapping[type[Resource], str]] = {
+    operation.answer: name
+    for name, operation in OPERATIONS.items()
+    if operation.answer is not None and operation.path.endswith("/{id}") and not operation.body
+}
+"""The operation that shows a resource by its id, for those that have one."""
 
 R = TypeVar("R", bound=Resource)
 
@@ -117,57 +127,72 @@ class Caller:
     def _existing(
         self, operation: Operation, model: type[R], given: Mapping[str, Any], conflict: Conflict
     ) -> R:
-        """What an earlier request with the same ``ref_id`` made, if it asked for the same."""
+        """What an earlier request with the same ``ref_id`` made, if it asked for the same.
+
+        The conflict may show little of it, only its id say: then the resource itself is asked for.
+        """
         found = conflict.meta.get("existing")
         if isinstance(found, Mapping) and isinstance(found.get("rule"), Mapping):
             found = found["rule"]
-        if operation.body is None or not given.get("ref_id") or not isinstance(found, Mapping):
+        ref_id = given.get("ref_id")
+        if operation.body is None or not ref_id or not isinstance(found, Mapping):
             raise conflict
         existing = _readable(model, operation.name, found)
-        if existing is None or getattr(existing, "ref_id", None) not in (None, given["ref_id"]):
-            raise conflict  # something else is in the way: the service says what
+        if existing is None:
+            raise conflict
         asked = checked(operation.body, operation.name, given).to_json()
-        different = differences(asked, existing.model_dump(mode="json", exclude_none=True))
-        if not different:
+        shown = existing.model_dump(mode="json", exclude_none=True)
+        if shown.get("ref_id", ref_id) != ref_id:
+            raise conflict  # something else is in the way: the service says what
+        id_ = str(shown.get("id", "another"))
+        lacking = {name for name in asked if asked[name] and name in model.model_fields} - {*shown}
+        if lacking and model in _SHOWN_BY:
+            try:
+                existing = self._get(_SHOWN_BY[model], model, id=id_)
+            except CallError as error:
+                conflict.add_note(f"Asking for what is there brought no more: {error}")
+            else:
+                shown |= existing.model_dump(mode="json", exclude_none=True)
+        different = differences(asked, shown)
+        if not different and asked.keys() & shown.keys():
             return existing
-        existing_id = getattr(existing, "id", "another")
-        raise Conflict(
+        what = f"ref_id {ref_id!r} already stands for {shorten(id_)}, "
+        hint = "look at it first; trying again with the same ref_id is safe"
+        if not different:
+            what += "of which the service shows too little to tell whether that is asked for now"
+        else:
+            what += f"which is not what is asked for now: {'; '.join(different)}"
+            if contradictions(asked, shown) and not conflict.in_doubt:
+                hint = "nothing was done now; for a new intent choose another ref_id"
+        told = Conflict(
             conflict.status,
             conflict.title,
-            f"ref_id {given['ref_id']!r} already stands for {shorten(existing_id)}, which is not "
-            f"what is asked for now: {'; '.join(different)}",
+            what,
             conflict.meta,
             type=conflict.type,
             operation=operation.name,
             request_id=conflict.request_id,
-            hint="nothing was done now; for a new intent choose another ref_id",
+            hint=hint,
         )
+        for note in getattr(conflict, "__notes__", ()):
+            told.add_note(note)
+        raise told.doubted() if conflict.in_doubt else told
 
     def _list(self, name: str, keywords: Mapping[str, Any]) -> Rows[Any]:
         """Every row of a list; ``keywords`` are the ``locals()`` of the operation's method."""
         operation, given = OPERATIONS[name], _without_self(keywords)
-        if operation.query is None or operation.answer is None or operation.items is None:
-            raise InvalidRequest(f"{name} is no list")
+        if operation.answer is None or operation.items is None:
+            raise InvalidRequest(f"{name} does not list anything")
         max_rows = given.pop("max_rows")
-        if max_rows is not None and (not _is_count(max_rows) or max_rows < 0):
-            raise InvalidRequest(f"{name}: max_rows={max_rows!r} is not accepted; give 0 or more")
-        page_size = given.get("page_size")
-        if page_size is not None and not _is_count(page_size):
-            raise InvalidRequest(
-                f"{name}: page_size={page_size!r} is not accepted; give a whole number"
-            )
-        listed = {field: _listed(value) for field, value in given.items()}
-        empty = [field for field, value in listed.items() if value == []]
-        if empty:
-            raise InvalidRequest(
-                f"{name}: {empty[0]} is empty, which no row meets; leave it out for no filter"
-            )
-        query = checked(operation.query, name, listed)
+        if max_rows is not None:
+            max_rows = whole_number(max_rows, f"{name}: max_rows", 0)
+        asked = ask(operation, given, label=name)
         answer, items = operation.answer, operation.items
 
-        def fetch(cursor: str | None, number: int) -> tuple[list[Any], str | None]:
-            asked = query if cursor is None else query.model_copy(update={"page_cursor": cursor})
-            reply = self._send(operation, params=asked.to_params())
+        def fetch(query: Query, cursor: str | None, number: int) -> tuple[list[Any], str | None]:
+            if cursor is not None:
+                query = query.model_copy(update={"page_cursor": cursor})
+            reply = self._send(operation, params=query.to_params())
             page: Any = read_answer(
                 answer,
                 name,
@@ -182,7 +207,7 @@ class Caller:
             following = page.next_page_cursor or (page.model_extra or {}).get("next_page")
             return rows, None if following is None else str(following)
 
-        return Rows(name, query, fetch, max_rows)
+        return Rows(asked, fetch, max_rows)
 
     def _read(self, model: type[R], operation: str, reply: Reply, hint: str | None = None) -> R:
         resource = read_answer(
@@ -267,10 +292,6 @@ def _target(
     raise InvalidRequest(f"{operation.name}: {problem}; nothing was sent")
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _readable(model: type[R], operation: str, found: Mapping[str, Any]) -> R | None:
     try:
         return read_answer(model, operation, json.dumps(found).encode())
@@ -286,10 +307,9 @@ def _again(operation: Operation, given: Mapping[str, Any]) -> str:
     """What to do when it is unknown whether a change was carried out."""
     if given.get("ref_id") is not None:
         return "trying again with the same ref_id is safe"
-    unknown = "it may or may not have been carried out: look for it before trying again"
     if operation.body is not None and "ref_id" in operation.body.model_fields:
-        return f"{unknown}, and give a ref_id, with which trying again is safe"
-    return unknown
+        return "look for it before trying again, and give a ref_id, with which that is safe"
+    return "look for it before trying again"
 
 
 def _unread(given: Mapping[str, Any]) -> str:
@@ -300,10 +320,3 @@ def _unread(given: Mapping[str, Any]) -> str:
             "ref_id, which does nothing twice"
         )
     return "it was probably carried out: look for it before trying again"
-
-
-def _listed(value: Any) -> Any:
-    """Any iterable of texts as the list a query wants."""
-    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-        return value
-    return list(value)

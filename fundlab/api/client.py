@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack, cast
 
 from fundlab.api.crypto import CryptoOperations
 from fundlab.api.fiat import FiatOperations
 from fundlab.api.records import RecordOperations
 from fundlab.api.signing import Signer
-from fundlab.settings import Settings, masked
+from fundlab.settings import SettingKeywords, Settings, masked
 
 
-def connect(profile: str | None = None, *, signer: Signer | None = None, **settings: Any) -> Client:
+def connect(
+    profile: str | None = None,
+    *,
+    signer: Signer | None = None,
+    **settings: Unpack[SettingKeywords],
+) -> Client:
     """A client for the service named by ``settings``, the environment or ``profile``.
 
     Keywords are the fields of ``Settings`` (``base_url``, ``auth_url``, ``client_id``,
@@ -32,7 +37,9 @@ def connect(profile: str | None = None, *, signer: Signer | None = None, **setti
     >>> balance.asset
     'USD'
     """
-    settings = masked(settings)  # a traceback shows the locals of this function too
+    settings = cast(
+        "SettingKeywords", masked(settings)
+    )  # a traceback shows the locals of this function too
     return Client(Settings.load(profile, **settings), signer=signer)
 
 
@@ -46,8 +53,10 @@ class Client(FiatOperations, RecordOperations, CryptoOperations):
     the answer is not the interface's.
 
     Lists come as ``Rows``: lazily, over all pages. ``page_size`` is how many rows one answer holds,
-    ``max_rows`` how many come in all, ``page_cursor`` where to start. Filters take one text or at
-    most 100; times are aware ``datetime``s or RFC 3339 text.
+    ``max_rows`` how many come in all, ``page_cursor`` where to start. Filters take one text or any
+    iterable of them, asked for in hundreds; of an empty one come no rows. Times are aware
+    ``datetime``s, RFC 3339 text, or in UTC a ``date`` or NumPy's ``datetime64``. Rows that do not
+    show what a filter is about are kept, with a warning; ids compare without regard to case.
 
     Reads are tried again when the network or the service falters. What changes something is tried
     again only with a ``ref_id``, by which the service knows it: a second call with the same

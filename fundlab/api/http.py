@@ -67,15 +67,11 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back, decoded from its transfer and content coding; header names in any case.
-
-    ``doubtful``: an attempt before this one may have been carried out.
-    """
+    """What came back, decoded from its transfer and content coding; header names in any case."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
-    doubtful: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Is what a ``ref_id`` made before what is asked for now? (decisions on a 409's ``existing``)"""
+"""Is what a ``ref_id`` made before what is asked for now? (decisions on a 409's ``existing``)
+
+Services leave members out of their answers and spell ids in another case: a member that is absent
+contradicts nothing, and case makes no other id.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +15,35 @@ from fundlab.errors import shorten
 
 _AMOUNTS: Final = {"amount", "total"}
 _DETAILS: Final = {"fiat_account_owner", "fiat_network_instructions"}
-_VARIANTS: Final = {"wire", "cubix", "institution_details", "person_details"}
+_IDS: Final = {"profile_id", "identity_id", "account_id", "fiat_account_id"}
+_VARIANTS: Final = {
+    "wire", "cubix", "institution_details", "person_details", "crypto", "fiat", "profile",
+}  # fmt: skip
 _LAST_SHOWN: Final = 4
+_SHOWN_WITHIN: Final = ("fiat_network", "routing_number_type")  # the bank details
 _ECHOED: Final = (
     "ref_id", "amount", "total", "asset", "profile_id", "identity_id", "account_id",
     "fiat_account_id", "crypto_network", "source_asset", "destination_asset",
 )  # fmt: skip
 
 
-def differences(asked: Mapping[str, Any], existing: Mapping[str, Any]) -> list[str]:
+def differences(
+    asked: Mapping[str, Any], existing: Mapping[str, Any], *, complete: bool = False
+) -> list[str]:
     """How ``asked`` (a request body) and ``existing`` (a resource) differ; empty when equal.
 
-    Amounts are compared as numbers and metadata in full. In bank details, members that the service
-    leaves out or masks to the last four characters count as equal. Metadata and an end user that
-    ``existing`` has and nobody asked for are differences.
+    What ``existing`` leaves out is no difference, unless it is ``complete``. Amounts are compared
+    as numbers and metadata in full. In bank details, members that the service leaves out or masks
+    to the last four characters count as equal. Metadata and an end user that ``existing`` has and
+    nobody asked for are differences.
     """
-    lacking = [problem for name in asked for problem in _compared(name, asked[name], existing)]
-    return lacking + [
+    found = [
+        problem
+        for name in asked
+        if complete or existing.get(name) is not None or name in _SHOWN_WITHIN
+        for problem in _compared(name, asked[name], existing)
+    ]
+    return found + [
         f"{name} is {shorten(existing[name])}, not left out"
         for name in _only_on_request(asked)
         if name not in asked and existing.get(name)
@@ -48,12 +64,12 @@ def _only_on_request(asked: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compared(name: str, asked: Any, existing: Mapping[str, Any]) -> Iterator[str]:
-    if name in ("fiat_network", "routing_number_type"):
+    if name in _SHOWN_WITHIN:
         found = _network(existing) if name == "fiat_network" else _routing_type(existing)
         equal = found is None or found == asked
     elif name in _DETAILS:
         found = existing.get(name)
-        equal = found is None or _same_variant(_plain(asked), _plain(found))
+        equal = found is None or _same_variant(name, _plain(asked), _plain(found))
     elif name == "metadata":
         found = existing.get(name)
         equal = _texts(found if isinstance(found, Mapping) else {}) == _texts(asked)
@@ -62,10 +78,10 @@ def _compared(name: str, asked: Any, existing: Mapping[str, Any]) -> Iterator[st
         equal = _number(found) == _number(asked) is not None
     elif isinstance(asked, Mapping):
         found = existing.get(name)
-        equal = _contains(found, asked)
+        equal = _same_variant(name, asked, found)
     else:
         found = existing.get(name)
-        equal = found == asked
+        equal = _details_agree(name, asked, found) if name in _IDS else found == asked
     if not equal:
         secret = name in _DETAILS
         yield f"{name} differs" if secret else f"{name} is {shorten(found)}, not {shorten(asked)}"
@@ -85,15 +101,6 @@ def _texts(metadata: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _contains(found: Any, asked: Any) -> bool:
-    """Whether every member of ``asked`` is in ``found`` with the same value."""
-    if isinstance(asked, Mapping):
-        return isinstance(found, Mapping) and all(
-            _contains(found.get(name), value) for name, value in asked.items()
-        )
-    return bool(found == asked)
-
-
 def _plain(details: Any) -> Any:
     """``details`` with the two layouts of a CUBIX account as one."""
     if isinstance(details, Mapping) and details.get("wallet_address") is not None:
@@ -102,22 +109,23 @@ def _plain(details: Any) -> Any:
     return details
 
 
-def _same_variant(asked: Any, found: Any) -> bool:
-    """Whether both hold the same kind of owner or account, and agree in it."""
+def _same_variant(name: str, asked: Any, found: Any) -> bool:
+    """Whether both hold the same kind of owner, account or end, and agree in it."""
     if not isinstance(asked, Mapping) or not isinstance(found, Mapping):
         return False
     kinds = {name for name in asked if name in _VARIANTS}
     shown = {name for name, value in found.items() if name in _VARIANTS and value is not None}
-    return (not shown or kinds == shown) and _details_agree(asked, found)
+    return (not shown or kinds == shown) and _details_agree(name, asked, found)
 
 
-def _details_agree(asked: Any, found: Any) -> bool:
+def _details_agree(name: str, asked: Any, found: Any) -> bool:
     if found is None:
         return True
     if isinstance(asked, Mapping) and isinstance(found, Mapping):
-        return all(_details_agree(value, found.get(name)) for name, value in asked.items())
+        return all(_details_agree(part, value, found.get(part)) for part, value in asked.items())
     if isinstance(asked, str) and isinstance(found, str):
-        return found == asked or _masks(found, asked)
+        same = asked.casefold() == found.casefold() if name in _IDS else asked == found
+        return same or _masks(found, asked)
     return bool(found == asked)
 
 

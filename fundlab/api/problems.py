@@ -64,12 +64,12 @@ _HINTS: Final[Mapping[type[ServiceError], str]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Attempted:
     """A call as messages name it, or the asking for its token.
 
     ``again`` says what to do when it is unknown whether the service carried it out; ``changes``:
-    it does more than read.
+    it does more than read; ``in_doubt``: an attempt so far may have been carried out.
     """
 
     operation: str
@@ -79,6 +79,7 @@ class Attempted:
     changes: bool = False
     step: str = ""
     setting: str = "base_url"
+    in_doubt: bool = False
 
     @property
     def name(self) -> str:
@@ -131,16 +132,11 @@ def redirected(answer: Answer, tried: Attempted) -> ProtocolError:
 
 
 def unanswered(
-    failure: Failure, tried: Attempted, where: str, *, attempts: int, late: bool, doubtful: bool
+    failure: Failure, tried: Attempted, where: str, *, attempts: int, late: bool
 ) -> CallError:
-    """The error for no usable answer from ``where``.
-
-    ``late``: the call's time is up. ``doubtful``: an attempt before the last may have been carried
-    out.
-    """
+    """The error for no usable answer from ``where``; ``late``: the call's time is up."""
     kind: type[CallError] = DeadlineExceeded if late else NetworkError
-    sent = failure.sent or doubtful
-    if failure.final and not sent:
+    if failure.final and not tried.in_doubt:
         kind = NetworkError
         hint = f"nothing was sent; check {tried.setting}"
         if "certificate" in failure.problem:
@@ -149,7 +145,7 @@ def unanswered(
         kind = ProtocolError
         hint = "look at what answers there: the service, or a proxy before it?"
         hint += f"; {tried.again}" if tried.changes else ""
-    elif sent:
+    elif tried.in_doubt:
         hint = tried.again
     else:
         hint = f"nothing was sent; check {tried.setting}, the network and the proxy, then try again"
@@ -162,24 +158,24 @@ def unanswered(
     )
 
 
-def no_turn(tried: Attempted, wait_s: float, *, doubtful: bool) -> DeadlineExceeded:
+def no_turn(tried: Attempted, wait_s: float) -> DeadlineExceeded:
     """The error for a call whose turn comes after its time, by the client's own rate limit."""
     return DeadlineExceeded(
         f"{tried.name}: its turn would come in {wait_s:.0f} s, after the call's time",
         hint=tried.again
-        if doubtful
+        if tried.in_doubt
         else "nothing was sent; try again later, or with fewer workers",
         operation=tried.operation,
         request_id=tried.request_id,
     )
 
 
-def unsigned(error: SigningFailed, tried: Attempted, *, doubtful: bool) -> SigningFailed:
+def unsigned(error: SigningFailed, tried: Attempted) -> SigningFailed:
     """``error`` as that of a call: its signer gave no signature."""
     return SigningFailed(
         f"{tried.name}: {error.problem}",
         hint=f"this attempt was not sent, but an earlier one was: {tried.again}"
-        if doubtful
+        if tried.in_doubt
         else "nothing was sent; check the signer, then try again",
         operation=tried.operation,
         request_id=tried.request_id,
@@ -245,11 +241,11 @@ def _hint(
         hint = "check auth_url: it is what comes before /oauth2/token"
     elif error is NotFound and tried.operation.startswith("list_"):
         hint = "check base_url: it is what comes before /v2"
+    elif tried.in_doubt and tried.changes:
+        return tried.again  # what this answer refuses may be what an earlier attempt has made
     else:
-        hint = _HINTS[error]
-    if answer.doubtful and tried.changes and error is not Conflict:
-        hint += f"; an attempt before this answer was lost: {tried.again}"
-    return hint
+        return _HINTS[error]
+    return f"{hint}; {tried.again}" if tried.in_doubt and tried.changes else hint
 
 
 def _skew_hint(answer: Answer, now: float) -> str | None:

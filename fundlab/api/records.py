@@ -48,10 +48,10 @@ class RecordOperations(Caller):
         ``crypto_tx_hashes``, ``statuses``, ``secondary_statuses`` (by name) and ``type`` keep rows
         with one of the values given. ``created_at_lt``, ``created_at_lte``, ``created_at_eq``,
         ``created_at_gte``, ``created_at_gt`` and ``updated_at_lt``, ``updated_at_lte``,
-        ``updated_at_eq``, ``updated_at_gte``, ``updated_at_gt`` compare times; not both kinds at
-        once. ``order_by`` is ``CREATED_AT`` with ``order`` ``DESC``, but ``UPDATED_AT`` with
-        ``ASC`` where a filter on it is given. ``page_size`` is 1 to 1000 (100), ``max_rows`` how
-        many come in all, ``page_cursor`` where to start.
+        ``updated_at_eq``, ``updated_at_gte``, ``updated_at_gt`` compare times; where both kinds are
+        given, the first is applied here only. ``order_by`` is ``CREATED_AT`` with ``order``
+        ``DESC``, but ``UPDATED_AT`` with ``ASC`` where a filter on it is given. ``page_size`` is 1
+        to 1000 (100), ``max_rows`` how many come in all, ``page_cursor`` where to start.
 
         >>> transfers = client.list_transfers(type="WIRE_DEPOSIT", order="DESC", max_rows=2)
         >>> [str(transfer.status) for transfer in transfers]

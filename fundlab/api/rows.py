@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from heapq import merge
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from fundlab.api.paging import follow
-from fundlab.errors import ProtocolError, UnheededFilterWarning
-from fundlab.models import CryptoDestinationAddress, Query, Resource
+from fundlab.api.filters import Asked, warn_of_filters
+from fundlab.api.paging import Walk
+from fundlab.models import Query, Resource
+from fundlab.values import Instant
 
 Row = TypeVar("Row", bound=Resource)
-
-_MAX_IDLE_PAGES: Final = 1000
-_MEMBERSHIP: Final = {
-    "ids": "id",
-    "ref_ids": "ref_id",
-    "profile_ids": "profile_id",
-    "identity_ids": "identity_id",
-    "account_ids": "account_id",
-    "group_ids": "group_id",
-    "crypto_tx_hashes": "crypto_tx_hash",
-    "crypto_networks": "crypto_network",
-    "type": "type",
-    "statuses": "status",
-}
-"""Filters by list of values, and the field each one filters."""
-_SPOKEN: Final = {"addresses": "address", "nicknames": "nickname"}
-"""Likewise, but a service may take upper and lower case for the same."""
-_COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
-    "lt": lambda found, bound: found < bound,
-    "lte": lambda found, bound: found <= bound,
-    "eq": lambda found, bound: found == bound,
-    "gte": lambda found, bound: found >= bound,
-    "gt": lambda found, bound: found > bound,
-}
-_SPELLINGS: Final = {"COMPLETE": "COMPLETED"}
+Fetch = Callable[[Query, str | None, int], tuple[list[Row], str | None]]
+"""From a query, a cursor and the page's number: its rows, and the cursor of the next one."""
 
 
 class Rows(Iterator[Row], Generic[Row]):
@@ -44,19 +22,15 @@ class Rows(Iterator[Row], Generic[Row]):
 
     ``repeated`` counts rows that came again on a later page and were dropped, ``unasked`` those
     that did not meet the filters (a service may not honour each of them), ``pages`` the answers.
-    Raises ``ProtocolError`` when a cursor comes back, or when 1000 pages bring no new row.
+    Raises ``ProtocolError`` when a cursor comes back, or when pages without a new row do not end.
     """
 
-    def __init__(
-        self,
-        operation: str,
-        query: Query,
-        fetch: Callable[[str | None, int], tuple[list[Row], str | None]],
-        max_rows: int | None,
-    ) -> None:
-        self.operation, self.pages, self.repeated, self.unasked = operation, 0, 0, 0
-        self._fetch, self._query, self._idle = fetch, query, 0
-        self._rows = islice(self._walk(), max_rows)
+    def __init__(self, asked: Asked, fetch: Fetch[Row], max_rows: int | None) -> None:
+        self.operation, self.pages, self.repeated, self.unasked = asked.label, 0, 0, 0
+        self._fetch = fetch
+        self._given: set[str] = set()
+        self._warned: set[str] = set()
+        self._rows = islice(self._in_order(asked.parts()), max_rows)
 
     def __next__(self) -> Row:
         return next(self._rows)
@@ -64,73 +38,57 @@ class Rows(Iterator[Row], Generic[Row]):
     def __repr__(self) -> str:
         return f"<Rows of {self.operation}: {self.pages} pages so far>"
 
-    def _walk(self) -> Iterator[Row]:
-        seen: set[str] = set()
-        for rows, _ in follow(self._page, lambda page: page[1], operation=self.operation):
+    def _in_order(self, parts: list[Asked]) -> Iterator[Row]:
+        """The rows of all ``parts``, as one list would give them."""
+        if not parts:
+            return iter(())
+        query = parts[0].query
+        time = getattr(query, "order_by", "CREATED_AT").lower()
+        return merge(
+            *map(self._walk, parts),
+            key=lambda row: _shown(row, time) or 0,
+            reverse=query.order == "DESC",
+        )
+
+    def _walk(self, asked: Asked) -> Iterator[Row]:
+        walk, seen = Walk(self.operation), set[str]()
+        while not walk.ended:
+            rows, cursor = self._fetch(asked.query, walk.cursor, self.pages + 1)
+            self.pages += 1
             known = len(seen)
             for row in rows:
-                if (id_ := getattr(row, "id")) in seen:  # noqa: B009 - every listed row has one
+                id_: str = getattr(row, "id")  # noqa: B009 - every listed row has one
+                if id_ in seen:
                     self.repeated += 1
-                elif not meets(row, self._query):
-                    self._count_unasked()
-                else:
+                elif self._belongs(row, asked) and id_ not in self._given:
+                    self._given.add(id_)
                     yield row
                 seen.add(id_)
-            self._count_idle(len(seen) - known)
+            walk.count(len(rows), new=len(seen) > known)
+            walk.follow(cursor)
 
-    def _page(self, cursor: str | None) -> tuple[list[Row], str | None]:
-        page = self._fetch(cursor, self.pages + 1)
-        self.pages += 1
-        return page
+    def _belongs(self, row: Row, asked: Asked) -> bool:
+        verdicts = [(check, check.verdict(_shown(row, check.member))) for check in asked.checks]
+        failed = {check.name for check, met in verdicts if met is False}
+        if failed:
+            self.unasked += 1
+            self._warn_once(ignored=failed & asked.sent.keys())
+        else:
+            self._warn_once(unchecked={c.name for c, met in verdicts if c.shown and met is None})
+        return not failed
 
-    def _count_idle(self, new_rows: int) -> None:
-        self._idle = 0 if new_rows else self._idle + 1
-        if self._idle > _MAX_IDLE_PAGES:
-            raise ProtocolError(
-                f"{self.operation}: {self._idle} pages in succession without a new row, and no end",
-                hint="narrow the filters, or show it to the operator of the service",
-                operation=self.operation,
-            )
-
-    def _count_unasked(self) -> None:
-        if not self.unasked:
-            warnings.warn(
-                f"{self.operation}: the service sent rows that a filter excludes; they are left "
-                "out here",
-                UnheededFilterWarning,
-                stacklevel=4,
-            )
-        self.unasked += 1
+    def _warn_once(self, **names: set[str]) -> None:
+        if any(names.values()) and not names.keys() <= self._warned:
+            self._warned |= names.keys()
+            warn_of_filters(self.operation, **names, stacklevel=6)  # where next() is called
 
 
-def meets(row: Resource, query: Query) -> bool:
-    """Whether ``row`` is what ``query`` asks for, as far as its own fields tell."""
-    return all(_meets(row, name, asked) for name, asked in query if asked is not None)
-
-
-def _meets(row: Resource, name: str, asked: Any) -> bool:
-    if name in _MEMBERSHIP:
-        found = getattr(row, _MEMBERSHIP[name], None)
-        if found is None and name == "identity_ids" and isinstance(row, CryptoDestinationAddress):
-            return True  # §2.8 shows no identity
-        return _is_one_of(found, asked if isinstance(asked, list) else [asked])
-    if name in _SPOKEN:
-        spoken = str(getattr(row, _SPOKEN[name], None)).casefold()
-        return spoken in {text.casefold() for text in asked}
-    if name == "secondary_statuses":
-        return (getattr(row, "secondary_status", None) or {}).get("name") in asked
-    if name == "bookmarked_status":
-        return getattr(row, "bookmarked", None) is asked
-    return _is_in_range(row, name, asked)
-
-
-def _is_one_of(found: Any, wanted: list[Any]) -> bool:
-    return found in wanted or _SPELLINGS.get(str(found)) in wanted
-
-
-def _is_in_range(row: Resource, name: str, asked: Any) -> bool:
-    field, _, comparison = name.rpartition("_")
-    if comparison not in _COMPARISONS or field not in ("created_at", "updated_at"):
-        return True
-    found = getattr(row, field, None)
-    return found is not None and _COMPARISONS[comparison](found.ns, asked.ns)
+def _shown(row: Resource, member: str) -> Any:
+    """What ``row`` holds, as a ``Check`` takes it."""
+    found = getattr(row, member, None)
+    if isinstance(found, Instant):
+        return found.ns
+    if isinstance(found, Mapping):  # a secondary status
+        name = found.get("name")
+        return name if isinstance(name, str) else None
+    return found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -28,20 +29,22 @@ from fundlab.api.problems import (
 from fundlab.api.retries import (
     MAX_ATTEMPTS,
     MAX_RETRY_AFTER_S,
-    TOO_MANY,
     is_passing,
     may_repeat,
     pause_before,
     retry_after_seconds,
 )
 from fundlab.api.signing import Signer, request_signature
-from fundlab.errors import ProtocolError, SigningFailed
+from fundlab.errors import CallError, ProtocolError, SigningFailed
 from fundlab.secret import Secret
 from fundlab.settings import Settings
 
 log: Final = logging.getLogger("fundlab.api")
 USER_AGENT: Final = "fundlab/0.1"
+_INSTANCE: Final = re.compile(r"[0-9a-f]{32}")
 _UNAUTHORIZED: Final = 401
+_TIMED_OUT: Final = 408
+_REFUSED: Final = range(400, 500)
 _NOTABLE_PAUSE_S: Final = 1.0
 
 
@@ -78,7 +81,7 @@ class Environment:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     sleep: Callable[[float], object] = time.sleep
-    draw: Callable[[], float] = random.random
+    draw: Callable[[], float] = random.SystemRandom().random  # never moves the caller's seed
     new_id: Callable[[], str] = lambda: uuid.uuid4().hex
 
 
@@ -102,6 +105,7 @@ class Transport:
         self._tokens = TokenSource(self.fetch_token, self._env.clock)
         self.skew_s: float = 0.0
         """Seconds by which the service's clock is ahead of this one, by its last answer."""
+        self._answered, self._instance = False, ""
 
     def send(self, call: Call) -> Reply:
         """Carry out ``call``; the service's answer to it.
@@ -113,22 +117,32 @@ class Transport:
         tried = Attempted(
             call.operation, request_id, call.scope, call.again, changes=call.method != "GET"
         )
-        status = "failed"
+        status, lost = "failed", None
         try:
             answer = self._authorized(call, tried, started + self._settings.call_timeout)
             skew_s = clock_skew(answer.headers.get("Date"), self._env.now())
             self.skew_s = self.skew_s if skew_s is None else skew_s
+            self._answered, self._instance = True, answer.headers.get("Sandbox-Instance", "")
             status = str(answer.status)
             request_id = _named(answer) or request_id
+        except CallError as error:
+            if not (tried.in_doubt and tried.changes):
+                raise
+            lost = error
         finally:
             spent = (self._env.clock() - started) * 1000
             log.info("%s %s in %.0f ms, request %s", call.operation, status, spent, request_id)
+        if lost is not None:  # raised here: frames further down hold headers
+            raise lost.doubted() from lost.__cause__
         if answer.status < 300:
             return Reply(answer.body, request_id, answer.status)
-        tried = replace(tried, request_id=request_id)
-        if answer.status < 400:
-            raise redirected(answer, tried)
-        raise service_error(answer, tried, self._env.now())
+        tried.request_id = request_id
+        refused: CallError = (
+            redirected(answer, tried)
+            if answer.status < 400
+            else service_error(answer, tried, self._env.now())
+        )
+        raise refused.doubted() if tried.in_doubt and tried.changes else refused
 
     def fetch_token(
         self, scopes: frozenset[str], *, operation: str, deadline: float | None = None
@@ -163,14 +177,24 @@ class Transport:
             status=answer.status,
         )
 
-    def probe(self) -> Answer:
+    def probe(self, operation: str = "doctor") -> Answer:
         """The service's answer to a read without a token."""
         return self._until_settled(
             lambda: Outgoing("GET", f"{self._origin}{self._base_path}/v2/events", self._common()),
-            Attempted("doctor", self._env.new_id(), scope=""),
+            Attempted(operation, self._env.new_id(), scope=""),
             repeatable=True,
             deadline=self._env.clock() + self._settings.call_timeout,
         )
+
+    def instance(self) -> str | None:
+        """Which of the sandboxes that were ever started there answers; ``None``: it does not say.
+
+        By the last answer; asks for one where there was none so far.
+        """
+        found = self._instance
+        if not self._answered:
+            found = self.probe("list_events").headers.get("Sandbox-Instance", "")
+        return found if _INSTANCE.fullmatch(found) else None
 
     def close(self) -> None:
         self._http.close()
@@ -182,9 +206,7 @@ class Transport:
         answer, token = self._once(call, tried, deadline)
         if answer.status == _UNAUTHORIZED:
             self._tokens.reject(token)
-            doubtful = answer.doubtful
             answer, token = self._once(call, tried, deadline)
-            answer = replace(answer, doubtful=answer.doubtful or doubtful)
         return without(answer, token, self._settings.client_secret)
 
     def _once(self, call: Call, tried: Attempted, deadline: float) -> tuple[Answer, Secret]:
@@ -240,20 +262,20 @@ class Transport:
         deadline: float,
     ) -> Answer:
         """Exchange what ``make`` gives (the same body each time) until the answer stands."""
-        env, attempt, doubtful = self._env, 0, False
+        env, attempt = self._env, 0
         while True:
             attempt += 1
-            self._sleep_until_turn(tried, deadline, doubtful=doubtful)
-            request = _made(make, tried, doubtful=doubtful)
+            self._sleep_until_turn(tried, deadline)
+            request = _made(make, tried)
             outcome = self._http.exchange(request, deadline - env.clock())
             log.debug(
                 "%s, attempt %d: %s, request %s",
                 tried.name, attempt, _summary(outcome), tried.request_id,
             )  # fmt: skip
+            tried.in_doubt = tried.in_doubt or _may_have_been_done(outcome)
             pause = self._pause(outcome, attempt, repeatable, deadline)
             if pause is None:
                 break
-            doubtful = doubtful or _may_have_been_done(outcome)
             if pause >= _NOTABLE_PAUSE_S:
                 log.warning(
                     "%s, attempt %d: %s; waiting %.0f s before the next, request %s",
@@ -261,14 +283,13 @@ class Transport:
                 )  # fmt: skip
             env.sleep(pause)
         if isinstance(outcome, Answer):
-            return replace(outcome, doubtful=doubtful)
+            return outcome
         raise unanswered(
             outcome,
             tried,
             urlsplit(request.url).netloc,
             attempts=attempt,
             late=env.clock() >= deadline,
-            doubtful=doubtful,
         )
 
     def _pause(
@@ -288,26 +309,28 @@ class Transport:
             return None
         return pause
 
-    def _sleep_until_turn(self, tried: Attempted, deadline: float, *, doubtful: bool) -> None:
+    def _sleep_until_turn(self, tried: Attempted, deadline: float) -> None:
         left = deadline - self._env.clock()
         wait = self._pace.wait_s(left)
         if wait > left:
-            raise no_turn(tried, wait, doubtful=doubtful)
+            raise no_turn(tried, wait)
         if wait >= _NOTABLE_PAUSE_S:
             log.info("%s: its turn comes in %.0f s, request %s", tried.name, wait, tried.request_id)
         if wait > 0:
             self._env.sleep(wait)
 
 
-def _made(make: Callable[[], Outgoing], tried: Attempted, *, doubtful: bool) -> Outgoing:
+def _made(make: Callable[[], Outgoing], tried: Attempted) -> Outgoing:
     try:
         return make()
     except SigningFailed as error:
-        raise unsigned(error, tried, doubtful=doubtful) from error.__cause__
+        raise unsigned(error, tried) from error.__cause__
 
 
 def _may_have_been_done(outcome: Answer | Failure) -> bool:
-    return outcome.sent if isinstance(outcome, Failure) else outcome.status != TOO_MANY
+    if isinstance(outcome, Failure):
+        return outcome.sent
+    return outcome.status not in _REFUSED or outcome.status == _TIMED_OUT
 
 
 def _named(answer: Answer) -> str | None:

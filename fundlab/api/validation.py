@@ -15,9 +15,8 @@ from fundlab.errors import DataError, InvalidRequest, ProtocolError, shorten
 from fundlab.models import FiatNetworkInstructions, Request, Resource
 
 _PRIVATE: Final = {"fiat_account_owner", "fiat_network_instructions", "metadata"}
-_MODEL_NAMES: Final = {"page_size": "limit"}
-_KEYWORDS: Final = {model: keyword for keyword, model in _MODEL_NAMES.items()}
-"""The keywords that users know under another name than the interface."""
+MODEL_NAMES: Final = {"page_size": "limit"}
+"""Keywords that the interface knows under another name."""
 _MALFORMED: Final = "the answer breaks the interface: show it to the operator of the service"
 _NOT_THE_SERVICE: Final = "check base_url: is this the service, or a proxy or portal before it?"
 _PREFIX: Final = "Value error, "
@@ -34,13 +33,14 @@ def checked(model: type[Given], operation: str, values: Mapping[str, Any]) -> Gi
 
     Raises ``InvalidRequest`` naming what is wrong; it repeats nothing of bank details and metadata.
     """
+    names = {MODEL_NAMES.get(name, name): name for name in values}
     given = {
-        _MODEL_NAMES.get(name, name): value for name, value in values.items() if value is not None
+        name: values[keyword] for name, keyword in names.items() if values[keyword] is not None
     }
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        problems = [_problem(dict(item)) for item in error.errors(include_url=False)]
+        problems = [_problem(dict(item), names) for item in error.errors(include_url=False)]
     raise InvalidRequest(f"{operation}: {'; '.join(dict.fromkeys(problems))}; nothing was sent")
 
 
@@ -147,7 +147,7 @@ def read_answer(
     )
 
 
-def _problem(error: dict[str, Any]) -> str:
+def _problem(error: dict[str, Any], keywords: Mapping[str, str]) -> str:
     location = error["loc"]
     sentence = _sentence(error)
     if not location:
@@ -156,7 +156,7 @@ def _problem(error: dict[str, Any]) -> str:
     showable = location[0] not in _PRIVATE and isinstance(value, str | int | float)
     shown = f" ({shorten(value)} given)" if showable and repr(value) not in sentence else ""
     field = _path(location)
-    return f"{_KEYWORDS.get(field, field)}: {sentence}{shown}"
+    return f"{keywords.get(field, field)}: {sentence}{shown}"
 
 
 def _sentence(error: dict[str, Any]) -> str:

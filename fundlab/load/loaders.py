@@ -2,7 +2,9 @@
 
 Each takes the filters of its list operation by name (``profile_ids=[…]``, ``statuses="PENDING"``,
 ``updated_at_gte=…``) beside ``since`` (inclusive) and ``until`` (exclusive) on ``created_at``:
-ISO text, ``datetime`` or ``Timestamp``. Rows come by ``created_at``, ties by ``id``
+ISO text, ``datetime``, ``Timestamp``, ``date`` or ``datetime64``. A filter by values takes one text
+or any iterable of them, asked for in hundreds; of an empty one come no rows. Rows that do not show
+what a filter is about are kept, with a warning. Rows come by ``created_at``, ties by ``id``
 (``order="DESC"``: the other way round). With ``workers`` above 1, disjoint windows of
 ``created_at`` are read side by side where the service honours them; the rows are the same.
 """
@@ -11,17 +13,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, Unpack
 
 import pandas as pd
 import pyarrow as pa
 
+from fundlab.api.arguments import (
+    AddressFilters,
+    EventFilters,
+    FiatAccountFilters,
+    Texts,
+    Time,
+    TransferFilters,
+)
+from fundlab.api.filters import Asked, texts, warn_of_filters, whole_number
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
-from fundlab.load.stream import Asked, Fetched, PageSource, fetch_pages, warn_unheeded
+from fundlab.load.stream import Fetched, PageSource, ask_table, fetch_pages
 from fundlab.load.windows import Span, fetch_with_workers, within
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
@@ -34,7 +44,6 @@ from fundlab.values import Instant
 if TYPE_CHECKING:
     from fundlab.api.client import Client
 
-Moment = str | datetime
 Pair = tuple[str, str]
 BALANCES: Final = TABLES["balances"]
 
@@ -42,11 +51,11 @@ BALANCES: Final = TABLES["balances"]
 def load_transfers(
     client: Client,
     *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    workers: int = 1,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
     progress: bool | None = None,
-    **filters: Any,
+    **filters: Unpack[TransferFilters],
 ) -> pd.DataFrame:
     """Transfers (§2.4, §4.5) as a typed DataFrame, one row each.
 
@@ -64,12 +73,12 @@ def load_transfers(
 def load_events(
     client: Client,
     *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    workers: int = 1,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
     progress: bool | None = None,
     expand: bool = False,
-    **filters: Any,
+    **filters: Unpack[EventFilters],
 ) -> pd.DataFrame:
     """Events (§2.10, §6). Otherwise as load_transfers.
 
@@ -87,11 +96,11 @@ def load_events(
 def load_addresses(
     client: Client,
     *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    workers: int = 1,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
     progress: bool | None = None,
-    **filters: Any,
+    **filters: Unpack[AddressFilters],
 ) -> pd.DataFrame:
     """Crypto destination addresses (§2.8, §4.15); without ``identity_id`` first-party ones only.
 
@@ -104,11 +113,11 @@ def load_addresses(
 def load_fiat_accounts(
     client: Client,
     *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    workers: int = 1,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
     progress: bool | None = None,
-    **filters: Any,
+    **filters: Unpack[FiatAccountFilters],
 ) -> pd.DataFrame:
     """Fiat accounts (§2.3, §4.11), account numbers masked as the list masks them.
 
@@ -121,11 +130,11 @@ def load_fiat_accounts(
 def load_deposit_instructions(
     client: Client,
     *,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    workers: int = 1,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
     progress: bool | None = None,
-    **filters: Any,
+    **filters: Unpack[FiatAccountFilters],
 ) -> pd.DataFrame:
     """Fiat deposit instructions (§2.2, §4.3).
 
@@ -137,11 +146,11 @@ def load_deposit_instructions(
 
 def load_balances(
     client: Client,
-    profile_ids: str | Sequence[str] | None = None,
-    assets: str | Sequence[str] | None = None,
+    profile_ids: Texts | None = None,
+    assets: Texts | None = None,
     *,
     transfers: pd.DataFrame | None = None,
-    workers: int = 1,
+    workers: SupportsIndex = 1,
     progress: bool | None = None,
     clock: Callable[[], int] = time.time_ns,
 ) -> pd.DataFrame:
@@ -161,9 +170,10 @@ def load_balances(
     0   USD  4356108.33        0
     1   USD  4559466.78        0
     """
-    pairs = _asked_pairs(client, _listed(profile_ids), _listed(assets), transfers, progress)
+    count = checked_workers(workers)
+    pairs = _asked_pairs(client, profile_ids, assets, transfers, count, progress)
     with progress_bar(len(pairs), "balances", "balances", progress) as bar:
-        rows = observe_balances(client, pairs, workers=workers, clock=clock, step=bar.update)
+        rows = observe_balances(client, pairs, workers=count, clock=clock, step=bar.update)
     return to_frame(in_order(rows, BALANCES).drop_columns(["extra"]))
 
 
@@ -222,31 +232,40 @@ def pairs_of(transfers: pa.Table) -> set[Pair]:
 def _load(
     name: str,
     client: Client,
-    since: Moment | None,
-    until: Moment | None,
-    workers: int,
+    since: Time | None,
+    until: Time | None,
+    workers: SupportsIndex,
     progress: bool | None,
-    filters: dict[str, Any],
+    filters: Mapping[str, Any],
 ) -> pd.DataFrame:
-    table = TABLES[name]
-    checked_workers(workers)
+    table, label = TABLES[name], f"load_{name}"
+    count = checked_workers(workers)
     if "page_cursor" in filters:
         raise InvalidRequest(
-            "page_cursor: all pages are read; client.fetch_page reads a single one"
+            f"{label}: page_cursor is not accepted, because all pages are read; client.fetch_page "
+            "reads a single one"
         )
-    asked = Asked(table, {**_window(since, until, filters), **filters})
-    found: list[pa.Table] = [table.empty()]
-    unheeded: set[str] = set()
-    with progress_bar(desc=name, enabled=progress) as bar:
-        for page in fetch(client, asked, workers):
-            found.append(page.rows)
-            unheeded.update(page.unheeded)
-            bar.update(page.rows.num_rows)
-    warn_unheeded(table, unheeded)
+    given = {**_window(since, until, filters), **filters}
+    asked = ask_table(table, given, label, ("since", "until", "workers", "progress"))
+    found = [table.empty(), *_pages(client, asked, count, name, progress)]
     rows = in_order(distinct(pa.concat_tables(found), table), table)
-    if str(filters.get("order", "ASC")) == "DESC":
+    if asked.filters["order"] == "DESC":
         rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
     return to_frame(rows)
+
+
+def _pages(
+    client: Client, asked: Asked, workers: int, title: str, progress: bool | None
+) -> Iterator[pa.Table]:
+    """The rows of every page, shown as progress; at the end, what became of the filters."""
+    ignored, unchecked = set[str](), set[str]()
+    with progress_bar(desc=title, enabled=progress) as bar:
+        for page in fetch(client, asked, workers):
+            yield page.rows
+            ignored.update(page.ignored)
+            unchecked.update(page.unchecked)
+            bar.update(page.rows.num_rows)
+    warn_of_filters(asked.label, ignored, unchecked, stacklevel=4)  # where the loader is called
 
 
 def fetch(
@@ -256,21 +275,20 @@ def fetch(
 
     ``gaps`` are the stretches of ``created_at`` to read, all that is asked for by default.
     """
-    pages = fetch_with_workers(source, asked, workers, gaps) if workers > 1 else None
-    if pages is not None:
-        return pages
-    parts = [asked] if gaps is None else [within(asked, gap) for gap in gaps]
-    return chain.from_iterable(fetch_pages(source, part, asked) for part in parts)
+    for part in asked.parts():
+        pages = fetch_with_workers(source, part, workers, gaps) if workers > 1 else None
+        if pages is None:
+            spans = [part] if gaps is None else [within(part, gap) for gap in gaps]
+            pages = chain.from_iterable(fetch_pages(source, span, part) for span in spans)
+        yield from pages
 
 
-def checked_workers(workers: int) -> int:
+def checked_workers(workers: SupportsIndex) -> int:
     """``workers``; raises ``InvalidRequest`` unless it is a whole number of at least 1."""
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InvalidRequest(f"workers={workers!r}: give a whole number, at least 1")
-    return workers
+    return whole_number(workers, "workers", 1)
 
 
-def _window(since: Moment | None, until: Moment | None, filters: dict[str, Any]) -> dict[str, Any]:
+def _window(since: Time | None, until: Time | None, filters: Mapping[str, Any]) -> dict[str, Any]:
     window: dict[str, Any] = {}
     for parameter, value, name in (
         ("since", since, "created_at_gte"),
@@ -283,32 +301,31 @@ def _window(since: Moment | None, until: Moment | None, filters: dict[str, Any])
     return window
 
 
-def _listed(value: str | Sequence[str] | None) -> list[str] | None:
-    return [value] if isinstance(value, str) else None if value is None else list(value)
-
-
 def _asked_pairs(
     client: Client,
-    profile_ids: list[str] | None,
-    assets: list[str] | None,
+    profile_ids: Texts | None,
+    assets: Texts | None,
     transfers: pd.DataFrame | None,
+    workers: int,
     progress: bool | None,
 ) -> list[Pair]:
-    if profile_ids is not None and assets is not None:
-        return [(profile, asset) for profile in profile_ids for asset in assets]
+    profiles, names = (
+        None if value is None else texts(value, f"load_balances: {name}")
+        for name, value in (("profile_ids", profile_ids), ("assets", assets))
+    )
+    if profiles is not None and names is not None:
+        return [(profile, asset) for profile in profiles for asset in names]
     pairs: set[Pair] = set()
     if transfers is not None:
-        names = ["profile_id", "asset", "balance_asset"]
-        there = [name for name in names if name in transfers.columns]
-        pairs = pairs_of(to_arrow(transfers[there], "transfers"))
+        columns = [n for n in ("profile_id", "asset", "balance_asset") if n in transfers.columns]
+        pairs = pairs_of(to_arrow(transfers[columns], "transfers"))
     else:
-        filters = {} if profile_ids is None else {"profile_ids": profile_ids}
-        with progress_bar(desc="finding profiles", enabled=progress) as bar:
-            for page in fetch_pages(client, Asked(TABLES["transfers"], filters)):
-                pairs |= pairs_of(page.rows)
-                bar.update(page.rows.num_rows)
+        asked = ask_table(TABLES["transfers"], {"profile_ids": profiles}, "load_balances")
+        for rows in _pages(client, asked, workers, "finding profiles", progress):
+            pairs |= pairs_of(rows)
+    wanted = [None if v is None else {one.casefold() for one in v} for v in (profiles, names)]
     return sorted(
-        (profile, asset)
-        for profile, asset in pairs
-        if (profile_ids is None or profile in profile_ids) and (assets is None or asset in assets)
+        pair
+        for pair in pairs
+        if all(w is None or one.casefold() in w for one, w in zip(pair, wanted, strict=True))
     )

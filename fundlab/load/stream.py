@@ -1,14 +1,14 @@
 """The pages of a list as Arrow tables, checked against what was asked.
 
-Pages are fetched in the background while earlier ones are decoded. A server may ignore a filter
+Pages are fetched in the background while earlier ones are decoded. A service may ignore a filter
 that the interface does not list: rows that do not belong are left out here, with a warning.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import count
 from typing import Any, Final, Protocol, Self
 
@@ -16,43 +16,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ValidationError
 
-from fundlab.errors import InvalidRequest, ProtocolError, UnheededFilterWarning, shorten
+from fundlab.api import paging
+from fundlab.api.filters import Asked, Check, ask
+from fundlab.errors import InvalidRequest, ProtocolError
 from fundlab.load.background import Offer, produced
 from fundlab.models import OPERATIONS
 from fundlab.tables.decode import decode_page
-from fundlab.tables.expand import member
-from fundlab.tables.schema import INSTANT_TYPE, Table
-from fundlab.values import Instant
+from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table
 
-MAX_EMPTY_PAGES: Final = 1_000
 _AHEAD: Final = 2
 _WINDOW: Final = ("created_at_gte", "created_at_lt")
-_COMPARISONS: Final[Mapping[str, Callable[..., Any]]] = {
-    "lt": pc.less,
-    "lte": pc.less_equal,
-    "eq": pc.equal,
-    "gte": pc.greater_equal,
-    "gt": pc.greater,
-}
-# parameter → column, where they differ
-_COLUMNS: Final[Mapping[str, str]] = {
-    "ids": "id",
-    "ref_ids": "ref_id",
-    "profile_ids": "profile_id",
-    "identity_ids": "identity_id",
-    "account_ids": "account_id",
-    "group_ids": "group_id",
-    "crypto_tx_hashes": "crypto_tx_hash",
-    "statuses": "status",
-    "crypto_networks": "crypto_network",
-    "addresses": "address",
-    "nicknames": "nickname",
-    "bookmarked_status": "bookmarked",
-    "secondary_statuses": "secondary_status",
-}
-_SAME_STATUS: Final[Mapping[str, str]] = {"COMPLETED": "COMPLETE"}  # §2.4, the note
+_TABLE_OF: Final = {table.operation: table for table in TABLES.values()}
 
 
 class PageSource(Protocol):
@@ -61,44 +36,29 @@ class PageSource(Protocol):
     def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes: ...
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A list operation and what was asked of it, by the names of its query model."""
+def ask_table(
+    table: Table, given: Mapping[str, Any], label: str = "", own: Sequence[str] = ()
+) -> Asked:
+    """What ``given`` asks of the list of ``table``: oldest first in its largest pages by default.
 
-    table: Table
-    filters: Mapping[str, Any]
+    Raises ``InvalidRequest`` as ``ask`` does, and where no operation lists the table.
+    """
+    if table.operation is None:
+        raise InvalidRequest(f"{table.name} do not come in pages")
+    defaults = {"limit": table.page_size, "order": "ASC"}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return ask(OPERATIONS[table.operation], defaults | chosen, label=label or table.name, own=own)
 
-    def params(self) -> list[tuple[str, str]]:
-        """What is sent: always with ``limit``, ``order`` and, where there is one, ``order_by``.
 
-        Raises ``InvalidRequest`` naming the parameter that the operation does not take.
-        """
-        operation = OPERATIONS[str(self.table.operation)]
-        given = {"limit": self.table.page_size, "order": "ASC", **self.sent()}
-        if operation.query is None:
-            raise InvalidRequest(f"{self.table.name} does not come in pages")
-        try:
-            return operation.query(**given).to_params()
-        except ValidationError as error:
-            found = error.errors()[0]
-            name = ".".join(str(part) for part in found["loc"][:1]) or "filters"
-            raise InvalidRequest(f"{name}={found['input']!r}: {found['msg']}") from None
-
-    def sent(self) -> Mapping[str, Any]:
-        """The filters the service hears of: of the two times one only, as its order demands."""
-        if any(name.startswith("updated_at_") for name in self.filters):
-            return {n: v for n, v in self.filters.items() if not n.startswith("created_at_")}
-        return self.filters
-
-    def heeded(self, rows: pa.Table) -> Mapping[str, Any]:
-        """For each filter that can be checked: which rows satisfy it."""
-        checks = {name: _check(self.table, rows, name, v) for name, v in self.filters.items()}
-        return {name: mask for name, mask in checks.items() if mask is not None}
+def table_of(asked: Asked) -> Table:
+    """The table that a list operation fills."""
+    return _TABLE_OF[asked.operation.name]
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """One page: its rows that were asked for, and the filters the service did not heed.
+    """One page: its rows that belong, the filters that the service ``ignored``, and those that some
+    of these rows leave open.
 
     ``walk`` tells apart the walks it may belong to. ``covered`` is the stretch of ``created_at``
     (ns, the end excluded, ``None`` is open) that is complete with it; ``None`` if nobody can say.
@@ -106,7 +66,8 @@ class Fetched:
 
     number: int
     rows: pa.Table
-    unheeded: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
     walk: int = 0
     covered: tuple[int | None, int | None] | None = None
 
@@ -120,7 +81,7 @@ class Walk:
     Rows that were not asked for are left out. Where this is ``part_of`` a larger question they are
     those that do not belong to it: a service may cut the edges of a part more coarsely than named.
 
-    Raises ``ProtocolError`` where a cursor comes back or pages without rows never end.
+    Raises ``ProtocolError`` where a cursor comes back or pages without a new row do not end.
     """
 
     def __init__(
@@ -133,12 +94,14 @@ class Walk:
     ) -> None:
         self._source, self._asked, self._unchecked = source, asked, unchecked
         self._belonging, self._number = part_of or asked, next(_numbers)
-        self._params = asked.params()
+        self._table, self._params = table_of(asked), asked.query.to_params()
         self._progress = _Progress.of(asked)
-        self._cursors: set[str] = set()
-        self._cursor: str | None = None
-        self._empty = 0
-        self.ended = False
+        self._pages = paging.Walk(asked.label)
+        self._seen = _Seen()
+
+    @property
+    def ended(self) -> bool:
+        return self._pages.ended
 
     def next_page(self, number: int) -> Fetched:
         """Fetch and decode the next page, the ``number``-th of the load."""
@@ -146,32 +109,39 @@ class Walk:
 
     def next_body(self) -> bytes:
         """Fetch the next page and find out whether another follows."""
-        table = self._asked.table
         sent = self._params
-        if self._cursor is not None:
-            sent = [*sent, ("page_cursor", self._cursor)]
-        body = self._source.fetch_page(str(table.operation), sent)
-        self._cursor = _cursor_of(table, body)
-        self.ended = not self._cursor
-        if self._cursor:
-            if self._cursor in self._cursors:
-                raise ProtocolError(
-                    f"{table.name}: a page repeats the cursor {shorten(self._cursor)} of an "
-                    "earlier one; stopped rather than going in circles"
-                )
-            self._cursors.add(self._cursor)
+        if self._pages.cursor is not None:
+            sent = [*sent, ("page_cursor", self._pages.cursor)]
+        body = self._source.fetch_page(self._asked.operation.name, sent)
+        self._pages.follow(_cursor_of(self._table, body))
         return body
 
     def decode(self, body: bytes, number: int, *, last: bool = False) -> Fetched:
-        table = self._asked.table
-        rows = decode_page(table, body, page=number).rows
-        self._empty = 0 if rows.num_rows else self._empty + 1
-        if self._empty > MAX_EMPTY_PAGES:
-            raise ProtocolError(f"{table.name}: {self._empty} pages without rows, and no end")
+        rows = decode_page(self._table, body, page=number).rows
+        self._pages.count(rows.num_rows, new=self._seen.adds(rows.column("id").to_pylist()))
         if self._unchecked:
             return Fetched(number, rows)
         covered = self._progress.after(rows, last) if self._progress is not None else None
         return replace(_checked(self._belonging, rows, number), covered=covered, walk=self._number)
+
+
+class _Seen:
+    """Which ids came before: for any number of them in 4 MiB, so that memory stays flat.
+
+    An id is known by its hash only: a new one may be taken for one that came before, but not all
+    those of many pages in succession.
+    """
+
+    def __init__(self) -> None:
+        self._marks = bytearray(1 << 22)
+
+    def adds(self, ids: list[str]) -> bool:
+        """Whether one of ``ids`` is new; from now on none is."""
+        places = [hash(id_) & 0x3FFFFF for id_ in ids]
+        new = not all(self._marks[place] for place in places)
+        for place in places:
+            self._marks[place] = 1
+        return new
 
 
 @dataclass
@@ -184,13 +154,11 @@ class _Progress:
 
     @classmethod
     def of(cls, asked: Asked) -> Self | None:
-        sent = {name: value for name, value in asked.sent().items() if value is not None}
-        ascending = str(sent.pop("order", "ASC")) == "ASC"
-        if not ascending or not sent.keys() <= {*_WINDOW} or not asked.table.column("created_at"):
+        filters = asked.sent.keys() - {"limit", "order"}
+        if asked.query.order != "ASC" or not filters <= {*_WINDOW}:
             return None
-        window = [sent.get(name) for name in _WINDOW]
-        begin, end = (None if value is None else Instant.parse(value).ns for value in window)
-        return cls(begin, end)
+        begin, end = (getattr(asked.query, name) for name in _WINDOW)
+        return cls(begin and begin.ns, end and end.ns)
 
     def after(self, rows: pa.Table, last: bool) -> tuple[int | None, int | None] | None:
         """What is complete with these rows. Those of the newest moment may go on overleaf."""
@@ -223,61 +191,45 @@ def fetch_pages(
         yield walk.decode(body, number, last=last)
 
 
-def warn_unheeded(table: Table, names: Iterable[str]) -> None:
-    """Say once per load which filters the service ignored."""
-    listed = ", ".join(sorted(set(names)))
-    if listed:
-        warnings.warn(
-            f"{table.name}: the service does not heed {listed}; all pages were read and the rows "
-            "that do not belong left out",
-            UnheededFilterWarning,
-            stacklevel=4,
-        )
-
-
 def _checked(asked: Asked, rows: pa.Table, number: int) -> Fetched:
-    masks = asked.heeded(rows)
-    broken = [name for name, mask in masks.items() if pc.all(mask, min_count=0).as_py() is False]
-    for name in broken:
-        keep = _check(asked.table, rows, name, asked.filters[name])
-        rows = rows.filter(keep)
-    return Fetched(number, rows, tuple(name for name in broken if name in asked.sent()))
+    verdicts = {check: _verdicts(rows, check) for check in asked.checks}
+    ignored = [check.name for check, met in verdicts.items() if met.false_count]
+    if ignored:
+        belongs = reduce(pc.and_, [met.fill_null(True) for met in verdicts.values()])
+        rows = rows.filter(belongs)
+        verdicts = {check: met.filter(belongs) for check, met in verdicts.items()}
+    return Fetched(
+        number,
+        rows,
+        tuple(name for name in ignored if name in asked.sent),
+        tuple(check.name for check, met in verdicts.items() if check.shown and met.null_count),
+    )
 
 
-def _check(table: Table, rows: pa.Table, name: str, value: Any) -> Any:
-    """Which rows satisfy the filter, ``None`` where it cannot be told.
+def _verdicts(rows: pa.Table, check: Check) -> pa.BooleanArray:
+    """``check.verdict`` of every row."""
+    column = rows.column(check.member).combine_chunks()
+    if column.type == INSTANT_TYPE:
+        met = check.meets(column.cast(pa.int64()).fill_null(0).to_numpy())
+        return pa.array(met, mask=column.is_null().to_numpy(zero_copy_only=False))
+    coded = column.dictionary_encode()
+    found = coded.dictionary.to_pylist()
+    if check.member == "secondary_status":
+        found = [_name_in(text) for text in found]
+    return pa.array(map(check.verdict, found), pa.bool_()).take(coded.indices)
 
-    A row without the member is trusted where the record need not show it.
-    """
-    if value is None or name in ("limit", "order", "order_by"):
+
+class _Named(msgspec.Struct):
+    name: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def _name_in(text: str) -> str | None:
+    """The ``name`` in a JSON object, if it is a text."""
+    try:
+        name = msgspec.json.decode(text, type=_Named).name
+        return msgspec.json.decode(name, type=str)
+    except (msgspec.ValidationError, RecursionError):
         return None
-    field, _, comparison = name.rpartition("_")
-    if field in ("created_at", "updated_at") and comparison in _COMPARISONS:
-        bound = pa.scalar(Instant.parse(value).ns, INSTANT_TYPE)
-        return pc.fill_null(_COMPARISONS[comparison](rows.column(field), bound), True)
-    column = _COLUMNS.get(name, name)
-    if column not in rows.schema.names:
-        return None
-    values = rows.column(column)
-    if name == "secondary_statuses":
-        return pa.chunked_array([[_named(text, _texts(value)) for text in values.to_pylist()]])
-    if isinstance(value, bool):
-        return pc.fill_null(pc.equal(values, value), True)
-    accepted = _texts(value)
-    accepted += [_SAME_STATUS[text] for text in accepted if text in _SAME_STATUS]
-    mask = pc.is_in(values, value_set=pa.array(accepted, pa.string()))
-    if column == "identity_id" and table.name == "addresses":
-        return pc.or_(mask, pc.is_null(values))  # an address need not show its identity (§2.8)
-    return mask
-
-
-def _texts(value: Any) -> list[str]:
-    return [str(value)] if isinstance(value, str) else [str(entry) for entry in value]
-
-
-def _named(text: str | None, names: list[str]) -> bool:
-    name = member(text, "name") if text else None
-    return name in names if name is not None else text is not None
 
 
 class _Cursors(msgspec.Struct):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -19,9 +19,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.api.filters import Asked
 from fundlab.errors import ValidationFailed
 from fundlab.load.background import Offer, produced
-from fundlab.load.stream import Asked, Fetched, PageSource, Walk
+from fundlab.load.stream import Fetched, PageSource, Walk, table_of
 from fundlab.tables.schema import INSTANT_TYPE, Table
 from fundlab.values import Instant
 
@@ -88,10 +89,8 @@ class _Downloaded(NamedTuple):
 
 def within(asked: Asked, window: Span) -> Asked:
     """The same question of one stretch of time, oldest rows first."""
-    given = dict(zip((LOWER, UPPER), window, strict=True))
-    moments = {name: Instant.from_ns(ns) for name, ns in given.items() if ns is not None}
-    others = {n: v for n, v in asked.filters.items() if n not in (LOWER, UPPER, "order")}
-    return replace(asked, filters={**others, **moments})
+    start, end = (None if ns is None else Instant.from_ns(ns) for ns in window)
+    return asked.but(**{LOWER: start, UPPER: end, "order": "ASC"})
 
 
 def _read(
@@ -108,7 +107,7 @@ def _read(
         offer(_Downloaded(walk, body, walk.ended))
         if walk.ended:
             return
-        rest = board.split(window, _newest(asked.table, body)) if board.hungry else None
+        rest = board.split(window, _newest(table_of(asked), body)) if board.hungry else None
         if rest is not None:
             window = rest
             walk = Walk(source, window.asked(asked), part_of=asked)
@@ -174,11 +173,8 @@ def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
 
     A window from the middle on must begin there, and one up to the middle must end there.
     """
-    taken = {LOWER, UPPER, "order"}
-    others = [name for name in asked.filters if name not in taken]
-    if asked.table.column("created_at") is None or any(
-        name.startswith(("created_at", "updated_at")) or name == "order_by" for name in others
-    ):
+    others = asked.filters.keys() - {LOWER, UPPER}
+    if any(name.startswith(("created_at", "updated_at", "order_by")) for name in others):
         return None
     first, last = _edges(source, (asked, "ASC"), (asked, "DESC"))
     if first is None or last is None or last - first < 2:
@@ -187,8 +183,8 @@ def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
     try:
         above, below = _edges(
             source,
-            (_with(asked, **{LOWER: middle}), "ASC"),
-            (_with(asked, **{UPPER: middle}), "DESC"),
+            (asked.but(**{LOWER: middle}), "ASC"),
+            (asked.but(**{UPPER: middle}), "DESC"),
         )
     except ValidationFailed:
         return None
@@ -203,7 +199,7 @@ def _edges(source: PageSource, *questions: tuple[Asked, str]) -> list[int | None
 
 def _edge(source: PageSource, asked: Asked, order: str) -> int | None:
     """The moment of the first row in ``order``, as the service gives it."""
-    walk = Walk(source, _with(asked, order=order, limit=1), unchecked=True)
+    walk = Walk(source, asked.but(order=order, limit=1), unchecked=True)
     rows = walk.next_page(1).rows
     if rows.num_rows == 0 or rows.column("created_at").null_count:
         return None
@@ -211,15 +207,10 @@ def _edge(source: PageSource, asked: Asked, order: str) -> int | None:
     return moment
 
 
-def _with(asked: Asked, **filters: Any) -> Asked:
-    return replace(asked, filters={**asked.filters, **filters})
-
-
 def bounds(asked: Asked) -> Span:
     """The window that ``asked`` names itself."""
-    given = (asked.filters.get(LOWER), asked.filters.get(UPPER))
-    first, end = (None if value is None else Instant.parse(value).ns for value in given)
-    return first, end
+    first, end = (asked.filters.get(name) for name in (LOWER, UPPER))
+    return first and first.ns, end and end.ns
 
 
 def _newest(table: Table, body: bytes) -> int | None:

@@ -48,7 +48,7 @@ OPERATION = {
 }  # fmt: skip
 MADE = {"id": "t-1", "ref_id": "r", "amount": "1.00", "asset": "USD", "fiat_account_id": "f",
         "profile_id": "p"}  # fmt: skip
-UNKNOWN = "it may or may not have been carried out: look for it before trying again"
+UNKNOWN = "it may have been carried out; .*look for it before trying again"
 DONE = "it was probably carried out: look for it"
 
 
@@ -230,7 +230,7 @@ FAULTS = [
     Fault("create: made before, not shown", [made_before(None)], errors.Conflict,
           "look at what there is already", 1, "create"),
     Fault("create: lost, then refused", [reset, problem(400, "No")], errors.ValidationFailed,
-          "an attempt before this answer was lost: trying again with the same ref_id is safe", 2,
+          "it may have been carried out; 400 No; trying again with the same ref_id is safe", 2,
           "create"),
     Fault("create: 503 for ever", [problem(503)], errors.Unavailable,
           "trying again with the same ref_id is safe", 3, "create"),

@@ -34,6 +34,10 @@ def wire(number: str, **routing: str) -> dict[str, Any]:
          {"fiat_network_instructions": {"cubix": {"account_id": "cx"}}}),
         ({"metadata": {"a": "7", "b": "true"}}, {"metadata": {"a": 7, "b": True}}),
         ({"metadata": {}}, {"metadata": None}),
+        ({"ref_id": "r", "amount": "1", "metadata": {"a": "7"}, "source": {"fiat": {}}}, {}),
+        ({"profile_id": "8D0F", "account_id": "a"}, {"profile_id": "8d0f", "account_id": "A"}),
+        ({"source": {"profile": {"profile_id": "AB"}}},
+         {"source": {"profile": {"profile_id": "ab"}}}),
         ({"amount": "100.00"}, {"amount": "100"}),
         ({"total": ".50"}, {"total": "0.5000"}),
         ({"fiat_network": "WIRE", "routing_number_type": "ABA"},
@@ -65,7 +69,6 @@ def test_the_same(asked: dict[str, Any], existing: dict[str, Any]) -> None:
         (ACCOUNT, ACCOUNT | {"fiat_account_owner": {"institution_details": {"name": "Ada"}}},
          "fiat_account_owner differs"),
         ({"metadata": {"a": "7"}}, {"metadata": {"a": 8}}, "metadata is {'a': 8}, not {'a': '7'}"),
-        ({"metadata": {"a": "7"}}, {}, "metadata is None, not {'a': '7'}"),
         ({"amount": "100.00"}, {"amount": "100.001"}, "amount is '100.001', not '100.00'"),
         ({"amount": "100.00"}, {"amount": "a lot"}, "amount is 'a lot', not '100.00'"),
         ({"fiat_network": "WIRE"}, {"fiat_network_instructions": {"cubix": {}}},
@@ -86,6 +89,11 @@ def test_another(asked: dict[str, Any], existing: dict[str, Any], difference: st
     assert found[0].startswith(difference)
     assert "Ada" not in found[0]
     assert "6789" not in found[0]
+
+
+def test_what_is_complete_lacks_what_it_does_not_show() -> None:
+    asked = {"metadata": {"a": "7"}}
+    assert differences(asked, {}, complete=True) == ["metadata is None, not {'a': '7'}"]
 
 
 MADE = {"ref_id": "r", "amount": "1.00", "asset": "USD", "profile_id": "p"}
@@ -125,7 +133,7 @@ def test_every_body_is_the_same_as_itself(body: dict[str, Any]) -> None:
 
 @given(bodies, texts, texts)
 def test_every_change_of_a_plain_field_is_found(body: dict[str, Any], one: str, two: str) -> None:
-    found = differences(body | {"profile_id": one}, body | {"profile_id": two})
+    found = differences(body | {"asset": one}, body | {"asset": two})
     assert bool(found) is (one != two)
 
 

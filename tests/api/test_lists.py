@@ -73,6 +73,11 @@ def test_rows_that_come_again_are_dropped_and_counted(
     assert rows.repeated == 2
 
 
+OTHER = {
+    "id": "z", "ref_id": "z", "status": "PENDING", "type": "WIRE_WITHDRAWAL",
+    "created_at": "2025-06-01T00:00:00Z", "updated_at": "2027-01-01T00:00:00Z",
+    "secondary_status": {"name": "OTHER"},
+}  # fmt: skip
 UNHEEDED: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
     ({"ids": ["a", "c"]}, [{"id": "a"}]),
     ({"ref_ids": "r"}, [{"id": "a", "ref_id": "r"}, {"id": "b", "ref_id": "s"}]),
@@ -81,11 +86,12 @@ UNHEEDED: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
     ({"created_at_gte": "2026-01-01T00:00:00Z"},
      [{"id": "a", "created_at": "2026-01-01T01:00:00+01:00"},
       {"id": "b", "created_at": "2025-12-31T23:59:59.999999999Z"}]),
-    ({"created_at_lt": "2026-01-01T00:00:00.000000001Z"},
-     [{"id": "a", "created_at": "2026-01-01T00:00:00Z"},
-      {"id": "b", "created_at": "2026-01-01T00:00:00.000000001Z"}]),
+    ({"created_at_lt": "2025-06-01T00:00:00Z"},
+     [{"id": "a", "created_at": "2025-05-31T23:59:59.999999999Z"},
+      {"id": "b", "created_at": "2025-06-01T00:00:00.000000001Z"}]),
     ({"secondary_statuses": "HELD"},
-     [{"id": "a", "secondary_status": {"name": "HELD"}}, {"id": "b", "secondary_status": None}]),
+     [{"id": "a", "secondary_status": {"name": "HELD"}},
+      {"id": "b", "secondary_status": {"name": "SENT"}}]),
     ({"updated_at_eq": "2026-01-01T00:00:00Z"},
      [{"id": "a", "updated_at": "2026-01-01T00:00:00.0Z"}]),
 ]  # fmt: skip
@@ -96,9 +102,12 @@ UNHEEDED: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
 def test_a_filter_that_the_service_does_not_honour_is_applied_here(
     asked: dict[str, Any], rows: list[dict[str, Any]], server: scripted.Scripted, client: Client
 ) -> None:
-    server.script(answer({"items": [*rows, {"id": "z"}]}))
+    server.script(answer({"items": [*rows, OTHER]}))
     found = client.list_transfers(**asked)
-    with pytest.warns(errors.UnheededFilterWarning, match="list_transfers: the service sent rows"):
+    (name,) = asked
+    with pytest.warns(
+        errors.UnheededFilterWarning, match=f"list_transfers: the service ignored {name}"
+    ):
         assert [row.id for row in found] == ["a"]
     assert found.unasked == len(rows)
 
@@ -120,7 +129,7 @@ def test_addresses_are_compared_without_case_and_identities_only_where_shown(
 def test_pages_that_bring_nothing_new_end(
     server: scripted.Scripted, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fundlab.api.rows._MAX_IDLE_PAGES", 5)
+    monkeypatch.setattr("fundlab.api.paging.MAX_REPEATED_PAGES", 5)
     server.script(*(page("a", cursor=str(number)) for number in range(9)))
     with pytest.raises(errors.ProtocolError, match="6 pages in succession without a new row"):
         list(client.list_transfers())

@@ -203,16 +203,17 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("list_transfers", {"page_size": 0}, "page_size: .*1 .0 given"),
     ("list_transfers", {"page_size": 1001}, "page_size: .*1000 .1001 given"),
     ("list_events", {"page_size": 101}, "page_size: .*100 .101 given"),
-    ("list_transfers", {"max_rows": -1}, "max_rows=-1 is not accepted; give 0 or more"),
-    ("list_transfers", {"ids": []}, "ids is empty, which no row meets; leave it out"),
+    ("list_transfers", {"max_rows": -1}, "max_rows=-1 is not accepted; give a whole number, 0 or"),
     ("list_transfers", {"order": "UP"}, "order: .*'ASC' or 'DESC'"),
-    ("list_transfers", {"ids": [str(n) for n in range(101)]}, "ids: .*at most 100 items"),
+    ("list_transfers", {"ids": [str(n) for n in range(101)], "page_cursor": "x"},
+     "page_cursor continues a single list; give at most 100 values"),
+    ("list_transfers", {"ids": [1]}, "ids: entry 1 is 1; give texts, without missing values"),
+    ("list_transfers", {"ids": ["a", None]}, "ids: entry 2 is None; give texts, without missing"),
+    ("list_transfers", {"ids": [], "page_size": 0}, "page_size: .*1 .0 given"),
     ("list_transfers", {"created_at_gte": "2026-01-01"}, "created_at.gte: '2026-01-01' is not an"),
     ("list_transfers", {"created_at_gte": datetime(2026, 1, 1)}, "has no time zone"),  # noqa: DTZ001
     ("list_transfers", {"order_by": "UPDATED_AT", "created_at_lt": "2026-01-01T00:00:00Z"},
      "order_by UPDATED_AT does not match the filter on created_at"),
-    ("list_transfers", {"created_at_lt": "2026-01-01T00:00:00Z",
-                        "updated_at_lt": "2026-01-01T00:00:00Z"}, "does not match the filter"),
 ]  # fmt: skip
 
 
@@ -238,7 +239,7 @@ REFUSED += [
     ("get_transfer", {"id": ".."}, r"id='\.\.' is not accepted; give an id as text; nothing"),
     ("list_transfers", {"page_size": True}, "page_size=True is not accepted; give a whole number"),
     ("list_transfers", {"page_size": "10"}, "page_size='10' is not accepted"),
-    ("list_transfers", {"max_rows": True}, "max_rows=True is not accepted; give 0 or more"),
+    ("list_transfers", {"max_rows": True}, "max_rows=True is not accepted; give a"),
 ]  # fmt: skip
 
 
@@ -369,9 +370,7 @@ def test_an_existing_resource_equal_to_the_intent_is_success(
     ("change", "message"),
     [
         ({"amount": "100.01"}, "amount is '100.01', not '100.00'"),
-        ({"amount": None}, "amount is None, not '100.00'"),
         ({"fiat_account_id": "g"}, "fiat_account_id is 'g', not 'f'"),
-        ({"ref_id": None}, "ref_id is None, not 'r'"),
     ],
 )
 def test_another_resource_under_the_ref_id_is_a_loud_error(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -170,3 +171,9 @@ def test_a_pause_that_the_service_asks_for_holds_for_all() -> None:
     assert [pace.wait_s(), pace.wait_s()] == [5.0, 5.0]
     now[0] = 15.0
     assert pace.wait_s() == 0.0
+
+
+def test_the_jitter_never_moves_the_callers_seeded_random() -> None:
+    state = random.getstate()
+    Environment().draw()
+    assert random.getstate() == state
