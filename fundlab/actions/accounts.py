@@ -154,7 +154,7 @@ def plan_account_update(
             "nothing was sent: give fiat_account_owner, fiat_network_instructions or metadata",
         )  # fmt: skip
     shown = current.model_dump(mode="json", exclude_none=True)
-    is_so = not differences(asked, shown)
+    is_so = not differences(asked, shown, complete=True)
     state = keyed(desk.journal.id, "state", shown)
     wanted = _from_state(desk, wanted, state)
     after = _shown(current.to_json() | asked)

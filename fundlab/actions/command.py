@@ -89,9 +89,8 @@ def withdraw(
 
 
 def _waited(plan: WithdrawalPlan, transfer: Transfer, timeout: float) -> Transfer:
-    store = plan.desk.journal.path.parents[1]
     try:
-        return wait_for(plan.desk.client, transfer, timeout=timeout, store=store)
+        return wait_for(plan.desk.client, transfer, timeout=timeout)
     except KeyboardInterrupt as stop:
         stop.add_note(f"Transfer {transfer.id} was sent: only the waiting ended.")
         raise

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from fundlab.actions.clock import shown_time
-from fundlab.actions.identity import likeness
 from fundlab.actions.intents import Pages, State
 from fundlab.actions.kinds import WITHDRAWAL
 from fundlab.actions.plan import Desk, Order
 from fundlab.actions.recent import WINDOW, Recent, created_ns
 from fundlab.errors import ActionRefused
+from fundlab.models import Transfer
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def find_twins(desk: Desk, wanted: Order, recent: Recent) -> list[Twin]:
     )  # fmt: skip
     with desk.journal.reading() as pages:
         noted = journalled_twins(desk, wanted, pages)
-        alike = pages.alike(likeness(desk.journal.id, WITHDRAWAL, arguments), since=0)
+        alike = pages.alike(WITHDRAWAL, arguments, since=0)
     known = {intent.outcome.resource_id for intent in alike}
     if desk.environment.is_production:
         known = {twin.transfer_id for twin in noted}
@@ -63,13 +63,12 @@ def find_twins(desk: Desk, wanted: Order, recent: Recent) -> list[Twin]:
 
 def journalled_twins(desk: Desk, wanted: Order, pages: Pages) -> list[Twin]:
     """Those of the journal for which money moved, or still may."""
-    alike = likeness(desk.journal.id, WITHDRAWAL, wanted.arguments)
     return [
         Twin(
             intent.ref_id, intent.sent_at, intent.outcome.state, intent.outcome.status,
             intent.outcome.resource_id,
         )
-        for intent in pages.alike(alike, desk.now() - WINDOW)
+        for intent in pages.alike(WITHDRAWAL, wanted.arguments, desk.now() - WINDOW)
         if intent.is_live and intent.ref_id != wanted.ref_id
     ]  # fmt: skip
 
@@ -79,9 +78,37 @@ def refuse_twins(wanted: Order, twins: Sequence[Twin], now: int) -> None:
     if not twins:
         return
     arguments = wanted.arguments
+    unknown = next((twin for twin in twins if twin.state == "unknown"), None)
+    advice = (
+        "if you mean one more payment, plan it with allow_duplicate=True (--allow-duplicate), and "
+        "each further one with a ref_id of its own"
+        if unknown is None
+        else "settle that first, then plan again"
+    )
     raise ActionRefused(
         "duplicate",
-        f"{arguments['amount']} {arguments['asset']} to this account {twins[0].told(now)}; nothing "
-        "was sent: if you mean one more payment, plan it with allow_duplicate=True "
-        "(--allow-duplicate), and each further one with a ref_id of its own",
+        f"{arguments['amount']} {arguments['asset']} to this account "
+        f"{(unknown or twins[0]).told(now)}; nothing was sent: {advice}",
+    )
+
+
+def new_duplicates(
+    desk: Desk, wanted: Order, made: Transfer, before: Recent, after: Recent
+) -> str | None:
+    """What to say of payments like ``made`` that somebody else made at the same time."""
+    arguments = wanted.arguments
+    known = {transfer.id for transfer in before.transfers} | {made.id}
+    alike = after.alike(
+        arguments["fiat_account_id"], Decimal(arguments["amount"]), arguments["asset"],
+        wanted.ref_id,
+    )  # fmt: skip
+    with desk.journal.reading() as pages:
+        others = [t for t in alike if t.id not in known and not pages.knows(t)]
+    if not others:
+        return None
+    named = ", ".join(f"{t.id} (ref_id {t.ref_id!r}, {t.status})" for t in others)
+    return (
+        f"possible duplicate: {arguments['amount']} {arguments['asset']} was paid to this account "
+        f"as transfer {made.id}, and by another program or machine at the same time as {named}: "
+        "look at them at once, and ask the service to stop what is too much"
     )

@@ -4,9 +4,10 @@ A cell is run again, a kernel restarted, a notebook copied: none of that is a ne
 payment is known by what was asked for, not by when or where the cell ran:
 
 - Its **ref_id**, unless given, is derived from its arguments and the journal's random id. The same
-  arguments in the same store are therefore the same payment, today and next year, and a rerun finds
-  it in the journal. Another store has another journal, hence other ref_ids: a colleague's payment
-  is never silently taken for one's own (the service's recent transfers are looked at instead).
+  arguments by the same user are therefore the same payment, today and next year, in whichever
+  folder the notebook lies, and a rerun finds it in the journal. A colleague has another journal,
+  hence other ref_ids: a colleague's payment is never silently taken for one's own (the service's
+  recent transfers are looked at instead).
 - A second payment alike is a decision, and must be stable under reruns too: it gets a ``ref_id`` of
   its own (``"rent-2026-12"``), or ``allow_duplicate=True``, which stands for *one* more payment
   with these arguments; running that cell again finds that one.

@@ -1,37 +1,47 @@
 """The journal: what was confirmed, written down and synced to disk before the first byte is sent.
 
-One SQLite file in the store's folder (``journal_file``): a committed intent survives a kill or a
-power cut at any instant, a half-written one was never there, and any number of kernels may share
-it. Rows are only ever added: an *intent* is what was confirmed, an *event* what became of it. The
-newest event tells the state; once ``done``, always ``done``::
+One SQLite file (``journal_file``) for each service and credential, in the user's data folder
+(``Settings.journal``), whichever store a payment is made with: a committed intent survives a kill
+or a power cut at any instant, a half-written one was never there, and any number of kernels may
+share it. Rows are only ever added: an *intent* is what was confirmed, an *event* what became of it.
+The newest event tells the state; once ``done``, always ``done``::
 
     unknown   recorded, and maybe sent: run the cell again, or ask with resume()
     done      the service has it (resource_id, status)
     refused   the service said no; nothing was made
     absent    the service was asked and does not know it; run the cell again to send it
 
-A journal belongs to one service and credential, like the store it lies in. Services on loopback
-come and go with their ports, so each gets a file of its own.
+Earlier versions kept a journal in each store. What such a journal holds is taken over, row by row
+in the order it was written, whenever its store is used: the counts of what came from there tell
+what is new. Digests and derived ref_ids are keyed with the id of the journal an intent was
+confirmed in (its ``origin``), so they stay as they are and are compared by that id.
+
+Services on loopback come and go with their ports, and a sandbox may begin anew on an old one: each
+gets a file of its own (``Transport.instance``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from fundlab.actions.clock import shown_time
+from fundlab.actions.identity import derived_ref_id, fingerprint, likeness
 from fundlab.actions.journal_file import (
     SCHEMA_VERSION,
+    STORE_SCHEMA_VERSION,
     about_of,
     create,
+    is_there,
     keep_private,
     not_seen,
     opened,
@@ -44,18 +54,24 @@ from fundlab.store import Store
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
+    from fundlab.models import Transfer
 
 State = Literal["unknown", "done", "refused", "absent"]
 FOLDER: Final = "journal"
+_INTENT: Final = (
+    "origin, ref_id, operation, recorded_at, fingerprint, likeness, body, facts, batch, store"
+)
+_EVENT: Final = "origin, intent, at, state, resource_id, status, fee, total, detail"
 _SELECT: Final = """
-SELECT i.number, i.ref_id, i.operation, i.recorded_at, i.fingerprint, i.likeness, i.body,
-       i.sha256, i.facts, i.batch, e.state, e.at, e.resource_id, e.status, e.fee, e.total,
-       e.detail, (
-           SELECT MAX(at) FROM events WHERE intent = i.number AND state = 'unknown') AS sent_at,
-       e.sha256
+SELECT i.*, e.*, (
+    SELECT MAX(at) FROM events WHERE intent = i.number AND state = 'unknown') AS sent_at
 FROM intents i JOIN events e ON e.number = (
     SELECT number FROM events WHERE intent = i.number
     ORDER BY state = 'done' DESC, number DESC LIMIT 1)
+"""
+_MOST_COMMITTED: Final = """
+ORDER BY CASE WHEN e.state = 'done' AND e.status IS NOT 'FAILED' THEN 0 WHEN e.state = 'unknown'
+THEN 1 WHEN e.state = 'absent' THEN 2 WHEN e.state = 'done' THEN 3 ELSE 4 END, i.number DESC LIMIT 1
 """
 _COUNTS: Final = """
 SELECT s.seq, (SELECT COUNT(*) FROM intents) FROM sqlite_sequence s WHERE s.name = 'intents'
@@ -79,37 +95,51 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What is about to be confirmed. ``facts`` is what may be shown: no whole account number."""
+    """What is about to be confirmed, with the store ``store``.
+
+    ``facts`` is what may be shown, and ``body`` what is kept: no whole account number.
+    """
 
     ref_id: str
     operation: str
+    arguments: Mapping[str, Any] = field(repr=False)
+    body: bytes = field(repr=False)
+    facts: Mapping[str, str | None]
+    batch: str | None = None
+    store: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intent:
+    """What was confirmed, under its number in the journal, and what became of it.
+
+    ``sent_at`` is when it was last about to be sent; ``recorded_at`` when it was confirmed first,
+    in the journal with the id ``origin``.
+    """
+
+    number: int
+    origin: str
+    ref_id: str
+    operation: str
+    recorded_at: int
     fingerprint: str
     likeness: str
     body: bytes = field(repr=False)
     facts: Mapping[str, str | None]
-    batch: str | None = None
+    batch: str | None
+    store: str | None
+    sent_at: int
+    outcome: Outcome
 
     @property
     def is_derived(self) -> bool:
-        """Whether the ``ref_id`` was derived with this journal's id, so that nobody else has it."""
+        """Whether the ``ref_id`` was derived with a journal's id, so that nobody else has it."""
         return self.ref_id.endswith(f"-{self.fingerprint[:32]}")
 
-    def asks_the_same_as(self, other: Draft) -> bool:
+    def asks_the_same_as(self, draft: Draft) -> bool:
         """Whether both ask for the same action; else they only share a ``ref_id``."""
-        return (self.operation, self.fingerprint) == (other.operation, other.fingerprint)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Intent(Draft):
-    """What was confirmed, under its number in the journal, and what became of it.
-
-    ``sent_at`` is when it was last about to be sent; ``recorded_at`` when it was confirmed first.
-    """
-
-    number: int
-    recorded_at: int
-    sent_at: int
-    outcome: Outcome
+        asked = fingerprint(self.origin, draft.operation, draft.arguments)
+        return (self.operation, self.fingerprint) == (draft.operation, asked)
 
     @property
     def is_live(self) -> bool:
@@ -118,13 +148,15 @@ class Intent(Draft):
 
 
 class Journal:
-    """The journal of ``service`` (its ``base_url`` and ``client_id``) in the file ``path``."""
+    """The journal of ``service`` (its ``base_url``, ``client_id``, and ``instance`` if it has one)
+    in the file ``path``."""
 
     def __init__(
         self, path: Path, service: Mapping[str, str], clock: Callable[[], int] = time.time_ns
     ) -> None:
         self.path, self._clock = path, clock
-        self.service = {name: service[name] for name in ("base_url", "client_id")}
+        names = ("base_url", "client_id", "instance")
+        self.service = {name: service[name] for name in names if name in service}
         about = about_of(path)
         if about is None:
             create(path, self.service)
@@ -151,6 +183,35 @@ class Journal:
         with self.reading() as pages:
             return pages.find(ref_id)
 
+    def ref_id_for(self, operation: str, arguments: Mapping[str, Any], *, more: bool) -> str:
+        """The ``ref_id`` of an action that was not given one; see ``identity``.
+
+        That of an earlier intent with these arguments, if there is one, wherever it was confirmed.
+        """
+        with self.reading() as pages:
+            names = [
+                derived_ref_id(origin, operation, arguments, more=more)
+                for origin in {self.id, *pages.origins()}
+            ]
+            earlier = pages.find(*names)
+        if earlier is not None:
+            return earlier.ref_id
+        return derived_ref_id(self.id, operation, arguments, more=more)
+
+    def take_over(self, path: Path) -> None:
+        """Add what the journal ``path`` in a store holds and this one does not hold yet."""
+        about = about_of(path)
+        if about is None or path.samefile(self.path):
+            return
+        with opened(path) as database, self.reading() as pages:
+            theirs = Pages(database, path)
+            theirs.check_complete()
+            if theirs.counts() == pages.counts(about["id"]):
+                return
+            intents, events = theirs.intents(), theirs.events()
+        with self._writing() as pages:
+            pages.add_of(about["id"], store_name(path.parents[1]), intents, events)
+
     def intents(self) -> list[Intent]:
         """Every intent, in the order they were confirmed."""
         with self.reading() as pages:
@@ -172,20 +233,16 @@ class Journal:
                 return found
             allow(pages)
             sent_at = self._clock() if at is None else at
-            number = found.number if found is not None else pages.add(draft, sent_at)
-            pages.note(number, Outcome("unknown"), sent_at)
-            return Intent(
-                **vars(draft),
-                number=number,
-                recorded_at=sent_at if found is None else found.recorded_at,
-                sent_at=sent_at,
-                outcome=Outcome("unknown", sent_at),
-            )
+            number = found.number if found is not None else pages.add(self.id, draft, sent_at)
+            pages.note(self.id, number, Outcome("unknown", sent_at))
+            return pages.numbered(number)
 
     def note(self, intent: Intent, outcome: Outcome) -> None:
-        """Write down what became of ``intent``."""
+        """Write down what became of ``intent``; what was once said of a ``done`` one stays said."""
+        if outcome.state == intent.outcome.state == "done":
+            outcome = replace(outcome, detail=outcome.detail or intent.outcome.detail)
         with self._writing() as pages:
-            pages.note(intent.number, outcome, self._clock())
+            pages.note(self.id, intent.number, replace(outcome, at=self._clock()))
 
     @contextmanager
     def _writing(self) -> Iterator[Pages]:
@@ -213,16 +270,15 @@ def check_same_action(found: Intent, draft: Draft, now: int) -> None:
 
 
 class Pages:
-    """The journal within one connection or transaction."""
+    """The journal within one connection or transaction; also one of an earlier version's."""
 
     def __init__(self, database: sqlite3.Connection, path: Path) -> None:
         self._database, self._path = database, path
-
-    @property
-    def id(self) -> str | None:
-        """The journal's random id."""
-        row = self._database.execute("SELECT value FROM about WHERE name = 'id'").fetchone()
-        return row[0] if row else None
+        about = dict(database.execute("SELECT name, value FROM about"))
+        self.id = about.get("id")
+        self._is_current = about.get("schema_version") == str(SCHEMA_VERSION)
+        if not self._is_current and about.get("schema_version") != str(STORE_SCHEMA_VERSION):
+            raise StoreError(f"{path} is no journal of schema {SCHEMA_VERSION}: update fundlab")
 
     def check_complete(self) -> None:
         """Raises ``StoreDamaged`` where a row is gone: they are numbered, and none is removed."""
@@ -236,16 +292,27 @@ class Pages:
         if found != "ok":
             raise self._damaged(f"the file ({found})")
 
-    def find(self, ref_id: str) -> Intent | None:
-        found = self._select("WHERE i.ref_id = ?", ref_id)
+    def find(self, *ref_ids: str) -> Intent | None:
+        """The intent of these names that is nearest to having been paid."""
+        marks = ", ".join("?" * len(ref_ids))
+        found = self._select(f"WHERE i.ref_id IN ({marks}){_MOST_COMMITTED}", *ref_ids)
         return found[0] if found else None
+
+    def numbered(self, number: int) -> Intent:
+        return self._select("WHERE i.number = ?", number)[0]
 
     def intents(self) -> list[Intent]:
         return self._select("ORDER BY i.number")
 
-    def alike(self, likeness: str, since: int) -> list[Intent]:
+    def origins(self) -> list[str]:
+        """The ids of the journals that intents were confirmed in."""
+        return [row[0] for row in self._database.execute("SELECT DISTINCT origin FROM intents")]
+
+    def alike(self, operation: str, arguments: Mapping[str, Any], since: int) -> list[Intent]:
         """Intents sent since ``since`` (ns) that ask for the same, metadata aside."""
-        return self._select("WHERE i.likeness = ? AND sent_at >= ?", likeness, since)
+        likenesses = [likeness(origin, operation, arguments) for origin in self.origins()]
+        marks = ", ".join("?" * len(likenesses))
+        return self._select(f"WHERE i.likeness IN ({marks}) AND sent_at >= ?", *likenesses, since)
 
     def sent_since(self, operation: str, since: int) -> list[Intent]:
         """Intents of ``operation`` sent since ``since`` (ns), again or for the first time."""
@@ -254,45 +321,106 @@ class Pages:
             "(SELECT intent FROM events WHERE state = 'unknown' AND at >= ?)", operation, since,
         )  # fmt: skip
 
-    def add(self, draft: Draft, at: int) -> int:
-        values = (
-            draft.ref_id, draft.operation, at, draft.fingerprint, draft.likeness, draft.body,
-            json.dumps(dict(draft.facts)), draft.batch,
+    def knows(self, transfer: Transfer) -> bool:
+        """Whether it was made by an intent of this journal."""
+        found = self._database.execute(
+            "SELECT 1 FROM events WHERE resource_id = ? UNION ALL "
+            "SELECT 1 FROM intents WHERE ref_id = ?", (transfer.id, transfer.ref_id),
         )  # fmt: skip
+        return found.fetchone() is not None
+
+    def add(self, origin: str, draft: Draft, at: int) -> int:
+        """Add an intent; its number."""
+        return self._insert(
+            "intents", _INTENT,
+            origin, draft.ref_id, draft.operation, at,
+            fingerprint(origin, draft.operation, draft.arguments),
+            likeness(origin, draft.operation, draft.arguments),
+            draft.body, json.dumps(dict(draft.facts)), draft.batch, draft.store,
+        )  # fmt: skip
+
+    def note(self, origin: str, number: int, outcome: Outcome) -> None:
+        """Add an event of the intent ``number``."""
+        self._insert(
+            "events", _EVENT,
+            origin, number, outcome.at, outcome.state, outcome.resource_id, outcome.status,
+            outcome.fee, outcome.total, outcome.detail,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------------ taking over
+
+    def events(self) -> list[tuple[int, Outcome]]:
+        """Every event with the number of its intent, in the order they were noted."""
+        rows = self._database.execute("SELECT * FROM events ORDER BY number")
+        return [self._event(row) for row in rows]
+
+    def counts(self, origin: str | None = None) -> tuple[int, int]:
+        """How many intents and events there are, or of them those written in ``origin``."""
+        where, values = ("", ()) if origin is None else (" WHERE origin = ?1", (origin,))
+        found: tuple[int, int] = self._database.execute(
+            f"SELECT (SELECT COUNT(*) FROM intents{where}), "  # noqa: S608 - our own
+            f"(SELECT COUNT(*) FROM events{where})",
+            values,
+        ).fetchone()
+        return found
+
+    def add_of(
+        self, origin: str, store: str, intents: list[Intent], events: list[tuple[int, Outcome]]
+    ) -> None:
+        """Add of all the rows of the journal ``origin`` those that are not there yet."""
+        held = self._database.execute(
+            "SELECT ref_id, number FROM intents WHERE origin = ?", (origin,)
+        )
+        numbers: dict[str, int] = dict(held.fetchall())
+        for intent in intents:
+            if intent.ref_id not in numbers:
+                numbers[intent.ref_id] = self._insert(
+                    "intents", _INTENT, origin, intent.ref_id, intent.operation,
+                    intent.recorded_at, intent.fingerprint, intent.likeness, intent.body,
+                    json.dumps(dict(intent.facts)), intent.batch, store,
+                )  # fmt: skip
+        names = {intent.number: numbers[intent.ref_id] for intent in intents}
+        noted = self._database.execute("SELECT * FROM events WHERE origin = ?", (origin,))
+        known = {self._event(row) for row in noted}
+        for number, outcome in events:
+            if (names[number], outcome) not in known:
+                self.note(origin, names[number], outcome)
+
+    # ------------------------------------------------------------------------ rows
+
+    def _insert(self, table: str, columns: str, *values: str | int | bytes | None) -> int:
+        marks = "?, " * len(values)
         cursor = self._database.execute(
-            "INSERT INTO intents (ref_id, operation, recorded_at, fingerprint, likeness, body, "
-            "facts, batch, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO {table} ({columns}, sha256) VALUES ({marks}?)",  # noqa: S608 - our own
             (*values, row_hash(*values)),
         )
         return int(cursor.lastrowid or 0)
-
-    def note(self, number: int, outcome: Outcome, at: int) -> None:
-        values = (
-            number, at, outcome.state, outcome.resource_id, outcome.status, outcome.fee,
-            outcome.total, outcome.detail,
-        )  # fmt: skip
-        self._database.execute(
-            "INSERT INTO events (intent, at, state, resource_id, status, fee, total, detail, "
-            "sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, row_hash(*values)),
-        )
 
     def _select(self, where: str, *values: object) -> list[Intent]:
         return [self._intent(row) for row in self._database.execute(_SELECT + where, values)]
 
     def _intent(self, row: tuple[Any, ...]) -> Intent:
-        confirmed, noted = (*row[1:7], *row[8:10]), (row[0], row[11], row[10], *row[12:17])
-        if row_hash(*confirmed) != row[7] or row_hash(*noted) != row[18]:
-            raise self._damaged(f"intent {row[0]} ({row[1]})")
-        body, facts = row[6], json.loads(row[8])
+        """From the columns of an intent, of its newest event, and ``sent_at``."""
+        width = len(_INTENT.split(", ")) + 2 if self._is_current else 10
+        number, *confirmed, sha256 = row[:width]
+        if row_hash(*confirmed) != sha256:
+            raise self._damaged(f"intent {number} ({row[2]})")
+        if not self._is_current:
+            confirmed = [self.id, *confirmed, None]
+        origin, ref_id, operation, at, digest, alike, body, facts, batch, store = confirmed
         return Intent(
-            number=row[0], ref_id=row[1], operation=row[2], recorded_at=row[3], fingerprint=row[4],
-            likeness=row[5], body=body, facts=facts, batch=row[9], sent_at=row[17],
-            outcome=Outcome(
-                state=row[10], at=row[11], resource_id=row[12], status=row[13], fee=row[14],
-                total=row[15], detail=row[16],
-            ),
+            number=number, origin=origin, ref_id=ref_id, operation=operation, recorded_at=at,
+            fingerprint=digest, likeness=alike, body=body, facts=json.loads(facts), batch=batch,
+            store=store, sent_at=row[-1], outcome=self._event(row[width:-1])[1],
         )  # fmt: skip
+
+    def _event(self, row: tuple[Any, ...]) -> tuple[int, Outcome]:
+        """The number of its intent, and the outcome it notes."""
+        _, *noted, sha256 = row
+        intent, at, state, resource_id, status, fee, total, detail = noted[-8:]
+        if row_hash(*noted) != sha256:
+            raise self._damaged(f"what is noted of intent {intent}")
+        return intent, Outcome(state, at, resource_id, status, fee, total, detail)
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
@@ -304,59 +432,96 @@ class Pages:
 def open_journal(
     client: Client, store: Store | str | Path | None, clock: Callable[[], int] = time.time_ns
 ) -> Journal:
-    """The journal of ``client``'s service in ``store`` (by default the one of its settings).
+    """The journal of ``client``'s service, with what one in ``store`` holds (by default the one of
+    the client's settings).
 
     Raises ``StoreError`` when the store or its journal belongs to another service or credential.
     """
     place = store if isinstance(store, Store) else Store(store or client.settings.store)
-    service = _service_of(client)
+    service = service_of(client)
     owner = place.service()
     if owner is not None:
-        _check_owner(place.folder, owner, service)
-    return Journal(_path(place.folder, service), service, clock)
+        _check_owner(place.path, owner, service)
+    book = Journal(_path(client.settings.journal, service), service, clock)
+    if isinstance(place.path, Path):
+        old = place.path / FOLDER / _name_in_store(service)
+        about = about_of(old)
+        if about is not None:
+            _check_owner(old, about, service)
+            book.take_over(old)
+    return book
 
 
-def existing_journal(client: Client, store: Store | str | Path | None) -> Journal | None:
-    """The journal that ``open_journal`` finds; none is created, and another's is none."""
-    place = store if isinstance(store, Store) else Store(store or client.settings.store)
-    if not isinstance(place.path, Path):
-        return None  # elsewhere there are no journals
-    service = _service_of(client)
-    path = _path(place.folder, service)
-    about = about_of(path)
-    ours = about is not None and service_key(about) == service_key(service)
-    return Journal(path, service) if ours else None
+def existing_journal(client: Client) -> Journal | None:
+    """The journal of ``client``'s service, if there is one: none is created."""
+    service = service_of(client)
+    path = _path(client.settings.journal, service)
+    return Journal(path, service) if is_there(path) else None
 
 
-def journals_of(store: Store | str | Path) -> list[Journal]:
-    """Every journal in ``store``; none is created."""
-    folder = (store if isinstance(store, Store) else Store(store)).folder
+def journals_in(folder: Path) -> list[Journal]:
+    """Every journal in ``folder``, which is one of ``Settings.journal``."""
     paths = journal_files(folder)
     return [Journal(path, about) for path in paths if (about := about_of(path)) is not None]
 
 
-def journal_files(store: Path) -> list[Path]:
-    """The file of every journal in the folder ``store``."""
+def journal_files(folder: Path) -> list[Path]:
+    """The file of every journal in ``folder``."""
     try:
-        return sorted(path for path in (store / FOLDER).iterdir() if path.suffix == ".sqlite")
+        return sorted(path for path in folder.iterdir() if path.suffix == ".sqlite")
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise not_seen(store / FOLDER, error) from None
+        raise not_seen(folder, error) from None
 
 
-def _service_of(client: Client) -> dict[str, str]:
-    return {"base_url": client.base_url, "client_id": client.client_id}
+def read_intents(path: Path) -> list[tuple[Intent, str]]:
+    """Every intent of a journal, an earlier version's too, with the ``base_url`` of its service."""
+    about = about_of(path)
+    if about is None:
+        return []
+    with opened(path) as database:
+        pages = Pages(database, path)
+        pages.check_complete()
+        pages.check_indexes()
+        return [(intent, about["base_url"]) for intent in pages.intents()]
+
+
+def store_name(path: object) -> str:
+    """A store as the journal names it, by whatever link it is reached."""
+    return os.path.realpath(path) if isinstance(path, Path) else str(path)
+
+
+def service_of(client: Client) -> dict[str, str]:
+    """What tells the service and credential of ``client`` from all others."""
+    service = {"base_url": client.base_url, "client_id": client.client_id}
+    instance = client.transport.instance() if is_loopback(client.base_url) else None
+    return service if instance is None else service | {"instance": instance}
 
 
 def _path(folder: Path, service: Mapping[str, str]) -> Path:
-    name = "service.sqlite"
-    if is_loopback(service["base_url"]):
-        name = f"loopback-{hashlib.sha256(service_key(service).encode()).hexdigest()[:12]}.sqlite"
-    return (folder / FOLDER / name).absolute()
+    instance = service.get("instance", "")[:12]
+    return folder / f"{name_of(service)}{'-' * bool(instance)}{instance}.sqlite"
 
 
-def _check_owner(path: Path, owner: Mapping[str, str], service: Mapping[str, str]) -> None:
+def name_of(service: Mapping[str, str]) -> str:
+    """How the names of a service's journals begin."""
+    url = service["base_url"]
+    place = "loopback" if is_loopback(url) else urlsplit(url).hostname
+    return f"{place}-{_digest(service)}"
+
+
+def _name_in_store(service: Mapping[str, str]) -> str:
+    """Where earlier versions kept it, in the folder ``FOLDER`` of a store."""
+    on_loopback = is_loopback(service["base_url"])
+    return f"loopback-{_digest(service)}.sqlite" if on_loopback else "service.sqlite"
+
+
+def _digest(service: Mapping[str, str]) -> str:
+    return hashlib.sha256(service_key(service).encode()).hexdigest()[:12]
+
+
+def _check_owner(path: object, owner: Mapping[str, str], service: Mapping[str, str]) -> None:
     if service_key(owner) != service_key(service):
         raise StoreError(
             f"{path} belongs to {owner['base_url']} (client {owner['client_id']}), not to "

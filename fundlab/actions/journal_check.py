@@ -1,4 +1,4 @@
-"""Whether the journals of a store are whole: the files, and every intent in them."""
+"""Whether journals are intact: the files, and every intent in them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fundlab.actions.intents import Pages, journal_files
+from fundlab.actions.intents import FOLDER, Pages, journal_files, name_of
 from fundlab.actions.journal_file import about_of, opened
 from fundlab.errors import StoreError
+from fundlab.settings import journal_folder
+from fundlab.store import Store
 
 _WITHOUT_EVENT: Final = (
     "SELECT number FROM intents WHERE number NOT IN (SELECT intent FROM events) ORDER BY number"
 )
 
 
-def damaged_journals(store: Path) -> Iterator[tuple[Path, str]]:
-    """Each journal in the folder ``store`` that is not whole, and the first thing wrong with it."""
-    for path in journal_files(store):
+def damaged_journals(store: Store) -> Iterator[tuple[Path, str]]:
+    """Each journal with payments of ``store``'s service that is not intact, and why.
+
+    Those that earlier versions kept in the store, and the user's own.
+    """
+    paths = journal_files(store.path / FOLDER) if isinstance(store.path, Path) else []
+    try:
+        service = store.service()
+    except StoreError:
+        service = None  # a damaged store does not say whose it is; verify names that
+    if service is not None:
+        begin = name_of(service)
+        paths += [path for path in journal_files(journal_folder()) if path.name.startswith(begin)]
+    for path in paths:
         try:
             wrong = _first_fault(path)
         except StoreError as error:

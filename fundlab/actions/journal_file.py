@@ -19,7 +19,9 @@ from typing import Final
 from fundlab.errors import StoreDamaged, StoreError
 from fundlab.store.disk import make_folder, sync_folder
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+STORE_SCHEMA_VERSION: Final = 2
+"""Of the journals that earlier versions kept in stores: without ``origin`` and ``store``."""
 _PAGE_BYTES: Final = 4096
 _PATIENCE_S: Final = 60.0
 _GLANCE_MS: Final = 200
@@ -29,17 +31,21 @@ _OTHERS: Final = 0o077
 _SCHEMA: Final = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE intents (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, ref_id TEXT NOT NULL UNIQUE,
+    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, ref_id TEXT NOT NULL,
     operation TEXT NOT NULL, recorded_at INTEGER NOT NULL, fingerprint TEXT NOT NULL,
-    likeness TEXT NOT NULL, body BLOB NOT NULL, facts TEXT NOT NULL, batch TEXT,
-    sha256 TEXT NOT NULL);
+    likeness TEXT NOT NULL, body BLOB NOT NULL, facts TEXT NOT NULL, batch TEXT, store TEXT,
+    sha256 TEXT NOT NULL, UNIQUE (ref_id, origin));
+CREATE INDEX intents_of ON intents (origin);
 CREATE INDEX intents_alike ON intents (likeness, recorded_at);
 CREATE INDEX intents_recorded ON intents (operation, recorded_at);
 CREATE TABLE events (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, intent INTEGER NOT NULL REFERENCES intents (number),
+    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL,
+    intent INTEGER NOT NULL REFERENCES intents (number),
     at INTEGER NOT NULL, state TEXT NOT NULL, resource_id TEXT, status TEXT, fee TEXT, total TEXT,
     detail TEXT, sha256 TEXT NOT NULL);
 CREATE INDEX events_of ON events (intent);
+CREATE INDEX events_from ON events (origin);
+CREATE INDEX events_made ON events (resource_id);
 CREATE TRIGGER intents_stay BEFORE UPDATE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
 CREATE TRIGGER intents_kept BEFORE DELETE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
 CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'only added'); END;
@@ -52,11 +58,11 @@ def create(path: Path, service: Mapping[str, str]) -> None:
 
     It is never half there, and never replaces one that another kernel made meanwhile.
     """
-    make_folder(path.parent)
     hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     about = {"id": uuid.uuid4().hex, "schema_version": str(SCHEMA_VERSION), **service}
     about["sha256"] = _hash_of(about)
     try:
+        make_folder(path.parent)
         os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with opened(hidden) as database, transaction(database):
             for statement in _statements(_SCHEMA):
@@ -69,8 +75,8 @@ def create(path: Path, service: Mapping[str, str]) -> None:
     except (OSError, StoreError) as error:
         why = error.strerror if isinstance(error, OSError) else error.__context__ or error
         raise StoreError(
-            f"the journal {path} cannot be made: {why}; nothing was sent: see that the store's "
-            "folder can be written and has room, or name another (store=…, FUNDLAB_STORE)"
+            f"the journal {path} cannot be made: {why}; nothing was sent: see that its folder can "
+            "be written and has room, or name another (journal=…, FUNDLAB_JOURNAL)"
         ) from None
     finally:
         for left in (hidden, hidden.with_name(f"{hidden.name}-journal")):
@@ -84,7 +90,7 @@ def about_of(path: Path) -> dict[str, str] | None:
     Raises ``StoreDamaged`` for a file that is no journal, an empty one too: to start anew in its
     place would be to forget what was paid.
     """
-    if not _is_there(path):
+    if not is_there(path):
         return None
     with opened(path) as database:
         found = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
@@ -94,7 +100,7 @@ def about_of(path: Path) -> dict[str, str] | None:
         what = "is empty" if path.stat().st_size == 0 else "does not say whose it is"
         raise StoreDamaged(
             f"the journal {path} {what}: restore it from a backup, then run again (delete it only "
-            "if nothing was ever confirmed in this store)"
+            "if nothing was ever confirmed with it)"
         )
     if about.pop("sha256") != _hash_of(about):
         raise StoreDamaged(
@@ -104,14 +110,15 @@ def about_of(path: Path) -> dict[str, str] | None:
     return about
 
 
-def _is_there(path: Path) -> bool:
+def is_there(path: Path) -> bool:
+    """Whether there is a journal; one that cannot be looked at is an error, not an absent one."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
             raise StoreError(
                 f"the journal {path} is a link to {path.readlink()}, which is not there; bring it "
-                "back, or remove the link if nothing was ever confirmed in this store"
+                "back, or remove the link if nothing was ever confirmed with it"
             ) from None
         return False
     except OSError as error:
@@ -123,7 +130,7 @@ def not_seen(path: Path, error: OSError) -> StoreError:
     """The error for a place of journals that this user may not look into."""
     return StoreError(
         f"{path} cannot be looked at: {error.strerror}; nothing was sent: see that its folder is "
-        "yours to read and write, or name another store (store=…, FUNDLAB_STORE)"
+        "yours to read and write, or name another (journal=…, FUNDLAB_JOURNAL)"
     )
 
 

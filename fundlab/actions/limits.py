@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -10,6 +10,7 @@ from fundlab.actions.clock import start_of_day
 from fundlab.actions.intents import Intent, Pages
 from fundlab.actions.kinds import WITHDRAWAL
 from fundlab.errors import ActionRefused
+from fundlab.models import Transfer
 from fundlab.settings import Settings
 from fundlab.values import EXACT, exact_sum
 
@@ -40,16 +41,28 @@ def check_daily_limit(
     amounts: Sequence[Decimal],
     ref_ids: Sequence[str],
     now: int,
+    shown: Iterable[Transfer],
 ) -> None:
-    """Refuses what would bring the withdrawals sent on this UTC day above the daily limit."""
+    """Refuses what would bring the withdrawals sent on this UTC day above the daily limit.
+
+    ``shown`` are those the service shows: which the journal knows, it counts only once.
+    """
     limit = settings.daily_withdrawal_limit
     if limit is None:
         return
-    spent = exact_sum(
-        amount_of(intent)
+    noted = {
+        intent.outcome.resource_id or intent.ref_id: amount_of(intent)
         for intent in pages.sent_since(WITHDRAWAL, start_of_day(now))
         if intent.is_live and intent.ref_id not in ref_ids
-    )
+    }
+    others = {
+        transfer.id: transfer.amount or Decimal(0)
+        for transfer in shown
+        if transfer.status != "FAILED"
+        and transfer.ref_id not in ref_ids
+        and not pages.knows(transfer)
+    }
+    spent = exact_sum((*noted.values(), *others.values()))
     wanted = exact_sum(amounts)
     above = EXACT.subtract(EXACT.add(spent, wanted), limit)
     if above > 0:

@@ -16,13 +16,7 @@ from fundlab.actions.announce import announce
 from fundlab.actions.cards import Card, Row, html_of, text_of
 from fundlab.actions.clock import SECOND, shown_time
 from fundlab.actions.environment import Environment, environment_of
-from fundlab.actions.identity import (
-    confirmation_code,
-    derived_ref_id,
-    fingerprint,
-    likeness,
-    same_code,
-)
+from fundlab.actions.identity import confirmation_code, same_code
 from fundlab.actions.intents import (
     Draft,
     Intent,
@@ -31,6 +25,7 @@ from fundlab.actions.intents import (
     check_same_action,
     open_journal,
     service_key,
+    store_name,
 )
 from fundlab.actions.kinds import KINDS, Kind
 from fundlab.actions.submission import Sender, check_same
@@ -53,10 +48,14 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True)
 class Desk:
-    """Where plans are made: a client, the journal of its service, a clock (ns) and a voice."""
+    """Where plans are made: a client, the journal of its service, a clock (ns) and a voice.
+
+    ``store`` is the name of the store they are made with.
+    """
 
     client: Client
     journal: Journal
+    store: str
     now: Callable[[], int] = time.time_ns
     say: Callable[[str], object] = announce
 
@@ -77,7 +76,9 @@ def open_desk(
 ) -> Desk:
     """A desk at ``store``, by default that of the client's settings."""
     clock = now or time.time_ns
-    return Desk(client, open_journal(client, store, clock), clock, say or announce)
+    place = store if isinstance(store, Store) else Store(store or client.settings.store)
+    book = open_journal(client, place, clock)
+    return Desk(client, book, store_name(place.path), clock, say or announce)
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def order(
     body = _request(operation, asked | {"ref_id": ref_id or _TO_BE_DERIVED}).to_json()
     own = ref_id is not None
     if ref_id is None:
-        ref_id = derived_ref_id(desk.journal.id, operation, body | _path_of(asked), more=more)
+        ref_id = desk.journal.ref_id_for(operation, body | _path_of(asked), more=more)
     text = json.dumps({**body, **_path_of(asked), "ref_id": ref_id})
     return Order(KINDS[operation], text, ref_id, own)
 
@@ -208,24 +209,25 @@ class Plan(Generic[R]):
             self._sent(),
             recheck=self._recheck,
             allow=self.allowed,
+            after=self.noticed,
             elsewhere=self.order.own_ref_id,
         )
         return result
 
     def draft(self) -> Draft:
         """What the journal keeps. Bank details are masked there."""
-        kind, journal = self.order.kind, self.desk.journal
+        kind = self.order.kind
         body = self.order.body()
         if kind.private:
             body = json.dumps({"ref_id": self.ref_id, "masked": True, **self._traced()}).encode()
         return Draft(
             ref_id=self.ref_id,
             operation=kind.operation,
-            fingerprint=fingerprint(journal.id, kind.operation, self.order.arguments),
-            likeness=likeness(journal.id, kind.operation, self.order.arguments),
+            arguments=self.order.arguments,
             body=body,
             facts=self.facts,
             batch=self.batch,
+            store=self.desk.store,
         )
 
     def _traced(self) -> dict[str, Any]:
@@ -235,12 +237,16 @@ class Plan(Generic[R]):
     def _sent(self) -> dict[str, Any]:
         return self.order.arguments
 
-    def _recheck(self) -> None:
-        """Before it is recorded: is everything as it was when the plan was shown?"""
+    def _recheck(self) -> Any:
+        """Before it is recorded: is everything as it was when the plan was shown? What it found is
+        for ``allowed`` and ``noticed``."""
         check_lapse(self)
 
-    def allowed(self, pages: Pages) -> None:
+    def allowed(self, pages: Pages, seen: Any = None) -> None:
         """Within the journal's transaction: do the own limits allow it?"""
+
+    def noticed(self, made: R, seen: Any) -> str | None:
+        """After it was sent: what there is to be warned of."""
 
     # -------------------------------------------------------------------------- showing
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.actions.clock import DAY, ahead
+from fundlab.actions.clock import DAY, ahead, start_of_day
 from fundlab.models import Transfer, TransferType
 from fundlab.values import Instant
 
@@ -23,10 +23,14 @@ _FIAT: Final = tuple(
 
 @dataclass(frozen=True)
 class Recent:
-    """The newest fiat withdrawals of a profile (at least those of 24 hours), newest first."""
+    """The newest fiat withdrawals of a profile (at least those of 24 hours), newest first.
+
+    ``today`` are those of all profiles on this UTC day, where a daily limit is to be kept.
+    """
 
     transfers: tuple[Transfer, ...]
     since: int  # nanoseconds since 1970: what is older is not recent
+    today: tuple[Transfer, ...] = ()
 
     def to_account(self, fiat_account_id: str) -> list[Transfer]:
         """The recent ones to one account, failed ones left out."""
@@ -81,7 +85,22 @@ def recent_withdrawals(client: Client, profile_id: str, now: int) -> Recent:
         )  # fmt: skip
         known = {transfer.id for transfer in found}
         found += [transfer for transfer in more if transfer.id not in known]
-    return Recent(tuple(found), since)
+    return Recent(tuple(found), since, _of_today(client, now))
+
+
+def _of_today(client: Client, now: int) -> tuple[Transfer, ...]:
+    """What a daily limit counts beside the journal: where money is real, for a sandbox's history
+    and business day are not the user's."""
+    settings = client.settings
+    if settings.daily_withdrawal_limit is None or not settings.is_production:
+        return ()
+    today = str(Instant.from_ns(start_of_day(now + ahead(client))))
+    return tuple(
+        client.list_transfers(
+            type=_FIAT, order="DESC", order_by="CREATED_AT", created_at_gte=today,
+            page_size=_LONGEST_PAGE,
+        )
+    )  # fmt: skip
 
 
 def created_ns(transfer: Transfer) -> int:

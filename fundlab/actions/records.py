@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
 from fundlab.actions.announce import announce
-from fundlab.actions.intents import Intent, existing_journal, journals_of, open_journal
+from fundlab.actions.intents import (
+    FOLDER,
+    Intent,
+    existing_journal,
+    journal_files,
+    journals_in,
+    open_journal,
+    read_intents,
+    store_name,
+)
 from fundlab.actions.kinds import KINDS
 from fundlab.actions.submission import Sender, outcome_of, told_if_not_noted
 from fundlab.decimals import DecimalArray
 from fundlab.errors import ActionRefused, Conflict, NotFound, ValidationFailed
 from fundlab.models import Transfer
-from fundlab.settings import store_folder
+from fundlab.settings import journal_folder, store_folder
 from fundlab.store import Store
 
 if TYPE_CHECKING:
@@ -25,20 +35,24 @@ if TYPE_CHECKING:
 COLUMNS: Final = (
     "number", "confirmed_at", "action", "state", "status", "amount", "asset", "fee", "total",
     "account", "profile_id", "fiat_account_id", "resource_id", "ref_id", "batch", "noted_at",
-    "detail", "service",
+    "detail", "service", "store",
 )  # fmt: skip
 _OF_ONE_INTENT: Final = (ActionRefused, NotFound, Conflict, ValidationFailed)
 _MONEY: Final = ("amount", "fee", "total")
 _TIMES: Final = ("confirmed_at", "noted_at")
 
 
-def journal(store: Store | str | Path | None = None) -> pd.DataFrame:
-    """Everything ever confirmed in ``store`` (by default the one the settings name), oldest first.
+def journal(
+    store: Store | str | Path | None = None, *, folder: str | Path | None = None
+) -> pd.DataFrame:
+    """Everything that this user ever confirmed; with ``store``, what was confirmed with it.
 
-    One row for each intent: ``number``, ``confirmed_at``, ``action``, ``state`` (``done``,
-    ``unknown``, ``refused`` or ``absent``), the ``status`` last seen, ``amount``, ``asset``,
-    ``fee``, ``total`` (type ``decimal``), the ``account`` (masked), ids, ``ref_id``, ``batch``,
-    ``noted_at``, ``detail`` and the ``service``. Empty where nothing was ever confirmed.
+    ``folder`` is where the journals are, by default where the settings say: one for each service
+    and credential, its rows the oldest first. One row for each intent: ``number``,
+    ``confirmed_at``, ``action``, ``state`` (``done``, ``unknown``, ``refused`` or ``absent``), the
+    ``status`` last seen, ``amount``, ``asset``, ``fee``, ``total`` (type ``decimal``), the
+    ``account`` (masked), ids, ``ref_id``, ``batch``, ``noted_at``, ``detail``, the ``service`` and
+    the ``store``. Empty where nothing was ever confirmed.
 
     >>> plan = fl.plan_deposit(client, profile_id=sandbox.profile_ids[0], say=lambda line: None)
     >>> instructions = plan.submit(confirm=plan.code)
@@ -46,13 +60,21 @@ def journal(store: Store | str | Path | None = None) -> pd.DataFrame:
                      action state status
     0  deposit instructions  done  VALID
     """
-    folder = store_folder() if store is None else store
-    rows = [
-        _row(intent, found.service["base_url"])
-        for found in journals_of(folder)
-        for intent in found.intents()
-    ]
-    return _frame(rows)
+    books = journals_in(journal_folder() if folder is None else Path(folder))
+    found = [(intent, book.service["base_url"]) for book in books for intent in book.intents()]
+    taken_over = {(intent.origin, intent.ref_id) for intent, _ in found}
+    place = store if isinstance(store, Store) else Store(store or store_folder())
+    name = store_name(place.path)
+    if store is not None:
+        found = [(intent, service) for intent, service in found if intent.store == name]
+    if isinstance(place.path, Path):  # what an earlier version confirmed there
+        for path in journal_files(place.path / FOLDER):
+            found += [
+                (replace(intent, store=name), service)
+                for intent, service in read_intents(path)
+                if (intent.origin, intent.ref_id) not in taken_over
+            ]
+    return _frame([_row(intent, service) for intent, service in found])
 
 
 def resume(
@@ -62,7 +84,8 @@ def resume(
     now: Callable[[], int] = time.time_ns,
     say: Callable[[str], object] = announce,
 ) -> pd.DataFrame:
-    """Ask the service about every intent whose outcome is unknown, or that was not final yet.
+    """Ask the service about every intent whose outcome is unknown, or that was not final yet,
+    whatever store it was confirmed with; what an earlier version kept in ``store`` is taken over.
 
     Pays nothing: what the service does not know becomes ``absent``, and running its cell again
     sends it. Addresses and rules, for which the service has no list, are asked for by repeating
@@ -97,13 +120,13 @@ def resume(
     return _frame(rows)
 
 
-def note_end(client: Client, store: Store | str | Path | None, resource: Any) -> None:
-    """Write down how ``resource`` stands, in the journal that knows of it, if one does."""
+def note_end(client: Client, resource: Any) -> None:
+    """Write down how ``resource`` stands, if the journal knows of it."""
     if resource.ref_id is None:
         return
     noun = "withdrawal" if isinstance(resource, Transfer) else "fiat account"
     with told_if_not_noted(f"{noun} {resource.id} ended {resource.status}", "fl.resume() notes it"):
-        book = existing_journal(client, store)
+        book = existing_journal(client)
         intent = None if book is None else book.find(resource.ref_id)
         if book is not None and intent is not None and intent.outcome.resource_id == resource.id:
             book.note(intent, outcome_of(resource))
@@ -124,7 +147,7 @@ def _row(intent: Intent, service: str) -> dict[str, Any]:
         "account": facts.get("account"), "profile_id": facts.get("profile_id"),
         "fiat_account_id": facts.get("fiat_account_id"), "resource_id": outcome.resource_id,
         "ref_id": intent.ref_id, "batch": intent.batch, "noted_at": outcome.at,
-        "detail": outcome.detail, "service": service,
+        "detail": outcome.detail, "service": service, "store": intent.store,
     }  # fmt: skip
 
 

@@ -8,9 +8,10 @@ of which the service carries out one.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.actions.clock import shown_time
@@ -30,6 +31,7 @@ from fundlab.errors import (
     ActionRefused,
     CallError,
     Conflict,
+    DuplicateWarning,
     NotFound,
     ServiceError,
     StoreError,
@@ -63,16 +65,18 @@ class Sender:
         draft: Draft,
         arguments: Mapping[str, Any],
         *,
-        recheck: Callable[[], None],
-        allow: Callable[[Pages], None],
+        recheck: Callable[[], Any],
+        allow: Callable[[Pages, Any], None],
+        after: Callable[[Any, Any], str | None],
         elsewhere: bool = False,
     ) -> Any:
         """Carry out ``draft`` once, however often it is submitted; the service's resource.
 
         ``recheck`` looks at the service again and ``allow`` at the journal, unless the intent is
-        there already; both may raise. ``elsewhere``: the ``ref_id`` may have been used without this
-        journal. Raises ``CallError`` as the client does, ``ActionRefused`` for a ``ref_id`` that
-        came to stand for something else since the plan.
+        there already; both may raise. Once it is sent, ``after`` looks once more, and what it says
+        is warned of and noted. Both are given what ``recheck`` found. ``elsewhere``: the ``ref_id``
+        may have been used without this journal. Raises ``CallError`` as the client does,
+        ``ActionRefused`` for a ``ref_id`` that came to stand for something else since the plan.
         """
         intent = self._found(draft)
         if intent is not None:
@@ -84,18 +88,40 @@ class Sender:
             if made is not None:
                 return self._adopted(kind, draft, arguments, made)
         try:
-            recheck()
-        except ActionRefused:
+            seen = recheck()
+        except ActionRefused as refusal:
             # what changed may be that another kernel has just carried out this very plan
             intent = self._found(draft)
             known = self.known(kind, intent) if intent is not None else None
-            if known is None:
-                raise
-            return known
-        intent = self.journal.record(draft, allow)
+            if known is not None:
+                return known
+            if intent is not None and intent.outcome.state == "unknown":
+                raise ActionRefused(
+                    refusal.reason,
+                    f"this {kind.noun} may have been sent before, fl.resume() settles it; now: "
+                    f"{refusal}",
+                ) from None
+            raise
+        intent = self.journal.record(draft, lambda pages: allow(pages, seen))
         if intent.outcome.state == "done":  # another kernel was faster
             return self.known(kind, intent)
-        return self._send(kind, intent, arguments)
+        made = self._send(kind, intent, arguments)
+        self._warn(kind, intent, made, lambda: after(made, seen))
+        return made
+
+    def _warn(self, kind: Kind, intent: Intent, made: Any, look: Callable[[], str | None]) -> None:
+        """Say aloud what ``look`` finds; ``made`` is done, whatever becomes of looking."""
+        try:
+            found = look()
+        except CallError as error:
+            self.say(f"whether {kind.noun} {made.id} has a duplicate could not be seen: {error}")
+            return
+        if found is None:
+            return
+        noted = replace(outcome_of(made), detail=found)
+        with told_if_not_noted(f"{kind.noun} {made.id} was accepted; {found}", "fl.resume() helps"):
+            self.journal.note(intent, noted)
+        warnings.warn(found, DuplicateWarning, stacklevel=4)
 
     def _found(self, draft: Draft) -> Intent | None:
         """The intent of an earlier run; refuses a ``ref_id`` that stands for something else."""
@@ -156,7 +182,9 @@ class Sender:
             return None
         if not kind.private:
             asked = arguments_of(intent)
-            check_same(kind, intent.ref_id, asked, found, derived=intent.is_derived)
+            check_same(
+                kind, intent.ref_id, asked, found, derived=intent.is_derived, may_be_sent=True
+            )
         self.journal.note(intent, outcome_of(found))
         return found
 
@@ -167,9 +195,9 @@ class Sender:
         if found is None or "asked" not in asked:
             return
         shown = found.model_dump(mode="json", exclude_none=True)
-        now = traces(self.journal.id, shown)
+        now = traces(intent.origin, shown)
         as_asked = all(now.get(path, digest) == digest for path, digest in asked["asked"].items())
-        if as_asked and keyed(self.journal.id, "state", shown) != asked["before"]:
+        if as_asked and keyed(intent.origin, "state", shown) != asked["before"]:
             self.journal.note(intent, outcome_of(found))
         else:
             self.journal.note(intent, Outcome("absent", detail="it is not as asked"))
@@ -183,8 +211,8 @@ class Sender:
                 "wrong_environment",
                 f"{self.journal.path} says that {kind.noun} {outcome.resource_id} was made "
                 f"{shown_time(intent.recorded_at, self.now())}, but {self.client.base_url} does "
-                "not know it; nothing was sent: if this is another service, or a sandbox started "
-                "anew, use another store (store=…)",
+                "not know it; nothing was sent now: if this is another service, or a sandbox "
+                "started anew, use another journal (journal=…, FUNDLAB_JOURNAL)",
             ) from None
         if resource is None:  # the service has no operation that shows it
             return kind.send(self.client, arguments_of(intent))
@@ -304,14 +332,28 @@ def unlike(asked: Mapping[str, Any], found: Any, *, derived: bool) -> list[str]:
 
 
 def check_same(
-    kind: Kind, ref_id: str, asked: Mapping[str, Any], found: Any, *, derived: bool
+    kind: Kind,
+    ref_id: str,
+    asked: Mapping[str, Any],
+    found: Any,
+    *,
+    derived: bool,
+    may_be_sent: bool = False,
 ) -> None:
-    """Refuses a ``ref_id`` under which the service has something else than ``asked``."""
+    """Refuses a ``ref_id`` under which the service has something else than ``asked``.
+
+    ``may_be_sent``: an earlier run may have sent it, so no other ``ref_id`` is advised.
+    """
     different = unlike(asked, found, derived=derived)
-    if different:
-        raise ActionRefused(
-            "ref_id",
-            f"ref_id={ref_id!r} stands for {kind.noun} {found.id} at the service, which is not "
-            f"what is asked for: {'; '.join(different)}; nothing was sent now: look at it, and "
-            "choose another ref_id for the new one",
-        )
+    if not different:
+        return
+    what = (
+        f"ref_id={ref_id!r} stands for {kind.noun} {found.id} at the service, which is not what is "
+        f"asked for: {'; '.join(different)}; nothing was sent now: look at it"
+    )
+    shown = found.model_dump(mode="json", exclude_none=True)
+    if may_be_sent:
+        what = f"this {kind.noun} may have been sent before; {what} before anything else"
+    elif contradictions(asked, shown):
+        what += ", and choose another ref_id for the new one"
+    raise ActionRefused("ref_id", what)

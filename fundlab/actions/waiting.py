@@ -32,7 +32,7 @@ def wait_for(
     sleep: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     progress: bool | None = None,
-    store: Store | str | Path | None = None,
+    store: Store | str | Path | None = None,  # noqa: ARG001 - programs of earlier versions give it
 ) -> Settling:
     """Ask again, ever less often, until ``resource`` is no longer ``PENDING``; return it as it is.
 
@@ -40,7 +40,7 @@ def wait_for(
     (interface §3): look at ``.status``. ``timeout`` is in seconds; ``progress`` shows the seconds
     waited (by default in a notebook or terminal). Interrupting loses nothing: call again with the
     same resource. With a sandbox on a manual clock pass ``sleep=sandbox.clock.advance``. The
-    journal in ``store`` (by default that of the client's settings) notes how it ended.
+    journal notes how it ended; ``store`` makes no difference to it any more.
 
     Raises ``ActionError`` when the time is up; until then a service that is down is asked again.
     Raises ``StoreError``, which says how it ended, when this cannot be noted.
@@ -68,7 +68,7 @@ def wait_for(
         progress=progress,
     ):  # fmt: skip
         if again.status != "PENDING":
-            note_end(client, store, again)
+            note_end(client, again)
             return again
     raise ActionError(
         f"{what} is still PENDING after {timeout:g} s; nothing is lost: call wait_for again, or "

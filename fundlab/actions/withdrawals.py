@@ -6,8 +6,9 @@ the plan and its confirmation is refused at submission.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +17,14 @@ import numpy as np
 
 from fundlab.actions.bank import BankAccount, bank_account, check_unchanged
 from fundlab.actions.cards import Card, Row, Weight
-from fundlab.actions.duplicates import Twin, find_twins, journalled_twins, refuse_twins
-from fundlab.actions.intents import Intent, Pages, State
+from fundlab.actions.duplicates import (
+    Twin,
+    find_twins,
+    journalled_twins,
+    new_duplicates,
+    refuse_twins,
+)
+from fundlab.actions.intents import Intent, Pages, State, check_same_action
 from fundlab.actions.kinds import WITHDRAWAL
 from fundlab.actions.limits import check_daily_limit, check_limits
 from fundlab.actions.plan import (
@@ -35,7 +42,7 @@ from fundlab.actions.recent import Recent, recent_withdrawals
 from fundlab.errors import ActionRefused, InvalidRequest, shorten
 from fundlab.models import FiatAccountStatus, Transfer
 from fundlab.store import Store
-from fundlab.values import EXACT, Amount, fraction_digits, money_text
+from fundlab.values import EXACT, Amount, exact_sum, fraction_digits, money_text
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -69,7 +76,6 @@ class WithdrawalPlan(Plan[Transfer]):
     asset: str
     fee: Decimal | None
     available: Decimal
-    read: Callable[[], Situation] = field(repr=False)
     allow_duplicate: bool = False
 
     @property
@@ -84,26 +90,27 @@ class WithdrawalPlan(Plan[Transfer]):
             return card
         return replace(card, note=f"{card.note} · for one more like it, plan with another ref_id")
 
-    def _recheck(self) -> None:
-        """Refuses what changed for the worse; more money than before is no reason to."""
+    def _recheck(self) -> Recent:
         check_lapse(self)
-        now = self.read()
-        check_unchanged(self.account, now.account)
-        if now.available < self.available:
-            raise ActionRefused(
-                "balance_changed",
-                f"the available balance has changed since the plan, from {self.available} to "
-                f"{now.available} {self.asset}; nothing was sent: run the cell that plans again, "
-                "look, and confirm",
-            )
-        twins = [] if self.allow_duplicate else find_twins(self.desk, self.order, now.recent)
-        check_situation(self.desk, self.order, now, twins)
+        return check_again([self]).recent(self.profile_id)
 
-    def allowed(self, pages: Pages) -> None:
+    def look_again(self) -> Recent:
+        """What the service shows by now; refuses a payment that has got duplicates meanwhile."""
+        recent = recent_withdrawals(self.desk.client, self.profile_id, self.desk.now())
+        if not self.allow_duplicate:
+            refuse_twins(self.order, find_twins(self.desk, self.order, recent), self.desk.now())
+        return recent
+
+    def allowed(self, pages: Pages, seen: Recent | None = None) -> None:
         settings, now = self.desk.client.settings, self.desk.now()
-        check_daily_limit(settings, pages, [self.amount], [self.ref_id], now)
+        shown = () if seen is None else seen.today
+        check_daily_limit(settings, pages, [self.amount], [self.ref_id], now, shown)
         if not self.allow_duplicate:
             refuse_twins(self.order, journalled_twins(self.desk, self.order, pages), now)
+
+    def noticed(self, made: Transfer, seen: Recent) -> str | None:
+        after = recent_withdrawals(self.desk.client, self.profile_id, self.desk.now())
+        return new_duplicates(self.desk, self.order, made, seen, after)
 
 
 def plan_withdrawal(
@@ -125,10 +132,12 @@ def plan_withdrawal(
     """Plan a withdrawal of ``amount`` from a profile to an ``APPROVED`` fiat account (§4.12).
 
     Nothing is sent but questions. ``ref_id`` names the payment; without it the same arguments are
-    the same payment, in this ``store`` (by default that of the client's settings), for ever.
-    ``allow_duplicate`` permits one more payment like one of the last 24 hours. ``identity_id`` and
-    ``account_id`` name the end user of a third-party flow. ``now`` (nanoseconds since 1970) and
-    ``say`` (a line of text) replace the clock and the voice.
+    the same payment of this user, for ever, whatever the ``store`` (by default that of the client's
+    settings), under whose name it is found with ``journal``. ``allow_duplicate`` permits one more
+    payment like one of the last 24 hours. ``identity_id`` and ``account_id`` name the end user of a
+    third-party flow. ``now`` (nanoseconds since 1970) and ``say`` (a line of text) replace the
+    clock and the voice. ``submit`` looks for duplicates before and after it sends: a payment alike
+    that another program made at the same time is a ``DuplicateWarning``, and noted.
 
     Raises ``ActionRefused`` with what to do when the payment may not be made as asked,
     ``InvalidRequest`` for an argument the interface does not accept, ``StoreError`` when the store
@@ -148,7 +157,7 @@ def plan_withdrawal(
         amount=amount, asset=asset, identity_id=identity_id, account_id=account_id,
         metadata=metadata,
     )  # fmt: skip
-    return assemble(desk, wanted, read_situation(desk, wanted), allow_duplicate=allow_duplicate)
+    return assemble(desk, wanted, Reader(desk), allow_duplicate=allow_duplicate)
 
 
 def withdrawal_order(
@@ -161,16 +170,9 @@ def withdrawal_order(
     )  # fmt: skip
 
 
-def assemble(
-    desk: Desk,
-    wanted: Order,
-    situation: Situation,
-    *,
-    allow_duplicate: bool,
-    batch: str | None = None,
-) -> WithdrawalPlan:
+def assemble(desk: Desk, wanted: Order, reader: Reader, *, allow_duplicate: bool) -> WithdrawalPlan:
     """The plan for ``wanted`` as things stand; they are read again at submission."""
-    planned_at = desk.now()
+    situation, planned_at = reader.situation(wanted), desk.now()
     earlier = _earlier(desk, wanted)
     elsewhere = earlier is None and made_elsewhere(desk, wanted) is not None
     to_be_sent = not elsewhere and (earlier is None or earlier.outcome.state in _NOT_MADE)
@@ -179,7 +181,7 @@ def assemble(
     twins = find_twins(desk, wanted, situation.recent)
     plan = WithdrawalPlan(
         desk=desk, order=wanted, earlier=earlier, elsewhere=elsewhere,
-        planned_at=planned_at, batch=batch,
+        planned_at=planned_at,
         title=f"Withdraw {money_text(amount)} {arguments['asset']} to {account.owner}",
         rows=_rows(wanted, situation, settled=not to_be_sent),
         warnings=_warnings(desk, wanted, situation, twins),
@@ -192,28 +194,170 @@ def assemble(
         },
         profile_id=arguments["profile_id"], account=account, amount=amount,
         asset=arguments["asset"], fee=fee, available=situation.available,
-        read=lambda: read_situation(desk, wanted),
         allow_duplicate=allow_duplicate,
     )  # fmt: skip
     check_ref_id(plan)
     if to_be_sent:
         check_situation(desk, wanted, situation, [] if allow_duplicate else twins)
         with desk.journal.reading() as pages:
-            settings = desk.client.settings
-            check_daily_limit(settings, pages, [amount], [wanted.ref_id], planned_at)
+            settings, shown = desk.client.settings, situation.recent.today
+            check_daily_limit(settings, pages, [amount], [wanted.ref_id], planned_at, shown)
     return plan
 
 
-def read_situation(desk: Desk, wanted: Order) -> Situation:
-    """Ask the service."""
-    client, arguments = desk.client, wanted.arguments
-    profile_id = arguments["profile_id"]
-    balance = client.get_profile_balance(profile_id=profile_id, asset=arguments["asset"])
-    return Situation(
-        bank_account(client.get_fiat_account(arguments["fiat_account_id"])),
-        Decimal(balance.available),
-        recent_withdrawals(client, profile_id, desk.now()),
+class Reader:
+    """The service's answers, each asked for once."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._accounts: dict[str, BankAccount] = {}
+        self._balances: dict[tuple[str, str], Decimal] = {}
+        self._recent: dict[str, Recent] = {}
+
+    def situation(self, wanted: Order) -> Situation:
+        arguments = wanted.arguments
+        return Situation(
+            self.account(arguments["fiat_account_id"]),
+            self.available(arguments["profile_id"], arguments["asset"]),
+            self.recent(arguments["profile_id"]),
+        )
+
+    def account(self, account_id: str) -> BankAccount:
+        if account_id not in self._accounts:
+            self._accounts[account_id] = bank_account(
+                self._desk.client.get_fiat_account(account_id)
+            )
+        return self._accounts[account_id]
+
+    def available(self, profile_id: str, asset: str) -> Decimal:
+        key = profile_id, asset
+        if key not in self._balances:
+            found = self._desk.client.get_profile_balance(profile_id=profile_id, asset=asset)
+            self._balances[key] = Decimal(found.available)
+        return self._balances[key]
+
+    def recent(self, profile_id: str) -> Recent:
+        if profile_id not in self._recent:
+            self._recent[profile_id] = recent_withdrawals(
+                self._desk.client, profile_id, self._desk.now()
+            )
+        return self._recent[profile_id]
+
+
+def check_again(plans: Sequence[WithdrawalPlan]) -> Reader:
+    """Refuses what changed for the worse since the plans were made; what the service shows now.
+
+    More money than before is no reason to, and what these plans themselves paid meanwhile, in
+    another kernel say, is no change.
+    """
+    desk = plans[0].desk
+    reader = Reader(desk)
+    # balances before the journal: what another kernel pays in between then counts as paid
+    available = {
+        key: reader.available(*key) for key in {(plan.profile_id, plan.asset) for plan in plans}
+    }
+    paid, left = _paid_since(plans)
+    for plan in left:
+        key = plan.profile_id, plan.asset
+        now = reader.situation(plan.order)
+        check_unchanged(plan.account, now.account)
+        if available[key] < EXACT.subtract(plan.available, paid[key]):
+            which = f" of profile {plan.profile_id}" if len(plans) > 1 else ""
+            raise ActionRefused(
+                "balance_changed",
+                f"the available balance{which} has changed since the plan, from {plan.available} "
+                f"to {available[key]} {plan.asset}; nothing was sent now: run the cell that plans "
+                "again, look, and confirm",
+            )
+        twins = [] if plan.allow_duplicate else find_twins(desk, plan.order, now.recent)
+        check_situation(desk, plan.order, now, twins)
+    check_sums(left, reader)
+    return reader
+
+
+def _paid_since(
+    plans: Sequence[WithdrawalPlan],
+) -> tuple[dict[tuple[str, str], Decimal], list[WithdrawalPlan]]:
+    """What the plans' own payments took since they were made, and the plans that are left."""
+    paid: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    left = []
+    for plan in plans:
+        desk = plan.desk
+        intent = desk.journal.find(plan.ref_id)
+        if intent is not None:
+            check_same_action(intent, plan.draft(), desk.now())
+            if intent.outcome.state == "unknown":
+                desk.sender.settle(plan.order.kind, intent)  # its total holds the fee
+                intent = desk.journal.find(plan.ref_id)
+        if intent is None or intent.outcome.state != "done":
+            if not plan.is_submitted:
+                left.append(plan)
+            continue
+        is_new = not plan.is_submitted or intent.sent_at >= plan.planned_at
+        if is_new and intent.is_live and intent.outcome.total is not None:
+            key = plan.profile_id, plan.asset
+            paid[key] = EXACT.add(paid[key], Decimal(intent.outcome.total))
+    return paid, left
+
+
+@dataclass(frozen=True)
+class Total:
+    """What payments take from one balance together. ``fees`` are those that are known."""
+
+    profile_id: str
+    asset: str
+    payments: int
+    amount: Decimal
+    fees: Decimal
+    fees_unknown: int
+    available: Decimal
+
+    @property
+    def after(self) -> Decimal:
+        return EXACT.subtract(self.available, EXACT.add(self.amount, self.fees))
+
+
+def totals(plans: Sequence[WithdrawalPlan], reader: Reader) -> tuple[Total, ...]:
+    """What ``plans`` take from each balance."""
+    grouped: dict[tuple[str, str], list[WithdrawalPlan]] = defaultdict(list)
+    for plan in plans:
+        grouped[plan.profile_id, plan.asset].append(plan)
+    return tuple(
+        Total(
+            profile_id,
+            asset,
+            payments=len(group),
+            amount=exact_sum(plan.amount for plan in group),
+            fees=exact_sum(plan.fee or Decimal(0) for plan in group),
+            fees_unknown=sum(plan.fee is None for plan in group),
+            available=reader.available(profile_id, asset),
+        )
+        for (profile_id, asset), group in grouped.items()
     )
+
+
+def check_sums(plans: Sequence[WithdrawalPlan], reader: Reader) -> None:
+    """Refuses plans that are one by one in order, but together more than there is or may be."""
+    if not plans:
+        return
+    for total in totals(plans, reader):
+        if total.after < 0:
+            with_fees = f" with {total.fees} of fees" if total.fees else ""
+            needed = EXACT.add(total.amount, total.fees)
+            missing = total.after.copy_negate()
+            raise ActionRefused(
+                "insufficient_balance",
+                f"{total.payments} payments of {total.amount}{with_fees} need {needed} "
+                f"{total.asset}, but profile {total.profile_id} has {total.available} available: "
+                f"{missing} {total.asset} are missing; nothing was sent now: leave some out, or "
+                "fund the profile first",
+            )
+    desk = plans[0].desk
+    amounts, ref_ids = [plan.amount for plan in plans], [plan.ref_id for plan in plans]
+    shown = reader.recent(plans[0].profile_id).today
+    with desk.journal.reading() as pages:
+        settings = desk.client.settings
+        check_daily_limit(settings, pages, amounts, ref_ids, desk.now(), shown)
 
 
 def check_situation(desk: Desk, wanted: Order, situation: Situation, twins: Sequence[Twin]) -> None:

@@ -18,7 +18,7 @@ from fundlab.sandbox.serve import Sandbox
 
 @dataclass
 class Bench:
-    """A store of its own, an approved account, a profile with money, and what was said."""
+    """A store and a journal, an approved account, a profile with money, and what was said."""
 
     sandbox: Sandbox
     client: Client
@@ -57,7 +57,11 @@ class Bench:
         )
 
     def journal(self) -> Any:
-        return fl.journal(self.store)
+        return fl.journal(folder=self.client.settings.journal)
+
+    def journal_file(self) -> Path:
+        (found,) = self.client.settings.journal.glob("*.sqlite")
+        return found
 
 
 def approved_account(sandbox: Sandbox, client: Client, **given: Any) -> FiatAccount:

@@ -24,7 +24,10 @@ def new_bench(sandbox: Sandbox, tmp_path: Path) -> Iterator[Callable[..., Bench]
 
     def make(**settings: Any) -> Bench:
         store = tmp_path / f"store-{len(opened)}"
-        client = impatient(sandbox.connect(**({"store": store} | settings)))
+        own: dict[str, Any] = {"store": store}
+        if opened:  # another user, or another machine
+            own["journal"] = tmp_path / f"journal-{len(opened)}"
+        client = impatient(sandbox.connect(**(own | settings)))
         opened.append(client)
         account = approved_account(sandbox, client)
         return Bench(sandbox, client, Path(client.settings.store), account, sandbox.profile_ids[0])

@@ -38,19 +38,21 @@ class Orders:
 
     connection: Mapping[str, str]
     store: Path
+    journal: Path
     payments: Sequence[Mapping[str, str]]
     twice: float = 0.0
     by: str = "notebook"
     seed: int = 0
 
     def client(self) -> Client:
-        settings = fl.connect(**self.connection, store=self.store).settings
+        settings = fl.connect(**self.connection, store=self.store, journal=self.journal).settings
         return Client(settings, environment=Environment(sleep=lambda seconds: None))
 
 
 def orders(sandbox: Sandbox, store: Path, payments: Sequence[Mapping[str, str]]) -> Orders:
     names = ("base_url", "auth_url", "client_id", "client_secret")
-    return Orders({name: getattr(sandbox, name) for name in names}, store, payments)
+    connection = {name: getattr(sandbox, name) for name in names}
+    return Orders(connection, store, Path(os.environ["FUNDLAB_JOURNAL"]), payments)
 
 
 def pay(wanted: Orders, said: list[str]) -> int:
@@ -80,6 +82,7 @@ def _in_a_notebook(wanted: Orders, said: list[str]) -> Iterator[bool]:
 def _by_commands(wanted: Orders, said: list[str]) -> Iterator[bool]:
     transport.pause_before = lambda *_: 0.0
     os.environ |= {f"FUNDLAB_{name.upper()}": value for name, value in wanted.connection.items()}
+    os.environ["FUNDLAB_JOURNAL"] = str(wanted.journal)
     for payment in wanted.payments:
         sys.argv = [
             "fundlab", "withdraw", "--profile", payment["profile_id"], "--amount",

@@ -265,3 +265,82 @@ def test_the_card_shows_who_pays_and_what_the_rows_are_called(bench: Any) -> Non
     for shown in (repr(plan), plan._repr_html_()):
         for text in ("rent", "INV-8", bench.profile_id[:8], "less those fees"):
             assert text in shown
+
+
+# ------------------------------------------------------------------------------ checked again
+
+
+@pytest.fixture
+def machines(new_bench: Callable[..., Any]) -> tuple[Any, Any]:
+    """Two that share nothing but the service, and pay to the same account."""
+    here, there = new_bench(), new_bench()
+    there.account = here.account
+    return here, there
+
+
+def test_a_batch_looks_for_duplicates_at_the_service_again_as_a_plan_does(
+    machines: tuple[Any, Any],
+) -> None:
+    """Planned, paid from elsewhere, and funded again so that the balance tells nothing."""
+    here, there = machines
+    single, rows = here.plan("31.00"), batch(here, table(here, "31.00", "32.00"))
+    there.pay("31.00")
+    there.pay("32.00")
+    fund(here, "113.00")
+    with pytest.raises(ActionRefused) as refused_plan:
+        single.submit(confirm=single.code)
+    with pytest.raises(ActionRefused) as refused_batch:
+        rows.submit(confirm=rows.code, progress=False)
+    assert refused_plan.value.reason == refused_batch.value.reason == "duplicate"
+    assert str(refused_plan.value) == str(refused_batch.value)
+    assert len(here.made()) == 2
+
+
+def fund(bench: Any, amount: str) -> None:
+    instructions = bench.client.create_fiat_deposit_instructions(
+        profile_id=bench.profile_id, fiat_network="WIRE", routing_number_type="ABA"
+    )
+    fl.simulate_deposit(bench.client, instructions, amount)
+    bench.sandbox.clock.advance(61)
+
+
+def test_each_row_is_looked_at_again_just_before_it_is_sent(
+    machines: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine pays the second row while the first is being sent."""
+    here, there = machines
+    send = here.client.create_fiat_withdrawal
+
+    def slow(**given: Any) -> Any:
+        if given["amount"] == "33.00":
+            there.pay("34.00")
+        return send(**given)
+
+    monkeypatch.setattr(here.client, "create_fiat_withdrawal", slow)
+    result = batch(here, table(here, "33.00", "34.00", "35.00")).submit(progress=False)
+    assert result["state"].tolist() == ["done", "refused", "done"]
+    assert "submitted" in result["detail"].tolist()[1]
+    assert sorted(t.amount for t in here.made()) == [Decimal(33), Decimal(34), Decimal(35)]
+
+
+def test_an_account_that_may_no_longer_be_paid_stops_plan_and_batch_alike(bench: Any) -> None:
+    single, rows = bench.plan("36.00"), batch(bench, table(bench, "37.00", "38.00"))
+    wire = bench.account.fiat_network_instructions.model_dump(exclude_none=True)
+    bench.client.update_fiat_account(bench.account.id, fiat_network_instructions=wire)
+    for plan in (single, rows):
+        with pytest.raises(ActionRefused) as refusal:
+            plan.submit(confirm=plan.code)
+        assert refusal.value.reason == "account_not_approved"
+    assert bench.made() == []
+
+
+def test_limits_used_up_since_the_plan_stop_a_batch_before_its_first_row(
+    new_bench: Callable[..., Any],
+) -> None:
+    bench = new_bench(daily_withdrawal_limit="100")
+    rows = batch(bench, table(bench, "40.00", "41.00"))
+    bench.pay("39.00")
+    fund(bench, "64.00")
+    with pytest.raises(ActionRefused, match=r"39\.00 already withdrawn today .* 20\.00 above"):
+        rows.submit(progress=False)
+    assert len(bench.made()) == 1

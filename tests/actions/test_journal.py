@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,29 +29,25 @@ BARE = '{"title": "Conflict", "status": 409}'
 PROBLEM = {"content-type": "application/problem+json"}
 
 
-def journal_file(bench: Bench) -> Path:
-    return next((bench.store / "journal").glob("*.sqlite"))
-
-
 # ------------------------------------------------------------------------------ the file
 
 
 def test_an_emptied_journal_is_not_begun_anew(bench: Any) -> None:
     bench.pay("1.00")
     plan = bench.plan("1.25")
-    journal_file(bench).write_bytes(b"")
+    bench.journal_file().write_bytes(b"")
     with pytest.raises(StoreError, match="it is empty; restore it from a backup"):
         plan.submit()
     for use in (bench.plan, bench.journal):
         with pytest.raises(StoreDamaged, match="is empty: restore it from a backup"):
             use()
-    assert journal_file(bench).stat().st_size == 0
+    assert bench.journal_file().stat().st_size == 0
 
 
 def test_a_journal_that_another_program_holds(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = bench.plan("1.50")
     monkeypatch.setattr("fundlab.actions.journal_file._PATIENCE_S", 0.05)
-    with closing(sqlite3.connect(journal_file(bench), isolation_level=None)) as other:
+    with closing(sqlite3.connect(bench.journal_file(), isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreError, match="another program has held it for a minute; wait for"):
             plan.submit()
@@ -62,7 +57,7 @@ def test_a_journal_that_another_program_holds(bench: Any, monkeypatch: pytest.Mo
 
 def test_a_journal_that_is_gone_is_not_made_again_under_a_plan(bench: Any) -> None:
     plan = bench.plan("2.00")
-    path = journal_file(bench)
+    path = bench.journal_file()
     path.unlink()
     with pytest.raises(StoreError, match="it is gone; bring it back"):
         plan.submit()
@@ -72,7 +67,7 @@ def test_a_journal_that_is_gone_is_not_made_again_under_a_plan(bench: Any) -> No
 
 def test_a_journal_that_was_replaced_under_a_plan_is_not_written(bench: Any) -> None:
     plan = bench.plan("3.00")
-    journal_file(bench).unlink()
+    bench.journal_file().unlink()
     bench.plan("4.00")  # another journal takes its place
     with pytest.raises(StoreDamaged, match="has been replaced by another"):
         plan.submit()
@@ -81,7 +76,7 @@ def test_a_journal_that_was_replaced_under_a_plan_is_not_written(bench: Any) -> 
 
 def test_a_journal_others_can_read_is_closed_to_them(bench: Any) -> None:
     bench.plan("5.00")
-    path = journal_file(bench)
+    path = bench.journal_file()
     path.chmod(0o644)
     bench.plan("5.00")
     assert path.stat().st_mode & 0o777 == 0o600
@@ -99,7 +94,7 @@ def test_a_journal_others_can_read_is_closed_to_them(bench: Any) -> None:
 )
 def test_a_journal_that_was_tampered_with_is_said(bench: Any, damage: str, match: str) -> None:
     bench.pay("6.00")
-    with closing(sqlite3.connect(journal_file(bench))) as database:
+    with closing(sqlite3.connect(bench.journal_file())) as database:
         for trigger in ("intents_stay", "intents_kept"):
             database.execute(f"DROP TRIGGER {trigger}")
         database.execute(damage)
@@ -271,7 +266,7 @@ def test_resume_settles_a_lost_account_update(bench: Any, made: bool) -> None:
     bench.sandbox.faults.clear()
     settled = fl.resume(bench.client)
     assert settled["state"].tolist() == ["done" if made else "absent"]
-    assert b"999999942" not in journal_file(bench).read_bytes()
+    assert b"999999942" not in bench.journal_file().read_bytes()
     change()
     bench.sandbox.clock.advance(11)
     fl.resume(bench.client)

@@ -25,8 +25,8 @@ SERVICE = {"base_url": "https://api.example.com", "client_id": "desk"}
 
 def draft(ref_id: str) -> Draft:
     return Draft(
-        ref_id=ref_id, operation="create_fiat_withdrawal", fingerprint="f" * 64,
-        likeness="l" * 64, body=b"{}", facts={"amount": "1"},
+        ref_id=ref_id, operation="create_fiat_withdrawal", arguments={"amount": "1"}, body=b"{}",
+        facts={"amount": "1"},
     )  # fmt: skip
 
 
@@ -45,11 +45,12 @@ def test_what_a_power_cut_left_half_done_is_undone(journal: Journal, tmp_path: P
         for pragma in ("cache_size = 1", "cache_spill = 1"):
             database.execute(f"PRAGMA {pragma}")
         database.execute("BEGIN IMMEDIATE")
-        row = ("o", 1, "f" * 64, "l" * 64, b"x" * 300, "{}", "s")
+        row = ("from", "o", 1, "f" * 64, "l" * 64, b"x" * 300, "{}", "s")
         for number in range(2_000):
             database.execute(
-                "INSERT INTO intents (ref_id, operation, recorded_at, fingerprint, likeness, body, "
-                "facts, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (f"x{number}", *row),
+                "INSERT INTO intents (ref_id, origin, operation, recorded_at, fingerprint, "
+                "likeness, body, facts, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (f"x{number}", *row),
             )  # fmt: skip
         shutil.copy(journal.path, copy)
         shutil.copy(f"{journal.path}-journal", f"{copy}-journal")
@@ -125,8 +126,8 @@ def test_a_place_that_cannot_be_looked_at_is_not_taken_for_an_empty_one(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "iterdir", closed_folder)
         with pytest.raises(StoreError, match=r"cannot be looked at: Permission denied"):
-            fl.journal(journal.path.parents[1])
-    assert len(fl.journal(journal.path.parents[1])) == 5
+            fl.journal(folder=journal.path.parent)
+    assert len(fl.journal(folder=journal.path.parent)) == 5
 
 
 def test_waiting_for_another_program_can_be_interrupted(journal: Journal) -> None:

@@ -45,7 +45,10 @@ class Notebook:
         settings = {f"FUNDLAB_{name.upper()}": service[name] for name in names}
         process = subprocess.Popen(
             [sys.executable, str(PROGRAM), *mode],
-            env=os.environ | settings | {"FUNDLAB_STORE": str(self.bench.store)},
+            env=os.environ | settings | {
+                "FUNDLAB_STORE": str(self.bench.store),
+                "FUNDLAB_JOURNAL": str(self.bench.client.settings.journal),
+            },
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         assert process.stdin is not None

@@ -192,7 +192,7 @@ def test_many_threads_with_the_same_plan_pay_once(bench: Any) -> None:
 
 def test_the_journal_is_only_added_to(bench: Any) -> None:
     bench.pay("57.00")
-    path = next((bench.store / "journal").glob("*.sqlite"))
+    path = bench.journal_file()
     assert path.stat().st_mode & 0o777 == 0o600
     with sqlite3.connect(path) as database:
         for statement in ("DELETE FROM intents", "UPDATE events SET state = 'refused'"):
@@ -203,7 +203,7 @@ def test_the_journal_is_only_added_to(bench: Any) -> None:
 
 def test_a_damaged_journal_sends_nothing(bench: Any) -> None:
     plan = bench.plan("58.00")
-    path = next((bench.store / "journal").glob("*.sqlite"))
+    path = bench.journal_file()
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
     with pytest.raises(StoreDamaged, match="restore it from a backup"):
         plan.submit()

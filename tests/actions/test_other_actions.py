@@ -66,7 +66,7 @@ def test_a_lost_answer_registers_once(bench: Any) -> None:
 def test_the_journal_keeps_no_bank_details(bench: Any) -> None:
     plan = register(bench, "880000070003")
     plan.submit()
-    path = next((bench.store / "journal").glob("*.sqlite"))
+    path = bench.journal_file()
     assert b"880000070003" not in path.read_bytes()
     assert "880000070003" not in repr(vars(plan)) + repr(plan) + plan._repr_html_()
     row = bench.journal().iloc[0]

@@ -11,6 +11,7 @@ from benches import Bench
 
 from fundlab.actions import WithdrawalPlan
 from fundlab.actions.intents import Outcome
+from fundlab.actions.withdrawals import check_again
 from fundlab.errors import ActionRefused, CallError
 
 TAKEN = r"ref_id='.*' stands for another action, confirmed .*choose another ref_id"
@@ -48,10 +49,11 @@ def test_another_plan_was_recorded_at_the_last_moment(
     first, second = two_plans(bench)
     check = WithdrawalPlan._recheck
 
-    def slow(plan: WithdrawalPlan) -> None:
-        check(plan)
+    def slow(plan: WithdrawalPlan) -> Any:
+        found = check(plan)
         if plan is second:
             first.submit(confirm=first.code)
+        return found
 
     monkeypatch.setattr(WithdrawalPlan, "_recheck", slow)
     with pytest.raises(ActionRefused, match=TAKEN):
@@ -97,7 +99,6 @@ def test_a_row_that_another_plan_overtakes_is_told_as_refused(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fundlab as fl
-    from fundlab.actions.batches import BatchPlan
 
     name = f"inv-{bench.account.id}"
     table = pd.DataFrame(
@@ -110,13 +111,14 @@ def test_a_row_that_another_plan_overtakes_is_told_as_refused(
     )
     batch = fl.plan_withdrawals(bench.client, table, say=bench.said.append)
     other = bench.plan("40.00", ref_id=name)
-    check = BatchPlan._recheck
 
-    def slow(plan: BatchPlan) -> None:
-        check(plan)
+    def slow(plans: Any) -> Any:
+        found = check_again(plans)
+        monkeypatch.undo()
         other.submit(confirm=other.code)
+        return found
 
-    monkeypatch.setattr(BatchPlan, "_recheck", slow)
+    monkeypatch.setattr("fundlab.actions.batches.check_again", slow)
     row = batch.submit(confirm=batch.code, progress=False).iloc[0]
     assert (row["state"], bool(pd.isna(row["total"]))) == ("refused", True)
     assert "stands for another action" in row["detail"]

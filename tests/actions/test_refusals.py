@@ -18,7 +18,7 @@ from fundlab.actions.plan import check_lapse
 from fundlab.api.client import Client
 from fundlab.api.transport import Environment
 from fundlab.demo import BANK, OWNER
-from fundlab.errors import ActionRefused, InvalidRequest, StoreError
+from fundlab.errors import ActionRefused, InvalidRequest, NotFound, StoreError
 
 MINUTE = 60 * 1_000_000_000
 HOUR = 60 * MINUTE
@@ -155,7 +155,22 @@ def test_the_wrong_environment(bench: Any, tmp_path: Path) -> None:
         bench.plan("60.00")
 
 
-def test_a_sandbox_started_anew_paid(bench: Any, tmp_path: Path) -> None:
+def test_a_service_that_does_not_know_what_was_paid(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.pay("5.00")
+    plan = bench.plan("5.00")
+
+    def unknown(id: str) -> Any:
+        raise NotFound(404, "Not Found")
+
+    monkeypatch.setattr(bench.client, "get_transfer", unknown)
+    with refused("wrong_environment", r"does not know it; .*use another journal"):
+        plan.submit()
+
+
+def test_a_sandbox_started_anew_on_the_port_of_another_is_paid(bench: Any, tmp_path: Path) -> None:
+    """Even under the same client id, and with the ids that the same seed gives."""
     with fl.sandbox.serve(seed=9, transfers=50) as first:
         port = int(first.base_url.rpartition(":")[2])
         client = first.connect(store=tmp_path / "kept")
@@ -165,9 +180,17 @@ def test_a_sandbox_started_anew_paid(bench: Any, tmp_path: Path) -> None:
         client.close()
     with fl.sandbox.serve(seed=9, transfers=50, port=port) as second:
         client = second.connect(store=tmp_path / "kept")
+        assert approved_account(second, client).id == account.id
+        for given in ({"ref_id": "again"}, {}):
+            plan = fl.plan_withdrawal(client, amount="5.00", allow_duplicate=bool(given), **wanted,
+                                      **given)  # fmt: skip
+            assert not plan.is_submitted
+        assert plan.submit().status == "PENDING"
+        second.control.reset()
+        with pytest.raises(NotFound):
+            fl.plan_withdrawal(client, amount="5.00", **wanted)
         approved_account(second, client)
-        with refused("wrong_environment", r"does not know it; .*use another store"):
-            fl.plan_withdrawal(client, amount="5.00", **wanted).submit()
+        assert not fl.plan_withdrawal(client, amount="5.00", **wanted).is_submitted
         client.close()
 
 
@@ -315,7 +338,7 @@ def test_an_account_of_another_end_user(bench: Any) -> None:
 def test_no_whole_account_number_is_shown_or_kept(bench: Any) -> None:
     plan = bench.plan("66.00")
     shown = repr(plan) + plan._repr_html_() + repr(vars(plan)) + str(bench.journal().to_dict())
-    path = next((bench.store / "journal").glob("*.sqlite"))
+    path = bench.journal_file()
     number = BANK["wire"]["account_number"]
     assert isinstance(number, str)
     assert number not in shown
