@@ -95,6 +95,8 @@ class _Gate:
         except TokenRefusal as token_refusal:
             problem = token_refusal.description
             response = _token_response(token_refusal.status, token_refusal.body())
+        if self._service.world.instance is not None:
+            response.headers["Sandbox-Instance"] = self._service.world.instance
         self._log(request, name, response.status_code, problem, faults, started)
         return _broken_off(response, faults, self._service.connections)
 

@@ -68,9 +68,10 @@ class Control:
             }
 
     def advance(self, seconds: float) -> Json:
-        """Move business time forward and settle what comes due."""
-        with self.service.database.lock:
+        """Move business time forward and settle what comes due; both outlive a kill."""
+        with self.service.database.transaction():
             self._world.clock.advance(seconds)
+            self._world.keep_time()
             settle(self._world)
         return self.clock()
 
@@ -302,7 +303,7 @@ class Control:
         """The faults in force, with how often each struck."""
         return self.service.faults.active()
 
-    def add_fault(self, kind: FaultKind, operation: str = ANY, **options: Any) -> Json:
+    def add_fault(self, /, kind: FaultKind, operation: str = ANY, **options: Any) -> Json:
         """Arm a fault; options as ``Faults.add``."""
         return {"number": self.service.faults.add(kind, operation, **options)}
 
@@ -338,15 +339,15 @@ class Control:
         }
 
     def reset(self) -> Json:
-        """Start over as on the first day; credentials, keys and tokens stay."""
+        """Start over as on the first day: history, clocks and faults. Credentials, keys, tokens
+        and the log of requests stay."""
         start_over(self.service, self.options)
         return self.clock()
 
     def save(self) -> bytes:
         """The whole state, without credentials, as the bytes of a SQLite file."""
         with self._settled():
-            now = str(self._world.clock.now_ns())
-            self.service.database.set_meta("business_ns", now)
+            self._world.keep_time()
         return self.service.database.dump()
 
     def load(self, state: bytes) -> Json:

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -230,8 +230,12 @@ class Database:
         finally:
             copy.close()
 
-    def restore(self, state: bytes) -> None:
-        """Replace everything by what ``dump`` gave. Raises ``sqlite3.DatabaseError``."""
+    def restore(self, state: bytes, put_in: Callable[[Callable[..., object]], None]) -> None:
+        """Replace everything by what ``dump`` gave and what ``put_in`` adds to it by
+        ``run(sql, *values)``: in one step, so that a kill leaves the one or the other.
+
+        Raises ``sqlite3.DatabaseError``.
+        """
         source = sqlite3.connect(":memory:")
         try:
             if not state.startswith(SQLITE_MAGIC):
@@ -246,6 +250,8 @@ class Database:
                 if other := _columns(source) ^ _columns(self._connection):
                     tables = ", ".join(sorted({table for table, _ in other}))
                     raise sqlite3.DatabaseError(f"its tables are not a sandbox's: {tables}")
+                put_in(lambda sql, *values: source.execute(sql, values))
+                source.commit()
                 source.backup(self._connection)
         finally:
             source.close()

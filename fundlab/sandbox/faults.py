@@ -96,7 +96,7 @@ class Faults:
         self._numbers = itertools.count(1)
         self._armed: dict[int, _Armed] = {}
 
-    def add(self, kind: FaultKind, operation: str = ANY, **options: Any) -> int:
+    def add(self, /, kind: FaultKind, operation: str = ANY, **options: Any) -> int:
         """Arm a fault. ``operation`` is a name of ``OPERATIONS``, ``token`` or ``*``.
 
         Options: ``count`` (how often, ``None`` for always), ``after`` (requests to let pass first),

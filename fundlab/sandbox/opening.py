@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -92,13 +92,19 @@ def open_service(database: Database, options: Options) -> Service:
 
 
 def start_over(service: Service, options: Options) -> None:
-    """Make and seed the database anew, as it was made; credentials, keys and tokens stay."""
-    first = made_with(service.database, options)
-    with service.database.transaction(), _keeping_access(service):
-        tables = service.database.all("SELECT name FROM sqlite_master WHERE type = 'table'")
-        for (name,) in tables:
-            service.database.run(f"DROP TABLE {name}")
-        _create(service.database, first)
+    """Make and seed the database anew, as it was made; credentials, keys and tokens stay. What was
+    armed or shifted by hand, which no database holds, goes too."""
+    database = service.database
+    first = made_with(database, options)
+    with database.transaction():
+        put_back = _access_of(database)
+        for (name,) in database.all("SELECT name FROM sqlite_master WHERE type = 'table'"):
+            database.run(f"DROP TABLE {name}")
+        _create(database, first)
+        put_back(database.run)
+        _reload(service)
+    service.faults.clear()
+    service.world.access_clock.shift(0)
 
 
 def made_with(database: Database, options: Options) -> Options:
@@ -108,40 +114,43 @@ def made_with(database: Database, options: Options) -> Options:
 
 
 def take_over(service: Service, state: bytes) -> None:
-    """Replace everything but the credentials, keys and tokens by a saved state.
+    """Replace everything but the credentials, keys and tokens by a saved state, in one step.
 
     Raises ``sqlite3.DatabaseError`` when it is none.
     """
-    with service.database.lock, _keeping_access(service):
-        service.database.restore(state)
+    with service.database.lock:
+        service.database.restore(state, _access_of(service.database))
+        _reload(service)
 
 
-@contextmanager
-def _keeping_access(service: Service) -> Iterator[None]:
-    """Carry credentials, keys and tokens over into the database's next content."""
-    database, world = service.database, service.world
-    before = world.customer_id
+def _access_of(database: Database) -> Callable[[Callable[..., object]], None]:
+    """The credentials, keys and tokens of ``database`` now, to be put into its next content: by
+    ``run(sql, *values)``."""
+    before = database.get_meta("customer_id")
+    client_id = database.get_meta("client_id")
     kept = {name: database.all(f"SELECT * FROM {name}") for name in ACCESS_TABLES}  # noqa: S608 - our own names
-    client_id = database.get_meta("client_id") or ""
-    yield
-    with database.transaction():
+
+    def put_back(run: Callable[..., object]) -> None:
         for name, rows in kept.items():
-            database.run(f"DELETE FROM {name}")  # noqa: S608 - our own names
+            run(f"DELETE FROM {name}")  # noqa: S608 - our own names
             for row in rows:
                 marks = ", ".join("?" * len(row))
-                database.run(f"INSERT INTO {name} VALUES ({marks})", *row)  # noqa: S608 - our own names
-        database.set_meta("client_id", client_id)
-        world.reload(_business_clock(database, world.clock.mode))
-        database.run(
-            "UPDATE credentials SET customer_id = ? WHERE customer_id = ?",
-            world.customer_id, before,
-        )  # fmt: skip
+                run(f"INSERT INTO {name} VALUES ({marks})", *row)  # noqa: S608 - our own names
+        run("INSERT OR REPLACE INTO meta (name, value) VALUES ('client_id', ?)", client_id)
+        run(
+            "UPDATE credentials SET customer_id = (SELECT value FROM meta WHERE name = "
+            "'customer_id') WHERE customer_id = ?",
+            before,
+        )
+
+    return put_back
 
 
 def _create(database: Database, options: Options) -> None:
     database.run_script(SCHEMA)
     database.set_meta("schema_version", str(SCHEMA_VERSION))
     database.set_meta("seed", str(options.seed))
+    database.set_meta("instance", uuid.uuid4().hex)
     history = {name: getattr(options, name) for name in ("transfers", "profiles", "empty")}
     database.set_meta("history", json.dumps(history))
     database.set_meta("customer_id", seeded_uuid(options.seed, "customers", 1))
@@ -157,6 +166,7 @@ def _open_credential(database: Database, access: Access, options: Options, seed:
     client_id = database.get_meta("client_id")
     if client_id is None:
         client_id = f"sandbox-{seeded_uuid(seed, 'credentials', 1)[:8]}"
+    if access.credential(client_id) is None:  # new, or a saved state, which holds no secrets
         customer_id = database.get_meta("customer_id") or ""
         access.add_credential(client_id, customer_id, options.scopes, signing=options.signing)
         database.set_meta("client_id", client_id)
@@ -166,6 +176,11 @@ def _open_credential(database: Database, access: Access, options: Options, seed:
         if not database.one("SELECT 1 FROM signing_keys WHERE kid = ?", kid):
             private, public = key_pair_pem(new_private_key(options.signing_alg))
             access.add_key(client_id, kid, public, private)
+
+
+def _reload(service: Service) -> None:
+    world = service.world
+    world.reload(_business_clock(service.database, world.clock.mode))
 
 
 def _business_clock(database: Database, mode: ClockMode) -> BusinessClock:

@@ -126,9 +126,9 @@ def _plan(query: Query) -> tuple[Listing, str, list[Condition]]:
                 filters.append(("type = ?", [query.type]))
             return EVENTS, "", filters
         case FiatDepositInstructionsQuery():
-            return DEPOSIT_INSTRUCTIONS, "", _in({"id": query.ids, "ref_id": query.ref_ids})
+            return DEPOSIT_INSTRUCTIONS, "", _in({"id": _ids(query.ids), "ref_id": query.ref_ids})
         case FiatAccountQuery():
-            return FIAT_ACCOUNTS, "", _in({"id": query.ids, "ref_id": query.ref_ids})
+            return FIAT_ACCOUNTS, "", _in({"id": _ids(query.ids), "ref_id": query.ref_ids})
         case CryptoDestinationAddressQuery():
             return DESTINATION_ADDRESSES, "", _destination_addresses(query)
     raise TypeError(f"no list for {type(query).__name__}")
@@ -137,13 +137,13 @@ def _plan(query: Query) -> tuple[Listing, str, list[Condition]]:
 def _transfers(query: TransferQuery) -> tuple[Listing, str, list[Condition]]:
     selective = _in(
         {
-            "id": query.ids, "ref_id": query.ref_ids, "group_id": query.group_ids,
-            "crypto_tx_hash": query.crypto_tx_hashes, "identity_id": query.identity_ids,
-            "account_id": query.account_ids,
+            "id": _ids(query.ids), "ref_id": query.ref_ids, "group_id": _ids(query.group_ids),
+            "crypto_tx_hash": query.crypto_tx_hashes, "identity_id": _ids(query.identity_ids),
+            "account_id": _ids(query.account_ids),
         }
     )  # fmt: skip
     broad = {
-        "profile_id": query.profile_ids, "type": query.type, "status": query.statuses,
+        "profile_id": _ids(query.profile_ids), "type": query.type, "status": query.statuses,
         "secondary": query.secondary_statuses,
     }  # fmt: skip
     if selective:
@@ -172,6 +172,11 @@ def _destination_addresses(query: CryptoDestinationAddressQuery) -> list[Conditi
     if query.identity_id is not None:
         identities.append(query.identity_id)
     return filters + (_in({"identity_id": identities}) or [("identity_id IS NULL", [])])
+
+
+def _ids(values: list[str] | None) -> list[str] | None:
+    """Ids compare without regard to case; the sandbox's own are in lower case."""
+    return None if values is None else [value.lower() for value in values]
 
 
 def _in(columns: dict[str, Any], *, unindexed: bool = False) -> list[Condition]:

@@ -10,6 +10,7 @@ from fundlab.sandbox.clock import NS, micros_text
 from fundlab.sandbox.ledger import MAX_UNITS, SCALE, units, units_text
 from fundlab.sandbox.problems import invalid, not_found
 from fundlab.sandbox.world import ASSETS, World, to_bytes
+from fundlab.values import MAX_INTEGER_DIGITS
 
 QUOTE_LASTS_NS: Final = 300 * NS
 NETWORK_FEES_USD: Final = {
@@ -35,11 +36,13 @@ def crypto_withdrawal_fee(asset: str, network: CryptoNetwork) -> Decimal:
     return NETWORK_FEES_USD[network] * FEE_RATES.get(asset, Decimal(1))
 
 
-def usd_value(asset: str, amount: int) -> str:
-    """What ``amount`` units are worth in USD, to the cent."""
+def usd_value(asset: str, amount: int) -> str | None:
+    """What ``amount`` units are worth in USD, to the cent; ``None`` where no amount of the
+    interface can say it."""
     exact = Context(prec=60, rounding=ROUND_HALF_EVEN)
     value = exact.divide(Decimal(amount), SCALE * FEE_RATES.get(asset, Decimal(1)))
-    return str(value.quantize(CENT, context=exact))
+    cents = value.quantize(CENT, context=exact)
+    return str(cents) if cents < 10**MAX_INTEGER_DIGITS else None
 
 
 def create_fee_quote(

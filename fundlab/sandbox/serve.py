@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 import uvicorn
 from fastapi import FastAPI
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fundlab.api.client import Client
+    from fundlab.settings import SettingKeywords
 
 DEFAULT_TRANSFERS: Final = 2_000
 DEFAULT_PROFILES: Final = 5
@@ -180,7 +181,7 @@ class Sandbox:
 
         def note() -> None:
             with service.database.transaction():
-                service.database.set_meta("business_ns", str(service.world.clock.now_ns()))
+                service.world.keep_time()
 
         self._closing.callback(note)
 
@@ -251,7 +252,7 @@ class Sandbox:
             )
         return [row[0] for row in rows]
 
-    def connect(self, **overrides: Any) -> Client:
+    def connect(self, **overrides: Unpack[SettingKeywords]) -> Client:
         """A ready client of this sandbox; ``overrides`` go to ``fundlab.connect``.
 
         >>> with sandbox.connect() as other:

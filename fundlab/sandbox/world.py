@@ -33,6 +33,7 @@ class World:
         self._last_stamp = int(self.database.get_meta("last_stamp_ns") or 0)
         self._last_event = int(self.database.get_meta("last_event_ns") or 0)
         self.seed = int(self.database.get_meta("seed") or 0)
+        self.instance = self.database.get_meta("instance")
         self.customer_id = self.database.get_meta("customer_id") or ""
         self.cursor_key = seeded_uuid(self.seed, "cursor_key", 1).encode()
 
@@ -53,6 +54,10 @@ class World:
         self._last_stamp = max(wanted, self._last_stamp + MICROSECOND)
         self.database.set_meta("last_stamp_ns", str(self._last_stamp))
         return self._last_stamp
+
+    def keep_time(self) -> None:
+        """Note the business time, from which a later start goes on."""
+        self.database.set_meta("business_ns", str(self.clock.now_ns()))
 
     def schedule(self, at_ns: int, kind: str, subject: str) -> None:
         self.database.run(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +56,7 @@ def test_faults_over_http(sandbox: Sandbox, caller: Caller) -> None:
     assert act(sandbox, "remove_fault", number=number["number"]).status_code == 200
     assert caller.get("/v2/events").status_code == 200
     assert act(sandbox, "add_fault", kind="explode").status_code == 400
+    assert act(sandbox, "add_fault", kind="reset", self=1).status_code == 400
     assert act(sandbox, "remove_fault", number=99).status_code == 400
 
 
@@ -154,6 +158,80 @@ def test_a_scenario_saved_in_one_sandbox_loads_in_another(
             assert answer.status_code == 400
         assert reader.balance(profile_id)["available"] == "80.00"
         reader.close()
+
+
+def test_a_saved_state_opened_as_a_file_has_a_credential_that_works(tmp_path: Path) -> None:
+    with serve(transfers=20, clock="manual") as one:
+        (tmp_path / "state.db").write_bytes(one.control.save())
+    secrets = []
+    for _ in range(2):
+        with serve(db=tmp_path / "state.db", clock="manual") as again:
+            caller = caller_of(again)
+            assert sum(1 for _ in caller.rows(TRANSFERS)) == 20
+            secrets.append(again.client_secret)
+            caller.close()
+    assert secrets[0] == secrets[1] != ""
+
+
+KILLED_WHILE_LOADING = """
+import os, signal, sys
+from fundlab.sandbox import serve
+from fundlab.sandbox.database import Database
+
+restore = Database.restore
+
+def killed(*given):
+    restore(*given)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+with serve(db=sys.argv[1], empty=True, seed=3, clock="manual") as sandbox:
+    print(sandbox.client_id, sandbox.client_secret, flush=True)
+    Database.restore = killed
+    sandbox.control.load(open(sys.argv[2], "rb").read())
+"""
+
+
+def test_a_kill_while_a_state_is_loaded_leaves_the_credential(tmp_path: Path) -> None:
+    db, state = tmp_path / "sandbox.db", tmp_path / "state"
+    with serve(transfers=20, clock="manual") as one:
+        state.write_bytes(one.control.save())
+    command = [sys.executable, "-c", KILLED_WHILE_LOADING, str(db), str(state)]
+    killed = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with serve(db=db, clock="manual") as again:
+        assert [again.client_id, again.client_secret] == killed.stdout.split()
+        caller = caller_of(again)
+        assert sum(1 for _ in caller.rows(TRANSFERS)) == 20
+        caller.close()
+
+
+KILLED_AFTER_ADVANCING = """
+import os, signal, sys
+from fundlab.sandbox import serve
+
+with serve(db=sys.argv[1], transfers=20, clock="manual") as sandbox:
+    print(sandbox.clock.advance(3 * 86_400), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_does_not_turn_the_clock_back(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED_AFTER_ADVANCING, str(tmp_path / "sandbox.db")]
+    killed = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert killed.stdout.strip() == "2026-11-04T00:00:00.000000000Z"
+    with serve(db=tmp_path / "sandbox.db", clock="manual") as again:
+        assert str(again.clock.now()) == "2026-11-04T00:00:00.000000000Z"
+
+
+def test_reset_leaves_no_fault_and_no_shift(sandbox: Sandbox, caller: Caller) -> None:
+    act(sandbox, "add_fault", kind="status", operation="list_transfers", status=503)
+    act(sandbox, "shift_access", seconds=600)
+    assert caller.get(TRANSFERS).status_code == 503
+    act(sandbox, "reset")
+    assert view(sandbox, "faults") == []
+    assert view(sandbox, "clock")["access_shift"] == 0
+    assert caller.get(TRANSFERS).status_code == 200
 
 
 @pytest.mark.parametrize(

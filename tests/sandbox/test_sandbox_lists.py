@@ -377,3 +377,11 @@ def test_event_filters(seeded: Sandbox, reader: Caller) -> None:
     assert len(tests) == before + 1
     assert tests[-1]["object"] == {"id": "1"}
     assert found == list(reader.rows(f"{EVENTS}?type=identity.approved", "events"))
+
+
+def test_ids_compare_without_regard_to_case(seeded: Sandbox, reader: Caller) -> None:
+    profile_id = seeded.profile_ids[0]
+    exact = list(reader.rows(f"/v2/transfer/transfers?profile_ids={profile_id}"))
+    assert list(reader.rows(f"/v2/transfer/transfers?profile_ids={profile_id.upper()}")) == exact
+    one = exact[0]["id"]
+    assert list(reader.rows(f"/v2/transfer/transfers?ids={one.upper()}")) == [exact[0]]
