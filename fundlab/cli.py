@@ -93,6 +93,7 @@ def demo(
         f"""\
 synced      {_counted(result.rows)}
 reconciled  {result.balances} balances, {result.breaks} breaks
+verdict     {result.verdict}
 withdrawal  {paid.amount} USD + {paid.fee} fee: {paid.status}; available {paid.balance_before} → \
 {paid.balance_after}, moved by exactly {paid.total}
 store       {result.store}
@@ -146,7 +147,14 @@ def sync(
     store: StorePath = None,
     since: Annotated[str | None, typer.Option(help="Only rows created from this time on.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Pages fetched at once.")] = 1,
-    full: Annotated[bool, typer.Option("--full", help="Fetch everything again.")] = False,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Fetch everything again, also what is older than --since was."),
+    ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Folder of plain Parquet files of the current rows, for other tools."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Bring the store up to date."""
@@ -154,10 +162,13 @@ def sync(
     from fundlab.store import Store
 
     with connect() as client:
-        result = Store(store or client.settings.store).sync(
-            client, tables=tables or None, since=since, workers=workers, full=full
-        )
-    answer(result.to_json(), as_json, str(result))
+        books = Store(store or client.settings.store)
+        result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
+    body, text = result.to_json(), str(result)
+    if export is not None:
+        body["exported"] = {name: str(path) for name, path in books.export_current(export).items()}
+        text += f"\ncurrent rows in {export}"
+    answer(body, as_json, text)
 
 
 @app.command()
@@ -170,11 +181,27 @@ def verify(store: StorePath = None, as_json: Json = False) -> None:
     found = books.verify()
     body = found.to_json()
     if not found.ok:
-        message = f"{len(found.problems)} problems in {books.path}"
+        noun = "problem" if found.count == 1 else "problems"
+        message = f"{found.count:,} {noun} in {books.path}"
         body["error"] = {"type": "ProblemsFound", "message": message}
     answer(body, as_json, str(found))
     if not found.ok:
         raise typer.Exit(BREAKS)
+
+
+@app.command()
+def compact(
+    tables: Annotated[list[TableName] | None, typer.Argument(help="All by default.")] = None,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Merge the files of the store; sync does it by itself where it pays."""
+    books = _existing(store)
+    done = {name: str(path) for name, path in books.compact(tables or None).items()}
+    text = f"merged the files of {', '.join(done)} in {books.path}"
+    if not done:
+        text = f"each table of {books.path} is one file already"
+    answer({"store": str(books.path), "compacted": done}, as_json, text)
 
 
 @app.command()
@@ -298,7 +325,7 @@ def report(
     else:
         found = reporting.read_report(books, period, as_of=as_of, tz=tz)
         done = reporting.write_report(found, out, formats)
-    if as_json or done.is_alarming or not quiet:
+    if as_json or done.is_alarming or done.proves_nothing or not quiet:
         answer(done.to_json(), as_json, str(done))
     if done.is_alarming:
         raise typer.Exit(BREAKS)
@@ -361,7 +388,9 @@ def main() -> NoReturn:
         run(sys.argv[1:])
     except typer.Exit as end:
         status = end.exit_code
-    except (FundlabError, console.UsageError, OSError, KeyboardInterrupt) as error:
+    except (
+        FundlabError, console.UsageError, OSError, OverflowError, KeyboardInterrupt
+    ) as error:  # fmt: skip
         status = console.tell(error, "--json" in sys.argv[1:])
     sys.exit(status)
 

@@ -81,6 +81,8 @@ class Demo:
     rows: dict[str, int]
     balances: int
     breaks: int
+    state: str
+    verdict: str
     withdrawal: Withdrawal
     seconds: float
     store: str
@@ -110,7 +112,7 @@ def run(
         sandbox.serve(seed=seed, transfers=transfers, signing=True, clock="manual") as service,
         service.connect() as client,
     ):
-        store = Store(store_path)
+        store = Store(store_path, clock=lambda: service.clock.now().ns)
         say("syncing over HTTP, with tokens and signatures")
         store.sync(client)
         withdrawal = _withdraw(client, service, store, say)
@@ -119,7 +121,7 @@ def run(
         as_of = service.clock.now()
     say("rebuilding the balances and comparing them with what the service reports")
     frames = {table: store.read(table) for table in ("transfers", "events", "balances")}
-    compared = reconcile.compare(frames["transfers"], frames["balances"])
+    judgement = reconcile.judge(store)
     say("writing the report")
     built = reporting.build(
         frames["transfers"],
@@ -129,6 +131,7 @@ def run(
         events=frames["events"],
         fiat_accounts=store.read("fiat_accounts"),
         addresses=store.read("addresses"),
+        judgement=judgement,
         withdrawals=[withdrawal.id],
         sources={
             "Store": str(store_path),
@@ -141,8 +144,10 @@ def run(
         seed=seed,
         transfers=transfers,
         rows={table: len(frame) for table, frame in frames.items()},
-        balances=len(compared),
-        breaks=int((compared["status"] != "match").sum()),
+        balances=judgement.balances,
+        breaks=judgement.breaks,
+        state=judgement.state,
+        verdict=judgement.text,
         withdrawal=withdrawal,
         seconds=round(time.monotonic() - started, 1),
         store=str(store_path),

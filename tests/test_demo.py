@@ -27,7 +27,12 @@ def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
     assert Decimal(paid.total) == Decimal("1025.00")
     assert Decimal(paid.balance_before) - Decimal(paid.balance_after) == Decimal("1025.00")
     assert ran.rows["transfers"] == 601
+    judgement = fl.reconcile.judge(fl.Store(ran.store))
+    assert (ran.state, ran.balances, ran.verdict) == ("proved", judgement.balances, judgement.text)
+    assert judgement.text in str(fl.Store(ran.store).verify())
     page = Path(ran.report).read_text(encoding="utf-8")
+    assert judgement.headline in page
+    assert judgement.detail in page
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert json.loads((Path(ran.report).parent / "demo.json").read_text())["breaks"] == 0
 

@@ -99,8 +99,16 @@ def test_a_workbook_keeps_every_amount_as_a_number_or_as_text(tmp_path: Path) ->
     (_, *rows) = cells(write(table(amount=money(*AMOUNTS)), tmp_path, "xlsx"))
     assert [exact(row[0]) for row in rows] == [D(text) for text in AMOUNTS]
     numbers = [isinstance(row[0].value, int | float) for row in rows]
-    assert numbers == [True, True, True, True, True, True, False, False, True, False, False, True,
-                       False, False]  # fmt: skip
+    assert numbers == [True, True, True, True, True, True, True, True, True, False, False, True,
+                       True, True]  # fmt: skip
+
+
+def test_a_sum_over_small_fees_in_a_workbook_is_their_sum(tmp_path: Path) -> None:
+    fees = ["0.00001", "0.0000125", "0.00000001", "0.000000000000000001"]
+    rows = table(asset=["BTC"] * 4, fee=money(*fees))
+    (_, *found) = cells(write(rows, tmp_path, "xlsx"))
+    assert sum(D(repr(row[1].value)) for row in found) == D("0.000022510000000001")
+    assert {row[1].number_format for row in found} == {"#,##0." + "0" * 18}
 
 
 @settings(max_examples=15, deadline=None)
@@ -138,7 +146,7 @@ def test_a_workbook_has_no_formula_and_every_text(tmp_path: Path) -> None:
 def test_assets_show_the_decimals_they_need(tmp_path: Path) -> None:
     rows = table(asset=["USD", "BTC", "USD"], amount=money("10", "0.00000125", "2.5"))
     (_, *found) = cells(write(rows, tmp_path, "xlsx"))
-    assert [row[1].number_format for row in found] == ["#,##0.00", "@", "#,##0.00"]
+    assert [row[1].number_format for row in found] == ["#,##0.00", "#,##0.00000000", "#,##0.00"]
     (_, *found) = cells(write(table(asset=["BTC"], amount=money("0.125")), tmp_path, "xlsx"))
     assert found[0][1].number_format == "#,##0.000"
 

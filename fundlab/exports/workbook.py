@@ -1,7 +1,7 @@
 """XLSX: one sheet for each table, frozen header, live numbers, and never a formula.
 
-An amount is a number where a spreadsheet keeps it exactly (15 significant digits, no exponent),
-else text that shows every digit. Rows are streamed to disk, so memory does not grow with them.
+An amount is a number where a spreadsheet keeps it exactly (15 significant digits), else text that
+shows every digit. Rows are streamed to disk, so memory does not grow with them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ MAX_COLUMNS: Final = 16_384
 MAX_TEXT: Final = 32_767
 NOTES: Final = "Notes"
 
-_EXACT_NUMBER: Final = r"\A-?(?:0|0\.0{0,3}[1-9][0-9]*|[1-9][0-9]*(?:\.[0-9]+)?)\z"
 _SIGNIFICANT: Final = 15
 _WIDEST, _NARROWEST, _SAMPLE = 44, 8, 1_000
 _EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - workbooks know no zone; fixed, for equal bytes
@@ -270,11 +269,9 @@ def _amounts(
 
 
 def _kept_exactly(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Where 15 digits and no exponent will do, a double stands for this very decimal."""
-    plain = pc.match_substring_regex(texts, _EXACT_NUMBER)
-    significant = pc.replace_substring_regex(texts, r"\A-?0?\.?0*|\.", "")
-    short = pc.less_equal(pc.utf8_length(significant), _SIGNIFICANT)
-    return pc.and_(plain, short)
+    """Where up to 15 significant digits will do: no two such decimals share a double."""
+    digits = pc.replace_substring_regex(texts, r"[-.]", "")
+    return pc.less_equal(pc.utf8_length(pc.utf8_trim(digits, "0")), _SIGNIFICANT)
 
 
 def _within_a_cell(text: str | None, told: _Told) -> str | None:
