@@ -20,7 +20,7 @@
     │       ├── NotFound             404
     │       ├── Conflict             409: the ref_id stands for something else
     │       ├── RateLimited          429
-    │       └── Unavailable          5xx
+    │       └── Unavailable          5xx, 408, 425
     ├── StoreError               the store cannot be used as asked
     │   ├── StoreLocked          another run holds it
     │   ├── StoreChanged         a compaction took a file away while it was read: read again
@@ -208,7 +208,7 @@ class RateLimited(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """5xx: the service cannot answer now."""
+    """5xx, 408 or 425: the service cannot answer now."""
 
 
 class StoreError(FundlabError):

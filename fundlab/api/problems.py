@@ -50,8 +50,10 @@ _BY_STATUS: Final[Mapping[int, type[ServiceError]]] = {
     401: AuthenticationFailed,
     403: PermissionDenied,
     404: NotFound,
+    408: Unavailable,
     409: Conflict,
     422: ValidationFailed,
+    425: Unavailable,
     429: RateLimited,
 }
 _HINTS: Final[Mapping[type[ServiceError], str]] = {

@@ -14,7 +14,8 @@ MAX_RETRY_AFTER_S: Final = 120.0
 _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 10.0
 TOO_MANY: Final = 429
-_PASSING: Final = {502, 503, 504}
+PASSING: Final = {408, 425, 500, 502, 503, 504, *range(520, 530)}
+"""Statuses of a service, or what is before it, that may answer at the next try."""
 
 
 def may_repeat(outcome: Answer | Failure, *, repeatable: bool) -> bool:
@@ -25,14 +26,14 @@ def may_repeat(outcome: Answer | Failure, *, repeatable: bool) -> bool:
     """
     if isinstance(outcome, Failure):
         return not outcome.final and (repeatable or not outcome.sent)
-    return outcome.status == TOO_MANY or (repeatable and outcome.status in _PASSING)
+    return outcome.status == TOO_MANY or (repeatable and outcome.status in PASSING)
 
 
 def is_passing(outcome: Answer | Failure) -> bool:
     """Whether ``outcome`` may be gone at the next try."""
     if isinstance(outcome, Failure):
         return not outcome.final
-    return outcome.status == TOO_MANY or outcome.status in _PASSING
+    return outcome.status == TOO_MANY or outcome.status in PASSING
 
 
 def pause_before(attempt: int, retry_after: float | None, draw: float) -> float:

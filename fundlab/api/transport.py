@@ -8,6 +8,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
@@ -29,6 +30,8 @@ from fundlab.api.problems import (
 from fundlab.api.retries import (
     MAX_ATTEMPTS,
     MAX_RETRY_AFTER_S,
+    PASSING,
+    TOO_MANY,
     is_passing,
     may_repeat,
     pause_before,
@@ -46,6 +49,14 @@ _UNAUTHORIZED: Final = 401
 _TIMED_OUT: Final = 408
 _REFUSED: Final = range(400, 500)
 _NOTABLE_PAUSE_S: Final = 1.0
+_NAP_S: Final = 0.1
+
+caller_gone: Final[ContextVar[Callable[[], bool]]] = ContextVar("caller_gone")
+"""Set in threads that work for another: whether it is gone. Then nothing more is sent for it."""
+
+
+class CallerGone(Exception):
+    """Nobody waits for the answer any more."""
 
 
 @dataclass(frozen=True)
@@ -262,26 +273,34 @@ class Transport:
         deadline: float,
     ) -> Answer:
         """Exchange what ``make`` gives (the same body each time) until the answer stands."""
-        env, attempt = self._env, 0
+        env, attempt, refusals = self._env, 0, 0
         while True:
             attempt += 1
-            self._sleep_until_turn(tried, deadline)
-            request = _made(make, tried)
-            outcome = self._http.exchange(request, deadline - env.clock())
+            self._await_turn(tried, deadline)
+            request, sent_at = _made(make, tried), env.clock()
+            outcome = self._http.exchange(request, deadline - sent_at)
             log.debug(
                 "%s, attempt %d: %s, request %s",
                 tried.name, attempt, _summary(outcome), tried.request_id,
             )  # fmt: skip
             tried.in_doubt = tried.in_doubt or _may_have_been_done(outcome)
-            pause = self._pause(outcome, attempt, repeatable, deadline)
+            if isinstance(outcome, Answer) and outcome.status == TOO_MANY:
+                refusals += 1  # they count against the deadline only
+                if not self._may_line_up_again(outcome, sent_at, tried, deadline):
+                    break
+                continue
+            if isinstance(outcome, Answer) and outcome.status not in PASSING:
+                self._pace.accepted(sent_at)
+            pause = self._pause(outcome, attempt - refusals, repeatable, deadline)
             if pause is None:
                 break
-            if pause >= _NOTABLE_PAUSE_S:
-                log.warning(
-                    "%s, attempt %d: %s; waiting %.0f s before the next, request %s",
-                    tried.name, attempt, _summary(outcome), pause, tried.request_id,
-                )  # fmt: skip
-            env.sleep(pause)
+            news = pause >= _NOTABLE_PAUSE_S and self._pace.is_news("failures")
+            log.log(
+                logging.WARNING if news else logging.INFO,
+                "%s, attempt %d: %s; waiting %.0f s before the next, request %s",
+                tried.name, attempt, _summary(outcome), pause, tried.request_id,
+            )  # fmt: skip
+            self._sleep(pause)
         if isinstance(outcome, Answer):
             return outcome
         raise unanswered(
@@ -298,9 +317,7 @@ class Transport:
         """Seconds until the next attempt, or ``None`` when there shall be none."""
         if not is_passing(outcome) or not may_repeat(outcome, repeatable=repeatable):
             return None
-        asked = None
-        if isinstance(outcome, Answer):
-            asked = retry_after_seconds(outcome.headers.get("Retry-After"), self._env.now())
+        asked = self._asked_pause(outcome) if isinstance(outcome, Answer) else None
         if asked is not None and asked <= MAX_RETRY_AFTER_S:
             self._pace.hold(asked)
         pause = pause_before(attempt, asked, self._env.draw())
@@ -309,15 +326,56 @@ class Transport:
             return None
         return pause
 
-    def _sleep_until_turn(self, tried: Attempted, deadline: float) -> None:
-        left = deadline - self._env.clock()
-        wait = self._pace.wait_s(left)
-        if wait > left:
-            raise no_turn(tried, wait)
-        if wait >= _NOTABLE_PAUSE_S:
-            log.info("%s: its turn comes in %.0f s, request %s", tried.name, wait, tried.request_id)
-        if wait > 0:
-            self._env.sleep(wait)
+    def _may_line_up_again(
+        self, refusal: Answer, sent_at: float, tried: Attempted, deadline: float
+    ) -> bool:
+        """Slow down, all calls of this client together; whether this one's time allows for it."""
+        asked = self._asked_pause(refusal)
+        if asked is not None and asked > MAX_RETRY_AFTER_S:
+            return False
+        pause = self._pace.refused(sent_at, asked, self._env.draw())
+        log.log(
+            logging.WARNING if self._pace.is_news("refusals") else logging.INFO,
+            "%s: the service takes no more requests now (429); waiting %.1f s, then going on at "
+            "the pace it accepts, request %s",
+            tried.name, pause, tried.request_id,
+        )  # fmt: skip
+        return self._env.clock() + pause < deadline
+
+    def _asked_pause(self, answer: Answer) -> float | None:
+        return retry_after_seconds(answer.headers.get("Retry-After"), self._env.now())
+
+    def _await_turn(self, tried: Attempted, deadline: float) -> None:
+        turn = self._pace.line_up()
+        try:
+            while (wait := self._pace.wait_s(turn)) > 0:
+                if wait > deadline - self._env.clock():
+                    raise no_turn(tried, wait)
+                if wait >= _NOTABLE_PAUSE_S:
+                    log.info(
+                        "%s: its turn comes in %.0f s, request %s",
+                        tried.name, wait, tried.request_id,
+                    )  # fmt: skip
+                self._sleep(wait)
+        finally:
+            self._pace.leave(turn)
+        if caller_gone.get(_never)():
+            raise CallerGone
+
+    def _sleep(self, seconds: float) -> None:
+        gone = caller_gone.get(None)
+        if gone is None:
+            self._env.sleep(seconds)
+            return
+        while seconds > 0:
+            if gone():
+                raise CallerGone
+            self._env.sleep(min(seconds, _NAP_S))
+            seconds -= _NAP_S
+
+
+def _never() -> bool:
+    return False
 
 
 def _made(make: Callable[[], Outgoing], tried: Attempted) -> Outgoing:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import scripted
 from scripted import answer, problem, token
+from skipped_time import skipping
 
 from fundlab.api.client import Client
 from fundlab.api.doctor import Check, doctor
 from fundlab.api.keys import new_key
-from fundlab.api.transport import Environment
 from fundlab.models import SCOPES
 
 KNOCK = problem(401)
@@ -71,7 +71,7 @@ def test_a_key_that_others_can_read_is_not_to_be_made_anew(
 
 def test_no_connection(make_client: Callable[..., Client]) -> None:
     settings = make_client(base_url="http://127.0.0.1:1").settings
-    (check,) = failing(doctor(settings, environment=Environment(sleep=lambda seconds: None)))
+    (check,) = failing(doctor(settings, environment=skipping()))
     assert check.name == "connection"
     assert "127.0.0.1:1" in check.detail
 
@@ -95,7 +95,7 @@ def test_a_place_that_is_not_the_service(
     reply: bytes, advice: str, server: scripted.Scripted, client: Client
 ) -> None:
     server.script(reply)
-    (check,) = failing(doctor(client.settings))
+    (check,) = failing(doctor(client.settings, environment=skipping()))
     assert (check.name, check.advice) == ("connection", advice)
     assert server.token_requests == []
 
@@ -143,7 +143,7 @@ def test_a_signature_that_is_missing_or_refused(
 
 def test_a_read_that_fails(server: scripted.Scripted, client: Client) -> None:
     server.script(problem(401), problem(500, "Bug"))
-    (check,) = failing(doctor(client.settings))
+    (check,) = failing(doctor(client.settings, environment=skipping()))
     assert (check.name, "500 Bug" in check.detail) == ("read", True)
 
 

@@ -84,6 +84,8 @@ FAULTS = [
     Fault("502 once", [answer(b"<html>", 502), GOOD], requests=2),
     Fault("503 twice", [problem(503), problem(503), GOOD], requests=3),
     Fault("504 once", [problem(504), GOOD], requests=2),
+    *(Fault(f"{status} once", [answer(b"", status), GOOD], requests=2)
+      for status in (408, 425, 500, 520, 522, 529)),
     Fault("429, no Retry-After", [problem(429), GOOD], requests=2),
     Fault("429, Retry-After 0", [problem(429, headers={"Retry-After": "0"}), GOOD], requests=2),
     Fault("429, Retry-After -1", [problem(429, headers={"Retry-After": "-1"}), GOOD], requests=2),
@@ -114,7 +116,9 @@ FAULTS = [
     Fault("429, beyond the call's time", [problem(429, headers={"Retry-After": "100"})],
           errors.RateLimited, "in 100 s"),
     Fault("503 for ever", [problem(503, "Down")], errors.Unavailable, "503 Down; try again lat", 3),
-    Fault("500", [problem(500, "Bug")], errors.Unavailable, "500 Bug"),
+    Fault("500 for ever", [problem(500, "Bug")], errors.Unavailable, "500 Bug; try again later", 3),
+    Fault("408 for ever", [problem(408)], errors.Unavailable, "408 Refused; try again later", 3),
+    Fault("501", [problem(501)], errors.Unavailable, "501"),
     # refusals
     Fault("400", [problem(400, "Bad", detail="limit")], errors.ValidationFailed, "400 Bad: limit"),
     Fault("401 for ever", [problem(401)], errors.AuthenticationFailed, "fundlab doctor", 2),
@@ -260,6 +264,8 @@ FAULTS = [
     Fault("create without ref_id: 503", [problem(503), GOOD], errors.Unavailable, UNKNOWN, 1,
           "create without ref_id"),
     Fault("create without ref_id: 500", [problem(500), GOOD], errors.Unavailable, UNKNOWN, 1,
+          "create without ref_id"),
+    Fault("create without ref_id: 408", [problem(408), GOOD], errors.Unavailable, UNKNOWN, 1,
           "create without ref_id"),
     Fault("create without ref_id: 429", [problem(429), answer(MADE)], None, "", 2,
           "create without ref_id", MADE),

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import scripted
+from skipped_time import skipping
 
 from fundlab import errors, sandbox
 from fundlab.api.client import Client, connect
 from fundlab.api.keys import new_key
-from fundlab.api.transport import Environment
 from fundlab.models import SCOPES
 
 LACKING = "transfer:read_transfer"
-QUICK = Environment(sleep=lambda seconds: None)
+QUICK = skipping()
 
 
 @pytest.fixture(scope="module")

@@ -39,13 +39,13 @@ from rich.logging import RichHandler
 from rich.pretty import pretty_repr
 from rich.traceback import Traceback
 from scripted import answer, problem
+from skipped_time import skipping
 from test_operations import SENT
 
 from fundlab import errors
 from fundlab.api.client import Client
 from fundlab.api.doctor import doctor
 from fundlab.api.keys import new_key
-from fundlab.api.transport import Environment
 from fundlab.secret import Secret
 from fundlab.settings import Settings
 from fundlab.store import Store
@@ -95,7 +95,7 @@ def fresh_client(server: scripted.Scripted, folder: Path, **settings: Any) -> Cl
         "signing_key_password": PASSWORD,
     }  # fmt: skip
     loaded = Settings.load(environ={}, **(given | settings))
-    return Client(loaded, environment=Environment(sleep=lambda seconds: None, draw=lambda: 0.0))
+    return Client(loaded, environment=skipping(draw=lambda: 0.0))
 
 
 @pytest.fixture(scope="module")

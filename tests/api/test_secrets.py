@@ -20,11 +20,11 @@ from IPython.core.ultratb import VerboseTB
 from rich.console import Console
 from rich.traceback import Traceback
 from scripted import answer, problem
+from skipped_time import skipping
 from test_operations import SENT
 
 from fundlab import errors
 from fundlab.api.client import Client, connect
-from fundlab.api.transport import Environment
 from fundlab.setting_values import checked_url
 from fundlab.settings import Settings
 
@@ -97,7 +97,7 @@ def test_no_error_of_any_operation_shows_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     caplog.set_level(logging.DEBUG)
-    client = make_client(environment=Environment(sleep=lambda seconds: None, draw=lambda: 0.0))
+    client = make_client(environment=skipping(draw=lambda: 0.0))
     for name, arguments, *_ in SENT:
         if name == "initiate_sandbox_fiat_deposit" and fault.split(",")[0] in (
             "not JSON",
@@ -147,7 +147,7 @@ def test_no_failure_of_the_token_endpoint_shows_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     caplog.set_level(logging.DEBUG)
-    client = make_client(environment=Environment(sleep=lambda seconds: None))
+    client = make_client(environment=skipping())
     server.token_answers[:] = [reply]
     error = raised(client, "get_transfer", {"id": "t"})
     for shown in (captured(error), verbose(error), rich_text(error), repr(vars(error))):
@@ -220,7 +220,7 @@ def test_no_spelling_of_an_odd_secret_is_shown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     caplog.set_level(logging.DEBUG)
-    client = make_client(client_secret=secret, environment=Environment(sleep=lambda seconds: None))
+    client = make_client(client_secret=secret, environment=skipping())
     refusal = {"error": "invalid_client", "error_description": f"not {secret}!"}
     for reply in (
         answer(refusal, 401),

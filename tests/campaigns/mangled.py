@@ -21,14 +21,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "api"))
 
 import scripted
 from mutations import mutated, wired
+from skipped_time import skipping
 
 import fundlab as fl
 from fundlab.api.client import Client
-from fundlab.api.transport import Environment
 from fundlab.errors import FundlabError
 from fundlab.models import OPERATIONS
 from fundlab.settings import Settings
@@ -47,7 +48,7 @@ class Reader:
         settings = Settings.load(
             environ={}, base_url=server.url, auth_url=server.url, client_id="c", client_secret="s"
         )
-        self.client = Client(settings, environment=Environment(sleep=lambda seconds: None))
+        self.client = Client(settings, environment=skipping())
 
     def trial(self, number: int) -> tuple[str, str]:
         """What was read, and ``right``, the name of the error, or what is wrong."""
