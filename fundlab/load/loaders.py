@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, Unpack
 
@@ -31,6 +30,7 @@ from fundlab.api.arguments import (
 )
 from fundlab.api.filters import Asked, texts, warn_of_filters, whole_number
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
+from fundlab.load.background import gathered
 from fundlab.load.stream import Fetched, PageSource, ask_table, fetch_pages
 from fundlab.load.windows import Span, fetch_with_workers, within
 from fundlab.moments import moment_ns
@@ -206,8 +206,7 @@ def observe_balances(
             "extra": json.dumps(found.model_extra) if found.model_extra else None,
         }
 
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        rows = [row for row in pool.map(observe, pairs) if row is not None]
+    rows = [row for row in gathered(observe, pairs, max(1, workers)) if row is not None]
     columns = []
     for column in BALANCES.columns:
         values = [row[column.name] for row in rows]

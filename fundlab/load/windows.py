@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 
 from fundlab.api.filters import Asked
 from fundlab.errors import ValidationFailed
-from fundlab.load.background import Offer, produced
+from fundlab.load.background import Offer, gathered, produced
 from fundlab.load.stream import Fetched, PageSource, Walk, table_of
 from fundlab.tables.schema import INSTANT_TYPE, Table
 from fundlab.values import Instant
@@ -193,8 +192,7 @@ def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
 
 
 def _edges(source: PageSource, *questions: tuple[Asked, str]) -> list[int | None]:
-    with ThreadPoolExecutor(len(questions), "fundlab-probe") as pool:
-        return list(pool.map(lambda question: _edge(source, *question), questions))
+    return gathered(lambda question: _edge(source, *question), questions, len(questions))
 
 
 def _edge(source: PageSource, asked: Asked, order: str) -> int | None:
