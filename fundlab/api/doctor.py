@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ MAX_SKEW_S: Final = 300.0
 _NOT_FOUND: Final = 404
 _KEY_ADVICE: Final = "set the key, its file or signing_key_password right, then run this again"
 _READS: Final = ("list_transfers", "list_events", "list_fiat_accounts")
+_READING: Final = ":read_"
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,10 @@ def doctor(
 
 
 def _described(settings: Settings) -> str:
+    """Of what was typed in, only what was checked: a secret may stand in the place of an id."""
     kind = "production" if settings.is_production else "sandbox"
-    key = f"signing key {settings.signing_key_id}" if settings.signing_key else "no signing key"
-    return f"{settings.base_url} ({kind}), client {settings.client_id}, {key}"
+    key = "with a signing key" if settings.signing_key else "no signing key"
+    return f"{settings.base_url} ({kind}), a client_id and its secret, {key}"
 
 
 def _examined(client: Client, environment: Environment) -> Iterator[Check]:
@@ -142,15 +144,44 @@ def _token_and_scopes(client: Client, granted: list[str]) -> Iterator[Check]:
         try:
             client.transport.fetch_token(frozenset({scope}), operation="doctor")
         except ScopeMissing as error:
-            findings.append(Check(f"scope {scope}", False, _said(error), error.hint or ""))
+            findings.append(_lacking(scope, error))
         except CallError as error:
-            yield Check("token", False, _said(error), error.hint or "")
+            said = _said(error).replace(client.client_id, "(the client_id)")
+            yield Check("token", False, said, error.hint or "")
             return
         else:
             granted.append(scope)
             findings.append(Check(f"scope {scope}", True, "granted"))
-    yield Check("token", True, f"{client.settings.auth_url} knows this credential")
+    known = f"{client.settings.auth_url} knows this credential, client {client.client_id}"
+    yield Check("token", True, known)
     yield from findings
+    yield _allowed(granted)
+
+
+def _lacking(scope: str, error: ScopeMissing) -> Check:
+    """A scope that no sync needs may be withheld on purpose: most credentials only read."""
+    lost = f"not granted, so no {_operations([scope])}"
+    if _READING not in scope:
+        return Check(f"scope {scope}", True, lost)
+    needed = f"{lost}: a sync of all tables needs it"
+    return Check(f"scope {scope}", False, needed, error.hint or "")
+
+
+def _allowed(granted: list[str]) -> Check:
+    """What the credential may do, by its scopes."""
+    if not granted:
+        advice = "ask the administrator to grant this credential scopes"
+        return Check("credential", False, "may do nothing: no scope is granted", advice)
+    reads = [scope for scope in granted if _READING in scope]
+    complete = reads == [scope for scope in SCOPES if _READING in scope]
+    read = "everything that a sync fetches" if complete else _operations(reads) or "nothing"
+    changes = _operations([scope for scope in granted if _READING not in scope])
+    does = changes or "nothing that changes anything"
+    return Check("credential", True, f"may read {read}; may carry out {does}")
+
+
+def _operations(scopes: Collection[str]) -> str:
+    return ", ".join(name for name, one in OPERATIONS.items() if one.scope in scopes)
 
 
 def _one_read(client: Client, granted: list[str]) -> Iterator[Check]:

@@ -19,7 +19,8 @@ from fundlab.errors import SettingsError
 from fundlab.models import SCOPES
 from fundlab.secret import Secret
 
-LACKING = "transfer:write_fiat_withdrawal"
+LACKING = "transfer:read_fiat_account"
+NOT_NEEDED = "transfer:write_fiat_withdrawal"
 
 
 def fundlab(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -131,25 +132,26 @@ def test_all_is_well(service: sandbox.Sandbox) -> None:
     lines = found.stdout.splitlines()
     assert all(line.startswith(("ok    ", " " * 8)) for line in lines)
     assert {line.split(":")[0].removeprefix("ok    ") for line in lines if line[0] == "o"} == {
-        "settings", "connection", "clock", "token", "signing", "read",
+        "settings", "connection", "clock", "token", "credential", "signing", "read",
         *(f"scope {scope.partition(':')[0]}" for scope in SCOPES),
     }  # fmt: skip
     assert service.client_secret not in found.stdout
 
 
 def test_what_is_wrong_is_named_with_what_to_do() -> None:
-    granted = [scope for scope in SCOPES if scope != LACKING]
+    granted = [scope for scope in SCOPES if scope not in (LACKING, NOT_NEEDED)]
     with sandbox.serve(seed=7, transfers=3, signing=True, scopes=granted) as service:
         given = environment(service) | {"FUNDLAB_SIGNING_KEY_ID": "another"}
         text, as_json = fundlab("doctor", **given), fundlab("doctor", "--json", **given)
     assert (text.returncode, as_json.returncode) == (1, 1)
     shown = in_one_line(text.stdout)
-    assert f"FAIL scope {LACKING}: 400 invalid_scope" in shown
+    assert f"FAIL scope {LACKING}: not granted, so no " in shown
+    assert f"ok scope {NOT_NEEDED}: not granted, so no create_fiat_withdrawal" in shown
     assert f"→ ask the administrator to grant the scope {LACKING} to this credential" in shown
     assert "signing: a request signed with key another was refused" in shown
     assert "→ check that the public key is registered under exactly this signing_key_id" in shown
     assert in_one_line(text.stderr) == (
-        f"fundlab: 2 of 18 checks failed: scope {LACKING}, signing; do what stands beside each, "
+        f"fundlab: 2 of 19 checks failed: scope {LACKING}, signing; do what stands beside each, "
         "then run this again"
     )
     body = json.loads(as_json.stdout)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from fundlab.api.doctor import Check, doctor
 from fundlab.api.keys import new_key
 from fundlab.models import SCOPES
 
+SECRET = "canary-8d2e41"
 KNOCK = problem(401)
 """The service's answer to a read without a token."""
 
@@ -28,7 +30,7 @@ def test_all_is_well(server: scripted.Scripted, client: Client) -> None:
     assert failing(checks) == []
     assert [check.name for check in checks] == [
         "settings", "connection", "clock", "token", *(f"scope {name}" for name in SCOPES),
-        "signing", "read",
+        "credential", "signing", "read",
     ]  # fmt: skip
     assert [request.method for request in server.received] == ["GET", "GET"]
     assert "authorization" not in server.received[0].headers
@@ -119,13 +121,71 @@ def test_an_unknown_credential_ends_the_examination(
     assert len(server.token_requests) == 1
 
 
-def test_each_scope_that_is_lacking_is_named(server: scripted.Scripted, client: Client) -> None:
-    refused = answer({"error": "invalid_scope"}, 400)
-    server.token_answers[:] = [refused, token(), refused, token()]
+def granting(*scopes: str) -> scripted.Answer:
+    """A token endpoint at which the credential has these scopes."""
+
+    def respond(connection: socket.socket, request: scripted.Received) -> None:
+        asked = [name for name in SCOPES if name.encode() in request.body]
+        refused = answer({"error": "invalid_scope"}, 400)
+        connection.sendall(token() if {*asked} <= {*scopes} else refused)
+
+    return respond
+
+
+READS = [name for name in SCOPES if ":read_" in name]
+
+
+def test_a_credential_that_only_reads_is_well(server: scripted.Scripted, client: Client) -> None:
+    server.token_answers[:] = [granting(*READS)]
     server.script(KNOCK, answer({"items": []}))
-    found = failing(doctor(client.settings))
-    assert [check.name for check in found] == [f"scope {SCOPES[0]}", f"scope {SCOPES[2]}"]
-    assert f"grant the scope {SCOPES[0]}" in found[0].advice
+    checks = {check.name: check for check in doctor(client.settings)}
+    assert failing([*checks.values()]) == []
+    assert checks["credential"].detail == (
+        "may read everything that a sync fetches; may carry out nothing that changes anything"
+    )
+    pays = checks["scope transfer:write_fiat_withdrawal"]
+    assert (pays.detail, pays.advice) == ("not granted, so no create_fiat_withdrawal", "")
+
+
+def test_each_scope_that_a_sync_lacks_is_named(server: scripted.Scripted, client: Client) -> None:
+    server.token_answers[:] = [granting("events:read_event", "transfer:write_fiat_withdrawal")]
+    server.script(KNOCK, answer({"events": []}))
+    checks = doctor(client.settings)
+    found = failing(checks)
+    lacking = [name for name in READS if name != "events:read_event"]
+    assert [check.name for check in found] == [f"scope {name}" for name in lacking]
+    assert found[-1].detail == (
+        "not granted, so no list_transfers, get_transfer: a sync of all tables needs it"
+    )
+    assert "grant the scope transfer:read_transfer" in found[-1].advice
+    (credential,) = [check for check in checks if check.name == "credential"]
+    assert credential.detail == "may read list_events; may carry out create_fiat_withdrawal"
+
+
+def test_a_credential_without_any_scope_may_do_nothing(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.token_answers[:] = [granting()]
+    server.script(KNOCK)
+    assert doctor(client.settings)[-1].detail == "may do nothing: no scope is granted"
+
+
+def test_a_secret_in_the_place_of_the_client_id_is_not_shown(
+    server: scripted.Scripted, make_client: Callable[..., Client], tmp_path: Path
+) -> None:
+    new_key("EdDSA", tmp_path / "k")
+    swapped = make_client(
+        client_id=SECRET, client_secret="client-1", signing_key=tmp_path / "k",
+        signing_key_id=f"{SECRET}-too",
+    )  # fmt: skip
+    server.script(KNOCK)
+    said = {"error": "invalid_client", "error_description": f"no client {SECRET}"}
+    server.token_answers[:] = [answer(said, 401)]
+    assert SECRET not in repr(doctor(swapped.settings))
+    server.token_answers[:] = [token()]
+    server.script(KNOCK, answer({"items": []}))
+    (check,) = [c for c in doctor(make_client().settings) if c.name == "token"]
+    assert check.detail.endswith("knows this credential, client client-1")
 
 
 @pytest.mark.parametrize(("signed", "advice"), [(False, "set signing_key"), (True, "registered")])
