@@ -119,7 +119,10 @@ def amount_text(value: str | int | Decimal) -> str:
         text = str(value) if isinstance(value, str) or abs(value) < 10**64 else "too many digits"
     match = _AMOUNT.fullmatch(text)
     if match is None or not (match[1] or match[2]):
-        raise ValueError(f"amount {text[:80]!r} does not match {AMOUNT_PATTERN}")
+        raise ValueError(
+            f"amount {text[:80]!r} must be digits, with a point before any decimals, such as "
+            "'1250.00'; no sign, comma, space or exponent"
+        )
     if len(text) > MAX_AMOUNT_LENGTH:
         raise ValueError(f"amount of {len(text)} characters; at most {MAX_AMOUNT_LENGTH}")
     if len(match[1]) > MAX_INTEGER_DIGITS or len(match[2] or "") > MAX_FRACTION_DIGITS:
