@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import ssl
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -52,6 +53,8 @@ def converted(name: str, value: Any) -> Any:
         return checked_url(name, value)
     if name == "store" and "://" in str(value):
         return str(value)  # an address of fsspec's or Arrow's, which a Path would mangle
+    if name == "ca_bundle":
+        return _bundle(name, existing_file(name, value))
     if name in _FILES:
         return existing_file(name, value)
     if name in _FOLDERS:
@@ -119,7 +122,33 @@ def existing_file(name: str, value: object) -> Path:
         reason = (error.strerror or "it cannot be reached").lower()
     else:
         return path
-    raise SettingsError(f"{name} names no file ({reason}); give the path of {_FILES[name]}")
+    accepted = _FILES.get(name, _FILES["ca_bundle"])
+    raise SettingsError(f"{name} names no file ({reason}); give the path of {accepted}")
+
+
+def bundle_of_environment() -> Path | None:
+    """The certificates that ``REQUESTS_CA_BUNDLE`` or ``SSL_CERT_FILE`` names, as ``requests`` and
+    OpenSSL do."""
+    for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):
+        if os.environ.get(name):
+            return _bundle(name, existing_file(name, os.environ[name]))
+    return None
+
+
+def _bundle(name: str, path: Path) -> Path:
+    """``path``, if it holds certificates; a folder of them is taken as it is."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if path.is_dir():
+            context.load_verify_locations(capath=path)
+        else:
+            context.load_verify_locations(cafile=path)
+    except OSError as error:  # OpenSSL's errors are
+        unread = not isinstance(error, ssl.SSLError)
+    else:
+        return path
+    problem = "cannot be read" if unread else "holds no certificates in PEM"
+    raise SettingsError(f"the file of {name} {problem}; give {_FILES['ca_bundle']}")
 
 
 def _number(name: str, value: Any) -> float:

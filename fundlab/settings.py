@@ -21,7 +21,14 @@ from platformdirs import user_config_dir, user_data_dir
 
 from fundlab.errors import SettingsError, with_likely
 from fundlab.secret import Masked, Secret, password_of_keyring, read_private, read_secret
-from fundlab.setting_values import REQUIRED, converted, existing_file, invalid, is_loopback
+from fundlab.setting_values import (
+    REQUIRED,
+    bundle_of_environment,
+    converted,
+    existing_file,
+    invalid,
+    is_loopback,
+)
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +49,8 @@ class Settings:
     is the path of a PEM private key that only its owner can read; ``signing_keys`` maps key ids to
     such paths, of which ``signing_key_id`` picks one. ``sandbox`` says that a service elsewhere
     than on loopback is no production: the one whose ``base_url`` stands beside it, in the same
-    profile, say. ``trust_env`` obeys proxy variables, but for loopback. Times are in seconds,
+    profile, say. ``trust_env`` obeys proxy variables, but for loopback, and ``REQUESTS_CA_BUNDLE``
+    or ``SSL_CERT_FILE`` where there is no ``ca_bundle``. Times are in seconds,
     ``rate_limit`` in requests a second (``None``: as fast as the service allows).
     ``journal`` is the folder of the journals of payments, one for each service and credential; by
     default it is in the user's data folder, so that all stores share it. ``withdrawal_limit`` (of
@@ -93,6 +101,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None or name in REQUIRED:
                 object.__setattr__(self, name, _accepted(converted, name, value))
+        if self.trust_env and self.ca_bundle is None:
+            object.__setattr__(self, "ca_bundle", bundle_of_environment())
 
     @property
     def is_production(self) -> bool:

@@ -67,7 +67,9 @@ class Caller:
         self._unlisted: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(base_url={self.base_url!r}, client_id={self.client_id!r})"
+        made = vars(self)  # a traceback may show one that is only half made
+        shown = (f"{n}={made[n]!r}" for n in ("base_url", "client_id") if n in made)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def __enter__(self) -> Self:
         return self
@@ -228,7 +230,8 @@ class Caller:
         *,
         params: Iterable[tuple[str, str]] = (),
     ) -> Reply:
-        given = given or {}
+        given, params = given or {}, list(params)
+        asked = dict(params).get("limit", "")
         body, repeatable, again = None, True, "trying again is safe"
         if operation.body is not None:
             request = checked(operation.body, operation.name, given)
@@ -244,6 +247,7 @@ class Caller:
                 body,
                 repeatable,
                 again,
+                rows=int(asked) if asked.isdecimal() else 1,
             )
         )
 

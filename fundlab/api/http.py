@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import io
 import os
+import re
 import ssl
 import threading
 import time
@@ -27,7 +28,14 @@ from urllib3.exceptions import ConnectTimeoutError, DecodeError, NewConnectionEr
 
 from fundlab.setting_values import is_loopback
 
-MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+SMALLEST_BOUND: Final = 8 * 1024 * 1024
+"""Bytes of an answer that are read in any case, decompressed."""
+_BYTES_A_ROW: Final = 64 * 1024
+_BYTES_A_VALUE: Final = 64
+"""At least, on average, in an answer near its bound: a value takes more in memory than on the wire,
+so a page of the shortest would fill it."""
+_PROXY_HINT: Final = "check the variables http_proxy, https_proxy and no_proxy, or trust_env"
+_TUNNEL: Final = re.compile(r"Tunnel connection failed: ([0-9]{3}[ A-Za-z]{0,40})")
 MAX_CONNECTIONS: Final = 32
 _CHUNK: Final = 1024 * 1024
 _NO_TLS: Final = {
@@ -63,6 +71,8 @@ class Outgoing:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes | None = field(default=None, repr=False)
+    bound: int = SMALLEST_BOUND
+    """How many bytes of the answer are read."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,14 @@ class Failure:
     sent: bool
     timed_out: bool = False
     final: bool = False
-    """Trying again would not help (certificate, size, coding)."""
+    """Trying again would not help (certificate, proxy, size, coding)."""
+    hint: str = ""
+    """What to check, where it is not the address."""
+
+
+def bound_of(rows: int) -> int:
+    """How many bytes an answer of so many rows may have."""
+    return max(rows * _BYTES_A_ROW, SMALLEST_BOUND)
 
 
 class Http:
@@ -118,15 +135,11 @@ class Http:
                 verify=self._verify,
                 proxies=self._proxies(request.url),
             ) as response:
-                body = _read_capped(response)
-                if body is None:
-                    return Failure(
-                        f"the answer is larger than {MAX_BODY_BYTES // 2**20} MiB",
-                        sent=True,
-                        final=True,
-                    )
+                body = _read_bounded(response, request.bound)
+                if isinstance(body, str):
+                    return Failure(body, sent=True, final=True)
                 return Answer(response.status_code, response.headers, body)
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        except (OSError, urllib3.exceptions.HTTPError) as error:  # requests' own are OSErrors
             return _failure(error)
         finally:
             _call.deadline = None
@@ -156,14 +169,18 @@ def _prepared(request: Outgoing) -> requests.PreparedRequest:
     return prepared
 
 
-def _read_capped(response: requests.Response) -> bytes | None:
+def _read_bounded(response: requests.Response, bound: int) -> bytes | str:
+    """The body, or what is wrong with its size."""
     chunks, size = [], 0
     while chunk := response.raw.read1(_CHUNK, decode_content=True):
         size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            return None
+        if size > bound:
+            return f"the answer is larger than {bound / 2**20:.0f} MiB"
         chunks.append(chunk)
-    return b"".join(chunks)
+    body, most = b"".join(chunks), bound // _BYTES_A_VALUE
+    if size > most and sum(map(body.count, (b",", b"[", b"{"))) > most:
+        return f"the answer holds more than {most:,} values"
+    return body
 
 
 def _failure(error: Exception) -> Failure:
@@ -177,8 +194,18 @@ def _failure(error: Exception) -> Failure:
             sent=False,
             final=True,
         )
+    if "CA certificate bundle" in str(error):
+        return Failure("the certificates of ca_bundle cannot be read", sent=False, final=True)
+    if isinstance(error, requests.exceptions.InvalidSchema):  # our own addresses are checked
+        return Failure(
+            "the proxy is a SOCKS proxy, for which the package PySocks is missing",
+            sent=False, final=True, hint=f"pip install 'requests[socks]', or {_PROXY_HINT}",
+        )  # fmt: skip
+    if isinstance(error, requests.exceptions.InvalidURL):
+        problem = "the proxy's address is not one of the form http://host:port"
+        return Failure(problem, sent=False, final=True, hint=_PROXY_HINT)
     if "ProxyError" in kinds:
-        return Failure("the proxy of http_proxy or https_proxy cannot be used", sent=False)
+        return _proxy_failure(causes)
     if any(isinstance(cause, ConnectTimeoutError | NewConnectionError) for cause in causes):
         timed_out = not kinds & {"NewConnectionError", "NameResolutionError"}
         refused = next((c for c in causes if isinstance(c, OSError) and c.errno), None)
@@ -191,6 +218,18 @@ def _failure(error: Exception) -> Failure:
     if any(isinstance(cause, TimeoutError) for cause in causes) or "ReadTimeoutError" in kinds:
         return Failure("the answer took too long", sent=True, timed_out=True)
     return Failure(f"the connection broke ({type(causes[-1]).__name__})", sent=True)
+
+
+def _proxy_failure(causes: list[BaseException]) -> Failure:
+    """What is wrong with the proxy; only what it may overcome is tried again."""
+    said = next(filter(None, (_TUNNEL.search(str(cause)) for cause in causes)), None)
+    system = next((c for c in causes if isinstance(c, OSError) and c.errno and c.strerror), None)
+    reason = said[1] if said else system.strerror if system else "no answer"
+    passing = said[1].startswith("5") if said else system is None
+    return Failure(
+        f"the proxy of http_proxy or https_proxy cannot be used ({reason})",
+        sent=False, final=not passing, hint=_PROXY_HINT,
+    )  # fmt: skip
 
 
 def _causes(error: BaseException) -> list[BaseException]:

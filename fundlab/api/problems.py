@@ -140,7 +140,7 @@ def unanswered(
     kind: type[CallError] = DeadlineExceeded if late else NetworkError
     if failure.final and not tried.in_doubt:
         kind = NetworkError
-        hint = f"nothing was sent; check {tried.setting}"
+        hint = f"nothing was sent; {failure.hint or f'check {tried.setting}'}"
         if "certificate" in failure.problem:
             hint += "; if the certificate is of your own authority, name it in ca_bundle"
     elif failure.final:

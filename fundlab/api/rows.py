@@ -36,7 +36,8 @@ class Rows(Iterator[Row], Generic[Row]):
         return next(self._rows)
 
     def __repr__(self) -> str:
-        return f"<Rows of {self.operation}: {self.pages} pages so far>"
+        made = vars(self)
+        return f"<Rows of {made.get('operation')}: {made.get('pages', 0)} pages so far>"
 
     def _in_order(self, parts: list[Asked]) -> Iterator[Row]:
         """The rows of all ``parts``, as one list would give them."""

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from fundlab.api.auth import Grant, TokenSource, read_grant, token_form
 from fundlab.api.echoes import without
-from fundlab.api.http import Answer, Failure, Http, MaskedText, Outgoing
+from fundlab.api.http import Answer, Failure, Http, MaskedText, Outgoing, bound_of
 from fundlab.api.pace import Pace
 from fundlab.api.problems import (
     Attempted,
@@ -64,7 +64,8 @@ class Call:
     """What one operation sends: ``target`` is the path and query, encoded as they go out.
 
     ``repeatable``: sending the same bytes twice does no more than sending them once. ``again``:
-    what to do when it is unknown whether it was carried out.
+    what to do when it is unknown whether it was carried out. ``rows``: how many the answer has at
+    most, which bounds its size.
     """
 
     operation: str
@@ -74,6 +75,7 @@ class Call:
     body: bytes | None = field(default=None, repr=False)
     repeatable: bool = False
     again: str = "trying again is safe"
+    rows: int = 1
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,8 @@ class Transport:
                 timestamp=int(self._env.now()),
                 prefix=self._settings.signature_prefix,
             )
-        return Outgoing(call.method, f"{self._origin}{target}", headers, call.body)
+        url, bound = f"{self._origin}{target}", bound_of(call.rows)
+        return Outgoing(call.method, url, headers, call.body, bound)
 
     def _token_request(self, scopes: frozenset[str], request_id: str) -> Outgoing:
         settings = self._settings

@@ -7,6 +7,7 @@ import pickle
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,9 @@ import scripted
 from scripted import answer, cut, drip, flood, hang, problem, reset, token
 
 from fundlab import errors
-from fundlab.api import http
 from fundlab.api.client import Client
+from fundlab.api.transport import Environment
+from fundlab.load import load_transfers
 
 TRANSFER = {"id": "t-1", "amount": "1.00"}
 GOOD = answer(TRANSFER)
@@ -156,7 +158,7 @@ FAULTS = [
     Fault("an amount as number", [answer(TRANSFER | {"amount": 1.5})],
           errors.DataError, "field 'amount': Input should be a valid string: 1.5"),
     Fault("a bad time", [answer(TRANSFER | {"created_at": "now"})], errors.DataError, "created_at"),
-    Fault("a deep nest", [answer(b'{"id":"t","x":' + b"[" * 100_000)],
+    Fault("a deep nest", [answer(b'{"id":"t","x":' + b"[" * 60_000)],
           errors.ProtocolError, "is not JSON"),
     Fault("not gzip", [answer(b"plain", Content_Encoding="gzip")],
           errors.ProtocolError, "not coded as its header says"),
@@ -284,7 +286,7 @@ def make_quick(
 ) -> Callable[[float], Client]:
     monkeypatch.setattr("fundlab.api.transport.MAX_ATTEMPTS", 3)
     monkeypatch.setattr("fundlab.api.retries._FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("fundlab.api.http.MAX_BODY_BYTES", CAP_MIB * 2**20)
+    monkeypatch.setattr("fundlab.api.http.SMALLEST_BOUND", CAP_MIB * 2**20)
     return lambda call_timeout: make_client(call_timeout=call_timeout)
 
 
@@ -481,9 +483,85 @@ def test_a_proxy_is_obeyed_when_settings_say_so(
     monkeypatch.setenv("no_proxy", "")
     client = make_client(trust_env=True, auth_url="https://auth.example.com", call_timeout=1)
     server.script(answer(b"", 407))
-    with pytest.raises(errors.NetworkError, match="the proxy of http_proxy or https_proxy cannot"):
+    with pytest.raises(errors.NetworkError, match=r"https_proxy cannot be used \(407 Whatever\)"):
         client.get_transfer("t-1")
-    assert server.received[0].target == "auth.example.com:443"
+    assert [request.target for request in server.received] == ["auth.example.com:443"]
+    server.script(answer(b"", 502))  # it could not reach the service: perhaps it will
+    monkeypatch.setattr("fundlab.api.retries._FIRST_PAUSE_S", 0.01)
+    with pytest.raises(errors.NetworkError, match=r"used \(502 Whatever\) after 6 attempts"):
+        client.get_transfer("t-1")
+
+
+@pytest.mark.parametrize(
+    ("proxy", "problem"),
+    [
+        ("socks5://127.0.0.1:1080", "SOCKS proxy, for which the package PySocks is missing; noth"
+         r".*pip install 'requests\[socks\]'"),
+        ("http://", "the proxy's address is not one of the form http://host:port"),
+        ("ftp://127.0.0.1:21", "the proxy's address is not one of the form"),
+        ("http://user:canary-5f0c2d@127.0.0.1:port", "the proxy's address is not one of the form"),
+        ("http://user:canary-5f0c2d@127.0.0.1:1", r"cannot be used \(Connection refused\); nothing"
+         " was sent; check the variables http_proxy"),
+        ("http://nowhere.invalid:80", "the proxy of http_proxy or https_proxy cannot be used"),
+    ],
+)  # fmt: skip
+def test_a_wrong_proxy_is_named_at_once(
+    proxy: str, problem: str, make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    slept: list[float] = []
+    client = make_client(
+        trust_env=True, auth_url="https://auth.example.com",
+        environment=Environment(sleep=slept.append),
+    )  # fmt: skip
+    with pytest.raises(errors.NetworkError, match=problem) as caught:
+        client.get_transfer("t-1")
+    assert slept == []
+    assert "attempts" not in str(caught.value)
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_certificates_of_the_environment_count_where_it_is_trusted(
+    variable: str, make_client: Callable[..., Client], tls_url: str, tls_certificate: Any,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any,
+) -> None:  # fmt: skip
+    for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(tls_certificate))
+    with pytest.raises(errors.NetworkError, match="certificate could not be verified"):
+        make_client(auth_url=tls_url).get_transfer("t")
+    with pytest.raises(errors.ProtocolError, match="without an access_token"):
+        make_client(auth_url=tls_url, trust_env=True).get_transfer("t")
+    (tmp_path / "bad.pem").write_text("not a certificate")
+    monkeypatch.setenv(variable, str(tmp_path / "bad.pem"))
+    with pytest.raises(errors.ProtocolError, match="without an access_token"):
+        make_client(auth_url=tls_url, trust_env=True, ca_bundle=tls_certificate).get_transfer("t")
+    with pytest.raises(errors.SettingsError, match=f"{variable} holds no certificates in PEM"):
+        make_client(trust_env=True)
+    monkeypatch.setenv(variable, str(tmp_path / "none.pem"))
+    with pytest.raises(errors.SettingsError, match=rf"{variable} names no file \(no such file"):
+        make_client(trust_env=True)
+
+
+def test_a_bundle_without_certificates_is_named_at_once(
+    make_client: Callable[..., Client], tls_url: str, tls_certificate: Any, tmp_path: Any
+) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("canary-5f0c2d")
+    with pytest.raises(errors.SettingsError, match="ca_bundle holds no certificates in") as caught:
+        make_client(ca_bundle=bundle)
+    assert "canary" not in str(caught.value)
+    bundle.write_bytes(tls_certificate.read_bytes())
+    client = make_client(auth_url=tls_url, ca_bundle=bundle)
+    bundle.unlink()
+    with pytest.raises(errors.NetworkError, match="certificates of ca_bundle cannot be read; noth"):
+        client.get_transfer("t")
+
+
+def test_a_half_made_client_shows_itself() -> None:
+    assert repr(Client.__new__(Client)) == "Client()"
 
 
 def test_a_service_on_this_machine_is_not_asked_through_a_proxy(
@@ -502,5 +580,32 @@ def test_cookies_are_not_kept(server: scripted.Scripted, client: Client) -> None
     assert "cookie" not in server.received[1].headers
 
 
-def test_the_body_cap_is_64_mib() -> None:
-    assert http.MAX_BODY_BYTES == 64 * 1024 * 1024
+@pytest.mark.parametrize(
+    ("limit", "mib", "enough"),
+    [(1, 8, 7), (100, 8, 7), (1000, 63, 61)],  # 64 KiB a row
+)
+def test_a_page_is_bound_by_its_limit(
+    limit: int, mib: int, enough: int, server: scripted.Scripted, client: Client
+) -> None:
+    start, end = b'{"items": [', b'{"id": "t-1"}]}'
+    server.script(zipped(start + b" " * (mib * 2**20) + end), zipped(start + end))
+    with pytest.raises(errors.ProtocolError, match="the answer is larger than"):
+        list(client.list_transfers(page_size=limit))
+    server.script(zipped(start + b" " * (enough * 2**20) + end))
+    assert [row.id for row in client.list_transfers(page_size=limit)] == ["t-1"]
+
+
+@pytest.mark.parametrize("values", [b'{"id":"a"},', b"null,", b"[],", b"1,"])
+def test_a_page_of_very_many_values_is_refused_before_it_is_parsed(
+    values: bytes, server: scripted.Scripted, client: Client
+) -> None:
+    server.script(zipped(b'{"items": [' + values * (6 * 2**20 // len(values)) + b"1]}"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(errors.ProtocolError, match="holds more than 131,072 values"):
+            list(client.list_transfers())
+        with pytest.raises(errors.ProtocolError, match="holds more than 131,072 values"):
+            load_transfers(client, limit=9)
+        assert tracemalloc.get_traced_memory()[1] < 40 * 2**20  # parsed, 200 to 2,000 MiB
+    finally:
+        tracemalloc.stop()
