@@ -1,15 +1,27 @@
-"""Texts that nobody is to see, and where they come from: private files and the system keyring."""
+"""Texts that nobody is to see, and where they come from: private files and the system keyring.
+
+And account numbers, of which everything that is shown tells the last four characters at most.
+"""
 
 from __future__ import annotations
 
 import hmac
 import importlib
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from fundlab.errors import SettingsError
+
+_NUMBER: Final = re.compile(
+    r"account_?(numbers?|no)$|[._](iban|wallet_address)$|\.cubix\.account_id$",
+    re.ASCII | re.IGNORECASE,
+)
+_HIDDEN: Final = "••••"
+_SHOWN: Final = 4
+_LONG_ENOUGH: Final = 8
 
 
 class Masked:
@@ -49,6 +61,35 @@ class Secret(Masked):
 
     def __hash__(self) -> int:
         return hash((Secret, self.reveal()))
+
+
+def mask_number(number: str | None) -> str:
+    """``••••6789``; of a number too short to hide, and of none, no character.
+
+    Letters and digits count, spaces and dashes do not; an absent number is the empty text.
+
+    >>> mask_number("GB33 BUKB 2020 1555 5555 55"), mask_number("12-34-567"), mask_number(None)
+    ('••••5555', '••••', '')
+    """
+    if number is None:
+        return ""
+    characters = "".join(char for char in number if char.isalnum())
+    return _HIDDEN + (characters[-_SHOWN:] if len(characters) >= _LONG_ENOUGH else "")
+
+
+def without_numbers(value: Any, path: str = "") -> Any:
+    """``value``, which stands at ``path``, with every account number in it masked, at any depth.
+
+    >>> without_numbers({"wire": {"account_number": "000123456789", "memo": "rent"}})
+    {'wire': {'account_number': '••••6789', 'memo': 'rent'}}
+    """
+    if isinstance(value, Mapping):
+        return {name: without_numbers(member, f"{path}.{name}") for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_numbers(member, path) for member in value]
+    if isinstance(value, str | int) and _NUMBER.search(path):
+        return mask_number(str(value))
+    return value
 
 
 def read_private(path: Path, what: str) -> bytes:

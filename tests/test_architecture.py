@@ -19,7 +19,7 @@ ROOMS: dict[str, set[str]] = {
     "paths": {"errors"},
     "moments": {"errors", "values"},
     "decimals": {"errors"},
-    "models": {"errors", "values"},
+    "models": {"errors", "secret", "values"},
     "secret": {"errors"},
     "setting_values": {"errors", "secret"},
     "settings": {"errors", "secret", "setting_values"},
@@ -33,8 +33,9 @@ ROOMS: dict[str, set[str]] = {
     "charts": {"analysis", "decimals", "errors"},
     "exports": {"decimals", "errors", "paths", "tables"},
     "reporting": BASE
-    | {"analysis", "charts", "decimals", "exports", "store", "tables", "transfers"},
-    "actions": BASE | {"api", "decimals", "progress", "setting_values", "settings", "store"},
+    | {"analysis", "charts", "decimals", "exports", "secret", "store", "tables", "transfers"},
+    "actions": BASE
+    | {"api", "decimals", "progress", "secret", "setting_values", "settings", "store"},
     "sandbox": {"errors", "models", "values"},
     "notebook": {"decimals", "errors", "values"},
     "console": {"errors"},

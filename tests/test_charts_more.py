@@ -52,7 +52,7 @@ NET = net(("2026-10-05", "USD", "5"), ("2026-10-06", "USD", "-20"), ("2026-10-25
 LINKS = links(
     (1, "WIRE_DEPOSIT", "p1", "USD", "60"),
     (1, "WIRE_DEPOSIT", "p2", "USD", "40"),
-    (2, "p1", "••1234 Bank", "USD", "30"),
+    (2, "p1", "••••1234 Bank", "USD", "30"),
 )
 SETTLED = settlement(
     ("WIRE_DEPOSIT", "1h", "2h", "3h", "4h"), ("RTP_DEPOSIT", "0s", "10s", "20s", "30s")
@@ -156,7 +156,7 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_a_diagram_shows_amounts_in_and_out() -> None:
     figure = charts.flow_diagram(LINKS)
-    assert words(figure) == ["USD", "Wire deposit · 100", "p1", "p2", "••1234 Bank · 30"]
+    assert words(figure) == ["USD", "Wire deposit · 100", "p1", "p2", "••••1234 Bank · 30"]
     nodes = [patch.get_height() for patch in figure.axes[0].patches if hasattr(patch, "get_height")]
     source, first, second, target = nodes
     assert first + second == pytest.approx(source)

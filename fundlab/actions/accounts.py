@@ -134,7 +134,8 @@ def plan_account_update(
     A changed account is reviewed again and cannot be paid until it is ``APPROVED``; one that is as
     asked already is left alone. Raises as ``plan_withdrawal``.
 
-    >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+    >>> own = [one for one in client.list_fiat_accounts() if not one.identity_id]
+    >>> account = next(one for one in own if one.status == "APPROVED")
     >>> plan = fl.plan_account_update(client, account.id, metadata={"department": "payroll"})
     >>> plan.submit(confirm=plan.code).metadata
     {'department': 'payroll'}
@@ -219,8 +220,8 @@ def _warnings(client: Client, shown: Mapping[str, str]) -> tuple[str, ...]:
     """Accounts that look like this one are registered already."""
     for account in client.list_fiat_accounts(page_size=_LOOKED_AT, max_rows=_LOOKED_AT):
         known = shown_bank(None, account.fiat_network_instructions)
-        ending = known["number"][-4:]
-        if ending == shown["number"][-4:] and known["network"] == shown["network"]:
+        ending = known["number"].lstrip("•")
+        if (known["number"], known["network"]) == (shown["number"], shown["network"]) and ending:
             return (
                 f"An account at this bank that ends in {ending} is registered already: "
                 f"{account.id} ({account.status}).",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from fundlab.actions.identity import evidence_of
 from fundlab.errors import ActionRefused
@@ -13,9 +12,7 @@ from fundlab.models import (
     FiatNetworkInstructions,
     WireInstructions,
 )
-
-_SHOWN: Final = 4
-_HIDDEN: Final = "••••"
+from fundlab.secret import mask_number
 
 
 @dataclass(frozen=True)
@@ -76,21 +73,14 @@ def shown_bank(
     name = (owner.name if owner is not None else None) or "owner not shown"
     if wire is not None:
         return {
-            "owner": name, "number": masked(wire.account_number), "bank": _bank_name(wire),
+            "owner": name, "number": mask_number(wire.account_number), "bank": _bank_name(wire),
             "network": _wire_network(wire),
         }  # fmt: skip
     cubix = instructions.cubix if instructions is not None else None
     number = cubix.account_id if cubix is not None else None
     if number is None and instructions is not None:
         number = instructions.wallet_address
-    return {"owner": name, "number": masked(number), "bank": "CUBIX", "network": "CUBIX"}
-
-
-def masked(number: str | None) -> str:
-    """``••••6789``; nothing at all of a number too short to hide."""
-    if number is None:
-        return ""
-    return _HIDDEN + (number[-_SHOWN:] if len(number) > 2 * _SHOWN - 1 else "")
+    return {"owner": name, "number": mask_number(number), "bank": "CUBIX", "network": "CUBIX"}
 
 
 def _bank_name(wire: WireInstructions) -> str:

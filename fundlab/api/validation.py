@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from fundlab.errors import DataError, InvalidRequest, ProtocolError, shorten
 from fundlab.models import FiatNetworkInstructions, Request, Resource
+from fundlab.secret import without_numbers
 
 _PRIVATE: Final = {"fiat_account_owner", "fiat_network_instructions", "metadata"}
 MODEL_NAMES: Final = {"page_size": "limit"}
@@ -21,8 +22,9 @@ _MALFORMED: Final = "the answer breaks the interface: show it to the operator of
 _NOT_THE_SERVICE: Final = "check base_url: is this the service, or a proxy or portal before it?"
 _PREFIX: Final = "Value error, "
 _START: Final = 60
+_NUMBER_BEGINS: Final = re.compile(rb'"(?:account_number|account_id|wallet_address|iban)"\s*:')
 
-_MASKED: Final = re.compile(r"X+.{0,4}", re.DOTALL)
+_MASKED: Final = re.compile(r"(?:X+|•+).{0,4}", re.DOTALL)  # by a service, or as shown here
 
 Given = TypeVar("Given", bound=BaseModel)
 Answered = TypeVar("Answered", bound=Resource)
@@ -47,14 +49,14 @@ def checked(model: type[Given], operation: str, values: Mapping[str, Any]) -> Gi
 def body_bytes(request: Request, operation: str) -> bytes:
     """The JSON of ``request``: compact, UTF-8, the bytes that are signed and sent.
 
-    Raises ``InvalidRequest`` for a request without members, and for an account number as lists show
-    it: sent back, the mask would replace the number.
+    Raises ``InvalidRequest`` for a request without members, and for an account number as lists and
+    reprs show it: sent back, the mask would replace the number.
     """
     if masked := _masked_number(getattr(request, "fiat_network_instructions", None)):
         raise InvalidRequest(
-            f"{operation}: fiat_network_instructions.{masked} is masked, as in lists: it would "
-            "replace the real one; give the whole number (get_fiat_account shows it); nothing was "
-            "sent"
+            f"{operation}: fiat_network_instructions.{masked} is masked, as it is shown: it "
+            "would replace the real one; give the complete number (an attribute of what "
+            "get_fiat_account returns); nothing was sent"
         )
     content = request.to_json()
     if not content:
@@ -140,7 +142,9 @@ def read_answer(
         page=page,
         record=_record(body, location),
         field=_path(location) or None,
-        value=None if first["type"] == "missing" else first["input"],
+        value=None
+        if first["type"] == "missing"
+        else without_numbers(first["input"], _path(location)),
         hint=hint or _MALFORMED,
         operation=operation,
         request_id=request_id,
@@ -189,7 +193,8 @@ def _record(body: bytes, location: tuple[int | str, ...]) -> str | None:
 
 
 def _start(body: bytes) -> str:
-    return f"it starts {body[:_START]!r}" if body else "it is empty"
+    shown = _NUMBER_BEGINS.split(body[:_START])[0]
+    return f"it starts {shown!r}" if body else "it is empty"
 
 
 def unlisted_values(resource: Resource) -> list[tuple[str, str]]:

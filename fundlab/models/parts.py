@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from fundlab.models.enumerations import Open, RoutingNumberType
+from fundlab.secret import without_numbers
 
 
 class Resource(BaseModel):
-    """Something the service answers with. Immutable; unknown fields are kept as attributes."""
+    """Something the service answers with. Immutable; unknown fields are kept as attributes.
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    Shown with account numbers masked; the attributes and ``to_json()`` have them in full.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+    _place: ClassVar[str] = ""  # the path by which ``without_numbers`` knows its members
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, without_numbers(value, f"{self._place}.{name}")
 
     def to_json(self) -> dict[str, Any]:
         """What was read, unchanged: the same members, absent ones absent, texts to the letter."""
@@ -56,6 +65,8 @@ class WireInstructions(Resource):
 
 class CubixInstructions(Resource):
     """The account at the CUBIX bank, in the layout the live service returns."""
+
+    _place: ClassVar[str] = ".cubix"
 
     account_id: str | None = None
 

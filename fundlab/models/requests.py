@@ -27,7 +27,7 @@ ROUTING_NUMBER: Final = re.compile("[0-9A-Za-z]+")
 class Request(BaseModel):
     """A body sent to the service. ``to_json()`` leaves out what was not given."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
     def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude_none=True)

@@ -24,6 +24,7 @@ from fundlab.reporting.inputs import (
     relation,
     whole,
 )
+from fundlab.secret import mask_number
 from fundlab.values import EXACT, exact_sum
 
 TOP_TARGETS: Final = 7
@@ -219,16 +220,10 @@ def _account_name(identifier: str, instructions: Any) -> str:
     wire = found.get("wire") if isinstance(found, dict) else None
     if not isinstance(wire, dict):
         return shorten_id(identifier)
-    number = _end_of(str(wire.get("account_number") or ""))
+    number = mask_number(str(wire.get("account_number") or ""))
     routing = wire.get("routing_details")
     bank = routing.get("bank_name") if isinstance(routing, dict) else None
-    return f"••{number} {bank}" if bank else f"••{number}"
-
-
-def _end_of(number: str) -> str:
-    """The last four signs, or of a short number the last half."""
-    shown = min(4, len(number) // 2)
-    return number[len(number) - shown :]
+    return f"{number} {bank}" if bank else number
 
 
 def _address_name(address: Any, nickname: Any) -> str:

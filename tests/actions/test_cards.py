@@ -12,7 +12,6 @@ from benches import approved_account
 
 import fundlab as fl
 from fundlab.actions.announce import announce
-from fundlab.actions.bank import masked
 from fundlab.actions.clock import shown_time
 from fundlab.errors import InvalidRequest, SettingsError
 from fundlab.settings import store_folder
@@ -64,14 +63,6 @@ def test_no_secret_is_shown(bench: Any) -> None:
     plan = bench.plan()
     shown = repr(plan) + plan._repr_html_() + repr(vars(plan)) + str(plan.to_json())
     assert bench.sandbox.client_secret not in shown
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [("000123456789", "••••6789"), ("1234567", "••••"), ("12345678", "••••5678"), (None, "")],
-)
-def test_numbers_are_masked(number: str | None, shown: str) -> None:
-    assert masked(number) == shown
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,8 @@ def masked(number: str) -> dict[str, Any]:
 
 REFUSED += [
     ("create_fiat_account", {"fiat_network_instructions": masked("XXXXXXXX6789")},
-     r"wire.account_number is masked, .*give the whole number \(get_fiat_account"),
+     r"wire.account_number is masked, .*give the complete number \(an attribute of what get_fiat"),
+    ("update_fiat_account", {"fiat_network_instructions": masked("••••6789")}, "number is masked"),
     ("update_fiat_account", {"fiat_network_instructions": masked("X6789")}, "number is masked"),
     ("update_fiat_account", {"fiat_network_instructions": masked("XXXX")}, "number is masked"),
     ("update_fiat_account",
