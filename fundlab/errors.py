@@ -26,9 +26,17 @@
     │   ├── StoreChanged         a compaction took a file away while it was read: read again
     │   └── StoreDamaged         a file is not what was written
     ├── AnalysisError            a frame or argument an analysis cannot use as asked
+    ├── OutputError              a file or folder could not be written
     ├── ActionError              a plan, confirmation or wait that cannot go on
     │   └── ActionRefused        refused here before anything was sent; .reason names the rule
-    └── SandboxError             the embedded sandbox could not start, stop or do as told
+    └── SandboxError             the embedded sandbox could not start, stop or do as asked
+
+    UserWarning
+    ├── UnknownValueWarning      an enumeration value that the interface does not list; it is kept
+    ├── MixedAssetsWarning       amounts of several assets were added up
+    ├── DuplicateWarning         another payment like it was made at the same time: look at both
+    ├── OtherSideWarning         a bank statement of the other side's account, by its looks
+    └── UnheededFilterWarning    the service ignored a filter; its rows are checked here
 """
 
 from __future__ import annotations
@@ -180,7 +188,7 @@ class ValidationFailed(ServiceError):
 
 
 class AuthenticationFailed(ServiceError):
-    """401: token or signature missing, unknown or lapsed; or the client is unknown."""
+    """401: token or signature missing, unknown or expired; or the client is unknown."""
 
 
 class PermissionDenied(ServiceError):
@@ -256,7 +264,7 @@ class ActionRefused(ActionError):
 
 
 class SandboxError(FundlabError):
-    """The embedded sandbox could not start, stop or do as told."""
+    """The embedded sandbox could not start, stop or do as asked."""
 
 
 class UnknownValueWarning(UserWarning):
