@@ -12,25 +12,22 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fundlab import reporting, sandbox
-from fundlab.actions import wait_for
+from fundlab.actions import plan_withdrawal, register_fiat_account, wait_for
 from fundlab.actions.intents import FOLDER as JOURNALS
 from fundlab.analysis import reconcile
+from fundlab.api.client import Client
 from fundlab.errors import ActionError, StoreError
 from fundlab.models import FiatAccountStatus
 from fundlab.setting_values import is_loopback
 from fundlab.store import Store
 
-if TYPE_CHECKING:
-    from fundlab.api.client import Client
-
 AMOUNT = Decimal("1000.00")
-WIRE_FEE = Decimal("25.00")
 BANK = {
     "wire": {
         "account_number": "000123456789",
@@ -101,8 +98,9 @@ def run(
 ) -> Demo:
     """Run the demo into the folder ``out``; ``say`` hears of each step.
 
-    Writes ``store/``, ``report.html`` and ``demo.json``. An earlier demo there is replaced, one
-    that was interrupted too; a folder with another store is refused with ``ActionError``.
+    Writes ``store/``, ``report.html`` and ``demo.json``, and a journal of its own into
+    ``journal/``. An earlier demo there is replaced, one that was interrupted too; a folder with
+    another store is refused with ``ActionError``.
     """
     started = time.monotonic()
     store_path, report_path, summary_path = out / "store", out / "report.html", out / "demo.json"
@@ -110,7 +108,7 @@ def run(
     say(f"starting the sandbox with {transfers:,} transfers")
     with (
         sandbox.serve(seed=seed, transfers=transfers, signing=True, clock="manual") as service,
-        service.connect() as client,
+        _connect(service, out / JOURNALS) as client,
     ):
         store = Store(store_path, clock=lambda: service.clock.now().ns)
         say("syncing over HTTP, with tokens and signatures")
@@ -157,6 +155,16 @@ def run(
     return result
 
 
+def _connect(service: sandbox.Sandbox, journal: Path) -> Client:
+    """A client that keeps the demo's payment apart from the user's own, whose limits and allowed
+    accounts are not meant for it."""
+    with service.connect(journal=journal) as client:
+        settings = client.settings
+    return Client(
+        replace(settings, withdrawal_limit=None, daily_withdrawal_limit=None, allowed_accounts=None)
+    )
+
+
 def _clear_earlier_run(store_path: Path, summary_path: Path) -> None:
     if os.path.lexists(store_path):
         if not (summary_path.is_file() and _is_a_demos(store_path)):
@@ -184,30 +192,27 @@ def _is_a_demos(store_path: Path) -> bool:
 def _withdraw(
     client: Client, service: sandbox.Sandbox, store: Store, say: Callable[[str], object]
 ) -> Withdrawal:
-    """Register an account, wait for its approval, check the balance, pay, wait for completion."""
+    """Register an account, wait for its approval, plan, confirm, wait: as one pays for real."""
     profile_id = service.profile_ids[0]
     say("registering a bank account and waiting for its approval")
-    account = client.create_fiat_account(
-        ref_id="demo-account", fiat_account_owner=OWNER, fiat_network_instructions=BANK
-    )
+    registration = register_fiat_account(
+        client, fiat_account_owner=OWNER, fiat_network_instructions=BANK, ref_id="demo-account",
+        store=store, say=str,
+    )  # fmt: skip
+    account = registration.submit(confirm=registration.code)
     account = wait_for(client, account, sleep=service.clock.advance)
     if account.status != FiatAccountStatus.APPROVED:
         raise ActionError(f"fiat account {account.id} ended {account.status}")
-    before = client.get_profile_balance(profile_id=profile_id, asset="USD").available
-    if before < AMOUNT + WIRE_FEE:
-        raise ActionError(
-            f"profile {profile_id} has {before} USD available, too little for {AMOUNT}"
-        )
-    say(f"withdrawing {AMOUNT} USD")
-    transfer = client.create_fiat_withdrawal(
-        ref_id="demo-withdrawal",
-        amount=AMOUNT,
-        asset="USD",
-        fiat_account_id=account.id,
-        profile_id=profile_id,
-    )
+    plan = plan_withdrawal(
+        client, profile_id=profile_id, fiat_account_id=account.id, amount=AMOUNT,
+        ref_id="demo-withdrawal", store=store, say=str,
+    )  # fmt: skip
+    say(f"withdrawing {AMOUNT} USD: the plan is confirmed by its code and journalled, then sent")
+    say(repr(plan))
+    transfer = plan.submit(confirm=plan.code)
     store.sync(client, tables=["transfers", "balances"])
     transfer = wait_for(client, transfer, sleep=service.clock.advance)
+    before = plan.available
     after = client.get_profile_balance(profile_id=profile_id, asset="USD").available
     if transfer.total is None or before - after != transfer.total:
         raise ActionError(

@@ -37,6 +37,27 @@ def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
     assert json.loads((Path(ran.report).parent / "demo.json").read_text())["breaks"] == 0
 
 
+def test_the_demo_pays_by_plan_and_journal_apart_from_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "own"))
+    monkeypatch.setenv("FUNDLAB_WITHDRAWAL_LIMIT", "250.00")
+    monkeypatch.setenv("FUNDLAB_ALLOWED_ACCOUNTS", "landlord")
+    steps: list[str] = []
+    paid = demo.run(tmp_path / "out", transfers=10, say=steps.append).withdrawal
+    noted = fl.journal(folder=tmp_path / "out" / "journal")
+    columns = ["action", "state", "status", "resource_id", "ref_id"]
+    assert noted[columns].iloc[1].tolist() == [
+        "withdrawal", "done", "COMPLETED", paid.id, "demo-withdrawal"
+    ]  # fmt: skip
+    assert noted["action"].tolist() == ["fiat account", "withdrawal"]
+    assert not (tmp_path / "own").exists()
+    (card,) = [step for step in steps if "confirmation code" in step]
+    assert "Withdraw 1,000.00 USD to Harbor Trading LLC" in card
+    assert "••••6789" in card
+    assert "000123456789" not in "".join(steps)
+
+
 def test_the_same_seed_gives_the_same_transfers_and_report(ran: demo.Demo, tmp_path: Path) -> None:
     again = demo.run(tmp_path, seed=11, transfers=600)
     columns = ["id", "amount", "fee", "total", "created_at", "updated_at", "status"]

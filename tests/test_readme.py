@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -19,13 +20,19 @@ README = Path(__file__).parents[1] / "README.md"
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 6  # one that connects, and five
+    assert len(examples) == 7  # one that connects, and five, of which paying takes two cells
     names: dict[str, Any] = {}
     try:
         for example in examples:
             exec(compile(example, str(README), "exec"), names)
         transfers = list(names["client"].list_transfers(ref_ids=[names["plan"].ref_id]))
         assert [(one.amount.text, one.status) for one in transfers] == [("100.00", "PENDING")]
+        assert names["account"].identity_id is None  # an end user's is not one's own to pay
+        assert not any("end user" in warning for warning in names["plan"].warnings)
+        shows, sends = examples[-2:]
+        assert ast.unparse(ast.parse(shows).body[-1]) == "plan"  # the cell ends with its card
+        assert "submit" not in shows
+        assert "submit(confirm=plan.code)" in sends
     finally:
         names["sandbox"].stop()
 

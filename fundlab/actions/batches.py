@@ -185,15 +185,16 @@ def plan_withdrawals(
     Raises ``ActionRefused`` that names every row at fault, ``InvalidRequest`` for a missing column,
     and as ``plan_withdrawal`` does.
 
-    >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+    >>> own = [one for one in client.list_fiat_accounts() if not one.identity_id]
+    >>> account = next(one for one in own if one.status == "APPROVED")
     >>> payments = pd.DataFrame({"amount": ["310.00", "295.50"]}).assign(
     ...     profile_id=sandbox.profile_ids[0], fiat_account_id=account.id
     ... )
     >>> batch = fl.plan_withdrawals(client, payments)
     >>> batch.submit(confirm=batch.code, progress=False)[["amount", "fee", "total", "state"]]
        amount  fee  total state
-    0  310.00   25    335  done
-    1  295.50   25  320.5  done
+    0  310.00    0    310  done
+    1  295.50    0  295.5  done
     """
     check_table(payments)
     desk = open_desk(client, store, now, say)

@@ -45,7 +45,8 @@ def wait_for(
     Raises ``ActionError`` when the time is up; until then a service that is down is asked again.
     Raises ``StoreError``, which says how it ended, when this cannot be noted.
 
-    >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+    >>> own = [one for one in client.list_fiat_accounts() if not one.identity_id]
+    >>> account = next(one for one in own if one.status == "APPROVED")
     >>> transfer = client.create_fiat_withdrawal(
     ...     amount="10.00",
     ...     asset="USD",

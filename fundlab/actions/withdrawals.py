@@ -143,7 +143,8 @@ def plan_withdrawal(
     ``InvalidRequest`` for an argument the interface does not accept, ``StoreError`` when the store
     belongs to another service, and ``CallError`` as the client does.
 
-    >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+    >>> own = [one for one in client.list_fiat_accounts() if not one.identity_id]
+    >>> account = next(one for one in own if one.status == "APPROVED")
     >>> plan = fl.plan_withdrawal(
     ...     client, profile_id=sandbox.profile_ids[0], fiat_account_id=account.id, amount="100.00"
     ... )

@@ -234,7 +234,8 @@ class FiatOperations(Caller):
         the ``ref_id`` stands for another withdrawal, ``InsufficientFunds`` when the available
         balance is below amount plus fee.
 
-        >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
+        >>> own = [one for one in client.list_fiat_accounts() if not one.identity_id]
+        >>> account = next(one for one in own if one.status == "APPROVED")
         >>> transfer = client.create_fiat_withdrawal(
         ...     amount="100.00",
         ...     asset="USD",
