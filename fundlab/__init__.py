@@ -16,7 +16,16 @@ from it, a ``folder``, and the five ``transfers`` of :mod:`fundlab.analysis`.
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from typing import TYPE_CHECKING, Any, Final
+
+if importlib.util.find_spec("fcntl") is None:
+    raise ImportError(
+        f"fundlab runs on Linux and macOS, not on {sys.platform}: its store and payment journal "
+        "need file locks that end with a process, folders that can be synced to the disk, and "
+        "files that can be replaced while they are read; on Windows, install it in WSL"
+    )
 
 from fundlab import arrival
 

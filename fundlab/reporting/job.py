@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -19,7 +18,7 @@ import pandas as pd
 from fundlab.analysis import checks
 from fundlab.analysis.judge import judge
 from fundlab.analysis.periods import period_bounds
-from fundlab.errors import InvalidRequest, StoreError, StoreLocked, printable
+from fundlab.errors import InvalidRequest, StoreError, printable
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.moments import moment_ns
 from fundlab.reporting.build import build
@@ -28,6 +27,7 @@ from fundlab.reporting.inputs import count, moment
 from fundlab.reporting.page import render_html
 from fundlab.reporting.sheets import for_workbook, sheets
 from fundlab.store import Store
+from fundlab.store.disk import locked
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement
 from fundlab.store.scan import queries
@@ -334,11 +334,10 @@ def _held(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreLocked(f"another run writes its report to {folder}; wait for it") from None
-        yield
+        with locked(
+            handle, folder, lambda: f"another run writes its report to {folder}; wait for it"
+        ):
+            yield
     finally:
         os.close(handle)
 

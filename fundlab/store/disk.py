@@ -25,6 +25,10 @@ from fundlab.errors import StoreError, StoreLocked
 from fundlab.store.remote import RemotePath, StorePath
 
 _LOCK: Final = ".lock"
+_NO_LOCKS: Final = (
+    errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL,
+    errno.EBADF,  # NFS locks only what is open for writing, which no folder is
+)  # fmt: skip
 _MOMENT_NS: Final = 2 * 10**9  # as coarse as any filesystem's clock
 
 
@@ -144,8 +148,7 @@ def held(store: StorePath) -> Iterator[Callable[[], None]]:
             file = stack.enter_context(
                 open(path, "a+", encoding="utf-8", opener=_not_through_a_link)
             )
-            _lock(file, store)
-            stack.callback(_unlock, file, os.getpid())
+            stack.enter_context(locked(file.fileno(), path, lambda: _held_by(file, store)))
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
@@ -156,10 +159,10 @@ def _not_through_a_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-def _unlock(file: IO[str], process: int) -> None:
-    """A forked child has the file open too: it must not keep the lock, nor release it."""
-    if os.getpid() == process:
-        fcntl.flock(file, fcntl.LOCK_UN)
+def _held_by(file: IO[str], store: StorePath) -> str:
+    file.seek(0)
+    holder = file.read().strip() or "unknown"
+    return f"{store} is held by another run (process {holder}); wait for it"
 
 
 def _check_held(path: Path, file: IO[str]) -> None:
@@ -170,22 +173,31 @@ def _check_held(path: Path, file: IO[str]) -> None:
         )
 
 
-def _lock(file: IO[str], store: StorePath) -> None:
+@contextmanager
+def locked(descriptor: int, place: Path, busy: Callable[[], str]) -> Iterator[None]:
+    """Hold the lock of an open file or folder, ``place``. The kernel releases it when the run ends,
+    however that ends.
+
+    Raises ``StoreLocked`` at once, with the text ``busy`` gives, while another run holds it, and
+    ``StoreError`` where the filesystem has no locks.
+    """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.seek(0)
-        holder = file.read().strip() or "unknown"
-        raise StoreLocked(
-            f"{store} is held by another run (process {holder}); wait for it"
-        ) from None
+        raise StoreLocked(busy()) from None
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+        if error.errno not in _NO_LOCKS:
             raise
         raise StoreError(
-            f"{file.name} cannot be locked: this filesystem has no locks ({error.strerror}), so "
-            "nothing would keep two runs apart; keep the store on a disk that has them"
+            f"{place} cannot be locked: this filesystem has no locks ({error.strerror}), so "
+            "nothing would keep two runs apart; use a disk that has them"
         ) from error
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() == process:  # a forked child has it open too: it must not release it
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def files_in(folder: StorePath) -> list[StorePath]:
