@@ -19,6 +19,7 @@ from pyarrow import fs
 
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
 from fundlab.store import Store, duck
+from fundlab.store.disk import locked
 from fundlab.store.duck import own_connection, shared_connection
 
 
@@ -245,6 +246,28 @@ class TestLock:
         finally:
             child.kill()
             child.join()
+
+    def test_a_child_that_was_forked_does_not_keep_a_folder(self, tmp_path: Path) -> None:
+        fork = multiprocessing.get_context("fork")
+        started = fork.Event()
+        handles = [os.open(tmp_path, os.O_RDONLY) for _ in range(2)]
+        with locked(handles[0], tmp_path, lambda: "the first run has it"):
+            child = fork.Process(target=_hold_on, args=(started,))
+            child.start()
+            assert started.wait(20)
+            with (
+                pytest.raises(StoreLocked, match="the first run has it"),
+                locked(handles[1], tmp_path, lambda: "the first run has it"),
+            ):
+                pass
+        try:
+            with locked(handles[1], tmp_path, lambda: "the child has it"):
+                pass
+        finally:
+            child.kill()
+            child.join()
+            for handle in handles:
+                os.close(handle)
 
     def test_a_child_that_leaves_does_not_release_it(self, tmp_path: Path) -> None:
         store = sync(Store(tmp_path))

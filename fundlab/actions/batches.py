@@ -100,7 +100,7 @@ class BatchPlan:
         check_code(self, confirm)
         if self.open_plans:
             check_lapse(self)
-            check_again(self.plans)
+            check_again(self.plans, self._named())
         results = []
         with progress_bar(len(self.plans), "payments", enabled=progress) as bar:
             for number, plan in enumerate(self.plans):
@@ -108,6 +108,11 @@ class BatchPlan:
                 bar.update(1)
         self._announce(results)
         return beside(self.table, results)
+
+    def _named(self) -> dict[str, str]:
+        """How a message names each payment, by its ``ref_id``."""
+        rows = zip(self.table.index, self.plans, strict=True)
+        return {plan.ref_id: f"row {label} (ref_id {plan.ref_id!r})" for label, plan in rows}
 
     def _submitted(self, plan: WithdrawalPlan, number: int) -> dict[str, Any]:
         """One row's result. The batch was looked at as a whole before the first was sent; that it
@@ -209,7 +214,8 @@ def plan_withdrawals(
             wanted = withdrawal_order(desk, given.pop("ref_id", None), more=False, **given)
             plans.append(assemble(desk, wanted, reader, allow_duplicate=allow_duplicate))
         except (ActionRefused, InvalidRequest, NotFound) as error:
-            problems.append((label, str(error)))
+            named = f" (ref_id {row['ref_id']!r})" if "ref_id" in row else ""
+            problems.append((f"{label}{named}", str(error)))
     if not problems:
         problems = list(_alike_rows(payments.index, plans, allow_duplicate=allow_duplicate))
     if problems:
@@ -240,7 +246,7 @@ def _alike_rows(
             yield (
                 label,
                 (
-                    f"like row {by_likeness[alike]} under another ref_id: pass "
+                    f"like row {by_likeness[alike]} under another ref_id ({plan.ref_id!r}): pass "
                     "allow_duplicate=True if both are meant"
                 ),
             )

@@ -109,6 +109,7 @@ def new_duplicates(
     named = ", ".join(f"{t.id} (ref_id {t.ref_id!r}, {t.status})" for t in others)
     return (
         f"possible duplicate: {arguments['amount']} {arguments['asset']} was paid to this account "
-        f"as transfer {made.id}, and by another program or machine at the same time as {named}: "
+        f"as transfer {made.id} (ref_id {made.ref_id!r}), and by another program or machine at the "
+        f"same time as {named}: "
         "look at them at once, and ask the service to stop what is too much"
     )

@@ -17,7 +17,8 @@ what is new. Digests and derived ref_ids are keyed with the id of the journal an
 confirmed in (its ``origin``), so they stay as they are and are compared by that id.
 
 Services on loopback come and go with their ports, and a sandbox may begin anew on an old one: each
-gets a file of its own (``Transport.instance``).
+gets a file of its own (``Transport.instance``). When a new one is made, those of sandboxes are
+removed that nobody has confirmed anything with for 30 days: their money is play money.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 State = Literal["unknown", "done", "refused", "absent"]
 FOLDER: Final = "journal"
+_KEPT_S: Final = 30 * 86_400.0
 _INTENT: Final = (
     "origin, ref_id, operation, recorded_at, fingerprint, likeness, body, facts, batch, store"
 )
@@ -160,6 +162,8 @@ class Journal:
         about = about_of(path)
         if about is None:
             create(path, self.service)
+            if "instance" in self.service:
+                _prune(path.parent)
             about = about_of(path)
         if about is None or about["schema_version"] != str(SCHEMA_VERSION):
             raise StoreError(f"{path} is no journal of schema {SCHEMA_VERSION}: update fundlab")
@@ -463,6 +467,18 @@ def journals_in(folder: Path) -> list[Journal]:
     """Every journal in ``folder``, which is one of ``Settings.journal``."""
     paths = journal_files(folder)
     return [Journal(path, about) for path in paths if (about := about_of(path)) is not None]
+
+
+def _prune(folder: Path) -> None:
+    """Remove the journals of sandboxes (``Transport.instance``) that have long not been written."""
+    for path in journal_files(folder):
+        try:
+            is_old = time.time() - path.stat().st_mtime > _KEPT_S
+            about = about_of(path) if is_old else None
+        except (OSError, StoreError):  # gone meanwhile; or damaged, which verify names
+            continue
+        if about is not None and "instance" in about and is_loopback(about["base_url"]):
+            path.unlink(missing_ok=True)
 
 
 def journal_files(folder: Path) -> list[Path]:

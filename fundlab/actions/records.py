@@ -120,13 +120,14 @@ def resume(
     return _frame(rows)
 
 
-def note_end(client: Client, resource: Any) -> None:
-    """Write down how ``resource`` stands, if the journal knows of it."""
+def note_end(client: Client, resource: Any, store: Store | str | Path | None = None) -> None:
+    """Write down how ``resource`` stands, if the journal, or an earlier version's in ``store``,
+    knows of it."""
     if resource.ref_id is None:
         return
     noun = "withdrawal" if isinstance(resource, Transfer) else "fiat account"
     with told_if_not_noted(f"{noun} {resource.id} ended {resource.status}", "fl.resume() notes it"):
-        book = existing_journal(client)
+        book = existing_journal(client) if store is None else open_journal(client, store)
         intent = None if book is None else book.find(resource.ref_id)
         if book is not None and intent is not None and intent.outcome.resource_id == resource.id:
             book.note(intent, outcome_of(resource))

@@ -32,7 +32,7 @@ def wait_for(
     sleep: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     progress: bool | None = None,
-    store: Store | str | Path | None = None,  # noqa: ARG001 - programs of earlier versions give it
+    store: Store | str | Path | None = None,
 ) -> Settling:
     """Ask again, ever less often, until ``resource`` is no longer ``PENDING``; return it as it is.
 
@@ -40,7 +40,7 @@ def wait_for(
     (interface §3): look at ``.status``. ``timeout`` is in seconds; ``progress`` shows the seconds
     waited (by default in a notebook or terminal). Interrupting loses nothing: call again with the
     same resource. With a sandbox on a manual clock pass ``sleep=sandbox.clock.advance``. The
-    journal notes how it ended; ``store`` makes no difference to it any more.
+    journal notes how it ended; with ``store`` also of what an earlier version confirmed there.
 
     Raises ``ActionError`` when the time is up; until then a service that is down is asked again.
     Raises ``StoreError``, which says how it ended, when this cannot be noted.
@@ -69,7 +69,7 @@ def wait_for(
         progress=progress,
     ):  # fmt: skip
         if again.status != "PENDING":
-            note_end(client, again)
+            note_end(client, again, store)
             return again
     raise ActionError(
         f"{what} is still PENDING after {timeout:g} s; nothing is lost: call wait_for again, or "

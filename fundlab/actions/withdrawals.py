@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -245,8 +247,12 @@ class Reader:
         return self._recent[profile_id]
 
 
-def check_again(plans: Sequence[WithdrawalPlan]) -> Reader:
+def check_again(
+    plans: Sequence[WithdrawalPlan], named: Mapping[str, str] = MappingProxyType({})
+) -> Reader:
     """Refuses what changed for the worse since the plans were made; what the service shows now.
+
+    ``named`` says by its ``ref_id`` which of several plans is meant.
 
     More money than before is no reason to, and what these plans themselves paid meanwhile, in
     another kernel say, is no change.
@@ -261,7 +267,8 @@ def check_again(plans: Sequence[WithdrawalPlan]) -> Reader:
     for plan in left:
         key = plan.profile_id, plan.asset
         now = reader.situation(plan.order)
-        check_unchanged(plan.account, now.account)
+        with _naming(named.get(plan.ref_id)):
+            check_unchanged(plan.account, now.account)
         if available[key] < EXACT.subtract(plan.available, paid[key]):
             which = f" of profile {plan.profile_id}" if len(plans) > 1 else ""
             raise ActionRefused(
@@ -270,10 +277,22 @@ def check_again(plans: Sequence[WithdrawalPlan]) -> Reader:
                 f"to {available[key]} {plan.asset}; nothing was sent now: run the cell that plans "
                 "again, look, and confirm",
             )
-        twins = [] if plan.allow_duplicate else find_twins(desk, plan.order, now.recent)
-        check_situation(desk, plan.order, now, twins)
+        with _naming(named.get(plan.ref_id)):
+            twins = [] if plan.allow_duplicate else find_twins(desk, plan.order, now.recent)
+            check_situation(desk, plan.order, now, twins)
     check_sums(left, reader)
     return reader
+
+
+@contextmanager
+def _naming(which: str | None) -> Iterator[None]:
+    """A refusal within the block says first which of several payments it is about."""
+    try:
+        yield
+    except ActionRefused as refusal:
+        if which is None:
+            raise
+        raise ActionRefused(refusal.reason, f"{which}: {refusal}") from None
 
 
 def _paid_since(

@@ -107,6 +107,28 @@ def test_rows_alike_must_be_meant(bench: Any) -> None:
     assert len(bench.made()) == 2
 
 
+def test_a_refusal_names_the_row_and_its_ref_id(bench: Any) -> None:
+    names = [f"{letter}-{bench.account.id}" for letter in "abc"]
+    frame = table(bench, "1.00", "2.00", "3.00", ref_id=names).set_axis([7, 8, 9])
+    plan = batch(bench, frame)
+    fund(bench, "500.00")
+    bench.pay("2.00", ref_id=f"rent-{bench.account.id}")
+    named = (
+        rf"^row 8 \(ref_id '{names[1]}'\): 2.00 USD to this account was submitted .* nothing was"
+    )
+    with pytest.raises(ActionRefused, match=named) as refusal:
+        plan.submit(confirm=plan.code)
+    assert refusal.value.reason == "duplicate"
+    with pytest.raises(ActionRefused, match=rf"row 8 \(ref_id '{names[1]}'\): 2.00 USD to this"):
+        batch(bench, frame)
+    bench.client.update_fiat_account(bench.account.id, metadata={"owner": "new"})
+    with pytest.raises(
+        ActionRefused, match=rf"^row 7 \(ref_id '{names[0]}'\): fiat account .* is PE"
+    ):
+        plan.submit(confirm=plan.code)
+    assert len(bench.made()) == 1
+
+
 def test_a_row_the_service_refuses_does_not_stop_the_others(bench: Any) -> None:
     bench.sandbox.faults.add("status", "create_fiat_withdrawal", status=400, after=1, count=1)
     result = batch(bench, table(bench, "1.00", "2.00", "3.00")).submit()
@@ -193,7 +215,7 @@ def test_what_is_no_table_of_payments_is_refused(bench: Any) -> None:
 
 def test_a_bad_ref_id_is_named_by_row(bench: Any) -> None:
     frame = table(bench, "1.00", "2.00", ref_id=["fine", ""])
-    with pytest.raises(ActionRefused, match=r"row 1: ref_id='' is not accepted"):
+    with pytest.raises(ActionRefused, match=r"row 1 \(ref_id ''\): ref_id='' is not accepted"):
         batch(bench, frame)
 
 
@@ -292,7 +314,8 @@ def test_a_batch_looks_for_duplicates_at_the_service_again_as_a_plan_does(
     with pytest.raises(ActionRefused) as refused_batch:
         rows.submit(confirm=rows.code, progress=False)
     assert refused_plan.value.reason == refused_batch.value.reason == "duplicate"
-    assert str(refused_plan.value) == str(refused_batch.value)
+    row = f"row 0 (ref_id {rows.plans[0].ref_id!r}): "
+    assert str(refused_batch.value) == f"{row}{refused_plan.value}"
     assert len(here.made()) == 2
 
 

@@ -149,3 +149,29 @@ def test_a_journal_that_is_held_for_a_while_is_waited_for(journal: Journal) -> N
     threading.Timer(1.0, lambda: other.execute("ROLLBACK")).start()
     assert journal.record(draft("late"), lambda pages: None).ref_id == "late"
     other.close()
+
+
+def test_a_new_sandbox_removes_the_journals_of_old_ones_and_no_others(tmp_path: Path) -> None:
+    here, there = "http://127.0.0.1:8000", "https://api.example.com"
+    days = {
+        "sandbox-of-late": (29, here, "a"), "old-sandbox": (31, here, "b"),
+        "damaged": (400, here, "c"), "no-sandbox": (400, here, ""),
+        "production": (400, there, ""), "production-that-says-more": (400, there, "d"),
+    }  # fmt: skip
+
+    def make(name: str, base_url: str, instance: str) -> Path:
+        path = tmp_path / f"{name}.sqlite"
+        service = {"base_url": base_url, "client_id": "desk"}
+        Journal(path, service | ({"instance": instance * 32} if instance else {}))
+        return path
+
+    paths = {name: make(name, *service) for name, (_, *service) in days.items()}
+    with closing(sqlite3.connect(paths["damaged"], isolation_level=None)) as database:
+        database.execute("UPDATE about SET value = 'e' WHERE name = 'instance'")
+    for name, path in paths.items():
+        moment = time.time() - days[name][0] * 86_400
+        os.utime(path, (moment, moment))
+    make("another-production", "https://b.example.com", "")
+    assert all(path.exists() for path in paths.values())  # where money is real nothing is removed
+    make("new-sandbox", here, "f")
+    assert [name for name, path in paths.items() if not path.exists()] == ["old-sandbox"]

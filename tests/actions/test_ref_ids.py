@@ -112,8 +112,8 @@ def test_a_row_that_another_plan_overtakes_is_told_as_refused(
     batch = fl.plan_withdrawals(bench.client, table, say=bench.said.append)
     other = bench.plan("40.00", ref_id=name)
 
-    def slow(plans: Any) -> Any:
-        found = check_again(plans)
+    def slow(*given: Any) -> Any:
+        found = check_again(*given)
         monkeypatch.undo()
         other.submit(confirm=other.code)
         return found
