@@ -136,8 +136,8 @@ def _warnings(batch: BatchPlan) -> list[str]:
 
 
 def _note(batch: BatchPlan) -> str:
-    lapse = shown_time(batch.lapses_at, batch.desk.now())
-    return f"confirmation code {batch.code} · lapses {lapse}"
+    until = shown_time(batch.lapses_at, batch.desk.now())
+    return f"confirmation code {batch.code} · expires {until}"
 
 
 def _lines(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:

@@ -20,7 +20,7 @@ _ALIKE: Final = 0.92
 
 
 def check_table(payments: object) -> None:
-    """Refuses what is no table of payments, naming the column that is missing, or a slip."""
+    """Refuses what is not a table of payments, naming the column that is missing, or a slip."""
     if not isinstance(payments, pd.DataFrame):
         kind = f"{type(payments).__module__.partition('.')[0]} {type(payments).__name__}"
         raise InvalidRequest(
@@ -37,7 +37,7 @@ def check_table(payments: object) -> None:
     for problem in (*_twice(names), *_taken(names), *_slips(names)):
         raise InvalidRequest(f"{problem}; nothing was sent")
     if payments.empty:
-        raise InvalidRequest("payments has no row; there is nothing to pay")
+        raise InvalidRequest("payments is empty; give one row for each payment")
 
 
 def rows_of(payments: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -58,7 +58,7 @@ def check_row(row: Mapping[str, Any]) -> None:
         if is_missing(value):
             raise InvalidRequest(f"{name} is missing")
         if name != "amount" and not isinstance(value, str):
-            raise InvalidRequest(f"{name}={shorten(value)} is no id; give text")
+            raise InvalidRequest(f"{name}={shorten(value)} is not a valid id; give text")
 
 
 def beside(payments: pd.DataFrame, results: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""``plan_withdrawals``: a table of payments, planned as a whole, submitted one by one, resumable.
+"""``plan_withdrawals``: a table of payments, planned together, submitted one by one, resumable.
 
 Every row is a payment of its own with its own ``ref_id`` and its own intent in the journal, so an
 interrupted batch is resumed by running the same cell again: what was submitted is found, the rest
@@ -115,7 +115,7 @@ class BatchPlan:
         return {plan.ref_id: f"row {label} (ref_id {plan.ref_id!r})" for label, plan in rows}
 
     def _submitted(self, plan: WithdrawalPlan, number: int) -> dict[str, Any]:
-        """One row's result. The batch was looked at as a whole before the first was sent; that it
+        """One row's result. All of the batch was checked before the first was sent; that it
         has got no duplicate since is seen for each."""
         said: list[str] = []  # a row's own line would drown the batch's
         sender = replace(self.desk.sender, say=said.append)
@@ -179,10 +179,10 @@ def plan_withdrawals(
     now: Callable[[], int] | None = None,
     say: Callable[[str], object] | None = None,
 ) -> BatchPlan:
-    """Plan a table of withdrawals as a whole.
+    """Plan a table of withdrawals together.
 
-    ``payments`` has the columns ``profile_id``, ``fiat_account_id`` and ``amount`` (text, decimal
-    or whole numbers, no floats), and may have ``asset`` (``USD``), ``ref_id``, ``identity_id``,
+    ``payments`` has the columns ``profile_id``, ``fiat_account_id`` and ``amount`` (text, decimals
+    or integers, no floats), and may have ``asset`` (``USD``), ``ref_id``, ``identity_id``,
     ``account_id`` and ``metadata``; other columns are left alone. Rows alike need a ``ref_id`` each
     and ``allow_duplicate``. Balances are checked against the sum of all rows that are still to be
     paid.
@@ -260,6 +260,6 @@ def _refusal(problems: Sequence[tuple[Any, str]], rows: int) -> ActionRefused:
     rest = f"; and {more} more" if more > 0 else ""
     return ActionRefused(
         "batch",
-        f"{len(problems)} of {rows} payments cannot be made as asked; nothing was sent: mend the "
-        f"table, then plan again. {shown}{rest}",
+        f"{len(problems)} of {rows} payments cannot be made as asked; nothing was sent: correct "
+        f"the table, then plan again. {shown}{rest}",
     )

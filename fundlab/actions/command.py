@@ -69,7 +69,7 @@ def withdraw(
     """Show ``plan``, have it agreed to, carry it out; what an earlier run did is not asked about.
 
     Raises ``ActionRefused`` when nobody agreed as the environment demands, and ``InvalidRequest``
-    for a ``timeout`` that is none, before anything is sent.
+    for a ``timeout`` that is not one, before anything is sent.
     """
     check_timeout(timeout)
     show(repr(plan))

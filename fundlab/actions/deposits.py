@@ -132,7 +132,7 @@ def plan_deposit_address(
 
 @dataclass(frozen=True, repr=False)
 class DepositSheet:
-    """What whoever sends the money must quote; the receiving bank's number is shown in whole."""
+    """What whoever sends the money must quote; the receiving bank's number is shown unmasked."""
 
     instructions: FiatDepositInstructions
     environment: Environment
@@ -194,7 +194,7 @@ def find_deposits(client: Client, instructions: FiatDepositInstructions) -> list
     """
     if not instructions.memo_id:
         raise InvalidRequest(
-            f"instructions {instructions.id} have no memo_id, by which deposits are told apart: "
+            f"instructions {instructions.id} have no memo_id, by which deposits are recognised: "
             "give those that client.list_fiat_deposit_instructions() shows with one"
         )
     rows = client.list_transfers(

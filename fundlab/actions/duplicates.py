@@ -1,4 +1,4 @@
-"""Twins: earlier payments like the one that is planned, which may be the same wish to pay."""
+"""Duplicate candidates: earlier payments like the planned one, maybe the same wish to pay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fundlab.models import Transfer
 
 
 @dataclass(frozen=True)
-class Twin:
+class Candidate:
     """An earlier payment of the same amount to the same account; ``state`` as in the journal."""
 
     ref_id: str | None
@@ -25,7 +25,7 @@ class Twin:
     status: str | None = None
     transfer_id: str | None = None
 
-    def told(self, now: int) -> str:
+    def described(self, now: int) -> str:
         """What is known of it, as the end of a sentence."""
         at = shown_time(self.at, now)
         if self.state == "done":
@@ -37,8 +37,8 @@ class Twin:
         return f"{confirmed}, its outcome is unknown; fl.resume() settles it"
 
 
-def find_twins(desk: Desk, wanted: Order, recent: Recent) -> list[Twin]:
-    """Twins of the last 24 hours: the journal's by its clock, others by the service's.
+def find_candidates(desk: Desk, wanted: Order, recent: Recent) -> list[Candidate]:
+    """Candidates of the last 24 hours: the journal's by its clock, others by the service's.
 
     Where money is real, the service's clock finds those of the journal too: this machine's may be
     or have been wrong. A sandbox's is a business time, in which a day may take minutes.
@@ -49,22 +49,22 @@ def find_twins(desk: Desk, wanted: Order, recent: Recent) -> list[Twin]:
         wanted.ref_id,
     )  # fmt: skip
     with desk.journal.reading() as pages:
-        noted = journalled_twins(desk, wanted, pages)
+        noted = journalled_candidates(desk, wanted, pages)
         alike = pages.alike(WITHDRAWAL, arguments, since=0)
     known = {intent.outcome.resource_id for intent in alike}
     if desk.environment.is_production:
-        known = {twin.transfer_id for twin in noted}
+        known = {candidate.transfer_id for candidate in noted}
     return noted + [
-        Twin(t.ref_id, created_ns(t), "done", str(t.status), t.id)
+        Candidate(t.ref_id, created_ns(t), "done", str(t.status), t.id)
         for t in made
         if t.id not in known
     ]
 
 
-def journalled_twins(desk: Desk, wanted: Order, pages: Pages) -> list[Twin]:
+def journalled_candidates(desk: Desk, wanted: Order, pages: Pages) -> list[Candidate]:
     """Those of the journal for which money moved, or still may."""
     return [
-        Twin(
+        Candidate(
             intent.ref_id, intent.sent_at, intent.outcome.state, intent.outcome.status,
             intent.outcome.resource_id,
         )
@@ -73,12 +73,12 @@ def journalled_twins(desk: Desk, wanted: Order, pages: Pages) -> list[Twin]:
     ]  # fmt: skip
 
 
-def refuse_twins(wanted: Order, twins: Sequence[Twin], now: int) -> None:
-    """Refuses a payment that has twins; nobody said that one more is meant."""
-    if not twins:
+def refuse_duplicates(wanted: Order, candidates: Sequence[Candidate], now: int) -> None:
+    """Refuses a payment that has candidates; nobody said that one more is meant."""
+    if not candidates:
         return
     arguments = wanted.arguments
-    unknown = next((twin for twin in twins if twin.state == "unknown"), None)
+    unknown = next((candidate for candidate in candidates if candidate.state == "unknown"), None)
     advice = (
         "if you mean one more payment, plan it with allow_duplicate=True (--allow-duplicate), and "
         "each further one with a ref_id of its own"
@@ -88,7 +88,7 @@ def refuse_twins(wanted: Order, twins: Sequence[Twin], now: int) -> None:
     raise ActionRefused(
         "duplicate",
         f"{arguments['amount']} {arguments['asset']} to this account "
-        f"{(unknown or twins[0]).told(now)}; nothing was sent: {advice}",
+        f"{(unknown or candidates[0]).described(now)}; nothing was sent: {advice}",
     )
 
 

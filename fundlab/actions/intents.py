@@ -99,7 +99,7 @@ class Outcome:
 class Draft:
     """What is about to be confirmed, with the store ``store``.
 
-    ``facts`` is what may be shown, and ``body`` what is kept: no whole account number.
+    ``facts`` is what may be shown, and ``body`` what is kept: no complete account number.
     """
 
     ref_id: str
@@ -166,7 +166,7 @@ class Journal:
                 _prune(path.parent)
             about = about_of(path)
         if about is None or about["schema_version"] != str(SCHEMA_VERSION):
-            raise StoreError(f"{path} is no journal of schema {SCHEMA_VERSION}: update fundlab")
+            raise StoreError(f"{path} is not a journal of schema {SCHEMA_VERSION}: update fundlab")
         _check_owner(path, about, self.service)
         keep_private(path)
         self.id = about["id"]
@@ -282,7 +282,7 @@ class Pages:
         self.id = about.get("id")
         self._is_current = about.get("schema_version") == str(SCHEMA_VERSION)
         if not self._is_current and about.get("schema_version") != str(STORE_SCHEMA_VERSION):
-            raise StoreError(f"{path} is no journal of schema {SCHEMA_VERSION}: update fundlab")
+            raise StoreError(f"{path} is not a journal of schema {SCHEMA_VERSION}: update fundlab")
 
     def check_complete(self) -> None:
         """Raises ``StoreDamaged`` where a row is gone: they are numbered, and none is removed."""

@@ -1,4 +1,4 @@
-"""The journal's file: made whole, opened only where it is, private, synced at every commit.
+"""The journal's file: made complete, opened only where it is, private, synced at every commit.
 
 One SQLite file with its strictest durability (rollback journal, ``synchronous=EXTRA``). Rows are
 only ever added; triggers forbid the rest.
@@ -87,7 +87,7 @@ def create(path: Path, service: Mapping[str, str]) -> None:
 def about_of(path: Path) -> dict[str, str] | None:
     """What the journal says about itself; ``None`` where there is none.
 
-    Raises ``StoreDamaged`` for a file that is no journal, an empty one too: to start anew in its
+    Raises ``StoreDamaged`` for a file that is not a journal, an empty one too: to start anew in its
     place would be to forget what was paid.
     """
     if not is_there(path):

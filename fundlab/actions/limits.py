@@ -30,8 +30,9 @@ def check_limits(settings: Settings, fiat_account_id: str, amount: Decimal) -> N
     if allowed is not None and fiat_account_id not in allowed:
         raise ActionRefused(
             "own_limit",
-            f"fiat_account_id={fiat_account_id!r} is none of your {len(allowed)} allowed accounts "
-            "(setting allowed_accounts); nothing was sent: pay one of those, or add it there",
+            f"fiat_account_id={fiat_account_id!r} is not one of your {len(allowed)} allowed "
+            "accounts (setting allowed_accounts); nothing was sent: pay one of those, or add it "
+            "there",
         )
 
 

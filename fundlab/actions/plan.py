@@ -48,7 +48,7 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True)
 class Desk:
-    """Where plans are made: a client, the journal of its service, a clock (ns) and a voice.
+    """Where plans are made: a client, its service's journal, a clock (ns); ``say`` shows a line.
 
     ``store`` is the name of the store they are made with.
     """
@@ -143,7 +143,7 @@ def _request(operation: str, arguments: Mapping[str, Any]) -> Request:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Plan(Generic[R]):
-    """One action that can be confirmed. ``code`` is what confirms it; it lapses after 15 minutes.
+    """One action that can be confirmed. ``code`` is what confirms it; it expires after 15 minutes.
 
     ``rows`` and ``warnings`` are what the card shows, ``facts`` what the journal may keep,
     ``earlier`` the intent of an earlier run, ``elsewhere`` that the service has it although this
@@ -175,7 +175,7 @@ class Plan(Generic[R]):
 
     @property
     def lapses_at(self) -> int:
-        """When the plan lapses, in nanoseconds since 1970."""
+        """When the plan expires, in nanoseconds since 1970."""
         return self.planned_at + LAPSES_AFTER
 
     @property
@@ -199,7 +199,7 @@ class Plan(Generic[R]):
 
         ``confirm`` is ``plan.code``; in production it is needed, elsewhere it may be left out. An
         earlier run's result is returned, and said, instead of doing it again. Raises
-        ``ActionRefused`` (wrong or missing code, lapsed, something changed since the plan; nothing
+        ``ActionRefused`` (wrong or missing code, expired, something changed since the plan; nothing
         was sent) and ``CallError`` as the client does; running it again is always safe.
         """
         check_code(self, confirm)
@@ -275,7 +275,7 @@ class Plan(Generic[R]):
 
     def card(self) -> Card:
         now, status = self.desk.now(), self.status
-        note = f"confirmation code {self.code} · lapses {shown_time(self.lapses_at, now)}"
+        note = f"confirmation code {self.code} · expires {shown_time(self.lapses_at, now)}"
         return Card(self.title, self.environment, self.rows, self.warnings, status, note)
 
     def __repr__(self) -> str:
@@ -299,7 +299,7 @@ def earlier_status(earlier: Intent, now: int) -> str:
 
 
 class Confirmable(Protocol):
-    """What is confirmed by a code and lapses: a plan or a batch of them."""
+    """What is confirmed by a code and expires: a plan or a batch of them."""
 
     @property
     def code(self) -> str: ...
@@ -344,7 +344,7 @@ def check_lapse(plan: Confirmable) -> None:
     if now >= plan.lapses_at:
         raise ActionRefused(
             "lapsed",
-            f"the plan of {shown_time(plan.planned_at, now)} lapsed at "
+            f"the plan of {shown_time(plan.planned_at, now)} expired at "
             f"{shown_time(plan.lapses_at, now)}; nothing was sent: run the cell that plans again, "
             "look, and confirm",
         )

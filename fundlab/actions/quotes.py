@@ -34,12 +34,12 @@ class FeeQuote:
 
     @property
     def seconds_left(self) -> float:
-        """0 when it has lapsed."""
+        """0 when it has expired."""
         expires = self.quote.expires_at
         return 0.0 if expires is None else max(0.0, (expires.ns - self.now()) / SECOND)
 
     def watch(self, sleep: Callable[[float], object] = time.sleep) -> None:
-        """Count down until it lapses; interrupting loses nothing."""
+        """Count down until it expires; interrupting loses nothing."""
         total = round(self.seconds_left)
         with progress_bar(total, "s", desc="the fee holds", enabled=None) as bar:
             while self.seconds_left > 0:
@@ -64,7 +64,7 @@ class FeeQuote:
             until = shown_time(quote.expires_at.ns, self.now())
             status = f"holds for {left // 60}:{left % 60:02d} more, until {until}"
         else:
-            warnings = ("It has lapsed: ask for another.",)
+            warnings = ("It has expired: ask for another.",)
         title = f"Fee for withdrawing {asset}"
         return Card(title, self.environment, tuple(rows), warnings, status, note)
 

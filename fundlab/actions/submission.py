@@ -52,7 +52,7 @@ _HOPE: Final = (
 
 @dataclass(frozen=True)
 class Sender:
-    """Who sends: a client, the journal of its service, a clock (ns) and a voice."""
+    """Who sends: a client, the journal of its service, a clock (ns); ``say`` shows a line."""
 
     client: Client
     journal: Journal

@@ -111,7 +111,7 @@ def answers(
 
 
 def check_timeout(timeout: object) -> None:
-    """Refuses what is no number of seconds."""
+    """Refuses what is not a number of seconds."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < inf:
         raise InvalidRequest(f"timeout={shorten(timeout)} is not accepted; give seconds, 0 or more")
 

@@ -20,11 +20,11 @@ import numpy as np
 from fundlab.actions.bank import BankAccount, bank_account, check_unchanged
 from fundlab.actions.cards import Card, Row, Weight
 from fundlab.actions.duplicates import (
-    Twin,
-    find_twins,
-    journalled_twins,
+    Candidate,
+    find_candidates,
+    journalled_candidates,
     new_duplicates,
-    refuse_twins,
+    refuse_duplicates,
 )
 from fundlab.actions.intents import Intent, Pages, State, check_same_action
 from fundlab.actions.kinds import WITHDRAWAL
@@ -100,7 +100,9 @@ class WithdrawalPlan(Plan[Transfer]):
         """What the service shows by now; refuses a payment that has got duplicates meanwhile."""
         recent = recent_withdrawals(self.desk.client, self.profile_id, self.desk.now())
         if not self.allow_duplicate:
-            refuse_twins(self.order, find_twins(self.desk, self.order, recent), self.desk.now())
+            refuse_duplicates(
+                self.order, find_candidates(self.desk, self.order, recent), self.desk.now()
+            )
         return recent
 
     def allowed(self, pages: Pages, seen: Recent | None = None) -> None:
@@ -108,7 +110,7 @@ class WithdrawalPlan(Plan[Transfer]):
         shown = () if seen is None else seen.today
         check_daily_limit(settings, pages, [self.amount], [self.ref_id], now, shown)
         if not self.allow_duplicate:
-            refuse_twins(self.order, journalled_twins(self.desk, self.order, pages), now)
+            refuse_duplicates(self.order, journalled_candidates(self.desk, self.order, pages), now)
 
     def noticed(self, made: Transfer, seen: Recent) -> str | None:
         after = recent_withdrawals(self.desk.client, self.profile_id, self.desk.now())
@@ -138,8 +140,9 @@ def plan_withdrawal(
     settings), under whose name it is found with ``journal``. ``allow_duplicate`` permits one more
     payment like one of the last 24 hours. ``identity_id`` and ``account_id`` name the end user of a
     third-party flow. ``now`` (nanoseconds since 1970) and ``say`` (a line of text) replace the
-    clock and the voice. ``submit`` looks for duplicates before and after it sends: a payment alike
-    that another program made at the same time is a ``DuplicateWarning``, and noted.
+    clock and what is written under the cell. ``submit`` looks for duplicates before and after it
+    sends: a payment alike that another program made at the same time is a ``DuplicateWarning``, and
+    noted.
 
     Raises ``ActionRefused`` with what to do when the payment may not be made as asked,
     ``InvalidRequest`` for an argument the interface does not accept, ``StoreError`` when the store
@@ -181,13 +184,13 @@ def assemble(desk: Desk, wanted: Order, reader: Reader, *, allow_duplicate: bool
     to_be_sent = not elsewhere and (earlier is None or earlier.outcome.state in _NOT_MADE)
     arguments, account, fee = wanted.arguments, situation.account, situation.fee
     amount = Amount(arguments["amount"])
-    twins = find_twins(desk, wanted, situation.recent)
+    candidates = find_candidates(desk, wanted, situation.recent)
     plan = WithdrawalPlan(
         desk=desk, order=wanted, earlier=earlier, elsewhere=elsewhere,
         planned_at=planned_at,
         title=f"Withdraw {money_text(amount)} {arguments['asset']} to {account.owner}",
         rows=_rows(wanted, situation, settled=not to_be_sent),
-        warnings=_warnings(desk, wanted, situation, twins),
+        warnings=_warnings(desk, wanted, situation, candidates),
         evidence=account.evidence,
         facts={
             **account.facts, "profile_id": arguments["profile_id"],
@@ -201,7 +204,7 @@ def assemble(desk: Desk, wanted: Order, reader: Reader, *, allow_duplicate: bool
     )  # fmt: skip
     check_ref_id(plan)
     if to_be_sent:
-        check_situation(desk, wanted, situation, [] if allow_duplicate else twins)
+        check_situation(desk, wanted, situation, [] if allow_duplicate else candidates)
         with desk.journal.reading() as pages:
             settings, shown = desk.client.settings, situation.recent.today
             check_daily_limit(settings, pages, [amount], [wanted.ref_id], planned_at, shown)
@@ -278,8 +281,10 @@ def check_again(
                 "again, look, and confirm",
             )
         with _naming(named.get(plan.ref_id)):
-            twins = [] if plan.allow_duplicate else find_twins(desk, plan.order, now.recent)
-            check_situation(desk, plan.order, now, twins)
+            candidates = (
+                [] if plan.allow_duplicate else find_candidates(desk, plan.order, now.recent)
+            )
+            check_situation(desk, plan.order, now, candidates)
     check_sums(left, reader)
     return reader
 
@@ -380,14 +385,16 @@ def check_sums(plans: Sequence[WithdrawalPlan], reader: Reader) -> None:
         check_daily_limit(settings, pages, amounts, ref_ids, desk.now(), shown)
 
 
-def check_situation(desk: Desk, wanted: Order, situation: Situation, twins: Sequence[Twin]) -> None:
-    """Refuses what may not be paid as things stand; ``twins`` are those that were not meant."""
+def check_situation(
+    desk: Desk, wanted: Order, situation: Situation, candidates: Sequence[Candidate]
+) -> None:
+    """Refuses what may not be paid as things stand; ``candidates`` are not meant."""
     arguments, account = wanted.arguments, situation.account
     amount = Decimal(arguments["amount"])
     check_account(account, arguments.get("identity_id"), arguments.get("account_id"))
     check_limits(desk.client.settings, account.id, amount)
     check_balance(arguments["profile_id"], arguments["asset"], situation, amount)
-    refuse_twins(wanted, twins, desk.now())
+    refuse_duplicates(wanted, candidates, desk.now())
 
 
 def check_account(account: BankAccount, identity_id: str | None, account_id: str | None) -> None:
@@ -501,11 +508,14 @@ def _usual_fees(situation: Situation) -> list[Decimal]:
 
 
 def _warnings(
-    desk: Desk, wanted: Order, situation: Situation, twins: Sequence[Twin]
+    desk: Desk, wanted: Order, situation: Situation, candidates: Sequence[Candidate]
 ) -> tuple[str, ...]:
     arguments, account, now = wanted.arguments, situation.account, desk.now()
     amount = Decimal(arguments["amount"])
-    found = [f"The same amount to this account {twin.told(now)}." for twin in twins[:_RECENT_SHOWN]]
+    found = [
+        f"The same amount to this account {candidate.described(now)}."
+        for candidate in candidates[:_RECENT_SHOWN]
+    ]
     others = [t for t in situation.recent.to_account(account.id) if t.amount != amount]
     if others:
         shown = ", ".join(f"{t.amount} ({t.status})" for t in others[:_RECENT_SHOWN])

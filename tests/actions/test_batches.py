@@ -76,7 +76,7 @@ def test_every_row_at_fault_is_named_and_nothing_is_sent(bench: Any) -> None:
     with pytest.raises(ActionRefused, match=r"2 of 3 .* row 1: .*3 decimals.* row 2: amount=3\.5"):
         batch(bench, frame)
     frame["fiat_account_id"] = ["no-such", bench.account.id, bench.account.id]
-    with pytest.raises(ActionRefused, match=r"3 of 3 .*mend the table, then plan again.* row 0"):
+    with pytest.raises(ActionRefused, match=r"3 of 3 .*correct the table, then plan again.* row 0"):
         batch(bench, frame)
     assert bench.made() == []
 
@@ -168,7 +168,7 @@ def test_a_batch_is_checked_again_and_confirmed_like_a_plan(
 def test_a_table_without_its_columns_or_rows(bench: Any) -> None:
     with pytest.raises(InvalidRequest, match="payments lacks amount; it has profile_id"):
         batch(bench, table(bench, "1.00").drop(columns="amount"))
-    with pytest.raises(InvalidRequest, match="no row"):
+    with pytest.raises(InvalidRequest, match="is empty"):
         batch(bench, table(bench, "1.00").head(0))
 
 
@@ -204,7 +204,7 @@ def test_what_is_no_table_of_payments_is_refused(bench: Any) -> None:
         (frame.assign(Identity_ID="i"), "Identity_ID: did you mean identity_id"),
         (frame.assign(refid="i"), "refid: did you mean ref_id"),
         (frame.assign(fee="1", status="paid"), "has fee, status, where the result puts"),
-        (frame.head(0), "has no row"),
+        (frame.head(0), "is empty"),
     ]
     for given, match in refusals:
         with pytest.raises(InvalidRequest, match=match):

@@ -37,7 +37,7 @@ def test_the_card_in_a_terminal(bench: Any) -> None:
     left = before - Decimal("26.00")
     assert rows["Available before"] == f"{left:,.2f} USD"
     assert rows["Available after"] == f"{left - Decimal('1025.50'):,.2f} USD"
-    assert f"confirmation code {plan.code} · lapses 12:15 UTC" in lines
+    assert f"confirmation code {plan.code} · expires 12:15 UTC" in lines
 
 
 def test_production_has_a_band_that_cannot_be_missed(

@@ -127,7 +127,7 @@ def test_a_deposit_from_instructions_to_arrival(bench: Any) -> None:
         assert instructions.memo_id in shown
         assert "021000021" in shown
     assert fl.find_deposits(bench.client, instructions) == []
-    with pytest.raises(InvalidRequest, match=r"have no memo_id, by which deposits are told apart"):
+    with pytest.raises(InvalidRequest, match=r"have no memo_id, by which deposits are recognised"):
         fl.find_deposits(bench.client, instructions.model_copy(update={"memo_id": None}))
     with pytest.raises(ActionError, match=r"has not arrived after 2 s; nothing is lost"):
         fl.wait_for_deposit(
@@ -220,7 +220,7 @@ def test_a_quote_counts_down(bench: Any) -> None:
     watched = fl.actions.FeeQuote(quote.quote, quote.environment, lambda: times[0])
     watched.watch(sleep=lambda seconds: times.__setitem__(0, times[0] + round(seconds * 10**9)))
     assert watched.seconds_left == 0
-    assert "It has lapsed: ask for another." in repr(watched)
+    assert "It has expired: ask for another." in repr(watched)
 
 
 def test_an_account_changed_there_and_back_is_changed_every_time(bench: Any) -> None:

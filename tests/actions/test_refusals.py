@@ -108,7 +108,9 @@ def test_a_daily_limit_holds_between_the_plan_and_its_record(new_bench: Callable
 
 def test_an_account_that_is_not_on_the_own_list(bench: Any, new_bench: Callable[..., Any]) -> None:
     limited = new_bench(allowed_accounts="one,two")
-    with refused("own_limit", r"none of your 2 allowed accounts.*pay one of those, or add it"):
+    with refused(
+        "own_limit", r"is not one of your 2 allowed accounts.*pay one of those, or add it"
+    ):
         limited.plan()
 
 
@@ -118,7 +120,7 @@ def test_a_lapsed_plan(bench: Any) -> None:
     times[0] += 15 * MINUTE - 1
     check_lapse(plan)
     times[0] += 1
-    with refused("lapsed", r"lapsed at 08:15 UTC; .*run the cell that plans again"):
+    with refused("lapsed", r"expired at 08:15 UTC; .*run the cell that plans again"):
         plan.submit(confirm=plan.code)
 
 
