@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     )
     from fundlab.notebook import show
     from fundlab.reporting import report
+    from fundlab.sample_store import sample
     from fundlab.settings import Settings
     from fundlab.store import Store
 
@@ -92,6 +93,7 @@ _HOME: Final[dict[str, str]] = {
     "register_fiat_account": "fundlab.actions",
     "report": "fundlab.reporting",
     "resume": "fundlab.actions",
+    "sample": "fundlab.sample_store",
     "show": "fundlab.notebook",
     "simulate_deposit": "fundlab.actions",
     "types_mapper": "fundlab.decimals",
@@ -152,6 +154,7 @@ __all__ = [
     "register_fiat_account",
     "report",
     "resume",
+    "sample",
     "sandbox",
     "show",
     "simulate_deposit",

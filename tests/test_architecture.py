@@ -37,6 +37,7 @@ ROOMS: dict[str, set[str]] = {
     "actions": BASE
     | {"api", "decimals", "progress", "secret", "setting_values", "settings", "store"},
     "sandbox": {"errors", "models", "values"},
+    "sample_store": {"errors", "store"},
     "notebook": {"decimals", "errors", "values"},
     "console": {"errors"},
 }

@@ -70,7 +70,8 @@ class Store:
     """A store at ``path``, created by the first sync.
 
     Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
-    with a zone or in UTC. ``clock`` gives nanoseconds since 1970.
+    with a zone or in UTC. ``clock`` gives nanoseconds since 1970. A ``read_only`` store is never
+    written to: what would, raises ``StoreError``.
 
     ``path`` is a folder (``~`` is the home, and it stays the same place where the process changes
     its folder), or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``) or a
@@ -100,8 +101,10 @@ class Store:
         *,
         filesystem: Any = None,
         clock: Callable[[], int] = time.time_ns,
+        read_only: bool = False,
     ) -> None:
         self.path = locate(path, filesystem)
+        self._read_only = read_only
         if isinstance(self.path, Path) and self.path.is_file():
             raise InvalidRequest(f"path={str(path)!r} is a file; a store is a folder")
         self._clock = clock
@@ -397,6 +400,11 @@ class Store:
         Gives a check to make before anything is published: it raises ``StoreError`` where the lock
         was taken away meanwhile. Raises ``StoreLocked`` at once while another run holds it.
         """
+        if self._read_only:
+            raise StoreError(
+                f"{self.path} was opened read-only; copy the folder and open the copy with "
+                "fl.Store to change it"
+            )
         with disk.held(self.path) as check_held:
             self._sweep()
             yield check_held
