@@ -5,31 +5,38 @@ from __future__ import annotations
 import logging
 import sys
 import time
-import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Self
 
-from tqdm import TqdmWarning
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", TqdmWarning)  # without ipywidgets the bar is text: good enough
-    from tqdm.auto import tqdm
+from tqdm import tqdm
 
 log = logging.getLogger(__name__)
 
 
+@contextmanager
 def progress_bar(
     total: int | None = None,
     unit: str = "rows",
     desc: str | None = None,
     enabled: bool | None = None,
-) -> Any:
+) -> Iterator[Any]:
     """A ``tqdm`` bar with rows, rows a second and the time left, that goes away when done.
 
     ``enabled=None`` shows it only where it is seen; elsewhere the log gets one line at the end.
     """
+    given: dict[str, Any] = {"total": total, "unit": f" {unit}", "desc": desc, "leave": False}
     if not _is_shown(enabled):
-        return _Line(desc or unit, unit)
-    return tqdm(total=total, unit=f" {unit}", desc=desc, leave=False, dynamic_ncols=True)
+        with _Line(desc or unit, unit) as line:
+            yield line
+    elif in_notebook():
+        with _cell_bar(given) as bar:
+            yield bar
+    else:
+        with tqdm(**given, dynamic_ncols=True) as bar:
+            yield bar
 
 
 def _is_shown(enabled: bool | None) -> bool:
@@ -38,6 +45,39 @@ def _is_shown(enabled: bool | None) -> bool:
     if sys.stderr is None:  # closed, as some schedulers do
         return False
     return sys.stderr.isatty() if enabled is None else enabled
+
+
+@contextmanager
+def _cell_bar(given: dict[str, Any]) -> Iterator[Any]:
+    """A widget where there are widgets, else text, in an output of its own that is emptied at the
+    end. What is written to standard error would stay as a red stripe."""
+    show = import_module("IPython.display").display  # a kernel brings it
+    output = show({"text/plain": ""}, raw=True, display_id=True)
+    if find_spec("ipywidgets") is not None:
+        from tqdm.notebook import tqdm as widget
+
+        bar: Any = widget(**given, display=False)
+        output.update(bar.container)
+    else:
+        bar = tqdm(**given, file=_Text(output), ncols=80, ascii=False, mininterval=0.25)
+    try:
+        yield bar
+    finally:
+        bar.close()
+        output.update({}, raw=True)  # a closed widget would leave its name
+
+
+class _Text:
+    """A file in which each line that is written replaces the one shown by ``output``."""
+
+    def __init__(self, output: Any) -> None:
+        self._output = output
+
+    def write(self, text: str) -> None:
+        self._output.update({"text/plain": text.strip()}, raw=True)
+
+    def flush(self) -> None:
+        pass
 
 
 class _Line:

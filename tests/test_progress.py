@@ -1,11 +1,16 @@
-"""A bar where it is seen, one line in the log elsewhere, and no bar without standard error."""
+"""A bar where it is seen, one line in the log elsewhere, no bar without standard error, and none that
+stays in a notebook."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
 
 from fundlab.progress import progress_bar
 
@@ -28,3 +33,47 @@ def test_a_bar_goes_to_standard_error(
         bar.update(2)
     printed, errors = capsys.readouterr()
     assert (printed, "reading" in errors) == ("", shown)
+
+
+CELL = """
+import sys
+{before}
+from fundlab.progress import progress_bar
+with progress_bar(4, desc="reading") as bar:
+    for _ in range(4):
+        bar.update(1)
+        bar.refresh()
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[BlockingKernelClient]:
+    manager, client = start_new_kernel()
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "kind"),
+    [
+        ("sys.modules['ipywidgets'] = None", "text/plain"),
+        ("sys.modules.pop('ipywidgets', None)", "application/vnd.jupyter.widget-view+json"),
+    ],
+    ids=["without widgets", "with widgets"],
+)
+def test_a_notebook_shows_a_bar_and_keeps_nothing_of_it(
+    kernel: BlockingKernelClient, before: str, kind: str
+) -> None:
+    heard: list[dict[str, Any]] = []
+    answer = kernel.execute_interactive(
+        CELL.format(before=before), output_hook=heard.append, timeout=60
+    )
+    assert answer["content"]["status"] == "ok", answer["content"]
+    assert [one["content"] for one in heard if one["msg_type"] == "stream"] == []
+    shown = [one["content"] for one in heard if one["msg_type"].endswith("display_data")]
+    assert len({one["transient"]["display_id"] for one in shown}) == 1
+    assert kind in shown[-2]["data"]
+    assert shown[-1]["data"] == {}
+    if kind == "text/plain":
+        assert any("reading: 100%|" in one["data"].get(kind, "") for one in shown)

@@ -55,7 +55,7 @@ def test_nothing_is_written_to_it() -> None:
         store.compact,
         lambda: store.export_current(folder / "current"),
     ):
-        with pytest.raises(fl.errors.FundlabError, match="read-only; copy the folder|within"):
+        with pytest.raises(fl.errors.FundlabError, match=r"read-only; copy the folder|within"):
             write()
     assert content(folder) == before
 
