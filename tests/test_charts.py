@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import threading
 import xml.etree.ElementTree as ET
+from base64 import b64decode
 from decimal import Decimal
 from typing import Any
 
@@ -259,6 +261,31 @@ def test_a_notebook_shows_a_chart_at_its_size_with_its_words(
     pixels = int.from_bytes(picture[16:20], "big")
     assert pixels == round(figure.get_figwidth() * 144)
     assert about["image/png"] == {"width": pixels * 96 // 144, "alt": figure.get_label()}
+
+
+@pytest.mark.parametrize(("draw", "frame"), ALL)
+def test_a_notebook_has_every_colour_of_a_chart_in_both_themes(
+    draw: Any, frame: pd.DataFrame
+) -> None:
+    found = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', draw(frame)._repr_html_())
+    assert found is not None
+    svg = b64decode(found[1]).decode()
+    (rule,) = re.findall(r"<style>@media \(prefers-color-scheme: dark\)(.*?)</style>", svg)
+    dark = dict(re.findall(r"(--c[0-9a-f]{6}):(#[0-9a-f]{6});", rule))
+    styles = [element.attrib.get("style", "") for element in ET.fromstring(svg).iter()]
+    used = re.findall(r"var\((--c[0-9a-f]{6}), #([0-9a-f]{6})\)", " ".join(styles))
+    assert {name for name, _ in used} <= dark.keys()
+    assert all(name == f"--c{light}" for name, light in used)
+    assert dark["--cffffff"] == charts.DARK.paper
+    assert "#" not in re.sub(r"var\([^)]*\)|url\([^)]*\)", "", " ".join(styles))
+
+
+def test_words_cannot_leave_the_alternative_text() -> None:
+    page = charts.transfer_hours(
+        pd.DataFrame({"created_at": pd.to_datetime(["2026-01-01"], utc=True)})
+    )
+    page.set_label('"><script>alert(1)</script>')
+    assert "<script" not in page._repr_html_()
 
 
 def test_long_names_stay_within_a_narrow_chart() -> None:

@@ -1,5 +1,5 @@
-"""A bar where it is seen, one line in the log elsewhere, no bar without standard error, and none that
-stays in a notebook."""
+"""A bar where it is seen, one line in the log elsewhere, no bar without standard error, and none
+that stays in a notebook."""
 
 from __future__ import annotations
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC
+from html import escape
 from io import BytesIO, StringIO
 from typing import Any, Final
 
@@ -71,6 +73,22 @@ DARK: Final = Theme(
 )  # fmt: skip
 
 
+_COLOURS: Final[Mapping[str, str]] = dict(
+    zip((*astuple(LIGHT)[:-1], *LIGHT.series), (*astuple(DARK)[:-1], *DARK.series), strict=True)
+)
+"""What each colour of the light theme is in the dark one."""
+_COLOUR: Final = re.compile(r"#([0-9a-f]{6})")
+_STYLE: Final = re.compile(r' style="[^"]*"')
+
+_FOLLOWING: Final = """
+.fl-chart { color-scheme: light; max-width: 100%; }
+[data-jp-theme-light="false"] .fl-chart, .vscode-dark .fl-chart, .vscode-high-contrast .fl-chart,
+[theme="dark"] .fl-chart { color-scheme: dark; }
+"""
+"""Dark where JupyterLab (and its HTML exports), VS Code or Colab says that it is: an image follows
+the scheme of the element that shows it, not of the page."""
+
+
 @contextmanager
 def own_settings() -> Iterator[None]:
     """Matplotlib as it is by default, whatever styles and settings a notebook has chosen."""
@@ -80,7 +98,18 @@ def own_settings() -> Iterator[None]:
 
 
 class Chart(Figure):
-    """A figure that a notebook shows without pyplot, a point as large as a point on paper."""
+    """A figure that a notebook shows without pyplot, a point as large as a point on paper.
+
+    Drawn in :data:`LIGHT` it is shown in :data:`DARK` by a notebook whose theme is dark.
+    """
+
+    def _repr_html_(self) -> str:
+        width = round(self.get_figwidth() * _CSS_PIXELS_PER_INCH)
+        drawing = b64encode(_in_both_themes(to_svg(self)).encode()).decode()
+        return (
+            f'<style>{_FOLLOWING}</style><img class="fl-chart" width="{width}" '
+            f'alt="{escape(str(self.get_label()))}" src="data:image/svg+xml;base64,{drawing}">'
+        )
 
     def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
         out = BytesIO()
@@ -101,6 +130,15 @@ def to_svg(figure: Figure) -> str:
     with own_settings():
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
+
+
+def _in_both_themes(svg: str) -> str:
+    """``svg`` with the dark theme's colours for a dark scheme. The paper stays opaque, so that all
+    can be read where a viewer knows no schemes."""
+    dark = "".join(f"--c{code[1:]}:{shown};" for code, shown in _COLOURS.items())
+    rule = f"<style>@media (prefers-color-scheme: dark){{:root{{{dark}}}}}</style>"
+    named = _STYLE.sub(lambda style: _COLOUR.sub(r"var(--c\1, #\1)", style[0]), svg)
+    return named.replace("<defs>", f"<defs>{rule}", 1)
 
 
 def compact(value: float, *, signed: bool = False) -> str:

@@ -21,8 +21,10 @@ from typing import Any
 
 import pytest
 import test_report as examples
+from matplotlib.colors import to_hex
+from matplotlib.image import imread
 
-from fundlab import reporting
+from fundlab import charts, reporting
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 WIDTHS = (360, 800, 1400)
@@ -193,3 +195,24 @@ def test_it_prints(tmp_path: Path) -> None:
     page.write_text(examples.usual_page(), encoding="utf-8")
     chromium(tmp_path, f"--print-to-pdf={paper}", page.as_uri())
     assert paper.read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("theme", "flags", "paper"),
+    [
+        ("", ["--blink-settings=preferredColorScheme=0"], charts.LIGHT.paper),
+        ('data-jp-theme-light="false"', [], charts.DARK.paper),
+    ],
+    ids=["light in a dark system", "dark in a light system"],
+)
+def test_a_chart_follows_the_notebook_it_is_shown_in(
+    tmp_path: Path, theme: str, flags: list[str], paper: str
+) -> None:
+    chart: Any = charts.balance_course(examples.build().course)
+    page, picture = tmp_path / "notebook.html", tmp_path / "notebook.png"
+    page.write_text(
+        f"<body {theme} style='margin:0;background:#808080'>{chart._repr_html_()}", encoding="utf-8"
+    )
+    chromium(tmp_path, *flags, f"--screenshot={picture}", page.as_uri())
+    corner = imread(str(picture))[3, 3, :3]
+    assert to_hex(corner) == paper
