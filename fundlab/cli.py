@@ -1,7 +1,8 @@
 """The command ``fundlab``: parse, call, print.
 
 Results go to standard output, progress and logs to standard error. Exit status: 0 done, 1 failed,
-2 wrong usage, 3 done but breaks were found, 4 another run holds the store, 130 interrupted.
+2 wrong usage, 3 done but breaks were found, 4 another run holds the store, 130 interrupted; a
+shell says 143 where a signal (SIGTERM) ended the run.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    epilog="Exit status: 0 done; 1 failed; 2 wrong usage; 3 done, but balances do not match or "
+    "rows break a rule; 4 another run holds the store; 130 interrupted (Ctrl-C); 143 ended by "
+    "SIGTERM. After 130 and 143 run the same command again to go on.",
 )
 keys = typer.Typer(no_args_is_help=True, help="Keys that sign requests.")
 app.add_typer(keys, name="keys")
@@ -82,7 +86,10 @@ def demo(
     transfers: Annotated[int, typer.Option(min=1, help="Transfers in the history.")] = 20_000,
     as_json: Json = False,
 ) -> None:
-    """Run the whole job on a sandbox of its own, from the first sync to the report."""
+    """Run the whole job on a sandbox of its own.
+
+    From the first sync over HTTP to the report.
+    """
     from fundlab import demo as job
 
     result = job.run(out, seed=seed, transfers=transfers, say=say)
@@ -195,7 +202,10 @@ def compact(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Merge the files of the store; sync does it by itself where it pays."""
+    """Merge the files of the store.
+
+    A sync does it by itself where it pays.
+    """
     books = _existing(store)
     done = {name: str(path) for name, path in books.compact(tables or None).items()}
     text = f"merged the files of {', '.join(done)} in {books.path}"
@@ -215,9 +225,17 @@ def export(
     until: Annotated[str | None, typer.Option(help="Rows created before this time.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write one table to a file that other programs open safely, every amount exact."""
-    from fundlab.exports import export_table
+    """Write one table to a file, every amount exact.
 
+    Other programs open it safely: no text in it becomes a formula.
+    """
+    from fundlab.exports import export_table, names_another
+
+    if names_another(out, format):
+        raise typer.BadParameter(
+            f"{out.name} names another format than {format}: change one of the two",
+            param_hint="--out",
+        )
     written = export_table(
         _existing(store), table, out, format, as_of=as_of, since=since, until=until
     )
@@ -246,7 +264,10 @@ def withdraw(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Show a withdrawal's plan, ask, send it; the same again finds what was sent."""
+    """Show a withdrawal's plan, ask, send it.
+
+    The same command again finds what was sent, and sends nothing.
+    """
     from fundlab import actions
     from fundlab.api.client import connect
 
@@ -361,7 +382,10 @@ def new_key(
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Check settings, clock, token, each scope, signing and one read; name what is wrong."""
+    """Check the settings; name what is wrong.
+
+    Settings, clock, token, each scope, signing and one read.
+    """
     from fundlab.api import doctor as job
 
     checks = job.doctor()

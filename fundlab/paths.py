@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TypeVar
 
 from fundlab.errors import InvalidRequest, shorten
+
+S = TypeVar("S")
 
 
 def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
@@ -27,3 +30,18 @@ def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
     if "\0" in str(found):
         raise InvalidRequest(f"{parameter}={shorten(str(path))}: no name holds a zero byte")
     return found
+
+
+def opened(store: S) -> S:
+    """``store`` itself. Raises ``InvalidRequest`` for its path, and whatever else is not a store.
+
+    >>> opened("books")
+    Traceback (most recent call last):
+    ...
+    fundlab.errors.InvalidRequest: store='books' must be a store: give fl.Store('books')
+    """
+    if not hasattr(store, "read_arrow"):
+        given = shorten(store)
+        advice = f"fl.Store({given})" if isinstance(store, str) else "what fl.Store(path) returns"
+        raise InvalidRequest(f"store={given} must be a store: give {advice}")
+    return store

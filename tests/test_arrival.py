@@ -44,3 +44,8 @@ def test_a_failed_import_of_pandas_can_be_repeated() -> None:
         SUM,
     )
     assert found.splitlines() == ["refused", "0.3"]
+
+
+def test_dir_shows_what_a_user_may_use() -> None:
+    found = run("import fundlab as fl", "fl.report", "print(set(dir(fl)) - set(fl.__all__))")
+    assert found == "{'__version__'}"

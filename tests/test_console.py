@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
+import fundlab as fl
 from fundlab import cli
-from fundlab.errors import NetworkError, StoreLocked, printable
+from fundlab.errors import InvalidRequest, NetworkError, StoreLocked, printable
 
 COMMAND = f"{sys.executable} -m fundlab"
 
@@ -246,3 +248,24 @@ def test_help_needs_no_pandas() -> None:
     done = shell(f'{sys.executable} -c "{seen}{line}"')
     assert done.returncode == 0
     assert done.stdout.endswith("False\n")
+
+
+def test_the_help_is_not_cut_and_says_every_exit_status() -> None:
+    shown = shell(f"{COMMAND} --help", COLUMNS="80").stdout
+    commands = shown.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(commands) > 8
+    assert [line for line in commands if line.endswith("...")] == []
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    for text in (shown.partition("Exit status:")[2], readme.partition("exit status says")[2]):
+        assert re.findall(r"\b(?:[0-4]|1[34][03])\b", text)[:7] == [*"01234", "130", "143"]
+
+
+def test_a_file_that_names_another_format_is_wrong_usage(run: Any, tmp_path: Path) -> None:
+    status, _, err = run(
+        "export", "transfers", "--out", str(tmp_path / "a.XLSX"), "--format", "csv"
+    )
+    assert status == 2
+    assert "a.XLSX names another format than csv" in " ".join(err.split())
+    with pytest.raises(InvalidRequest, match="names another format than 'csv'"):
+        fl.exports.write_rows(fl.sample().read("balances"), tmp_path / "a.json", "csv")
+    assert [*tmp_path.iterdir()] == []

@@ -198,4 +198,7 @@ def _after(before: str) -> nw.Expr:
 
 
 def _text(span: int) -> str:
-    return str(pd.Timedelta(span)).removesuffix(" 00:00:00")
+    """``1 hour``, ``90 days``."""
+    parts = pd.Timedelta(span).components
+    words = [f"{n:,} {unit if n != 1 else unit[:-1]}" for unit, n in parts._asdict().items() if n]
+    return " ".join(words) or "0 seconds"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from fundlab.analysis.periods import period_bounds
+from fundlab.paths import opened
 from fundlab.store.judgement import Judgement, judge_accounts
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def judge(
     Each balance is judged by its last observation, against the transfers of the publication that
     belongs to it: no clock is involved. What differed earlier and agrees now is mentioned only.
     With ``period`` the judgement is still of everything known, except that a period without any
-    transfer (in days of ``tz``) says so. Raises ``AnalysisError`` for a period that is not one,
-    ``StoreDamaged`` where a file is not what was written. Interface §2.4, §2.5.
+    transfer (in days of ``tz``) says so. Raises ``InvalidRequest`` for what is not a store,
+    ``AnalysisError`` for a period that is not one, ``StoreDamaged`` where a file is not what was
+    written. Interface §2.4, §2.5.
 
     >>> found = fl.reconcile.judge(store)
     >>> found.state, found.since, found.breaks
@@ -44,7 +46,7 @@ def judge(
     >>> fl.reconcile.judge(store, "1999").headline
     'No transfers in 1999'
     """
-    found = judge_accounts(store.accounts(as_of, pin=pin))
+    found = judge_accounts(opened(store).accounts(as_of, pin=pin))
     if period is None:
         return found
     first, end = (pd.Timestamp(bound, unit="ns", tz="UTC") for bound in period_bounds(period, tz))

@@ -24,7 +24,7 @@ from fundlab.errors import InvalidRequest
 from fundlab.exports.files import replacing, writing
 from fundlab.exports.plain import write_csv, write_json, write_parquet
 from fundlab.exports.workbook import MAX_SHEET_ROWS, Sheet, write_workbook
-from fundlab.paths import local_path
+from fundlab.paths import local_path, opened
 from fundlab.tables import find_table
 from fundlab.tables.order import in_order
 
@@ -37,6 +37,7 @@ __all__ = [
     "Export",
     "Sheet",
     "export_table",
+    "names_another",
     "replacing",
     "write_csv",
     "write_rows",
@@ -95,7 +96,7 @@ def export_table(
 
     ``as_of``, ``since`` (included) and ``until`` (excluded) as there. The same rows give the same
     bytes; an earlier file is replaced in one step. Raises ``InvalidRequest`` for a table or format
-    that does not exist.
+    that does not exist, and for what is not a store.
 
     >>> done = fl.exports.export_table(store, "transfers", folder / "transfers.xlsx", "xlsx")
     >>> done.rows, done.path.name
@@ -103,7 +104,7 @@ def export_table(
     """
     found = find_table(table)
     _checked(format)
-    rows = in_order(store.read_arrow(table, as_of, since=since, until=until), found)
+    rows = in_order(opened(store).read_arrow(table, as_of, since=since, until=until), found)
     return write_rows(rows, path, format, name=found.name)
 
 
@@ -117,21 +118,35 @@ def write_rows(
     """``rows`` as a file of ``format``: ``csv``, ``xlsx``, ``parquet`` or ``json``.
 
     An Arrow table, or a DataFrame without its index. Columns of text, exact decimals, times with a
-    zone, days, durations, flags and whole numbers; any other kind, and a name that two columns
-    have, is refused with ``InvalidRequest``. In a workbook ``name`` becomes the sheet's.
+    zone, days, durations, flags and whole numbers; any other kind, a name that two columns have,
+    and a path that ends like another format, are refused with ``InvalidRequest``. In a workbook
+    ``name`` becomes the sheet's.
 
     >>> done = fl.exports.write_rows(transfers[["id", "total"]], folder / "october.csv", "csv")
     >>> done.path.read_text(encoding="utf-8").splitlines()[:3]
     ['"id","total"', '"t1","1000"', '"t2","225"']
     """
     target, rows = local_path(path), _as_table(rows)
+    if names_another(target, _checked(format)):
+        raise InvalidRequest(
+            f"path={str(path)!r} names another format than {format!r}: change one of the two"
+        )
     notes: tuple[str, ...] = ()
     with replacing(target) as unfinished:
-        if _checked(format) == "xlsx":
+        if format == "xlsx":
             notes = write_workbook([Sheet(name, rows)], unfinished)
         else:
             _PLAIN[format](rows, unfinished)
     return Export(target, format, rows.num_rows, notes)
+
+
+def names_another(path: Path, format: str) -> bool:
+    """Whether ``path`` ends like a file of another format than ``format``.
+
+    >>> fl.exports.names_another(folder / "october.xlsx", "csv")
+    True
+    """
+    return path.suffix.lower() in {f".{name}" for name in FORMATS if name != format}
 
 
 def _as_table(rows: pa.Table | pd.DataFrame) -> pa.Table:

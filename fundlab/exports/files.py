@@ -7,14 +7,15 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import uuid4
 
 from fundlab.errors import InvalidRequest, OutputError
+from fundlab.unfinished import unfinished
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A file beside ``target`` to write to; renamed to it at the end, removed on an error.
+    """A file beside ``target`` to write to; renamed to it at the end, removed on an error. What
+    killed runs left of the same target is removed, too.
 
     Missing folders are made, and who may read an earlier file may read the new one, nobody else.
     Raises ``InvalidRequest`` for a target without a name, ``OutputError`` where the system refuses.
@@ -30,17 +31,13 @@ def replacing(target: Path) -> Iterator[Path]:
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-        unfinished = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-        try:
-            unfinished.touch(0o666 if rights is None else 0o600, exist_ok=False)
-            yield unfinished
-            with unfinished.open("rb") as file:
+        with unfinished(target, 0o666 if rights is None else 0o600) as hidden:
+            yield hidden
+            with hidden.open("rb") as file:
                 os.fsync(file.fileno())
             if rights is not None:
-                unfinished.chmod(rights)
-            unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+                hidden.chmod(rights)
+            hidden.replace(target)
 
 
 @contextmanager

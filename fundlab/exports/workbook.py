@@ -83,7 +83,7 @@ def write_workbook(
     notes: list[str] = []
     try:
         with (
-            TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as parts,
+            TemporaryDirectory(prefix=f"{path.name}-", suffix=".tmp", dir=path.parent) as parts,
             xlsxwriter.Workbook(path, options | {"tmpdir": parts}) as book,
         ):
             book.use_zip64()  # sheets beyond 2 GiB

@@ -129,7 +129,7 @@ def build(
         reconciliation=judgement.table,
         causes=verdict.explained(rows, seen, opening, judgement.broken),
         open_items=open_items,
-        ageing=frame_of(flows.ageing(until, moment(known_at))),
+        ageing=_oldest_first(frame_of(flows.ageing(until, moment(known_at)))),
         withdrawals=details.withdrawals(inside, recipients, withdrawals),
         recipients=details.recipient_sums(inside, recipients),
         violations=violations,
@@ -254,6 +254,11 @@ def _balances(
     table["held"] = table["closing"] - table["available"]
     order = [*KEYS, "opening", "inflow", "outflow", "closing", "held", "available"]
     return table[order].sort_values(["asset", "profile_id"], kind="stable", ignore_index=True)
+
+
+def _oldest_first(ageing: pd.DataFrame) -> pd.DataFrame:
+    """By age: whatever is in an older bracket is older than all of a younger one."""
+    return ageing.sort_values("oldest", kind="stable", ignore_index=True)
 
 
 def _course(drawn: Relation, span: Span, opening: pd.DataFrame | None, tz: str) -> pd.DataFrame:

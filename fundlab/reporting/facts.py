@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from textwrap import wrap
 from typing import Final, Literal
 
 import pandas as pd
 
 from fundlab.errors import printable
+from fundlab.reporting.card import render_card
 from fundlab.store.judgement import Judgement, State
 
 Tone = Literal["good", "bad", "warn", "plain"]
@@ -74,6 +76,8 @@ class Report:
         ``created_at`` (a quarter of an hour), ``count``.
     ``events``, ``notable``
         counts by type, and the events that ask for a look.
+
+    ``files`` are those it was written to, the page first.
     """
 
     title: str
@@ -112,6 +116,7 @@ class Report:
     made_here: bool = False
     ends: pd.Timestamp | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
 
     @property
     def breaks(self) -> pd.DataFrame:
@@ -135,8 +140,22 @@ class Report:
         """Whether somebody must look: a balance does not match, or a row breaks a rule."""
         return self.verdict.breaks > 0 or len(self.violations) > 0
 
+    @property
+    def places(self) -> list[str]:
+        """Where it was written: each file, the many tables as one line."""
+        tables = [path for path in self.files if path.suffix == ".csv"]
+        places = [str(path) for path in self.files if path not in tables]
+        if tables:
+            stem = tables[-1].name.partition(".")[0]
+            places.append(f"{len(tables)} tables in {tables[-1].with_name(stem)}.*.csv")
+        return places
+
+    def _repr_html_(self) -> str:
+        """The verdict, the key figures and the files as a card, for a notebook."""
+        return render_card(self)
+
     def __repr__(self) -> str:
-        """The verdict and the key figures, for a terminal or a notebook's cell."""
+        """The same for a terminal."""
         figures = [(figure.label, figure.value) for figure in self.key_figures]
         label, value = (max(map(len, column)) for column in zip(("", ""), *figures, strict=True))
         lines = [
@@ -147,6 +166,7 @@ class Report:
                 f"  {figure.label:<{label}}  {figure.value:>{value}}  {figure.note}"
                 for figure in self.key_figures
             ),
+            *self.places,
         ]
         return "\n".join(map(printable, lines))
 

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from fundlab.analysis.periods import period_bounds
 from fundlab.errors import InvalidRequest, StoreError, printable
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.moments import moment_ns
+from fundlab.paths import local_path, opened
 from fundlab.reporting.build import build
 from fundlab.reporting.facts import Report, versions
 from fundlab.reporting.inputs import count, moment
@@ -32,6 +33,7 @@ from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement
 from fundlab.store.scan import queries
 from fundlab.tables import TABLES
+from fundlab.unfinished import sweep
 
 FORMATS: Final = ("html", "xlsx", "csv")
 _MONTH: Final = "%Y-%m"
@@ -43,10 +45,9 @@ Moment = str | datetime
 
 @dataclass(frozen=True)
 class Written:
-    """A report and the files it is in, the page first."""
+    """A report that was written, as the command line tells of it."""
 
     report: Report
-    files: tuple[Path, ...]
 
     @property
     def is_alarming(self) -> bool:
@@ -69,19 +70,13 @@ class Written:
             "detail": verdict.detail,
             "open_items": len(self.report.open_items),
             "violations": len(self.report.violations),
-            "files": [str(path) for path in self.files],
+            "files": [str(path) for path in self.report.files],
         }
 
     def __str__(self) -> str:
         verdict = self.report.verdict
-        pages = [str(path) for path in self.files if path.suffix != ".csv"]
-        tables = len(self.files) - len(pages)
-        if tables:
-            pages.append(
-                f"{tables} tables in {self.files[-1].parent / file_name(self.report.period)}.*.csv"
-            )
         told = [verdict.text, self.report.remark, _broken_rules(len(self.report.violations))]
-        lines = [" ".join(filter(None, told)), *pages]
+        lines = [" ".join(filter(None, told)), *self.report.places]
         return "\n".join(map(printable, lines))
 
 
@@ -132,10 +127,11 @@ def report(
     """The report of ``period`` (``2026``, ``2026-Q4``, ``2026-10``, ``2026-W40``, ``2026-10-31``;
     by default everything) as the store knew it at ``as_of`` (by default its latest publication).
 
-    With ``out`` it is written there, too: ``html``, ``xlsx`` and ``csv``, each under a temporary
-    name first. No clock is read, so the same store gives the same bytes. Raises
-    ``InvalidRequest`` for a format, period or time that is none, ``StoreError`` for an empty
-    store, ``StoreLocked`` while another run writes to ``out``.
+    It shows itself in a notebook. With ``out`` it is written to that folder, too: ``html``,
+    ``xlsx`` and ``csv``, each under a temporary name first. No clock is read, so the same store
+    gives the same bytes. Raises ``InvalidRequest`` for a format, period or time that is not valid,
+    for what is not a store and for an ``out`` elsewhere, ``StoreError`` for an empty store,
+    ``StoreLocked`` while another run writes to ``out``.
 
     >>> found = fl.report(store, "2026-10", out=folder, formats=["html"])
     >>> found.verdict.headline
@@ -145,9 +141,7 @@ def report(
     """
     _check_formats(formats)
     found = read_report(store, period, as_of=as_of, tz=tz)
-    if out is not None:
-        write_report(found, out, formats)
-    return found
+    return found if out is None else write_report(found, out, formats).report
 
 
 @queries
@@ -156,7 +150,7 @@ def read_report(
     **given: Any,
 ) -> Report:  # fmt: skip
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
-    known_at = last_publication(store) if as_of is None else moment_ns(as_of, "as_of")
+    known_at = last_publication(opened(store)) if as_of is None else moment_ns(as_of, "as_of")
     when = moment(known_at)
     one = own_connection()
     facts: dict[str, Any] = {
@@ -182,11 +176,12 @@ def write_report(
     Raises ``OutputError`` where the system refuses, ``StoreLocked`` while another run writes there.
     """
     _check_formats(formats)
-    folder = Path(out)
+    folder = local_path(out, "out")
     name = file_name(report.period)
     files: list[Path] = []
     with _held(folder):
-        _clear(folder)
+        with writing(folder):
+            sweep(folder, "report.*")
         tables = sheets(report)
         if "csv" in formats:
             for sheet in (*tables[1:], tables[0]):  # the first one last: it stands for them all
@@ -201,7 +196,7 @@ def write_report(
             files.insert(0, folder / f"{name}.html")
             with replacing(files[0]) as unfinished:
                 unfinished.write_text(render_html(report), encoding="utf-8")
-    return Written(report, tuple(files))
+    return Written(replace(report, files=tuple(files)))
 
 
 def catch_up(
@@ -246,7 +241,7 @@ def missing_months(
     months = pd.period_range(pd.Period(start, "M"), last, freq="M")
     names = [f"{month:{_MONTH}}" for month in months]
     ends = [_LAST_FILE[kind] for kind in formats]
-    stems = {name: Path(out) / file_name(name) for name in names}
+    stems = {name: local_path(out, "out") / file_name(name) for name in names}
     return [
         name for name, stem in stems.items()
         if not all(_is_written(stem.with_name(stem.name + end)) for end in ends)
@@ -340,10 +335,3 @@ def _held(folder: Path) -> Iterator[None]:
             yield
     finally:
         os.close(handle)
-
-
-def _clear(folder: Path) -> None:
-    """Removes what a run that was killed left unfinished; the folder is held: nobody writes."""
-    with writing(folder):
-        for left in folder.glob(".report*.tmp"):
-            left.unlink(missing_ok=True)

@@ -6,6 +6,8 @@ their points line up and no digit is lost.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -21,6 +23,8 @@ Style = Literal["text", "number", "zero", "short", "id", "time", "good", "bad", 
 
 MAX_ROWS: Final = 250
 MAX_TEXT: Final = 120
+_SPAN: Final = re.compile(r"\b\d+ ?(?:D|h|min|s)\b", re.ASCII)
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _PERIODS: Final = {"D": "Day", "W": "Week to", "MS": "Month", "QS": "Quarter from"}
 _VERDICTS: Final[dict[str, tuple[str, Style]]] = {
     "match": ("✓ match", "good"),
@@ -142,7 +146,7 @@ def ageing(report: Report) -> View:
 
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
-            Cell(row.age, value=_bracket(row.age)), Cell(humanise(str(row.type))),
+            Cell(_spans(row.age), value=_bracket(row.age)), Cell(humanise(str(row.type))),
             _asset(row.asset), _count(row.transfers), money(row, "total"),
             _time(row.oldest, report),
         )  # fmt: skip
@@ -156,6 +160,11 @@ def _bracket(age: str) -> pd.Timedelta:
     """Where ``under 1h``, ``1h to 1D``, ``7D on`` begins."""
     word, _, _ = age.partition(" ")
     return pd.Timedelta(0 if word == "under" else word)
+
+
+def _spans(text: str) -> str:
+    """``1h to 1D`` as ``1 h to 1 d``, ``8726400 s after`` as ``101 d after``."""
+    return _SPAN.sub(lambda span: age_text(pd.Timedelta(span[0])), text)
 
 
 def open_items(report: Report) -> View:
@@ -236,7 +245,7 @@ def anomalies(report: Report) -> View:
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
             _time(row.created_at, report), Cell(str(row.rule).replace("_", " ")),
-            _text(row.expected), _text(row.found), _short(row.profile_id),
+            _text(row.expected), _text(_spans(row.found)), _short(row.profile_id),
             _identifier(row.transfer_id),
         )  # fmt: skip
 
@@ -264,12 +273,31 @@ def notable(report: Report) -> View:
         return (
             _time(row.created_at, report),
             _text(row.type),
-            _text(row.object),
+            _text(_object(row.object)),
             _identifier(row.id),
         )
 
     columns = _columns(_when("Created", report), "Event", "Object", "Id")
     return _view("Events of note, latest first", columns, report.notable, cells, limit=25)
+
+
+def _object(text: Any) -> Any:
+    """A JSON object as words: ``type Wire withdrawal, status Failed, profile 8d0d…d2ed``."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError):
+        return text
+    if not isinstance(found, dict):
+        return text
+    shown = {name.removesuffix("_id").replace("_", " "): value for name, value in found.items()}
+    return ", ".join(f"{name} {_word(value)}" for name, value in shown.items())
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return " and ".join(map(_word, value))
+    text = humanise(str(value))
+    return shorten_id(text) if _UUID.fullmatch(text) else text
 
 
 def violations(report: Report) -> View:

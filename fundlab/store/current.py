@@ -7,7 +7,6 @@ and each column is of a type that every reader has.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,9 +27,8 @@ def write_current(snapshot: Snapshot, path: Path) -> None:
 
     Raises ``StoreError`` where it cannot be written; an earlier file then stays.
     """
-    hidden = disk.hidden_file(path.parent, f"{path.name}-{uuid.uuid4().hex}")
     try:
-        with disk.new_file(hidden) as file, pq.ParquetWriter(
+        with disk.replacing(path) as file, pq.ParquetWriter(
             file, _portable(snapshot.table.empty()).schema, version="2.6", compression="snappy",
             write_page_checksum=True,
         ) as writer:  # fmt: skip
@@ -40,7 +38,6 @@ def write_current(snapshot: Snapshot, path: Path) -> None:
         if isinstance(error.__cause__, FileNotFoundError):
             raise error.__cause__ from None  # one of the store's: merged meanwhile, so look again
         raise
-    disk.publish(hidden, path)
 
 
 def _current(snapshot: Snapshot) -> Iterator[pa.Table]:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from fundlab.errors import StoreError, StoreLocked
 from fundlab.store.remote import RemotePath, StorePath
+from fundlab.unfinished import unfinished
 
 _LOCK: Final = ".lock"
 _NO_LOCKS: Final = (
@@ -57,6 +58,19 @@ def new_file(hidden: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that gets the name ``path`` when the block ends; gone when it fails. What
+    killed runs left of the same ``path`` is removed."""
+    make_folder(path.parent)
+    with _named(path), unfinished(path) as hidden:
+        with hidden.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        publish(hidden, path)
 
 
 def publish(hidden: Path, path: StorePath) -> None:

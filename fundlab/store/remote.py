@@ -183,7 +183,8 @@ def _whole_key(filesystem: fs.FileSystem, key: str) -> str:
 
 
 def _opened(uri: str, scheme: str) -> tuple[fs.FileSystem, str]:
-    where = f"{scheme}://{urlsplit(uri).path.lstrip('/')}"  # a URI may hold a password
+    parts = urlsplit(uri)
+    where = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # no password, no key
     try:
         found, key = fs.FileSystem.from_uri(uri)
     except pa.ArrowInvalid as error:

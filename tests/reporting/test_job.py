@@ -7,6 +7,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -191,7 +192,7 @@ def test_a_store_that_begins_late_opens_with_the_first_observation(tmp_path: Pat
         store.sync(sandbox.connect(), since="2026-06-01")
     found = reporting.read_report(store)
     assert found.verdict.state == "moves_proved"
-    assert not Written(found, ()).to_json()["reconciled"]
+    assert not Written(found).to_json()["reconciled"]
     assert found.key_figures[0].label == "Movements that match"
     assert found.key_figures[0].value.startswith("0 of ")
     assert found.balances["opening"].sum() != 0
@@ -207,6 +208,45 @@ def test_one_run_at_a_time(october: tuple[Any, Path], tmp_path: Path) -> None:
         os.close(handle)
     reporting.write_report(october[0], tmp_path, ["csv"])
     assert len(list(tmp_path.iterdir())) == 21
+
+
+def test_what_killed_runs_left_of_any_report_is_swept(
+    october: tuple[Any, Path], tmp_path: Path
+) -> None:
+    left = f".report-2026-09.xlsx.{'0' * 32}.tmp"
+    (tmp_path / left).touch()
+    (tmp_path / f"{left}-parts.tmp").mkdir()
+    (tmp_path / f"{left}-parts.tmp" / "sheet").touch()
+    reporting.write_report(october[0], tmp_path, ["html"])
+    assert [path.name for path in tmp_path.iterdir()] == ["report-2026-10.html"]
+
+
+@pytest.mark.parametrize("store", ["nowhere", None, Path("data/store")])
+def test_what_is_not_a_store_is_named(store: Any, tmp_path: Path) -> None:
+    for use in (
+        lambda: fl.report(store),
+        lambda: fl.reconcile.judge(store),
+        lambda: fl.exports.export_table(store, "transfers", tmp_path / "a.csv", "csv"),
+    ):
+        with pytest.raises(InvalidRequest, match=r"must be a store: give (fl.Store|what fl.Store)"):
+            use()
+
+
+def test_a_report_is_written_on_this_machine(october: tuple[Any, Path]) -> None:
+    with pytest.raises(InvalidRequest, match="out='s3://bucket/x': give a folder of this machine"):
+        reporting.write_report(october[0], "s3://bucket/x")
+
+
+def test_a_written_report_shows_its_verdict_and_files_as_a_card(october: tuple[Any, Path]) -> None:
+    report, out = october
+    for text in (report._repr_html_(), repr(report)):
+        assert report.verdict.headline in text
+        assert str(out / "report-2026-10.html") in text
+        assert f"19 tables in {out / 'report-2026-10'}.*.csv" in text
+    assert 'class="fl-verdict fl-good"' in report._repr_html_()
+    assert 'class="fl-files"' not in dataclasses.replace(report, files=())._repr_html_()
+    hostile = dataclasses.replace(report, title="<b>x</b>", files=(Path("<i>.html"),))
+    assert not {"<b>x", "<i>."} & {*re.findall(r"<[bi]>.", hostile._repr_html_())}
 
 
 def test_missed_months_are_caught_up(good: fl.Store, tmp_path: Path) -> None:

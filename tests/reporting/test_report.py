@@ -158,7 +158,7 @@ def test_outside_text_paints_no_terminal() -> None:
     rows, seen = transfers({"amount": "5", "asset": hostile}), reported((PROFILE, hostile, "6"))
     built = build(rows, seen, title="Re\x1b[31mport")
     verdict_ = replace(built.verdict, headline="odd\r")
-    told = [str(Written(built, (Path("a\x1b.html"),))), repr(built)]
+    told = [str(Written(replace(built, files=(Path("a\x1b.html"),)))), repr(built)]
     told.append(str(CaughtUp((), verdict_, 0)))
     for text in told:
         assert all(line.isprintable() for line in text.splitlines())
@@ -460,13 +460,48 @@ def test_an_address_is_named_by_its_network() -> None:
     assert sorted(found.recipients["recipient"]) == ["0xaa…aaaa (main)", "0xaa…aaaa (other)"]
 
 
-def test_brackets_of_age_sort_by_age() -> None:
+def test_open_items_are_shown_by_age_the_oldest_first_in_plain_words() -> None:
     ages = ["2026-02-28T23:30Z", "2026-02-28T12:00Z", "2026-02-27T12:00Z", "2026-01-01T00:00Z"]
-    rows = transfers(*({"amount": "1", **WITHDRAWAL, "status": "PENDING", "created_at": age}
-                       for age in ages))  # fmt: skip
+    kinds = ["WIRE_WITHDRAWAL", "BANK_WITHDRAWAL"]
+    rows = transfers(*({"amount": "1", **WITHDRAWAL, "status": "PENDING", "created_at": age,
+                        "type": kind} for age in ages for kind in kinds))  # fmt: skip
     view = tables.ageing(build(rows, reported()))
-    assert [(row[0].text, row[0].place) for row in view.rows] == [
-        ("under 1h", 0), ("1h to 1D", 1), ("1D to 3D", 2), ("7D on", 3),
+    assert [(row[0].text, row[0].place) for row in view.rows[::2]] == [
+        ("7 d on", 3), ("1 d to 3 d", 2), ("1 h to 1 d", 1), ("under 1 h", 0),
+    ]  # fmt: skip
+    assert [row[0].text for row in view.rows[::2]] == [row[0].text for row in view.rows[1::2]]
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ('{"id":"cf15a0e4-7f02-419a-aa89-077fbe8273d5","type":"WIRE_DEPOSIT","status":"FAILED"}',
+         "id cf15…73d5, type Wire deposit, status Failed"),
+        ('{"identity_id":"i7","required_documents":["TAX_IDENTIFICATION","PASSPORT"]}',
+         "identity i7, required documents Tax identification and Passport"),
+        ("{broken", "{broken"),
+        ("[1]", "[1]"),
+    ],
+)  # fmt: skip
+def test_an_event_is_shown_in_words(sent: str, shown: str) -> None:
+    seen = pd.DataFrame({"id": ["e"], "type": ["x.failed"], "object": [sent]}).assign(
+        object_type="x", created_at=pd.Timestamp("2026-02-01", tz="UTC").as_unit("ns")
+    )
+    built = build(events=seen)
+    assert tables.notable(built).rows[0][2].text == shown
+    assert built.notable["object"].tolist() == [sent]
+
+
+def test_an_anomaly_is_shown_in_words() -> None:
+    made = pd.DataFrame({"id": ["a"], "status": ["APPROVED"]}).assign(
+        created_at=pd.Timestamp("2026-01-01T00:00Z"), updated_at=pd.Timestamp("2026-01-01T00:00Z"),
+        fiat_network_instructions="{}",
+    )  # fmt: skip
+    rows = transfers({"amount": "1", **WITHDRAWAL, "fiat_account_id": "a",
+                      "created_at": "2026-01-01T00:31Z"})  # fmt: skip
+    (row,) = tables.anomalies(build(rows, reported(), fiat_accounts=made)).rows
+    assert [cell.text for cell in row[2:4]] == [
+        "an account approved at least 1 hour before", "31 min after",
     ]  # fmt: skip
 
 

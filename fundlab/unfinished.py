@@ -1,0 +1,62 @@
+"""The hidden file that something is written to before it gets its name."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+_ENDING: Final = r"\.[0-9a-f]{32}\.tmp"
+
+
+@contextmanager
+def unfinished(target: Path, mode: int = 0o666) -> Iterator[Path]:
+    """A new file beside ``target``, ``.<target>.<hex>.tmp``; gone at the end, unless it was renamed
+    by then. A folder beside it may have that name and ``-<anything>.tmp`` after it.
+
+    Removes what killed runs left of the same ``target``.
+    """
+    sweep(target.parent, re.escape(target.name))
+    hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with suppress(OSError):  # a filesystem without locks: there nothing is ever swept
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield hidden
+    finally:
+        os.close(handle)
+        hidden.unlink(missing_ok=True)
+
+
+def sweep(folder: Path, names: str) -> None:
+    """Remove what killed runs left of files whose names match the pattern ``names``. A run that
+    lives holds a lock on its file, which the kernel releases however the run ends."""
+    ours = re.compile(rf"(\.(?:{names}){_ENDING})(?:-.+\.tmp)?")
+    for left in folder.iterdir():
+        found = ours.fullmatch(left.name)
+        if found is None or _is_held(left.with_name(found[1])):
+            continue
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink(missing_ok=True)
+
+
+def _is_held(hidden: Path) -> bool:
+    try:
+        handle = os.open(hidden, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # by a run that lives, or nobody knows, for want of locks
+        return True
+    finally:
+        os.close(handle)
+    return False
