@@ -26,7 +26,7 @@ _STYLE: Final = """
   --soft: var(--jp-ui-font-color2, var(--vscode-descriptionForeground, currentColor));
   --line: color-mix(in srgb, var(--ink) 22%, transparent);
   color: var(--ink); border: 1px solid var(--line); border-radius: 8px; overflow: hidden;
-  max-width: 46rem; margin: 4px 0; font: 14px/1.45 system-ui, sans-serif; overflow-wrap: anywhere; }
+  max-width: 56rem; margin: 4px 0; font: 14px/1.45 system-ui, sans-serif; overflow-wrap: anywhere; }
 .fl-report .fl-good { --tone: #1a8f5f; } .fl-report .fl-bad { --tone: #d0323f; }
 .fl-report .fl-warn { --tone: #c07a00; } .fl-report .fl-plain { --tone: var(--line); }
 .fl-report .fl-verdict { border-left: 6px solid var(--tone); padding: 10px 14px;
@@ -34,7 +34,7 @@ _STYLE: Final = """
 .fl-report .fl-verdict b { font-size: 17px; font-weight: 600; }
 .fl-report .fl-verdict div { margin-top: 2px; }
 .fl-report .fl-title { color: var(--soft); font-size: 13px; margin: 0 0 2px; }
-.fl-report dl { display: flex; flex-wrap: wrap; gap: 8px 26px; margin: 0; padding: 12px 14px; }
+.fl-report dl { display: flex; flex-wrap: wrap; gap: 8px 24px; margin: 0; padding: 12px 14px; }
 .fl-report dl div { min-width: 6.5em; }
 .fl-report dt, .fl-report dd { float: none; width: auto; margin: 0; padding: 0; font-weight: 400;
   color: var(--soft); font-size: 13px; }
