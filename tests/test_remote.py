@@ -238,7 +238,7 @@ class TestNames:
         with pytest.raises(InvalidRequest) as caught:
             Store("nosuch://user:swordfish@host/books")
         assert "swordfish" not in repr(caught.value)
-        assert "nosuch://books" in str(caught.value)
+        assert "nosuch://host/books" in str(caught.value)
 
     @pytest.mark.parametrize("path", ["memory://", "memory:///"])
     def test_a_whole_filesystem(self, path: str) -> None:
@@ -248,3 +248,9 @@ class TestNames:
     def test_no_filesystem_at_all(self) -> None:
         with pytest.raises(InvalidRequest, match=r"filesystem=dict: give one of pyarrow\.fs"):
             Store("books", filesystem={})
+
+
+@pytest.mark.parametrize("login", ["", "user:pass@"])
+def test_a_bucket_that_cannot_be_opened_is_named(login: str) -> None:
+    with pytest.raises(InvalidRequest, match="path='odd://bucket/books' cannot be opened"):
+        Store(f"odd://{login}bucket/books")

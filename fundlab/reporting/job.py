@@ -140,7 +140,7 @@ def report(
     ['report-2026-10.html']
     """
     _check_formats(formats)
-    found = read_report(store, period, as_of=as_of, tz=tz)
+    found = read_report(opened(store), period, as_of=as_of, tz=tz)
     return found if out is None else write_report(found, out, formats).report
 
 
@@ -150,7 +150,7 @@ def read_report(
     **given: Any,
 ) -> Report:  # fmt: skip
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
-    known_at = last_publication(opened(store)) if as_of is None else moment_ns(as_of, "as_of")
+    known_at = last_publication(store) if as_of is None else moment_ns(as_of, "as_of")
     when = moment(known_at)
     one = own_connection()
     facts: dict[str, Any] = {

@@ -242,7 +242,7 @@ def test_a_written_report_shows_its_verdict_and_files_as_a_card(october: tuple[A
     for text in (report._repr_html_(), repr(report)):
         assert report.verdict.headline in text
         assert str(out / "report-2026-10.html") in text
-        assert f"19 tables in {out / 'report-2026-10'}.*.csv" in text
+        assert f"21 tables in {out / 'report-2026-10'}.*.csv" in text
     assert 'class="fl-verdict fl-good"' in report._repr_html_()
     assert 'class="fl-files"' not in dataclasses.replace(report, files=())._repr_html_()
     hostile = dataclasses.replace(report, title="<b>x</b>", files=(Path("<i>.html"),))
