@@ -232,7 +232,16 @@ class StoreChanged(StoreError, FileNotFoundError):
 
 
 class StoreDamaged(StoreError):
-    """A file of the store is not what was written."""
+    """A file of the store is not what was written.
+
+    ``path`` is the file, or the folder it is missing from, ``None`` where unknown; ``problem`` what
+    is wrong with it, without the next step.
+    """
+
+    def __init__(self, problem: str, *, path: object = None, hint: str | None = None) -> None:
+        self.problem, self.path = problem, None if path is None else str(path)
+        text = problem if path is None else f"{path}: {problem}"
+        super().__init__(f"{text}; {hint}" if hint else text)
 
 
 class AnalysisError(FundlabError):
@@ -292,6 +301,17 @@ def shorten(value: object, limit: int = 80) -> str:
     """``repr`` of ``value``, cut to about ``limit`` characters, for messages."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def first_line(error: Exception) -> str:
+    """What an engine or library says, in one line: without a query and the place in it."""
+    said = str(error).strip().splitlines()
+    return printable(said[0]) if said else type(error).__name__
+
+
+def number_of(count: int, noun: str) -> str:
+    """``1 file`` or ``2,000 files``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def with_likely(name: str, known: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -378,6 +379,28 @@ class TestDamage:
             errors += noticed
         print(f"seed {seed}: {3 * count} bits flipped: {errors} errors, the rest read the same")
         assert store.verify().ok
+
+    @pytest.mark.parametrize("place", ["data", "footer", "end"])
+    def test_is_said_in_one_line_with_the_next_step(self, store: Store, place: str) -> None:
+        path = files(store)[1]
+        content = bytearray(path.read_bytes())
+        content[{"data": 40, "footer": -200, "end": -2}[place]] ^= 255
+        path.write_bytes(content)
+        with pytest.raises(StoreDamaged) as caught:
+            store.read("transfers")
+        said = str(caught.value)
+        assert said.isprintable()  # neither lines nor control characters of what read the file
+        assert said.startswith(f"{path}: ")
+        assert said.count(path.name) == 1
+        assert said.endswith("; restore it from a backup, or sync into a new store")
+        assert str(pickle.loads(pickle.dumps(caught.value))) == said
+        (problem,) = store.verify().problems
+        assert problem.where in (path.name, "transfers")
+        assert problem.expected == "intact"
+        assert str(path) not in problem.found
+        assert "Restore the files that are not what was written from a backup" in str(
+            store.verify()
+        )
 
     def test_a_file_cut_short(self, store: Store) -> None:
         path = files(store)[1]

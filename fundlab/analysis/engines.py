@@ -41,8 +41,8 @@ from fundlab.analysis.frames import (
     widen_arrow,
     widen_pandas,
 )
-from fundlab.errors import AnalysisError
-from fundlab.store.duck import first_line, shared_connection
+from fundlab.errors import AnalysisError, first_line
+from fundlab.store.duck import shared_connection
 from fundlab.values import overflow
 
 __all__ = [

@@ -102,10 +102,10 @@ def differing(rows: pa.Table, others: pa.Table) -> pa.Table:
     position = pc.index_in(rows.column("id"), value_set=others.column("id").combine_chunks())
     same = position.is_valid().to_numpy().copy()
     where = np.flatnonzero(same)
-    twins = others.take(position.drop_null())
+    theirs = others.take(position.drop_null())
     for name in rows.schema.names:
         mine = rows.column(name).take(pa.array(where))
-        same[where] &= equal_or_null(mine, twins.column(name))
+        same[where] &= equal_or_null(mine, theirs.column(name))
     return rows.filter(pa.array(~same))
 
 
@@ -140,16 +140,16 @@ def _newest_only(stage: Stage, hashes: npt.NDArray[np.uint64]) -> Mask:
         return keep
     some = range(0, len(hashes), _AT_ONCE)
     alike = [np.isin(hashes[start : start + _AT_ONCE], repeated) for start in some]
-    twins = np.flatnonzero(np.concatenate(alike))
+    repeats = np.flatnonzero(np.concatenate(alike))
     names = [name for name in ("id", "updated_at") if name in stage.table.schema.names]
     found, start = [], 0
     for rows in stage.read(names):
-        low, high = np.searchsorted(twins, [start, start + rows.num_rows])
-        at = pa.array(twins[low:high])
+        low, high = np.searchsorted(repeats, [start, start + rows.num_rows])
+        at = pa.array(repeats[low:high])
         found.append(rows.take(pc.subtract(at, start)).append_column(_POSITION, at))
         start += rows.num_rows
     newest = distinct(pa.concat_tables(found), stage.table).column(_POSITION).to_numpy()
-    keep[twins] = False
+    keep[repeats] = False
     keep[newest] = True
     if len(np.unique(hashes[newest])) < len(newest):
         raise StoreError(f"{stage.table.name}: two ids look alike by chance; run the sync again")

@@ -19,9 +19,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import StoreDamaged, StoreError
+from fundlab.errors import StoreError
 from fundlab.store import disk
-from fundlab.store.parts import TO, Header, Part, find_parts, moment_scalar, stored_schema
+from fundlab.store.parts import TO, Header, Part, damaged, find_parts, moment_scalar, stored_schema
 from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot
 from fundlab.store.versions import read_group_versions
@@ -62,7 +62,7 @@ def compact_table(
     try:
         rows = sum(part.rows for part in snapshot.files)
         if draft.rows != rows:
-            raise StoreDamaged(f"{folder}: {draft.rows} rows came together instead of {rows}")
+            raise damaged(folder, f"{draft.rows} rows came together instead of {rows}")
         check_held()
     except StoreError:
         draft.discard()

@@ -23,7 +23,7 @@ def own_connection(memory_limit: str | None = None) -> duckdb.DuckDBPyConnection
     """A new connection in memory. ``memory_limit`` is a size such as ``"2GB"``, beyond which it
     spills to disk; by default half of what the machine or container has. Its time zone is UTC.
 
-    Raises ``InvalidRequest`` for a limit that is no size.
+    Raises ``InvalidRequest`` for a limit that is not a size.
     """
     connection = duckdb.connect(config={"temp_directory": str(_spill_folder())})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
@@ -32,7 +32,7 @@ def own_connection(memory_limit: str | None = None) -> duckdb.DuckDBPyConnection
     except (ValueError, duckdb.Error) as error:
         connection.close()
         raise InvalidRequest(
-            f"memory_limit={memory_limit!r} is no size; give one such as '2GB'"
+            f"memory_limit={memory_limit!r} is not a valid size; give one such as '2GB'"
         ) from error
     return connection
 
@@ -55,11 +55,6 @@ def _database(process: int, _: Path) -> duckdb.DuckDBPyConnection:
 def _close(connection: duckdb.DuckDBPyConnection, process: int) -> None:
     if os.getpid() == process:
         connection.close()
-
-
-def first_line(error: Exception) -> str:
-    """What an engine says, without the query and its place in it."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _size(connection: duckdb.DuckDBPyConnection, memory_limit: str | None) -> str:

@@ -57,7 +57,7 @@ def hash_texts(texts: pa.ChunkedArray | pa.Array) -> Hashes:
 
 
 def find_places(snapshot: Snapshot, ids: pa.Array | pa.ChunkedArray) -> Places:
-    """Where the standing rows with these ids are; no id is given twice."""
+    """Where the current rows with these ids are; no id is given twice."""
     places = Places(np.zeros(len(ids), np.int32), np.zeros(len(ids), np.int64))
     if not len(ids):
         return places
@@ -88,7 +88,7 @@ def find_places(snapshot: Snapshot, ids: pa.Array | pa.ChunkedArray) -> Places:
 
 
 def find_rows(snapshot: Snapshot, ids: pa.Array) -> pa.Table:
-    """The standing rows with these ids, in the order of the files."""
+    """The current rows with these ids, in the order of the files."""
     table = snapshot.table
     places = find_places(snapshot, ids.unique())
     wanted = {part.seq: np.sort(places.row[places.part == part.seq]) for part in snapshot.files}

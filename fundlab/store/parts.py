@@ -31,7 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fundlab.errors import StoreChanged, StoreDamaged, StoreError
+from fundlab.errors import StoreChanged, StoreDamaged, StoreError, first_line
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
 from fundlab.tables.schema import INSTANT_TYPE, SCHEMA_VERSION, Table
@@ -51,10 +51,13 @@ HEADER: Final = b"fundlab"
 THREADS: Final = min(4, os.cpu_count() or 1)  # each holds one row group
 _GROUPS_AT_ONCE: Final = 4
 
+_FOOTER: Final = "the footer is not what was written"
+
 Kind = Literal["part", "base"]
 T = TypeVar("T")
 _NAME: Final = re.compile(r"(part|base)-(\d{8})-([0-9a-f]{16})\.parquet", re.ASCII)
 _MAGIC: Final = b"PAR1"
+_RESTORE: Final = "restore it from a backup, or sync into a new store"
 _TAIL: Final = 8
 
 
@@ -185,11 +188,11 @@ class PartReader:
         """The columns of ``schema`` in one row group; a column the file lacks is null."""
         there = [name for name in schema.names if name in self.part.names]
         rows = self.part.header.row_groups[group][0]
-        with _reading(self.part.path, f"row group {group}: "):
+        with _reading(self.part.path, f"row group {group}"):
             found = self._file.read_row_group(group, columns=there)
         if found.num_rows != rows and there:
-            raise StoreDamaged(
-                f"{self.part.path}: row group {group} has {found.num_rows} rows instead of {rows}"
+            raise damaged(
+                self.part.path, f"row group {group} has {found.num_rows} rows instead of {rows}"
             )
         columns = [
             found.column(column.name) if column.name in there else pa.nulls(rows, column.type)
@@ -235,6 +238,11 @@ def stored_schema(table: Table, kind: Kind) -> pa.Schema:
 # ---------------------------------------------------------------------------- opening
 
 
+def damaged(path: StorePath, problem: str) -> StoreDamaged:
+    """The error for what was found at ``path``, a file or the folder of a table."""
+    return StoreDamaged(problem, path=path, hint=_RESTORE)
+
+
 def find_parts(folder: StorePath) -> dict[tuple[Kind, int], StorePath]:
     """The published files of ``folder`` by kind and number."""
     found: dict[tuple[Kind, int], StorePath] = {}
@@ -243,7 +251,7 @@ def find_parts(folder: StorePath) -> dict[tuple[Kind, int], StorePath]:
         if match is not None:
             kind: Kind = "base" if match[1] == "base" else "part"
             if (kind, int(match[2])) in found:
-                raise StoreDamaged(f"{path}: there are two files of this number")
+                raise damaged(path, "there are two files of this number")
             found[kind, int(match[2])] = path
     return found
 
@@ -253,17 +261,18 @@ def open_part(path: StorePath, table: Table) -> Part:
     that of this table and number."""
     match = _NAME.fullmatch(path.name)
     if match is None:
-        raise StoreDamaged(f"{path} is not a file of the store")
-    footer = read_footer(path)
+        raise damaged(path, "is not a file of the store")
+    with _reading(path):
+        footer = read_footer(path)
     if footer_hash(footer) != match[3]:
-        raise StoreDamaged(f"{path}: the footer is not what was written")
+        raise damaged(path, _FOOTER)
     metadata, header = _understood(path, footer)
     if header.table != table.name:
-        raise StoreDamaged(f"{path} holds {header.table}, not {table.name}")
+        raise damaged(path, f"holds {header.table}, not {table.name}")
     kind: Kind = "base" if match[1] == "base" else "part"
     seq = int(match[2])
     if header.publications[-1].seq != seq:
-        raise StoreDamaged(f"{path} holds publication {header.publications[-1].seq}, not {seq}")
+        raise damaged(path, f"holds publication {header.publications[-1].seq}, not {seq}")
     return Part(path, kind, seq, header, metadata)
 
 
@@ -274,12 +283,12 @@ def _understood(path: StorePath, footer: bytes) -> tuple[pq.FileMetaData, Header
     except StoreError as error:
         raise StoreError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise StoreDamaged(f"{path} is not one of this store's files: {error!r}") from error
+        raise damaged(path, f"is not one of this store's files ({first_line(error)})") from error
     rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     if rows != [count for count, _, _ in header.row_groups] or (
         not 0 <= (header.live_groups or 0) <= len(rows)
     ):
-        raise StoreDamaged(f"{path}: its row groups are not those that its header names")
+        raise damaged(path, "its row groups are not those that its header names")
     return metadata, header
 
 
@@ -290,10 +299,10 @@ def read_footer(path: StorePath) -> bytes:
         file.seek(max(size - _TAIL, 0))
         tail = file.read()
         if len(tail) < _TAIL or tail[4:] != _MAGIC:
-            raise StoreDamaged(f"{path}: cut short, or not a Parquet file")
+            raise damaged(path, "cut short, or not a Parquet file")
         (length,) = struct.unpack("<I", tail[:4])
         if length + _TAIL > size:
-            raise StoreDamaged(f"{path}: the footer's length is not what was written")
+            raise damaged(path, "the footer's length is not what was written")
         file.seek(size - _TAIL - length)
         return file.read()
 
@@ -313,9 +322,9 @@ def check_data(part: Part) -> None:
                 digest.update(block)
                 remaining -= len(block)
     if not part.path.stem.endswith(footer_hash(footer)):
-        raise StoreDamaged(f"{part.path}: the footer is not what was written")
+        raise damaged(part.path, _FOOTER)
     if digest.hexdigest() != part.header.data_sha256:
-        raise StoreDamaged(f"{part.path}: the data are not what was written")
+        raise damaged(part.path, "the data are not what was written")
 
 
 def check_files(parts: Sequence[Part]) -> None:
@@ -347,7 +356,7 @@ def _check_once(part: Part) -> None:
 
 
 @contextmanager
-def _reading(path: StorePath, where: str = "") -> Iterator[None]:
+def _reading(path: StorePath, where: str = "the file") -> Iterator[None]:
     """What the disk or Arrow says of a file that cannot be read, as an error of the store."""
     try:
         yield
@@ -361,7 +370,7 @@ def _reading(path: StorePath, where: str = "") -> Iterator[None]:
                 f"{path} cannot be read: {error.strerror}: see to the disk and to who may read "
                 "it, then run it again"
             ) from error
-        raise StoreDamaged(f"{path}: {where}{error}") from error
+        raise damaged(path, f"{where} is not what was written ({first_line(error)})") from error
 
 
 def moment_scalar(ns: int) -> pa.Scalar:

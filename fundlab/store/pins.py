@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fundlab.errors import InvalidRequest, StoreDamaged, StoreError
+from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, first_line
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
 
+_RESTORE: Final = "restore it from a backup, or delete it and with it the pin"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
@@ -72,10 +73,12 @@ def _read(path: StorePath) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise StoreDamaged(f"{path}: {error}") from None
+        raise StoreDamaged(
+            f"is not a pin ({first_line(error)})", path=path, hint=_RESTORE
+        ) from None
     written = found.pop("sha256", None) if isinstance(found, dict) else None
     if written is None or written != _hash(path.stem, found):
-        raise StoreDamaged(f"{path} is not what was written: restore it, or delete the pin")
+        raise StoreDamaged("is not what was written", path=path, hint=_RESTORE)
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 import narwhals as nw
@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import StoreDamaged, StoreError, printable
+from fundlab.errors import StoreDamaged, StoreError, first_line, number_of, printable
 from fundlab.store.assertions import broken_changes, read_accounts
 from fundlab.store.changes import equal_or_null
 from fundlab.store.duck import own_connection
@@ -84,39 +84,47 @@ class Verification:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.store}: {self.files} files, {self.rows:,} rows, {self.intervals:,} balance "
-            f"changes: {self.count or 'no'} problem{'' if self.count == 1 else 's'}"
+            f"{self.store}: {number_of(self.files, 'file')}, {number_of(self.rows, 'row')}, "
+            f"{number_of(self.intervals, 'balance change')}: "
+            f"{number_of(self.count, 'problem') if self.count else 'no problems'}"
         ]
         if self.judgement is not None:
             lines.append(printable(self.judgement.text))
         lines += map(str, self.problems)
+        if any(entry.rule in ("file", "schema", "pointer") for entry in self.problems):
+            lines.append(
+                "Restore the files that are not what was written from a backup, or sync into a new "
+                "store."
+            )
         if self.unexplained:
-            noun = "break is" if self.unexplained == 1 else "breaks are"
-            lines.append(f"… and {self.unexplained:,} more {noun} not explained one by one")
+            verb = "is" if self.unexplained == 1 else "are"
+            more = number_of(self.unexplained, "more break")
+            lines.append(f"… and {more} {verb} not explained one by one")
         if self.unlisted:
-            lines.append(f"… and {self.unlisted:,} more problems are not listed")
+            verb = "is" if self.unlisted == 1 else "are"
+            lines.append(f"… and {number_of(self.unlisted, 'more problem')} {verb} not listed")
         return "\n".join(lines)
 
 
 def verify_store(path: StorePath, pins: StorePath) -> Verification:
     """Read every byte of the store at ``path`` and check it; see the top of this module.
 
-    A sync or a compaction at the same time is no problem, nor is it taken for one.
+    A sync or a compaction at the same time does no harm, and is not taken for a problem.
     """
     named = list(each_pin(pins))  # first: what is published from here on is beyond all of them
     problems: list[Problem] = []
     snapshots: dict[str, Snapshot] = {}
-    whole: set[str] = set()
+    intact: set[str] = set()
     for name, table in TABLES.items():
         snapshot, wrong = _check_table(path / name, table)
         problems += wrong
         if snapshot is not None:
             snapshots[name] = snapshot
-            whole |= {name} if not wrong else set()
+            intact |= {name} if not wrong else set()
     problems += [*_broken_pins(named, snapshots), *_strangers(snapshots)]
     books: _Books | None = None
-    if "transfers" in whole:
-        wrong, books = _check_rows(path, "balances" in whole)
+    if "transfers" in intact:
+        wrong, books = _check_rows(path, "balances" in intact)
         problems += wrong
     count, unexplained = len(problems), 0
     if books is not None:
@@ -126,7 +134,7 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
     return Verification(
         str(path),
         files=sum(len(snapshot.files) for snapshot in snapshots.values()),
-        rows=sum(part.rows for name in whole for part in snapshots[name].files),
+        rows=sum(part.rows for name in intact for part in snapshots[name].files),
         intervals=0 if books is None else books.intervals,
         problems=listed,
         unlisted=count - len(listed),
@@ -153,7 +161,7 @@ def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot | None, list
     try:
         return steadily(look)
     except (StoreError, OSError) as error:
-        return None, [Problem(table.name, "file", str(folder), "whole", str(error))]
+        return None, [_damage(table.name, folder.name, error)]
 
 
 def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
@@ -173,8 +181,16 @@ def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
     except FileNotFoundError:
         raise  # only a fresh listing can say whether it is missing or was merged
     except (StoreError, OSError) as error:
-        problems.append(Problem(table.name, "file", part.path.name, "whole", str(error)))
+        problems.append(_damage(table.name, part.path.name, error))
     return problems, pa.concat_tables(keys)
+
+
+def _damage(table: str, where: str, error: Exception) -> Problem:
+    found = first_line(error)
+    if isinstance(error, StoreDamaged):
+        found = error.problem
+        where = where if error.path is None else error.path.rpartition("/")[2]
+    return Problem(table, "file", where, "intact", found)
 
 
 def _wrong_lives(part: Part, number: int, rows: pa.Table) -> Iterator[Problem]:
@@ -199,9 +215,7 @@ def _wrong_pointers(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterato
     try:
         snapshot.replaced  # noqa: B018 - checks where each of them leads
     except StoreDamaged as error:
-        yield Problem(
-            table.name, "pointer", str(snapshot.files[-1].path.parent), "whole", str(error)
-        )
+        yield replace(_damage(table.name, table.name, error), rule="pointer")
         return
     for pointer in snapshot.pointers:
         mine = keys[pointer.part.seq].take(pa.array(pointer.rows))
@@ -247,12 +261,13 @@ def _broken_pins(
 ) -> Iterator[Problem]:
     for name, limits in pins:
         if not isinstance(limits, Mapping):
-            yield Problem("pins", "file", f"pin {name}", "whole", str(limits))
+            yield replace(_damage("pins", name, limits), where=f"pin {name}")
             continue
         for table, limit in limits.items():
             if table in snapshots and limit > snapshots[table].limit:
                 found = f"{snapshots[table].limit}: the newest files are missing"
-                yield Problem(table, "file", f"pin {name}", f"{limit} publications", found)
+                expected = number_of(limit, "publication")
+                yield Problem(table, "file", f"pin {name}", expected, found)
 
 
 def _strangers(snapshots: Mapping[str, Snapshot]) -> Iterator[Problem]:
@@ -302,7 +317,7 @@ def _check_rows(path: StorePath, with_balances: bool) -> tuple[list[Problem], _B
     try:
         return steadily(look)
     except (StoreError, OSError) as error:
-        return [Problem("transfers", "file", str(path), "whole", str(error))], None
+        return [_damage("transfers", "transfers", error)], None
 
 
 def _lost_transfers(transfers: Snapshot, balances: Snapshot) -> Iterator[Problem]:
@@ -310,7 +325,8 @@ def _lost_transfers(transfers: Snapshot, balances: Snapshot) -> Iterator[Problem
     proved_by = max((entry.proved_by or 0 for entry in balances.publications), default=0)
     if proved_by > transfers.limit:
         found = f"{transfers.limit}: the newest files are missing"
-        yield Problem("transfers", "file", "balances", f"{proved_by} publications", found)
+        expected = number_of(proved_by, "publication")
+        yield Problem("transfers", "file", "balances", expected, found)
 
 
 def _broken_rows(snapshot: Snapshot) -> Iterator[Problem]:

@@ -69,7 +69,7 @@ class RemotePath:
         return int(info.size)
 
     def state(self) -> tuple[tuple[object, ...], int | None]:
-        """What changes with the file, and when it changed (ns), where that can be told."""
+        """What changes with the file, and when it changed (ns), where that is known."""
         info = self._info()
         if info.type != fs.FileType.File:
             raise FileNotFoundError(f"{self} does not exist")
@@ -90,7 +90,7 @@ class RemotePath:
     def open(self, mode: str = "rb") -> pa.NativeFile:
         """The file to read, at any position."""
         if mode != "rb":
-            raise ValueError(f"mode {mode!r}: files are only read here, and put whole")
+            raise ValueError(f"mode {mode!r}: files are only read here, or put in one piece")
         return self.filesystem.open_input_file(self.key)
 
     def read_bytes(self) -> bytes:
@@ -101,7 +101,7 @@ class RemotePath:
         return self.read_bytes().decode(encoding)
 
     def put(self, file: Path) -> None:
-        """Make ``file`` appear here, whole: object stores take it so, others can rename it."""
+        """Make ``file`` appear here, complete: object stores take it so, others can rename it."""
         self.filesystem.create_dir(self.parent.key, recursive=True)
         if self.filesystem.type_name.rpartition("+")[2] in OBJECT_STORES:
             self._send(file)
@@ -159,7 +159,7 @@ def locate(path: str | Path | RemotePath, filesystem: Any = None) -> StorePath:
         return local_path(key).absolute()
     key = key.rstrip("/")
     if not key.strip("/"):
-        raise InvalidRequest(f"path={str(path)!r}: name a folder, not a whole filesystem")
+        raise InvalidRequest(f"path={str(path)!r}: name a folder, not a filesystem")
     if _PATTERN.search(key) and isinstance(getattr(found, "handler", None), fs.FSSpecHandler):
         raise InvalidRequest(f"path={str(path)!r}: fsspec takes '*', '?' and '[' for patterns")
     return RemotePath(key, scheme, _scratch(f"{scheme}://{_whole_key(found, key)}"), found)

@@ -11,8 +11,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError
-from fundlab.store.duck import first_line, own_connection
+from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
+from fundlab.store.duck import own_connection
 from fundlab.store.parts import FROM, TO, Part, check_data, check_files, find_parts
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.store.snapshot import Snapshot, steadily

@@ -1,6 +1,6 @@
 """What the store knew of one table at one moment: which files count, and which rows in them.
 
-A row stands until a later part replaces it; the part says which, so reading costs no join: the
+A row is current until a later part replaces it; the part says which, so reading costs no join: the
 rows replaced are left out by their position.
 """
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from fundlab.store.parts import (
     Part,
     PartReader,
     Publication,
+    damaged,
     each_row_group,
     find_parts,
     moment_scalar,
@@ -47,7 +48,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Group:
-    """One row group within a snapshot: where its rows are, and which of them stand."""
+    """One row group within a snapshot: where its rows are, and which of them are current."""
 
     part: Part
     number: int
@@ -64,7 +65,7 @@ class Ends:
     by: npt.NDArray[np.int32]
 
     def within(self, start: int, count: int) -> pa.Array:
-        """For each of ``count`` rows from ``start``: replaced by; null where it stands."""
+        """For each of ``count`` rows from ``start``: replaced by; null where it is current."""
         ends = np.zeros(count, dtype=np.int32)
         low, high = np.searchsorted(self.rows, [start, start + count])
         ends[self.rows[low:high] - start] = self.by[low:high]
@@ -151,7 +152,7 @@ class Snapshot:
         )
 
     def numbers(self, part: Part, first: int | None = None, end: int | None = None) -> list[int]:
-        """The row groups with standing rows that may lie between ``first`` and ``end`` (ns)."""
+        """The row groups with current rows that may lie between ``first`` and ``end`` (ns)."""
         live = None if self.inside_base else part.header.live_groups
         return [number for number in part.groups(first, end) if live is None or number < live]
 
@@ -203,9 +204,10 @@ def _read_pointers(
         end = before[seq].current_end if seq in before else 0
         wrong = np.flatnonzero(mine & ((replaced < 0) | (replaced >= end)))
         if len(wrong):
-            raise StoreDamaged(
-                f"{part.path}: row {rows[wrong[0]]} replaces row {replaced[wrong[0]]} of file {seq}"
-                f", which has {end} rows to replace"
+            raise damaged(
+                part.path,
+                f"row {rows[wrong[0]]} replaces row {replaced[wrong[0]]} of file {seq}, which has "
+                f"{end} rows to replace",
             )
         yield Pointer(part, rows[mine], before[seq], replaced[mine])
 
@@ -217,9 +219,10 @@ def _ends(pointers: Sequence[Pointer]) -> Ends:
     rows, by = rows[order], by[order]
     twice = np.flatnonzero(rows[1:] == rows[:-1])
     if len(twice):
-        raise StoreDamaged(
-            f"{pointers[0].target.path}: row {rows[twice[0]]} is replaced twice, by publications "
-            f"{by[twice[0]]} and {by[twice[0] + 1]}"
+        raise damaged(
+            pointers[0].target.path,
+            f"row {rows[twice[0]]} is replaced twice, by publications {by[twice[0]]} and "
+            f"{by[twice[0] + 1]}",
         )
     return Ends(rows, by)
 
@@ -239,8 +242,8 @@ def take_snapshot(
         known = [entry for entry in known if entry.seq <= limit]
     last = known[-1].seq if known else 0
     if limit is not None and last != limit:
-        raise StoreDamaged(
-            f"{folder}: publication {limit} is missing, which a pin names; there are {last}"
+        raise damaged(
+            folder, f"publication {limit} is missing, which a pin names; there are {last}"
         )
     counting = [part for part in files if part.kind == "base" or part.seq <= last]
     return Snapshot(table, tuple(counting if last else ()), last)
@@ -283,7 +286,7 @@ def read_standing(
     end: int | None = None,
     where: Mapping[str, Sequence[str]] | None = None,
 ) -> pa.Table:
-    """The standing rows, in the order of the files.
+    """The current rows, in the order of the files.
 
     ``first`` (inclusive) and ``end`` (exclusive) are nanoseconds; ``where`` maps a column to the
     texts it may have.
@@ -333,7 +336,7 @@ def _consistent_files(folder: StorePath, table: Table) -> list[Part]:
     A compaction may take files away while they are being listed, so a gap is looked at again
     before it counts as damage.
     """
-    problem: Any = None
+    problem: StoreDamaged | FileNotFoundError | None = None
     for _ in range(_LISTINGS):
         found = find_parts(folder)
         base = max((seq for kind, seq in found if kind == "base"), default=0)
@@ -348,13 +351,15 @@ def _consistent_files(folder: StorePath, table: Table) -> list[Part]:
                 problem = error
         else:
             missing = sorted(set(range(base + 1, later[-1])) - set(later))
-            problem = f"publication {missing[0]} of {table.name} is missing"
+            problem = damaged(folder, f"publication {missing[0]} of {table.name} is missing")
         time.sleep(_PAUSE_S)
-    raise StoreDamaged(f"{folder}: {problem}")
+    if isinstance(problem, StoreDamaged):
+        raise problem
+    raise StoreDamaged(f"the store changes too fast to be read: {problem}")
 
 
 def _of_one_service(files: list[Part]) -> list[Part]:
     for part in files[1:]:
         if part.header.service != files[0].header.service:
-            raise StoreDamaged(f"{part.path} is of another service or credential than its store")
+            raise damaged(part.path, "is of another service or credential than its store")
     return files

@@ -2,7 +2,7 @@
 
 One folder a table, one small Arrow file for every few thousand rows. Each file says which question
 it answers and which stretch of time it covers, and its name ends in the hash of its bytes, so
-the next run trusts what is whole, drops what is not, and asks only for what is missing.
+the next run trusts what is intact, drops what is not, and asks only for what is missing.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Stage:
         self.covered = merged([*self.covered, *spans])
 
     def _take_over(self) -> None:
-        """Go on with what a run before left, as far as it is whole and answers the question."""
+        """Go on with what a run before left, as far as it is intact and answers the question."""
         found = self._own_files()
         for number, path in enumerate((p for p in found if _NAME.fullmatch(p.name)), start=1):
             header = self._checked(path, number)

@@ -32,7 +32,7 @@ class Draft:
     rows: int
 
     def publish(self) -> StorePath:
-        """Make it visible, at once and whole."""
+        """Make it visible, at once and complete."""
         disk.publish(self.hidden, self.path)
         return self.path
 

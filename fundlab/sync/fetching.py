@@ -263,7 +263,7 @@ def fetch_table(
 
 @dataclass(frozen=True)
 class Plan:
-    """Whether a table is fetched whole, and from when (ns, ``None``: the beginning).
+    """Whether all of a table is fetched, and from when (ns, ``None``: the beginning).
 
     ``resumable``: what a run that died had of it still counts, because later syncs find whatever
     has changed since.

@@ -238,7 +238,9 @@ def test_a_store_is_scanned_under_the_limit_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", ["lots", "", "-1", 5, "5 parsecs"])
 def test_a_limit_must_be_a_size(limit: Any, tmp_path: Path) -> None:
     snapshot = Store(tmp_path / "store").snapshot("transfers")
-    with pytest.raises(InvalidRequest, match=r"memory_limit=.* is no size; give one such as '2GB'"):
+    with pytest.raises(
+        InvalidRequest, match=r"memory_limit=.* is not a valid size; give one such as '2GB'"
+    ):
         scan_with_duckdb(snapshot, memory_limit=limit)
 
 
