@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -19,7 +21,7 @@ from fundlab.store import Store, compaction, writing
 from fundlab.sync import SyncResult
 
 DAYS = 28
-FEW = 9
+FEW = 3
 
 
 def a_day(service: FakeService, day: int) -> None:
@@ -36,7 +38,7 @@ def a_day(service: FakeService, day: int) -> None:
 
 @pytest.fixture(scope="module")
 def daily(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A store synced on forty days, the service, and what was known after each sync."""
+    """A store synced on so many days, the service, and what was known after each sync."""
     store, service = Store(tmp_path_factory.mktemp("daily") / "store"), FakeService()
     found: dict[str, Any] = {"store": store, "service": service, "known": [], "results": []}
     for day in range(DAYS):
@@ -56,7 +58,7 @@ class TestDailySyncs:
 
     def test_say_what_was_merged(self, daily: dict[str, Any]) -> None:
         merged = [result for result in daily["results"] if result.compacted]
-        assert len(merged) == 3
+        assert len(merged) == 9
         for result in merged:
             assert result.compacted == ("transfers", "events", "balances")
             assert result.to_json()["compacted"] == result.compacted
@@ -119,8 +121,8 @@ def test_a_large_change_is_merged_at_once_and_a_few_rows_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At a hundredth of the size: an eighth of 4,000 rows is more than eight files are worth."""
-    monkeypatch.setattr(compaction, "FILE_ROWS", 50)
-    monkeypatch.setattr(compaction, "WORTH_ROWS", 400)
+    for name, rows in (("FILE_ROWS", 50), ("FEW_ROWS", 150), ("WORTH_ROWS", 400)):
+        monkeypatch.setattr(compaction, name, rows)
     store = Store(tmp_path / "store")
     service = FakeService([transfer(n) for n in range(4_000)])
     store.sync(service, ["transfers"])  # type: ignore[arg-type]
@@ -132,11 +134,42 @@ def test_a_large_change_is_merged_at_once_and_a_few_rows_are_not(
     assert store.read("transfers")["memo"].eq("500").sum() == 500
 
 
+@dataclass(frozen=True)
+class Sized:
+    """A file as far as the rule of merging looks at it."""
+
+    rows: int
+    replaced: int = 0
+
+    def replacing(self) -> dict[int, int]:
+        return {0: self.replaced}
+
+
+@pytest.mark.parametrize(
+    ("days", "a_day", "files", "rewritten"),
+    [(60, 110, 3, 2_500), (1_100, 20, 3, 4_000), (1_100, 110, 8, 15_000), (400, 5_000, 43, 42_000)],
+)
+def test_a_small_table_is_merged_early_and_a_large_one_not_too_often(
+    days: int, a_day: int, files: int, rewritten: int
+) -> None:
+    """Most files there are after a sync, and rows rewritten by one on average."""
+    there: list[Sized] = []
+    most, total = 0, 0
+    for _ in range(days):
+        there.append(Sized(a_day, a_day // 11))
+        if compaction.pays(SimpleNamespace(files=there)):  # type: ignore[arg-type]
+            there = [Sized(sum(file.rows for file in there))]
+            total += there[0].rows
+        most = max(most, len(there))
+    assert most <= files
+    assert total / days <= rewritten
+
+
 class TestWhereMergingFails:
     def test_a_full_disk_leaves_the_sync_done(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(compaction, "WORTH_ROWS", compaction.FILE_ROWS)
+        monkeypatch.setattr(compaction, "FEW_ROWS", compaction.FILE_ROWS)
         store = Store(tmp_path / "store")
 
         def sync(count: int) -> SyncResult:
@@ -161,7 +194,7 @@ class TestWhereMergingFails:
     ) -> None:
         """In an old row, which no sync asks for any more."""
         monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 1)
-        monkeypatch.setattr(compaction, "WORTH_ROWS", compaction.FILE_ROWS)
+        monkeypatch.setattr(compaction, "FEW_ROWS", compaction.FILE_ROWS)
         store = Store(tmp_path / "store")
         service = FakeService([transfer(1), transfer(5000)])
         store.sync(service, ["transfers"])  # type: ignore[arg-type]

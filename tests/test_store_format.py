@@ -13,7 +13,7 @@ import pytest
 
 import fundlab as fl
 from fundlab.sandbox import serve
-from fundlab.store import Store
+from fundlab.store import Store, compaction
 from fundlab.tables import TABLES
 
 PAGE = Path(__file__).parents[1] / "notebooks" / "store-format.md"
@@ -30,7 +30,12 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     and the last of which replace rows."""
     folder = tmp_path_factory.mktemp("books")
     store = Store(folder / "data" / "store")
-    with serve(seed=7, transfers=400, clock="manual") as sandbox, sandbox.connect() as client:
+    with (
+        serve(seed=7, transfers=400, clock="manual") as sandbox,
+        sandbox.connect() as client,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(compaction, "pays", lambda snapshot: False)
         store.sync(client, progress=False)
         store.pin("october")
         sandbox.clock.advance(3 * DAY)

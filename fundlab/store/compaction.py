@@ -2,12 +2,12 @@
 
 Row groups are merged in the order of time, so memory holds those that overlap. The base becomes
 visible by one rename, and from then on readers count it and not the files it stands for: never
-both and never neither. Those stay for an hour, for who has begun to read them.
+both and never neither. Those stay for ``GRACE_S``, for who has begun to read them.
 
 A sync compacts where it pays. One more file makes reading about as much slower as 5,000 more rows
-do, a replaced row as much as one, and an eighth more is worth rewriting all. So a sync rewrites, on
-average over many, at most 40,000 rows of a table, and eight for each that it replaces, however
-large the store becomes.
+do, a replaced row as much as one, and an eighth more is worth rewriting all; of a table that is
+smaller, half more, since it is soon rewritten. So a sync rewrites, on average over many, at most
+40,000 rows of a table, and eight for each that it replaces, however large the store becomes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from fundlab.tables.order import in_order, moment_column
 from fundlab.tables.schema import SCHEMA_VERSION
 
 FILE_ROWS: Final = 5_000
-WORTH_ROWS: Final = 8 * FILE_ROWS  # eight files, of a store however small
+FEW_ROWS: Final = 3 * FILE_ROWS  # three files, of a table however small
+WORTH_ROWS: Final = 8 * FILE_ROWS  # eight files, of a table of 80,000 rows or more
 GRACE_S: Final = 3_600
 _LONG_AGO: Final = -(2**63)
 
@@ -39,7 +40,8 @@ def pays(snapshot: Snapshot) -> bool:
     """Whether reading has become so much slower that everything is worth rewriting."""
     later = snapshot.files[1:]
     spent = sum(FILE_ROWS + sum(part.replacing().values()) for part in later)
-    return spent >= max(WORTH_ROWS, sum(part.rows for part in snapshot.files) // 8)
+    rows = sum(part.rows for part in snapshot.files)
+    return spent >= max(FEW_ROWS, min(WORTH_ROWS, rows // 2), rows // 8)
 
 
 def compact_table(
@@ -71,8 +73,8 @@ def compact_table(
 
 
 def remove_superseded(folder: StorePath) -> None:
-    """Remove the files whose rows a base holds that has been there for an hour, or of which the
-    filesystem does not say since when.
+    """Remove the files whose rows a base holds that has been there for ``GRACE_S``, or of which
+    the filesystem does not say since when.
     """
     found = find_parts(folder)
     until = time.time() - GRACE_S

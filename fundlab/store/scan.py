@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import reduce, wraps
+from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
@@ -27,8 +26,8 @@ Work = TypeVar("Work", bound=Callable[..., Any])
 def queries(work: Work) -> Work:
     """``work``, which scans a store and queries what it scanned, in a store that others compact.
 
-    An engine's error is no answer: where files went meanwhile it is done again; else the file that
-    is not what was written is named (``StoreDamaged``), or what DuckDB says (``StoreError``).
+    After an engine's error it is done again where files went meanwhile; else the file that is not
+    what was written is named (``StoreDamaged``), or what DuckDB says (``StoreError``).
     """
 
     @wraps(work)
@@ -79,55 +78,63 @@ def scan_with_duckdb(
         nothing: duckdb.DuckDBPyRelation = connection.from_arrow(snapshot.table.empty())
         return nothing
     check_files(snapshot.files)
-    # DuckDB opens one of many files that have the same columns, else each of them, in every query.
-    alike: dict[frozenset[str], list[Part]] = {}
-    for part in snapshot.files:
-        alike.setdefault(part.names, []).append(part)
     try:
-        found = [_current_rows(snapshot, parts, connection) for parts in alike.values()]
-        return reduce(lambda left, right: left.union(right), found)
+        return connection.sql(_current_rows(snapshot, connection))
     except duckdb.Error as error:
         check_files(snapshot.files)
         where = snapshot.files[0].path.parent
         raise StoreError(f"{where}: DuckDB cannot read it: {first_line(error)}") from error
 
 
-def _current_rows(
-    snapshot: Snapshot, parts: Sequence[Part], connection: duckdb.DuckDBPyConnection
-) -> duckdb.DuckDBPyRelation:
-    """Those of some files with the same columns, read as one."""
-    paths = [_path_on(connection, part.path) for part in parts]
-    # Columns come from the files only, not from what their folders are called.
-    rows = connection.read_parquet(paths, hive_partitioning=False)
-    rows = rows.project("*, file_index, file_row_number")
-    if snapshot.inside_base:
-        limit = snapshot.limit
-        rows = rows.filter(f"{FROM} <= {limit} AND ({TO} IS NULL OR {TO} > {limit})")
-    elif parts[0].kind == "base":
-        rows = rows.filter(f"{TO} IS NULL")
-    replaced = [
-        (file, snapshot.replaced[part.seq])
-        for file, part in enumerate(parts)
-        if part.seq in snapshot.replaced
-    ]
-    if replaced:
-        gone = pa.table(
-            {
-                "file": np.concatenate([np.full(len(ends.rows), file) for file, ends in replaced]),
-                "row": np.concatenate([ends.rows for _, ends in replaced]),
-            }
-        )
-        places = connection.from_arrow(gone).set_alias("gone")
-        here = "rows.file_index = gone.file AND rows.file_row_number = gone.row"
-        rows = rows.set_alias("rows").join(places, here, how="anti")
-    return rows.project(
-        ", ".join(
+def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection) -> str:
+    """One query, as DuckDB looks into the files again for each step that a relation is made in.
+
+    It opens one of many files that have the same columns, else each of them, so those are read
+    together; ``_file`` counts them all.
+    """
+    alike: dict[frozenset[str], list[Part]] = {}
+    for part in snapshot.files:
+        alike.setdefault(part.names, []).append(part)
+    files: list[Part] = []
+    queries = []
+    for parts in alike.values():
+        columns = ", ".join(
             f'"{field.name}"'
             if field.name in parts[0].names
             else f'NULL::{_sql(field.type)} AS "{field.name}"'
             for field in snapshot.table.schema
         )
+        paths = ", ".join(_text(_path_on(connection, part.path)) for part in parts)
+        # Columns come from the files only, not from what their folders are called.
+        query = (
+            f"SELECT {columns}, file_index + {len(files)} AS _file, file_row_number AS _place "  # noqa: S608
+            f"FROM read_parquet([{paths}], hive_partitioning = false)"
+        )
+        if snapshot.inside_base:
+            limit = snapshot.limit
+            query += f" WHERE {FROM} <= {limit} AND ({TO} IS NULL OR {TO} > {limit})"
+        elif parts[0].kind == "base":
+            query += f" WHERE {TO} IS NULL"
+        queries.append(query)
+        files += parts
+    # By their places, as one text for each file: thousands of numbers are slow to parse.
+    gone = [
+        f"SELECT {number} AS file, "
+        f"unnest(string_split('{','.join(map(str, ends.rows.tolist()))}', ','))::BIGINT AS place"
+        for number, part in enumerate(files)
+        if (ends := snapshot.replaced.get(part.seq)) is not None
+    ]
+    every = f"SELECT * EXCLUDE (_file, _place) FROM ({' UNION ALL '.join(queries)}) AS rows"  # noqa: S608
+    if not gone:
+        return every
+    return (
+        f"{every} ANTI JOIN ({' UNION ALL '.join(gone)}) AS gone"
+        " ON rows._file = gone.file AND rows._place = gone.place"
     )
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _path_on(connection: duckdb.DuckDBPyConnection, path: StorePath) -> str:

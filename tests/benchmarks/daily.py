@@ -2,16 +2,19 @@
 
 Run ``python tests/benchmarks/daily.py [--days N] [--transfers N] [--folder DIR]``. Three stores of
 the same rows: "synced", by N (1,100) real syncs of 100 new and 10 changed transfers, 100 events and
-20 balances each, without HTTP, and a few more, until it has as many files as it ever has before two
-more syncs; "parts", as it would be without any compaction, published part by part; and "one file",
-the first one compacted. Each piece of work is timed in turns on the three, and the medians are
-compared. Bytes written count every file that was ever published. Exits with 1 if a bar of the
+20 balances each, without HTTP, and a few more, until the next one merges the files of the
+transfers: with as many files as there ever are; "parts", as it would be without any compaction,
+published part by part; and "one file", the first one compacted. Each piece of work is done in turns
+on the three, on a fresh copy, and the medians of the processors' time are compared: other work on
+the machine does not change it. A sync is the mean of all from one merge to the next, that one
+included. Bytes written count every file that was ever published. Exits with 1 if a bar of the
 project is missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import shutil
 import sys
@@ -19,11 +22,11 @@ import tempfile
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from load import Bar
@@ -36,6 +39,7 @@ from fundlab.store import compaction
 from fundlab.store.changes import all_new
 from fundlab.store.parts import BOOKKEEPING, Header, Publication
 from fundlab.store.writing import Draft, write_part
+from fundlab.sync import SyncResult
 from fundlab.tables import TABLES
 from fundlab.tables.decode import decode_page
 from fundlab.tables.order import in_order
@@ -44,7 +48,6 @@ from fundlab.values import Instant
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILES, ASSETS = 10, ("USD", "USDC")
 SERVICE = {"base_url": "http://127.0.0.1:1", "client_id": "bench"}
-MOST_FILES = compaction.WORTH_ROWS // compaction.FILE_ROWS
 TABLES_SYNCED = ("transfers", "events", "balances")
 
 
@@ -70,70 +73,103 @@ def main() -> int:
 def compare(folder: Path, options: argparse.Namespace) -> list[Bar]:
     service = Service(options.transfers)
     compaction.GRACE_S = 0  # type: ignore[misc]  # a day passes from one sync to the next
+    states: list[State] = []  # from one merge of the transfers to the next
     with counted() as written:
         started = time.perf_counter()
-        synced = Store(folder / "synced", clock=service.clock)
-        while (
-            service.day < options.days or len(synced.snapshot("transfers").files) < MOST_FILES - 1
-        ):
+        store = Store(folder / "store", clock=service.clock)
+        while True:
             service.pass_a_day()
-            synced.sync(service, TABLES_SYNCED, progress=False)  # type: ignore[arg-type]
+            merged = "transfers" in sync(store, service).compacted
+            if merged and len(states) > 1:
+                break
+            if service.day >= options.days - 1:
+                states = [] if merged else states
+                states.append(state(store, service, folder / f"day-{service.day}"))
         took = time.perf_counter() - started
-    days = service.day
+    before, synced = states[-2:]
+    days = synced.service.day
     month = f"{BEGIN + timedelta(days=days - 31):%Y-%m}"
-    one = Store(shutil.copytree(synced.path, folder / "one"), clock=service.clock)
-    one.compact()
-    with one.lock():
+    one = state(synced.store, synced.service, folder / "one")
+    one.store.compact()
+    with one.store.lock():
         pass  # which removes the files merged
     stores = {"synced": synced, "one file": one}
     if not options.without_parts:
-        stores["parts"] = publish_parts(folder / "parts", Service(options.transfers), days)
-    for name, store in stores.items():
+        again = Service(options.transfers)
+        stores["parts"] = State(publish_parts(folder / "parts", again, days), again)
+    for name, (store, _) in stores.items():
         counts = {table: len(store.snapshot(table).files) for table in TABLES_SYNCED}
         rows = sum(part.rows for table in TABLES_SYNCED for part in store.snapshot(table).files)
         print(f"{name:9}{counts}, {rows:,} rows, {size_of(store) / 2**20:.1f} MB")
     most = sorted(written["files"])
     print(
-        f"{days:,} syncs in {took:.0f} s wrote {written['part'] / 2**20:.1f} MB of parts and "
+        f"{days + 1:,} syncs in {took:.0f} s wrote {written['part'] / 2**20:.1f} MB of parts and "
         f"{written['base'] / 2**20:.1f} MB in {written['bases']} compactions of a table, at most "
         f"{most[-1] / 2**20:.1f} MB at once"
     )
-    works: dict[str, Callable[[Store], object]] = {
-        "read": lambda store: store.read("transfers"),
-        "scan, a count": lambda store: store.scan("transfers").aggregate("count(*)").fetchall(),
-        "verify": lambda store: store.verify(),
-        "report of a month": lambda store: reporting.read_report(store, month),
-        "sync of one row": lambda store: store.sync(
-            One(service, store),
-            TABLES_SYNCED,
-            progress=False,  # type: ignore[arg-type]
-        ),
+    works: dict[str, Callable[[Store, Service], object]] = {
+        "read": lambda store, _: store.read("transfers"),
+        "scan, a count": lambda store, _: store.scan("transfers").aggregate("count(*)").fetchall(),
+        "verify": lambda store, _: store.verify(),
+        "report of a month": lambda store, _: reporting.read_report(store, month),
     }
     bars = []
     for work, do in works.items():
-        found: dict[str, list[Spent]] = {name: [] for name in stores}
-        for _ in range(options.rounds):
-            for name, store in stores.items():
-                copy = Store(shutil.copytree(store.path, folder / "copy"), clock=service.clock)
-                if name != "parts" or not found[name]:  # once: it takes long
-                    found[name].append(spent(lambda do=do, copy=copy: do(copy)))  # type: ignore[misc]
-                shutil.rmtree(copy.path)
-        took_each = {name: middle(each) for name, each in found.items()}
+        took_each = medians(do, stores, options.rounds, folder)
         print(f"{work}: " + ", ".join(f"{name} {each}" for name, each in took_each.items()))
-        ratio = took_each["synced"].wall / took_each["one file"].wall
-        bars.append(Bar(f"{work}: synced daily / one file", ratio, 1.5, False))
-        if "parts" in took_each:
-            ratio = took_each["parts"].wall / took_each["one file"].wall
-            bars.append(Bar("  never compacted / one file", ratio, float("inf"), False))
-    copy = Store(shutil.copytree(synced.path, folder / "copy"), clock=service.clock)
-    for what in ("before", "that merges"):
-        service.pass_a_day()
-        each = spent(lambda: copy.sync(service, TABLES_SYNCED, progress=False))  # type: ignore[arg-type]
-        print(f"the sync {what}: {each}")
+        bars += judged(work, took_each, took_each["synced"].processor)
+    turns = {**stores, "before a merge": before, "that merges": synced}
+    del turns["synced"]
+    took_each = medians(
+        lambda store, service: sync(store, One(service)), turns, options.rounds, folder
+    )
+    print("sync of one row: " + ", ".join(f"{name} {each}" for name, each in took_each.items()))
+    syncs = len(synced.store.snapshot("transfers").files)  # from one merge to the next
+    plain, merging = took_each["before a merge"].processor, took_each["that merges"].processor
+    bars += judged("sync of one row", took_each, plain + (merging - plain) / syncs)
     total = written["part"] + written["base"]
     bars.append(Bar("bytes written / those of the parts", total / written["part"], 20, False))
     per_day = written["base"] / days / 2**20
     bars.append(Bar("MB rewritten by a sync, on average", per_day, 2, False))
+    return bars
+
+
+class State(NamedTuple):
+    """A store, and the service as it was then."""
+
+    store: Store
+    service: Service
+
+
+def state(store: Store, service: Service, folder: Path) -> State:
+    then = copy.deepcopy(service)
+    return State(Store(shutil.copytree(store.path, folder), clock=then.clock), then)
+
+
+def sync(store: Store, service: Service | One) -> SyncResult:
+    return store.sync(service, TABLES_SYNCED, progress=False)  # type: ignore[arg-type]
+
+
+def medians(
+    do: Callable[[Store, Service], object], stores: Mapping[str, State], rounds: int, folder: Path
+) -> dict[str, Spent]:
+    """What it took on a fresh copy of each store, in turns; of the parts once: it takes long."""
+    found: dict[str, list[Spent]] = {name: [] for name in stores}
+    for _ in range(rounds):
+        for name, each in stores.items():
+            if name != "parts" or not found[name]:
+                again = state(*each, folder / "copy")
+                found[name].append(spent(lambda again=again: do(*again)))  # type: ignore[misc]
+                shutil.rmtree(again.store.path)
+    return {name: middle(each) for name, each in found.items()}
+
+
+def judged(work: str, took: Mapping[str, Spent], synced: float) -> list[Bar]:
+    one = took["one file"].processor
+    bars = [Bar(f"{work}: synced daily / one file", synced / one, 1.5, False)]
+    if "parts" in took:
+        ratio = took["parts"].processor / one
+        bars.append(Bar("  never compacted / one file", ratio, float("inf"), False))
     return bars
 
 
@@ -246,7 +282,7 @@ class One:
 
     base_url, client_id = SERVICE["base_url"], SERVICE["client_id"]
 
-    def __init__(self, service: Service, store: Store) -> None:
+    def __init__(self, service: Service) -> None:
         self.service, at = service, stamp(service.day - 1, 86_000)
         self.more = service.transfers[-1] | {
             "id": "one-more", "created_at": at, "updated_at": at, "asset": "USD", "total": "0",

@@ -272,7 +272,7 @@ class Spent(NamedTuple):
     processor: float
 
     def __str__(self) -> str:
-        return f"{self.wall:.2f} s ({self.processor:.2f} s of processors)"
+        return f"{self.wall:.3f} s ({self.processor:.3f} s of processors)"
 
 
 def spent(work: Callable[[], object]) -> Spent:
