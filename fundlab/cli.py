@@ -20,7 +20,7 @@ import typer
 
 from fundlab import console
 from fundlab.console import BREAKS, FAILED, answer, say
-from fundlab.errors import ActionRefused, FundlabError, SettingsError, StoreError
+from fundlab.errors import ActionRefused, FundlabError, SettingsError, StoreError, number_of
 
 if TYPE_CHECKING:
     from fundlab.api.doctor import Check
@@ -70,7 +70,9 @@ def configure(
     level = ["WARNING", "INFO", "DEBUG"][min(verbose, 2)]
     level = (os.environ.get("FUNDLAB_LOG") or level).upper()
     if level not in logging.getLevelNamesMapping():
-        raise SettingsError(f"FUNDLAB_LOG={level!r} is no level; give DEBUG, INFO or WARNING")
+        raise SettingsError(
+            f"FUNDLAB_LOG={level!r} is not a valid level; give DEBUG, INFO or WARNING"
+        )
     logging.basicConfig(
         level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -99,7 +101,6 @@ def demo(
         as_json,
         f"""\
 synced      {_counted(result.rows)}
-reconciled  {result.balances} balances, {result.breaks} breaks
 verdict     {result.verdict}
 withdrawal  {paid.amount} USD + {paid.fee} fee: {paid.status}; available {paid.balance_before} → \
 {paid.balance_after}, moved by exactly {paid.total}
@@ -128,7 +129,7 @@ def sandbox(
     ] = "real",
     empty: Annotated[bool, typer.Option("--empty", help="No history.")] = False,
 ) -> None:
-    """Serve the whole interface on this machine.
+    """Serve the complete interface on this machine.
 
     The first line printed is one JSON object that says how to reach it.
     """
@@ -167,15 +168,30 @@ def sync(
     """Bring the store up to date."""
     from fundlab.api.client import connect
     from fundlab.store import Store
+    from fundlab.store.current import export_files
 
     with connect() as client:
         books = Store(store or client.settings.store)
+        if export is not None:
+            export_files(books.path, export)  # before the sync: it may take long
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
     body, text = result.to_json(), str(result)
+    failed: FundlabError | None = None
     if export is not None:
-        body["exported"] = {name: str(path) for name, path in books.export_current(export).items()}
-        text += f"\ncurrent rows in {export}"
+        try:
+            files = books.export_current(export)
+        except FundlabError as error:
+            failed = error
+            message = f"the sync is done, but not the export: {error}"
+            body["error"] = {"type": type(error).__name__, "message": message}
+        else:
+            body["exported"] = {name: str(path) for name, path in files.items()}
+            text += f"\ncurrent rows in {export}"
     answer(body, as_json, text)
+    if failed is not None:
+        if not as_json:
+            say(f"fundlab: {message}")
+        raise typer.Exit(FAILED)
 
 
 @app.command()
@@ -188,8 +204,7 @@ def verify(store: StorePath = None, as_json: Json = False) -> None:
     found = books.verify()
     body = found.to_json()
     if not found.ok:
-        noun = "problem" if found.count == 1 else "problems"
-        message = f"{found.count:,} {noun} in {books.path}"
+        message = f"{number_of(found.count, 'problem')} in {books.path}"
         body["error"] = {"type": "ProblemsFound", "message": message}
     answer(body, as_json, str(found))
     if not found.ok:
@@ -322,7 +337,7 @@ def report(
         typer.Option(
             "--catch-up",
             help="Every month that is over and has no report in the folder, from --period on; "
-            "breaks that stand are told each time.",
+            "current breaks are shown each time.",
         ),
     ] = False,
     quiet: Annotated[
@@ -464,4 +479,4 @@ def _findings(checks: list[Check]) -> str:
 
 
 def _counted(rows: dict[str, int]) -> str:
-    return " · ".join(f"{count:,} {table}" for table, count in rows.items())
+    return " · ".join(number_of(count, table.removesuffix("s")) for table, count in rows.items())

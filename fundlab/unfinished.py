@@ -23,11 +23,15 @@ def unfinished(target: Path, mode: int = 0o666) -> Iterator[Path]:
     Removes what killed runs left of the same ``target``.
     """
     sweep(target.parent, re.escape(target.name))
-    hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-    handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
-    try:
+    while True:
+        hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+        handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
         with suppress(OSError):  # a filesystem without locks: there nothing is ever swept
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if hidden.exists():  # else another run swept it before it was locked
+            break
+        os.close(handle)
+    try:
         yield hidden
     finally:
         os.close(handle)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -18,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from fake_service import FakeService, moment, transfer
 
-from fundlab import sandbox
+from fundlab import cli, sandbox
 from fundlab.errors import InvalidRequest, StoreError
 from fundlab.store import Store, compaction
 from fundlab.tables import TABLES
@@ -156,6 +158,64 @@ def test_a_merge_in_the_middle_of_it_is_no_matter(
     monkeypatch.setattr(Part, "open", late)
     assert total_with_duckdb(store.export_current(tmp_path / "out")["transfers"]) == (SUM, 4)
     assert next(turns, None) is None
+
+
+class TestCommand:
+    @pytest.fixture
+    def service(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+        service: Any = FakeService([transfer(1)])
+        service.settings = SimpleNamespace(store=tmp_path / "store")
+        monkeypatch.setattr("fundlab.api.client.connect", lambda: nullcontext(service))
+        return service
+
+    def run(self, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+        monkeypatch.setattr("sys.argv", ["fundlab", "sync", "--export", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return int(stop.value.code or 0)
+
+    @pytest.mark.parametrize(
+        ("where", "reason"),
+        [
+            ("file/current", "file cannot be written: File exists"),
+            ("file", "file cannot be written: File exists"),
+            ("nowhere", "nowhere cannot be written: File exists"),
+            ("taken", "transfers.parquet cannot be written: Is a directory"),
+            ("store/current", "is within the store"),
+        ],
+    )
+    def test_a_folder_that_takes_no_files_is_refused_before_the_sync(
+        self, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str], where: str, reason: str,
+    ) -> None:  # fmt: skip
+        (tmp_path / "file").touch()
+        (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+        (tmp_path / "taken" / "transfers.parquet").mkdir(parents=True)
+        assert self.run(monkeypatch, tmp_path / where) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert reason in line
+        assert service.calls == []
+        assert not (tmp_path / "store").exists()
+
+    @pytest.mark.parametrize("as_json", [False, True])
+    def test_what_was_synced_is_shown_where_the_export_fails(
+        self, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str], as_json: bool,
+    ) -> None:  # fmt: skip
+        def full(*_: Any) -> None:
+            raise StoreError("out cannot be written: No space left on device")
+
+        monkeypatch.setattr("fundlab.store.store.write_current", full)
+        assert self.run(monkeypatch, tmp_path / "out", *["--json"] * as_json) == 1
+        captured = capsys.readouterr()
+        message = "the sync is done, but not the export: out cannot be written: No space left"
+        if as_json:
+            found = json.loads(captured.out)
+            assert found["tables"][0]["new"] == 1
+            assert found["error"]["message"].startswith(message)
+        else:
+            assert "1 new" in captured.out
+            assert message in captured.err
 
 
 def test_a_sync_keeps_the_files_current(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ and each column is of a type that every reader has.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +15,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fundlab.errors import StoreError
+from fundlab.errors import InvalidRequest
+from fundlab.paths import local_path
 from fundlab.store import disk
 from fundlab.store.parts import PartReader
+from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Group, Snapshot, keep
 from fundlab.store.writing import in_row_groups
-from fundlab.tables.schema import INSTANT_TYPE
+from fundlab.tables.schema import INSTANT_TYPE, TABLES
+
+
+def export_files(store: StorePath, folder: str | os.PathLike[str]) -> dict[str, Path]:
+    """The file of each table in ``folder``, which is made, and found to take files, for the rows of
+    the store at ``store``.
+
+    Raises ``InvalidRequest`` for a folder within the store, ``StoreError`` where it takes none.
+    """
+    place = local_path(folder, "folder").absolute()
+    if isinstance(store, Path) and place.resolve().is_relative_to(store.resolve()):
+        raise InvalidRequest(f"folder={str(folder)!r} is within the store: give another one")
+    files = {table: place / f"{table}.parquet" for table in TABLES}
+    for path in files.values():
+        disk.check_replaceable(path)
+    return files
 
 
 def write_current(snapshot: Snapshot, path: Path) -> None:
@@ -27,17 +45,12 @@ def write_current(snapshot: Snapshot, path: Path) -> None:
 
     Raises ``StoreError`` where it cannot be written; an earlier file then stays.
     """
-    try:
-        with disk.replacing(path) as file, pq.ParquetWriter(
-            file, _portable(snapshot.table.empty()).schema, version="2.6", compression="snappy",
-            write_page_checksum=True,
-        ) as writer:  # fmt: skip
-            for group in in_row_groups(_current(snapshot)):
-                writer.write_table(_portable(group), row_group_size=group.num_rows)
-    except StoreError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            raise error.__cause__ from None  # one of the store's: merged meanwhile, so look again
-        raise
+    with disk.replacing(path) as file, pq.ParquetWriter(
+        file, _portable(snapshot.table.empty()).schema, version="2.6", compression="snappy",
+        write_page_checksum=True,
+    ) as writer:  # fmt: skip
+        for group in in_row_groups(_current(snapshot)):
+            writer.write_table(_portable(group), row_group_size=group.num_rows)
 
 
 def _current(snapshot: Snapshot) -> Iterator[pa.Table]:

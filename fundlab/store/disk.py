@@ -60,21 +60,29 @@ def new_file(hidden: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def check_replaceable(path: Path) -> None:
+    """Raises ``StoreError`` unless a file can take the place of ``path``; its folder is made."""
+    make_folder(path.parent)
+    with _named(path), unfinished(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that gets the name ``path`` when the block ends; gone when it fails. What
-    killed runs left of the same ``path`` is removed."""
+    """A file to write that takes the place of ``path``, not one of the store's, at the end."""
     make_folder(path.parent)
     with _named(path), unfinished(path) as hidden:
         with hidden.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        publish(hidden, path)
+        hidden.rename(path)
+        sync_folder(path.parent)
 
 
 def publish(hidden: Path, path: StorePath) -> None:
-    """Give a finished file its name, at once and whole."""
+    """Give a finished file its name, at once and complete."""
     with _named(path):
         if isinstance(path, RemotePath):
             path.put(hidden)
@@ -227,7 +235,7 @@ def size_of(path: StorePath) -> int:
 
 @dataclass(frozen=True)
 class State:
-    """What changes with a file: ``mark``, and when it changed (ns), where that can be told."""
+    """What changes with a file: ``mark``, and when it changed (ns), where that is known."""
 
     mark: tuple[object, ...]
     changed_ns: int | None
@@ -267,9 +275,11 @@ def open_parquet(path: StorePath, **options: Any) -> pq.ParquetFile:
 def _named(path: StorePath) -> Iterator[None]:
     try:
         yield
+    except StoreError:  # a file of the store that a compaction took away, among others
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(
-            f"{path} cannot be written: {reason}; what was published before is whole: "
+            f"{path} cannot be written: {reason}; what was published before is intact: "
             "see to the disk, then run it again"
         ) from error
