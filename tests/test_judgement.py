@@ -345,6 +345,32 @@ def test_full_means_everything(store: fl.Store, tmp_path: Path) -> None:
     assert agree(store, tmp_path).state == "proved"
 
 
+def test_a_store_begun_late_before_anything_came_stays_begun_there(store: fl.Store) -> None:
+    service = FakeService()
+    store.sync(service, since=moment(3000))  # type: ignore[arg-type]
+    judgement = fl.reconcile.judge(store)
+    assert judgement.state == "nothing_to_compare"
+    assert "begins at 2026-03-01 00:50 UTC and has no transfers from then on" in judgement.text
+    service.transfers += [transfer(1), transfer(5000)]
+    store.sync(service)  # type: ignore[arg-type]
+    assert store.read("transfers")["id"].tolist() == ["t-005000"]
+    assert fl.reconcile.judge(store).state == "moves_proved"
+    assert store.verify().ok
+    store.sync(service, full=True)  # type: ignore[arg-type]
+    assert len(store.read("transfers")) == 2
+
+
+def test_one_is_not_written_as_many(store: fl.Store) -> None:
+    service = Lying([transfer(1)])
+    store.sync(service)  # type: ignore[arg-type]
+    assert ": 2 files, 2 rows, 1 balance change: no problems\n" in str(store.verify())
+    assert "rebuilt from 1 transfer equals what" in fl.reconcile.judge(store).text
+    service.lies["p-1", "USD"] = D(1)
+    store.sync(service)  # type: ignore[arg-type]
+    assert fl.reconcile.judge(store).detail.startswith("The one balance differs from what")
+    assert "1 problem\n" in str(store.verify())
+
+
 def test_that_nothing_is_older_is_known_after_a_full_sync(store: fl.Store, tmp_path: Path) -> None:
     service = FakeService([transfer(5000)])
     store.sync(service, since=moment(3000))
@@ -425,6 +451,29 @@ class TestFramesKnowWhereTheirRowsBegin:
         found: Any = fl.reconcile.compare(given, late.read("balances"))
         rows = found if kind == "bare" else found.to_arrow_table() if kind == "duckdb" else found
         assert list(map(str, rows["status"])) == ["break"]
+
+    def test_what_until_cut_off_is_not_a_break(self, store: fl.Store, tmp_path: Path) -> None:
+        store.sync(FakeService([transfer(1), transfer(5000)]))  # type: ignore[arg-type]
+        balances, cut = store.read("balances"), store.read("transfers", until=moment(3000))
+        assert cut.attrs["until"] == moment(3000)
+        found = fl.reconcile.compare(cut, balances)
+        assert found["status"].tolist() == ["closing_unknown"]
+        built = reporting.build(cut, balances, as_of="2027-01-01T00:00:00Z", title="cut").verdict
+        assert (built.state, built.breaks) == ("nothing_to_compare", 0)
+        assert "read both without until" in built.text
+        store.sync(FakeService([transfer(9000), transfer(1), transfer(5000)]))  # type: ignore[arg-type]
+        seen_first = store.read(
+            "balances", until=balances["observed_at"].max() + pd.Timedelta("1ns")
+        )
+        found = fl.reconcile.compare(store.read("transfers"), seen_first)
+        assert found["status"].tolist() == ["closing_unknown"]
+
+    def test_an_end_behind_the_last_row_cuts_nothing_off(self, store: fl.Store) -> None:
+        store.sync(FakeService([transfer(1), transfer(5000)]))  # type: ignore[arg-type]
+        frame = store.read("transfers", until=moment(5001))
+        assert frame.attrs == store.read("transfers").attrs
+        found = fl.reconcile.compare(frame, store.read("balances"))
+        assert found["status"].tolist() == ["match"]
 
     def test_a_store_itself_knows(self, late: fl.Store) -> None:
         found: Any = fl.reconcile.compare(late, late.read("balances"))

@@ -58,7 +58,9 @@ def compare(transfers: FrameT, reported: object, opening: object = None) -> Fram
     learned of after the last observation add is left out of ``rebuilt``; and where the rows begin
     later than the first transfer and no ``opening`` is given, ``status`` is ``opening_unknown``
     instead of ``match``, ``break`` and ``only_reported``: the difference is then the opening, and
-    proves nothing. :func:`judge` judges such a store. Raises :class:`AnalysisError` for rows nobody
+    proves nothing. Where ``until=`` cut off rows of either, every ``status`` is
+    ``closing_unknown``: balances and transfers are then of different moments, and a difference
+    proves nothing. :func:`judge` judges a store. Raises :class:`AnalysisError` for rows nobody
     can count, for example two different observations of one balance at the same instant.
 
     >>> reported = pd.DataFrame(
@@ -87,7 +89,9 @@ def compare_knowing(
         moved = _moved_since(knowing, reported)
         later = bench.constant(moved) if moved.num_rows else None
         rows = judged(rebuilt, latest(bench, reported), later)
-        if opening is None and begins(knowing) is not None:
+        if _known(knowing, "transfers").get("until") or _known(reported, "balances").get("until"):
+            rows = rows.with_columns(status=nw.lit("closing_unknown"))
+        elif opening is None and begins(knowing) is not None:
             rows = rows.with_columns(status=_UNKNOWN)
         result: FrameT = bench.give(rows.sort(KEYS), _RESULT)
         return result

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import pandas as pd
 import pyarrow as pa
 
+from fundlab.errors import number_of
 from fundlab.store.assertions import Account, Accounts, asserted_balances, exact_table
 from fundlab.tables.frames import to_frame
 from fundlab.tables.schema import AMOUNT_TYPE
@@ -19,7 +20,7 @@ from fundlab.values import EXACT, money_text
 State = Literal["proved", "moves_proved", "breaks", "nothing_to_compare"]
 
 KEYS: Final = ["profile_id", "asset"]
-SOUND: Final = ("match", "opening_unknown")
+SOUND: Final = ("match", "opening_unknown", "closing_unknown")
 """The statuses of a balance that does not break."""
 
 _TEXT: Final = pa.string()
@@ -122,10 +123,13 @@ def pronounce(
     state: State
     if table["reported"].isna().all():
         table, state, breaks = table.iloc[:0], "nothing_to_compare", 0
-        headline, words = "Nothing to compare", [_nothing(transfers)]
+        headline, words = "Nothing to compare", [_nothing(transfers, since)]
+    elif table["status"].eq("closing_unknown").all():
+        table, state, breaks = table.iloc[:0], "nothing_to_compare", 0
+        headline, words = "Nothing to compare", [_CUT]
     elif len(broken):
         state, breaks = "breaks", len(broken)
-        headline = f"Not reconciled: {breaks:,} {'break' if breaks == 1 else 'breaks'}"
+        headline = f"Not reconciled: {number_of(breaks, 'break')}"
         words = [_broken(broken, len(table))]
         if since is not None:
             words.append(
@@ -139,8 +143,8 @@ def pronounce(
             every, equal = "The one balance", "equals"
         until = "" if observations.empty else f", as observed until {_last(observations)}"
         words = [
-            f"{every} rebuilt from {transfers:,} transfers {equal} what the service reports, to "
-            f"the last of 18 decimals{until}."
+            f"{every} rebuilt from {number_of(transfers, 'transfer')} "
+            f"{equal} what the service reports, to the last of 18 decimals{until}."
         ]
     else:
         state, breaks = "moves_proved", 0
@@ -148,15 +152,16 @@ def pronounce(
     if state != "nothing_to_compare":
         words += _healed(observations, broken)
     if waiting and len(table):
-        noun, verb = ("balance", "has") if waiting == 1 else ("balances", "have")
+        verb = "has" if waiting == 1 else "have"
         words.append(
-            f"{waiting:,} {noun} {verb} moved since: 'fundlab sync balances' fetches the proof."
+            f"{number_of(waiting, 'balance')} {verb} moved since: 'fundlab sync balances' fetches "
+            "the proof."
         )
     if unobserved and len(table):
-        noun, verb = ("balance", "was") if unobserved == 1 else ("balances", "were")
-        headline = f"{headline}; {unobserved:,} {noun} {verb} never observed"
+        verb, those = "was" if unobserved == 1 else "were", number_of(unobserved, "balance")
+        headline = f"{headline}; {those} {verb} never observed"
         words.append(
-            f"{unobserved:,} {noun} that later transfers made {verb} never observed, so nothing "
+            f"{those} that later transfers made {verb} never observed, so nothing "
             "proves them: 'fundlab sync balances' fetches what the service reports."
         )
     opening = to_frame(_OPENING.empty_table()) if opening is None else opening
@@ -190,11 +195,22 @@ def _first_seen(observations: pd.DataFrame) -> pd.DataFrame:
 # --------------------------------------------------------------------------------- words
 
 
-def _nothing(transfers: int) -> str:
+_CUT: Final = (
+    "The transfers or balances end at the until= they were read with, and of different moments "
+    "they prove nothing: read both without until, or both with the same as_of."
+)
+
+
+def _nothing(transfers: int, since: pd.Timestamp | None) -> str:
+    if not transfers and since is not None:
+        return (
+            f"The store begins at {_exactly(since)} and has no transfers from then on: 'fundlab "
+            "sync' fetches new ones, 'fundlab sync --full' those made before, too."
+        )
     if not transfers:
         return "There are no transfers and no balances yet: 'fundlab sync' fetches them."
     return (
-        f"No balance was ever fetched, so nothing proves the {transfers:,} transfers: "
+        f"No balance was ever fetched, so nothing proves the {number_of(transfers, 'transfer')}: "
         "'fundlab sync balances' fetches what the service reports."
     )
 
@@ -206,9 +222,14 @@ def _broken(broken: pd.DataFrame, compared: int) -> str:
     when = "Since when is not known: no earlier observation agreed."
     if len(known):
         when = f"First seen at {known.min():%Y-%m-%d %H:%M:%S} UTC."
+    differ = (
+        f"{len(broken):,} of {compared:,} balances {'differs' if len(broken) == 1 else 'differ'}"
+    )
+    if compared == 1:
+        differ = "The one balance differs"
     return (
-        f"{len(broken):,} of {compared:,} balances differ from what the service reports; the "
-        f"differences, regardless of sign, add up to {sums}. {when}"
+        f"{differ} from what the service reports; the differences, regardless of sign, add up to "
+        f"{sums}. {when}"
     )
 
 
@@ -219,9 +240,12 @@ def _moves(
     later = len(observations) - len(first)
     days = [f"{day:%Y-%m-%d}" for day in {first.min(): 0, first.max(): 0} if len(first)]
     when = f" between {days[0]} and {days[-1]}" if len({*days}) > 1 else f" on {days[0]}"
+    openings = f"the openings of its {len(table):,} balances are"
+    if len(table) == 1:
+        openings = "the opening of its one balance is"
     words = [
-        f"The store begins at {_exactly(since)}: the openings of its {len(table):,} balances are "
-        f"taken over from the service as observed{when}, not proved."
+        f"The store begins at {_exactly(since)}: {openings} taken over from the service as "
+        f"observed{when}, not proved."
     ]
     if later:
         headline = "Movements reconciled: 0 breaks; openings taken over from the service"
@@ -244,8 +268,8 @@ def _healed(observations: pd.DataFrame, broken: pd.DataFrame) -> list[str]:
     healed = off[agreeing]
     if healed.empty:
         return []
-    noun = "observation" if len(healed) == 1 else "observations"
-    return [f"{len(healed):,} earlier {noun} differed, and later ones agree (store.assertions())."]
+    earlier = number_of(len(healed), "earlier observation")
+    return [f"{earlier} differed, and later ones agree (store.assertions())."]
 
 
 def _last(observations: pd.DataFrame) -> str:

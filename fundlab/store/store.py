@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from fundlab.errors import InvalidRequest, StoreError
 from fundlab.moments import moment_ns
-from fundlab.paths import local_path
 from fundlab.store import disk
 from fundlab.store.assertions import (
     Accounts,
@@ -31,7 +30,7 @@ from fundlab.store.assertions import (
     read_accounts,
 )
 from fundlab.store.compaction import compact_table, remove_superseded
-from fundlab.store.current import write_current
+from fundlab.store.current import export_files, write_current
 from fundlab.store.parts import Header, Part, Publication
 from fundlab.store.pins import check_pin_name, pinned_limits, read_pins, write_pin
 from fundlab.store.problems import Problem
@@ -131,7 +130,8 @@ class Store:
         both on ``created_at`` (of balances: ``observed_at``). Only the ``columns``, row groups and
         profiles asked for are read. A table never synced is empty.
 
-        The frame knows where its rows begin: ``frame.attrs`` are those of :meth:`known`.
+        The frame knows where its rows begin, and where ``until`` cut any off: ``frame.attrs`` are
+        those of :meth:`known`.
 
         Raises ``InvalidRequest`` for a table, column, time or pin that does not exist, and
         ``StoreDamaged`` where a file is not what was written.
@@ -148,7 +148,7 @@ class Store:
         def look() -> tuple[pa.Table, dict[str, Any]]:
             snapshot = self.snapshot(table, as_of, pin=pin)
             rows = read_standing(snapshot, [*names, *keys], first=first, end=end, where=where)
-            return rows, self._known(snapshot, first, as_of, pin)
+            return rows, self._known(snapshot, first, as_of, pin, end)
 
         rows, known = steadily(look)
         frame = to_frame(in_order(rows, found).select(names))
@@ -209,19 +209,19 @@ class Store:
         DataFrame whose moments are integer nanoseconds; DuckDB a relation on ``connection``, by
         default a new one in UTC that spills into a private folder beyond ``memory_limit``, such as
         ``"2GB"`` (by default half of the memory there is). Raises ``InvalidRequest`` for an engine
-        that is not there and a limit that is no size, ``StoreDamaged`` for a file that is not what
-        was written.
+        that is not there and a limit that is not a size, ``StoreDamaged`` for a file that is not
+        what was written.
 
         Engines verify no checksums. So the call reads every byte of the files and checks it, of
         each file once in a process and again after it changed (a second for about a gigabyte; of a
         store elsewhere the files are fetched for it). What happens to a file between the call and
-        a query, or on the disk of another machine of a cluster, is not noticed: ``read`` checks
-        the very pages it gives.
+        a query, or on the disk of another machine of a cluster, is not noticed, or is an error of
+        the engine: ``read`` checks the very pages it gives.
 
         DuckDB shows and compares moments in its connection's time zone: ``SET TimeZone = 'UTC'`` on
         one of your own. ``.to_arrow_table()`` keeps the nanoseconds of moments, which
-        ``.fetchall()`` cuts. A relation reads the files there were, which a compaction keeps for
-        an hour: scan anew after that.
+        ``.fetchall()`` cuts. A relation reads the files there were, which stay for a while
+        after a compaction (see ``compact``): scan anew after that.
 
         >>> store.scan("transfers").aggregate("status, count(*) AS count").order("count").fetchall()
         [('FAILED', 1), ('PENDING', 3), ('COMPLETED', 46)]
@@ -263,10 +263,7 @@ class Store:
         >>> current["total"].sum() == store.read("transfers")["total"].sum()
         True
         """
-        place = local_path(folder, "folder").absolute()
-        if isinstance(self.path, Path) and place.resolve().is_relative_to(self.path.resolve()):
-            raise InvalidRequest(f"folder={str(folder)!r} is within the store: give another one")
-        files = {table: place / f"{table}.parquet" for table in TABLES}
+        files = export_files(self.path, folder)
         # Balances come last, so that going backwards no transfer they belong to is missing.
         for table, path in reversed(files.items()):
             steadily(lambda table=table, path=path: write_current(self.snapshot(table), path))  # type: ignore[misc]
@@ -289,29 +286,38 @@ class Store:
         table: str,
         as_of: Moment | None = None,
         since: Moment | None = None,
+        until: Moment | None = None,
         *,
         pin: str | None = None,
     ) -> dict[str, Any]:
         """What the frames of :meth:`read` know of themselves, as plain JSON.
 
         ``since``: where the rows begin, RFC 3339, ``None`` where the store has those from the first
-        one on. Of ``transfers`` and ``balances`` also ``publication``: how many times the transfers
-        had been published; and of ``balances`` ``moved``, a list of profile, asset and amount: what
-        the transfers learned of after the last observation of a balance add to it, if anything.
+        one on. ``until``: where they end; only there where the store has later ones. Of
+        ``transfers`` and ``balances`` also ``publication``: how many times the transfers had been
+        published; and of ``balances`` ``moved``, a list of profile, asset and amount: what the
+        transfers learned of after the last observation of a balance add to it, if anything.
 
         >>> store.known("transfers")
         {'since': None, 'publication': 1}
         """
-        first = _bound(since, "since")
+        first, end = _bound(since, "since"), _bound(until, "until")
         return steadily(
-            lambda: self._known(self.snapshot(table, as_of, pin=pin), first, as_of, pin)
+            lambda: self._known(self.snapshot(table, as_of, pin=pin), first, as_of, pin, end)
         )
 
     def _known(
-        self, snapshot: Snapshot, first: int | None, as_of: Moment | None, pin: str | None
+        self,
+        snapshot: Snapshot,
+        first: int | None,
+        as_of: Moment | None,
+        pin: str | None,
+        end: int | None,
     ) -> dict[str, Any]:
         begins = max((at for at in (snapshot.begins, first) if at is not None), default=None)
         known: dict[str, Any] = {"since": None if begins is None else str(Instant.from_ns(begins))}
+        if end is not None and any(snapshot.numbers(part, first=end) for part in snapshot.files):
+            known["until"] = str(Instant.from_ns(end))
         if snapshot.table.name == "transfers":
             known["publication"] = snapshot.limit
         if snapshot.table.name == "balances":
@@ -348,7 +354,7 @@ class Store:
     def pin(self, name: str) -> None:
         """Name what is known now; ``read(table, pin=name)`` gives it ever after.
 
-        Raises ``StoreError`` if the name is taken, ``InvalidRequest`` if it is no plain name.
+        Raises ``StoreError`` if the name is taken, ``InvalidRequest`` if it is not a plain name.
 
         >>> store.pin("october")
         >>> len(store.read("transfers", pin="october"))
@@ -509,10 +515,10 @@ class Store:
 
     def _sweep(self) -> None:
         """Remove what a killed run left half done."""
+        for name in (*TABLES, _PINS):
+            disk.sweep(self.path / name)
         for table in TABLES:
-            folder = self.path / table
-            disk.sweep(folder)
-            remove_superseded(folder)
+            remove_superseded(self.path / table)
 
 
 def _checked_columns(table: Table, columns: Sequence[str] | None) -> list[str]:

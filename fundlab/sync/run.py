@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import InvalidRequest, StoreDamaged, StoreError
+from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, number_of
 from fundlab.load.loaders import Pair, checked_workers, observe_balances, pairs_of
 from fundlab.load.stream import Fetched
 from fundlab.moments import moment_ns
@@ -101,7 +101,10 @@ class SyncResult:
             for entry in self.tables
         ]
         if self.unsettled:
-            lines.append(f"{len(self.unsettled)} balances kept moving; read them with a later sync")
+            lines.append(
+                f"{number_of(len(self.unsettled), 'balance')} kept moving and will be read by a "
+                "later sync"
+            )
         if self.compacted:
             lines.append(f"merged the files of {', '.join(self.compacted)}")
         return "\n".join([*lines, f"store {self.store}, {self.seconds:.1f} s"])
@@ -288,7 +291,7 @@ class _Run:
         fetcher = Fetcher(
             self.client, table, lambda page: found.append(page.rows), latest=self._latest()
         )
-        plan = Plan(everything=not transfers.known.watermarks())
+        plan = Plan(everything=not transfers.known.watermarks(), since=transfers.known.since)
         known = fetch_table(fetcher, transfers.known, lambda: _open_ids(transfers), plan)
         rows = distinct(pa.concat_tables(found), table)
         before = _versions(transfers, rows.column("id").combine_chunks())
@@ -335,16 +338,16 @@ class _Run:
         proved_by: int | None = None,
         also: Mapping[str, Any] | None = None,
     ) -> str | None:
-        """Write a part that nobody sees yet; none where there is nothing to say. That the rows
-        begin earlier than before is worth saying, even if there turned out to be none."""
+        """Write a part that nobody sees yet; none where there is nothing to say. Where the rows
+        begin, for the first time or earlier than before, is worth saying even if there are none."""
         query = {**known.query(), **(also or {})}
         draft = self.store.draft(
             snapshot, groups, published_at=published_at, service=self.service,
             query=query, watermark=known.watermarks(), proved_by=proved_by,
         )  # fmt: skip
         self.drafts.append(draft)
-        widened = snapshot.last is not None and snapshot.begins != known.since
-        if draft.rows or widened:
+        moved = snapshot.begins != known.since
+        if draft.rows or moved:
             return str(draft.path)
         self.drafts.pop().discard()
         return None
