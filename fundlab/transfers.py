@@ -8,8 +8,7 @@ to a type are facts of the enumerations: see ``fundlab.models``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from decimal import Decimal
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 import narwhals as nw
@@ -17,7 +16,6 @@ import pyarrow as pa
 
 from fundlab.models import COMPLETED, DIRECTIONS, INTERNAL_TYPES, STATUSES, Direction, TransferType
 from fundlab.tables.expand import member
-from fundlab.values import EXACT
 
 View = Literal["ledger", "available"]
 Rows = nw.LazyFrame[Any]
@@ -32,10 +30,6 @@ _LARGEST: Final = "9" * 20 + "." + "9" * 18
 def moved_asset() -> nw.Expr:
     """The asset whose balance changes."""
     return nw.coalesce(nw.col("balance_asset"), nw.col("asset"))
-
-
-def moved_asset_of(asset: str, balance_asset: str | None) -> str:
-    return asset if balance_asset is None else balance_asset
 
 
 def counts(view: View) -> nw.Expr:
@@ -58,8 +52,9 @@ def change() -> nw.Expr:
     return signed.otherwise(nw.lit(0).cast(_MONEY) - nw.col("total"))
 
 
-def change_of(direction: str, total: Decimal) -> Decimal:
-    return total if direction == "CREDIT" else total.copy_negate()
+def is_taken(direction: str | None) -> bool:
+    """Whether its change is less than nothing, as that of a debit."""
+    return direction != "CREDIT"
 
 
 def has_right_total() -> nw.Expr:
@@ -68,10 +63,6 @@ def has_right_total() -> nw.Expr:
     amount, fee, total = (nw.col(name) for name in ("amount", "fee", "total"))
     credit = nw.when(nw.col("direction") == "CREDIT").then(amount - fee == total)
     return credit.otherwise(total - fee == amount)
-
-
-def right_total_of(direction: str, amount: Decimal, fee: Decimal) -> Decimal:
-    return EXACT.subtract(amount, fee) if direction == "CREDIT" else EXACT.add(amount, fee)
 
 
 def direction_of_type(kind: str) -> Direction | None:
@@ -92,24 +83,34 @@ AMOUNTS: Final = ("amount", "fee", "total")
 TIMES: Final = ("created_at", "updated_at")
 LINKS: Final = ("balance_asset", "group_id", "auto_conversion")
 """Optional; ``auto_conversion`` as JSON text."""
+RULED: Final = (*TEXTS, *AMOUNTS, *TIMES, *LINKS)
 VIOLATION: Final = pa.schema(
     [(name, pa.string()) for name in ("transfer_id", "rule", "expected", "found")]
 )
 _END: Final = pa.schema([(name, pa.string()) for name in ("transfer_id", "member", "end")])
 
 
-def violations(rows: Rows, ends: Rows | None = None, shows_conversions: bool = True) -> Rows:
+def violations(
+    rows: Rows,
+    *,
+    collect: Callable[[Rows], pa.Table],
+    beside: Callable[[pa.Table], Rows],
+    complete: bool,
+    shows_conversions: bool = True,
+) -> Rows:
     """``transfer_id``, ``rule``, ``expected``, ``found`` for each rule that a row breaks.
 
-    ``rows`` have the columns named above: text, ``DECIMAL(38, 18)``, times as integer nanoseconds.
-    ``ends`` are those of :func:`conversion_ends`; ``None`` where not all transfers are there.
-    ``shows_conversions`` is false where ``auto_conversion`` was not asked for.
+    ``rows`` have the columns ``RULED``: text, ``DECIMAL(38, 18)``, times as integer nanoseconds.
+    ``collect`` takes rows out of their engine, ``beside`` brings a small table to it. ``complete``
+    is false where not all transfers are there, ``shows_conversions`` where ``auto_conversion`` was
+    not asked for.
     """
     found = [*_of_one_row(rows), _repeated_ids(rows), *_of_halves(rows)]
     if shows_conversions:
         found.append(_unconverted(rows))
-    if ends is not None:
-        found.append(_loose_ends(rows, ends))
+    ends = _conversion_ends(collect(_conversion_links(rows))) if complete else _END.empty_table()
+    if ends.num_rows:
+        found.append(_loose_ends(rows, beside(ends)))
     return nw.concat([broken.select(*VIOLATION.names) for broken in found])
 
 
@@ -224,13 +225,12 @@ def _of_halves(rows: Rows) -> Iterator[Rows]:
         yield _broken(half, "halves", of_group("both completed or both failed"), found)
 
 
-def conversion_links(rows: Rows) -> Rows:
-    """``id``, ``auto_conversion`` of the rows that :func:`conversion_ends` looks into."""
+def _conversion_links(rows: Rows) -> Rows:
     linked = nw.col("auto_conversion").str.contains("_transfer_id", literal=True)
     return rows.filter(linked).select("id", "auto_conversion")
 
 
-def conversion_ends(links: pa.Table) -> pa.Table:
+def _conversion_ends(links: pa.Table) -> pa.Table:
     """``transfer_id``, ``member``, ``end``: the other transfers that conversions name."""
     found = [
         (row_id, name, end)

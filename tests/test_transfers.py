@@ -24,6 +24,7 @@ from fundlab import transfers as meaning
 from fundlab.errors import AnalysisError
 from fundlab.reporting import read_report
 from fundlab.store import Store
+from fundlab.values import EXACT
 
 Row = dict[str, Any]
 MONEY = pa.decimal128(38, 18)
@@ -294,10 +295,11 @@ def test_each_expression_says_what_its_plain_twin_says(rows: list[Row]) -> None:
     )
     for row, said in zip(rows, found, strict=True):
         status, direction = row["status"], row["direction"]
-        assert said["moved"] == meaning.moved_asset_of(row["asset"], row["balance_asset"])
+        asset, balance_asset = row["asset"], row["balance_asset"]
+        assert said["moved"] == (asset if balance_asset is None else balance_asset)
         for view in ("ledger", "available"):
             assert bool(said[view]) is meaning.does_count(status, direction, view)
         if direction in meaning.DIRECTIONS:
-            assert said["change"] == meaning.change_of(direction, row["total"])
-            right = meaning.right_total_of(direction, row["amount"], row["fee"])
-            assert said["right"] is (row["total"] == right)
+            sign = -1 if meaning.is_taken(direction) else 1
+            assert said["change"] == EXACT.multiply(sign, row["total"])
+            assert said["right"] is (row["total"] == EXACT.fma(-sign, row["fee"], row["amount"]))

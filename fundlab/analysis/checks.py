@@ -7,16 +7,7 @@ from typing import Final
 from fundlab.analysis.anomalies import anomalies
 from fundlab.analysis.compare import begins
 from fundlab.analysis.engines import JSON, MONEY, TEXT, TIME, FrameT, Workbench, wanted
-from fundlab.transfers import (
-    AMOUNTS,
-    LINKS,
-    TEXTS,
-    TIMES,
-    VIOLATION,
-    conversion_ends,
-    conversion_links,
-    violations,
-)
+from fundlab.transfers import AMOUNTS, LINKS, TEXTS, TIMES, VIOLATION, violations
 
 __all__ = ["anomalies", "invariants"]
 
@@ -58,9 +49,12 @@ def invariants(transfers: FrameT, complete: bool | None = None) -> FrameT:
     if complete is None:
         complete = begins(transfers) is None
     with Workbench(transfers) as bench:
-        rows = bench.take(transfers, _WANTED)
-        ends = conversion_ends(bench.collect(conversion_links(rows))) if complete else None
-        shown = "auto_conversion" in bench.names()
-        found = violations(rows, bench.constant(ends) if ends else None, shown)
+        found = violations(
+            bench.take(transfers, _WANTED),
+            collect=bench.collect,
+            beside=bench.constant,
+            complete=complete,
+            shows_conversions="auto_conversion" in bench.names(),
+        )
         result: FrameT = bench.give(found.sort(*VIOLATION.names, nulls_last=True), VIOLATION)
         return result

@@ -23,10 +23,10 @@ from fundlab.analysis.engines import MONEY_TYPE, TIME_TYPE
 from fundlab.analysis.rows import choice
 from fundlab.decimals import groups, int128
 from fundlab.errors import AnalysisError, shorten
-from fundlab.models import COMPLETED, DIRECTIONS, STATUSES
+from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.store.parts import PartReader
 from fundlab.store.snapshot import Snapshot, keep
-from fundlab.transfers import View
+from fundlab.transfers import View, does_count, is_taken
 
 T = TypeVar("T")
 _Ints = npt.NDArray[np.int64]
@@ -252,7 +252,9 @@ class _Sums:
     def __init__(
         self, opening: Mapping[tuple[str, str], int], view: View, names: Sequence[str]
     ) -> None:
-        self._view = view
+        self._counts = np.array(
+            [[does_count(state, way, view) for way in DIRECTIONS] for state in STATUSES]
+        )
         self._kept = list(dict.fromkeys([*_NEVER_MISSING, *names]))
         self._keys = _Keys()
         self._balances = np.zeros((0, 2), np.uint64)
@@ -266,14 +268,14 @@ class _Sums:
 
     def counting(self, rows: pa.Table) -> pa.Table:
         """The rows that count, with their key and signed change."""
-        status = _places(rows, "status", STATUSES)
-        debit = _places(rows, "direction", DIRECTIONS) == DIRECTIONS.index("DEBIT")
-        counts = np.isin(status, [STATUSES.index(name) for name in COMPLETED])
-        if self._view == "available":
-            counts |= (status == STATUSES.index("PENDING")) & debit
+        status, direction = (
+            _places(rows, "status", STATUSES), _places(rows, "direction", DIRECTIONS)
+        )  # fmt: skip
+        counts = self._counts[status, direction]
         _refuse_missing_asset(rows, counts)
         units = _units(rows.column("total"))
-        signed = np.where(debit[:, None], int128.negative(units), units)
+        taken = np.array([is_taken(name) for name in DIRECTIONS])[direction]
+        signed = np.where(taken[:, None], int128.negative(units), units)
         priced = rows.column("total").is_valid().to_numpy()
         rows = rows.set_column(rows.column_names.index("asset"), "asset", _moved_asset(rows))
         rows = rows.select(self._kept)

@@ -16,6 +16,7 @@ import pandas as pd
 from pandas.api.typing import NaTType
 
 from fundlab.charts import humanise, shorten_id
+from fundlab.models import COMPLETED
 from fundlab.reporting.facts import Report, age_text, decimals
 from fundlab.store.judgement import SOUND
 
@@ -194,7 +195,7 @@ def open_items(report: Report) -> View:
 def withdrawals(report: Report) -> View:
     frame = report.withdrawals
     money = _Money(frame.head(MAX_ROWS), "amount", "fee", "total")
-    tones: dict[str, Style] = {"COMPLETED": "good", "COMPLETE": "good", "FAILED": "bad"}
+    tones: dict[str, Style] = {**dict.fromkeys(COMPLETED, "good"), "FAILED": "bad"}
 
     def cells(row: Any) -> tuple[Cell, ...]:
         status = str(row.status)

@@ -7,6 +7,8 @@ from typing import Any
 import pandas as pd
 
 from fundlab.analysis import reconcile
+from fundlab.errors import number_of
+from fundlab.models import COMPLETED
 from fundlab.reporting.facts import KeyFigure, Tone, age_text
 from fundlab.reporting.inputs import Relation, frame_of
 from fundlab.store.judgement import KEYS, SOUND, Judgement
@@ -32,10 +34,9 @@ def key_figures(
     fee_sums: pd.DataFrame,
     violations: pd.DataFrame,
 ) -> tuple[KeyFigure, ...]:
-    completed = states.get("COMPLETED", 0) + states.get("COMPLETE", 0)
+    completed = sum(states.get(status, 0) for status in COMPLETED)
     comparison = judgement.table
     dollars: Any = fee_sums.loc[fee_sums["asset"] == "USD", "fee"].sum()
-    assets = comparison["asset"].nunique()
     matching = judgement.balances - judgement.breaks
     label = "Balances that match"
     if judgement.since is not None:
@@ -45,7 +46,8 @@ def key_figures(
         KeyFigure(
             label,
             f"{matching:,} of {judgement.balances:,}",
-            f"{comparison['profile_id'].nunique():,} profiles, {assets:,} assets",
+            f"{number_of(comparison['profile_id'].nunique(), 'profile')}, "
+            f"{number_of(comparison['asset'].nunique(), 'asset')}",
             _tone(judgement.balances, judgement.balances - judgement.breaks),
         ),
         KeyFigure(

@@ -16,20 +16,21 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Final
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.models import COMPLETED
 from fundlab.store.parts import FROM, TO, Publication
 from fundlab.store.problems import Problem, plain
 from fundlab.store.snapshot import Snapshot
 from fundlab.store.versions import read_versions
 from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE
+from fundlab.transfers import change, counts, moved_asset
 from fundlab.values import EXACT, Instant, overflow
 
 MAX_EXPLAINED: Final = 20
@@ -327,26 +328,28 @@ class Moves:
 
 def _changes(rows: pa.Table, limit: int) -> pa.Table:
     until = rows.column(TO)  # null where it is replaced later than the moment asked for
-    profile, status = rows.column("profile_id"), rows.column("status")
-    asset = pc.coalesce(rows.column("balance_asset"), rows.column("asset"))
+    profile, direction = rows.column("profile_id"), rows.column("direction")
     total = rows.column("total").cast(_WIDE)
-    credit = pc.equal(rows.column("direction"), "CREDIT")
-    done = pc.is_in(status, value_set=pa.array(COMPLETED))
-    counts = pc.if_else(credit, done, pc.invert(pc.equal(status, "FAILED")))
-    countable = pc.and_(pc.and_(pc.is_valid(profile), pc.is_valid(asset)), pc.is_valid(total))
-    counts = pc.fill_null(pc.and_(counts, countable), False)
-    signed = pc.if_else(credit, total, pc.negate(total))
+    rows = rows.set_column(rows.column_names.index("total"), "total", total)
+    meant = nw.from_native(rows, eager_only=True).select(
+        asset=moved_asset(), counts=counts("available"), change=change()
+    )
+    asset, counted, signed = meant.to_native().columns
+    known = [pc.is_valid(column) for column in (profile, asset, total, direction)]
+    countable = reduce(pc.and_, known)
+    counted = pc.fill_null(pc.and_(counted, countable), False)
+    credit = pc.equal(direction, "CREDIT")
     return pa.table(
         {
             "id": rows.column("id"),
             "profile_id": profile,
             "asset": asset,
-            "status": status,
+            "status": rows.column("status"),
             "credit": credit,
             "amount": pc.fill_null(total, _NO_MONEY),
             "countable": countable,
-            "counts": counts,
-            "change": pc.if_else(counts, signed, _NO_MONEY),
+            "counts": counted,
+            "change": pc.if_else(counted, signed.cast(_WIDE), _NO_MONEY),
             "created": rows.column("created_at").cast(pa.int64()),
             "updated": rows.column("updated_at").cast(pa.int64()),
             "learned": rows.column(FROM),

@@ -30,16 +30,7 @@ from fundlab.store.problems import Problem
 from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot, keep, read_standing, steadily, take_snapshot
 from fundlab.tables.schema import TABLES, Table
-from fundlab.transfers import (
-    AMOUNTS,
-    LINKS,
-    TEXTS,
-    TIMES,
-    VIOLATION,
-    conversion_ends,
-    conversion_links,
-    violations,
-)
+from fundlab.transfers import RULED, TIMES, VIOLATION, violations
 
 MAX_PROBLEMS: Final = 1_000
 
@@ -331,18 +322,18 @@ def _lost_transfers(transfers: Snapshot, balances: Snapshot) -> Iterator[Problem
 
 def _broken_rows(snapshot: Snapshot) -> Iterator[Problem]:
     """The rules of one transfer and of several, as ``checks.invariants`` has them."""
-    columns = [*TEXTS, *AMOUNTS, *TIMES, *LINKS]
-    found = read_standing(snapshot, columns)
+    found = read_standing(snapshot, RULED)
     for name in TIMES:
         place = found.column_names.index(name)
         found = found.set_column(place, name, found.column(name).cast(pa.int64()))
     with closing(own_connection()) as connection:
-        rows = nw.from_native(connection.from_arrow(found))
-        ends = None
-        if snapshot.begins is None:
-            links = conversion_links(rows).to_native().to_arrow_table()
-            ends = nw.from_native(connection.from_arrow(conversion_ends(links)))
-        broken = violations(rows, ends).sort(*VIOLATION.names).head(MAX_PROBLEMS)
+        broken = violations(
+            nw.from_native(connection.from_arrow(found)),
+            collect=lambda rows: rows.to_native().to_arrow_table(),
+            beside=lambda rows: nw.from_native(connection.from_arrow(rows)),
+            complete=snapshot.begins is None,
+        )
+        broken = broken.sort(*VIOLATION.names).head(MAX_PROBLEMS)
         for row in broken.to_native().to_arrow_table().to_pylist():
             yield Problem(
                 "transfers", row["rule"], row["transfer_id"], row["expected"], row["found"]
