@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -108,7 +108,7 @@ class _Gate:
             Logged(
                 at_s=time.time(),
                 method=request.method,
-                path=_raw_path(request).decode("latin-1"),
+                path=_target(request).decode("latin-1"),
                 operation=name,
                 status=status,
                 problem=problem,
@@ -123,7 +123,7 @@ class _Gate:
         headers = request.scope["headers"]
         signature_header = self._service.signature_header.lower().encode()
         arrived = Arrived(
-            signed=SignedParts(request.method, _raw_path(request), body),
+            signed=SignedParts(request.method, _target(request), body),
             path=request.path_params,
             query_string=request.scope["query_string"],
             authorization=[value for name, value in headers if name == b"authorization"],
@@ -229,9 +229,25 @@ class _Truncated(Response):
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's HTTP protocol, leaving a handle on each connection so that it can be broken."""
+    """uvicorn's HTTP protocol, leaving a handle on each connection so that it can be broken, and in
+    ``scope["target"]`` what the request named as it was sent: uvicorn drops a lone ``?``."""
 
     connections_by_client: Connections
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        app, read, target = self.app, self.conn.next_event, b""
+
+        def next_event() -> Any:
+            nonlocal target
+            event = read()
+            target = getattr(event, "target", target)
+            return event
+
+        async def with_target(scope: Any, receive: Any, send: Any) -> None:
+            await app({**scope, "target": target}, receive, send)
+
+        self.conn.next_event, self.app = next_event, with_target  # type: ignore[method-assign]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -278,10 +294,9 @@ async def limited_body(request: Request, most: int = MAX_BODY_BYTES) -> bytes:
     return bytes(body)
 
 
-def _raw_path(request: Request) -> bytes:
-    path: bytes = request.scope["raw_path"]
-    query: bytes = request.scope["query_string"]
-    return path + b"?" + query if query else path
+def _target(request: Request) -> bytes:
+    target: bytes = request.scope["target"]
+    return target
 
 
 async def _form(request: Request, body: bytes) -> list[tuple[str, str]]:
@@ -328,7 +343,7 @@ async def _framework_problem(request: Request, error: Exception) -> Response:
         detail = f"{request.method} is not allowed here; allowed: {headers['Allow']}"
     request.app.state.log.add(
         Logged(
-            time.time(), request.method, _raw_path(request).decode("latin-1"), None,
+            time.time(), request.method, _target(request).decode("latin-1"), None,
             status, detail, "", 0.0,
         )
     )  # fmt: skip
