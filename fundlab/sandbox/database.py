@@ -99,6 +99,8 @@ CREATE INDEX transfers_identity ON transfers (identity_id, created_at_ns)
     WHERE identity_id IS NOT NULL;
 CREATE INDEX transfers_account ON transfers (account_id, created_at_ns)
     WHERE account_id IS NOT NULL;
+CREATE INDEX transfers_secondary ON transfers (secondary, created_at_ns)
+    WHERE secondary IS NOT NULL;
 CREATE INDEX events_created ON events (created_at_ns);
 CREATE INDEX events_type ON events (type, created_at_ns);
 """

@@ -139,12 +139,11 @@ def _transfers(query: TransferQuery) -> tuple[Listing, str, list[Condition]]:
         {
             "id": _ids(query.ids), "ref_id": query.ref_ids, "group_id": _ids(query.group_ids),
             "crypto_tx_hash": query.crypto_tx_hashes, "identity_id": _ids(query.identity_ids),
-            "account_id": _ids(query.account_ids),
+            "account_id": _ids(query.account_ids), "secondary": query.secondary_statuses,
         }
     )  # fmt: skip
     broad = {
         "profile_id": _ids(query.profile_ids), "type": query.type, "status": query.statuses,
-        "secondary": query.secondary_statuses,
     }  # fmt: skip
     if selective:
         return TRANSFERS, "", [*selective, *_in(broad, unindexed=True)]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from interface_tables import OPERATIONS, QUERIES
-from sandbox_caller import Caller, instructions
+from sandbox_caller import Caller, caller_of, instructions
 
 from fundlab.sandbox import Sandbox
 from fundlab.values import Instant
@@ -287,9 +287,30 @@ def test_filters_combine(reader: Caller, everything: list[dict[str, Any]]) -> No
 
 
 def test_secondary_statuses(reader: Caller, everything: list[dict[str, Any]]) -> None:
-    found = list(reader.rows(f"{TRANSFERS}?secondary_statuses=REJECTED_BY_BANK&order=ASC"))
+    found = list(reader.rows(f"{TRANSFERS}?secondary_statuses=CUSTOMER_REJECTED&order=ASC"))
     names = [(row, row.get("secondary_status", {}).get("name")) for row in everything]
-    assert found == [row for row, name in names if name == "REJECTED_BY_BANK"]
+    assert found == [row for row, name in names if name == "CUSTOMER_REJECTED"]
+
+
+def test_a_rare_secondary_status_is_found_without_reading_all_transfers(seeded: Sandbox) -> None:
+    """200,000 transfers took 330 ms in which nothing else was answered, now 3 ms."""
+    caller, steps = caller_of(seeded), 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection = seeded.control.service.database._connection
+    connection.set_progress_handler(count, 100)
+    try:
+        for names in (["NOTHING"], ["NOTHING", "NEITHER"]):
+            query = "&".join(f"secondary_statuses={name}" for name in names)
+            assert caller.get(f"{TRANSFERS}?{query}").json()["items"] == []
+    finally:
+        connection.set_progress_handler(None, 0)
+        caller.close()
+    assert 100 * steps < 3_000  # not one for each transfer
 
 
 def test_at_most_100_entries_and_listed_values_only(reader: Caller) -> None:
