@@ -18,6 +18,7 @@ from fundlab.api.arguments import (
 from fundlab.api.caller import Caller
 from fundlab.api.rows import Rows
 from fundlab.models import (
+    ConversionTarget,
     CryptoDestinationAddress,
     CryptoWithdrawalFee,
     DepositAddress,
@@ -36,12 +37,14 @@ class CryptoOperations(Caller):
         ref_id: str | None = None,
         identity_id: str | None = None,
         account_id: str | None = None,
+        conversion_target_asset: ConversionTarget | None = None,
         metadata: Metadata | None = None,
     ) -> DepositAddress:
         """An address on ``crypto_network`` whose deposits credit ``profile_id`` (§4.13).
 
-        ``identity_id`` and ``account_id`` name an end user; ``metadata`` has at most 6 pairs. With
-        a ``ref_id`` the call is safe to repeat.
+        ``identity_id`` and ``account_id`` name an end user; ``conversion_target_asset`` is ``USD``
+        to have stablecoins credited as USD, by default ``NO_CONVERSION``; ``metadata`` has at most
+        6 pairs. With a ``ref_id`` the call is safe to repeat.
 
         >>> address = client.create_deposit_address(
         ...     profile_id=sandbox.profile_ids[0], crypto_network="ETHEREUM"

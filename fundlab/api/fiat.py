@@ -216,23 +216,26 @@ class FiatOperations(Caller):
     def create_fiat_withdrawal(
         self,
         *,
-        amount: AmountLike,
         fiat_account_id: str,
         profile_id: str,
+        amount: AmountLike | None = None,
+        total: AmountLike | None = None,
         asset: str = "USD",
         ref_id: str | None = None,
         identity_id: str | None = None,
         account_id: str | None = None,
+        memo: str | None = None,
         metadata: Metadata | None = None,
     ) -> Transfer:
         """Send ``amount`` ``asset`` from ``profile_id`` to the account ``fiat_account_id`` (§4.12).
 
-        The account must be ``APPROVED``; ``amount`` has at most 2 decimals and comes without the
-        fee. Give a ``ref_id``: with it a lost answer is asked for again and cannot pay twice, and a
-        second call with the same arguments returns the first one's transfer. ``identity_id`` and
-        ``account_id`` name an end user; ``metadata`` has at most 6 pairs. Raises ``Conflict`` when
-        the ``ref_id`` stands for another withdrawal, ``InsufficientFunds`` when the available
-        balance is below amount plus fee.
+        The account must be ``APPROVED``. Give exactly one of ``amount`` (without the fee) and
+        ``total`` (with it), of at most 2 decimals. Give a ``ref_id``: with it a lost answer is
+        asked for again and cannot pay twice, and a second call with the same arguments returns the
+        first one's transfer. ``identity_id`` and ``account_id`` name an end user; ``memo`` goes to
+        the bank (at most 100 characters by wire, 40 by CUBIX); ``metadata`` has at most 6 pairs.
+        Raises ``Conflict`` when the ``ref_id`` stands for another withdrawal, ``InsufficientFunds``
+        when the available balance is below amount plus fee.
 
         >>> own = [one for one in client.list_fiat_accounts() if not one.identity_id]
         >>> account = next(one for one in own if one.status == "APPROVED")

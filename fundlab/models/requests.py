@@ -15,12 +15,14 @@ from pydantic import (
 )
 
 from fundlab.models.enumerations import CryptoNetwork, FiatNetwork, RoutingNumberType, StableAsset
-from fundlab.models.parts import FiatAccountOwner, FiatNetworkInstructions
+from fundlab.models.parts import FiatAccountOwner, FiatNetworkInstructions, RoutingDetails
 from fundlab.models.resources import RuleEnd
 from fundlab.values import Amount, fraction_digits
 
 MAX_METADATA_PAIRS: Final = 6
 MAX_METADATA_LENGTH: Final = 100
+MAX_WIRE_MEMO: Final = 100
+MAX_CUBIX_MEMO: Final = 40
 ROUTING_NUMBER: Final = re.compile("[0-9A-Za-z]+")
 
 
@@ -52,6 +54,8 @@ def _check_positive(value: Amount) -> Amount:
 
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+ConversionTarget = Literal["NO_CONVERSION", "USD"]
+"""What stablecoins that arrive at a deposit address become."""
 Metadata = Annotated[
     dict[str, str],
     AfterValidator(_check_metadata),
@@ -68,6 +72,15 @@ def _check_owner(value: FiatAccountOwner) -> FiatAccountOwner:
     return value
 
 
+def _check_routing(place: str, routing: RoutingDetails) -> None:
+    if not routing.routing_number:
+        raise ValueError(f"{place}.routing_number is missing")
+    if ROUTING_NUMBER.fullmatch(routing.routing_number) is None:
+        raise ValueError(f"{place}.routing_number must be ASCII letters and digits")
+    if routing.routing_number_type not in set(RoutingNumberType):
+        raise ValueError(f"{place}.routing_number_type must be ABA or SWIFT")
+
+
 def _check_instructions(value: FiatNetworkInstructions) -> FiatNetworkInstructions:
     if value.wire is None and value.cubix is None and value.wallet_address is None:
         raise ValueError("give wire, cubix or wallet_address")
@@ -76,13 +89,10 @@ def _check_instructions(value: FiatNetworkInstructions) -> FiatNetworkInstructio
             raise ValueError("give either wire or a CUBIX account, not both")
         if not value.wire.account_number:
             raise ValueError("wire.account_number is missing")
-        routing = value.wire.routing_details
-        if routing is None or not routing.routing_number:
-            raise ValueError("wire.routing_details.routing_number is missing")
-        if ROUTING_NUMBER.fullmatch(routing.routing_number) is None:
-            raise ValueError("wire.routing_details.routing_number must be ASCII letters and digits")
-        if routing.routing_number_type not in set(RoutingNumberType):
-            raise ValueError("wire.routing_details.routing_number_type must be ABA or SWIFT")
+        _check_routing("wire.routing_details", value.wire.routing_details or RoutingDetails())
+        if value.wire.intermediary_routing_details is not None:
+            between = value.wire.intermediary_routing_details
+            _check_routing("wire.intermediary_routing_details", between)
     elif not (value.wallet_address or (value.cubix and value.cubix.account_id)):
         raise ValueError("the CUBIX account has no id")
     return value
@@ -91,6 +101,13 @@ def _check_instructions(value: FiatNetworkInstructions) -> FiatNetworkInstructio
 def _check_decimals(asset: str | None, amount: Amount | None, name: str = "amount") -> None:
     if amount is not None and asset in set(StableAsset) and fraction_digits(amount) > 2:
         raise ValueError(f"{name} {amount.text!r} has more than 2 decimals, too many for {asset}")
+
+
+def _check_one_of(asset: str | None, amount: Amount | None, total: Amount | None) -> None:
+    if (amount is None) == (total is None):
+        raise ValueError("give exactly one of amount and total")
+    _check_decimals(asset, amount)
+    _check_decimals(asset, total, "total")
 
 
 Owner = Annotated[FiatAccountOwner, AfterValidator(_check_owner)]
@@ -150,20 +167,22 @@ class UpdateFiatAccount(Request):
 
 
 class CreateFiatWithdrawal(Request):
-    """§4.12"""
+    """§4.12. Exactly one of ``amount`` and ``total``, which includes the fee."""
 
     ref_id: Id | None = None
-    amount: PositiveAmount
+    amount: PositiveAmount | None = None
+    total: PositiveAmount | None = None
     asset: Literal["USD"]
     fiat_account_id: Id
     profile_id: Id
     identity_id: Id | None = None
     account_id: Id | None = None
+    memo: Annotated[str, StringConstraints(min_length=1, max_length=MAX_WIRE_MEMO)] | None = None
     metadata: Metadata | None = None
 
     @model_validator(mode="after")
     def _check_amount(self) -> Self:
-        _check_decimals(self.asset, self.amount)
+        _check_one_of(self.asset, self.amount, self.total)
         return self
 
 
@@ -175,6 +194,7 @@ class CreateDepositAddress(Request):
     ref_id: Id | None = None
     identity_id: Id | None = None
     account_id: Id | None = None
+    conversion_target_asset: ConversionTarget | None = None
     metadata: Metadata | None = None
 
 
@@ -217,8 +237,5 @@ class CreateCryptoWithdrawalFee(Request):
 
     @model_validator(mode="after")
     def _check_amount(self) -> Self:
-        if (self.amount is None) == (self.total is None):
-            raise ValueError("give exactly one of amount and total")
-        _check_decimals(self.asset, self.amount)
-        _check_decimals(self.asset, self.total, "total")
+        _check_one_of(self.asset, self.amount, self.total)
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any, Final
 
 from fundlab.models import (
@@ -13,11 +14,12 @@ from fundlab.models import (
     CryptoNetwork,
     FiatNetwork,
     RoutingNumberType,
+    StableAsset,
     UpdateFiatAccount,
 )
 from fundlab.sandbox.clock import NS, micros_text
 from fundlab.sandbox.problems import invalid
-from fundlab.sandbox.world import World, seeded_uuid, to_bytes
+from fundlab.sandbox.world import World, own_identity, seeded_uuid, to_bytes
 
 REVIEW_TAKES_NS: Final = 10 * NS
 REJECTED_ROUTING: Final = ("000000000", "XXXXXXXX")
@@ -32,7 +34,7 @@ def create_fiat_account(world: World, customer_id: str, wanted: CreateFiatAccoun
     """§4.8: ``PENDING``, reviewed ten seconds later."""
     world.check_ref_id("fiat_accounts", customer_id, wanted.ref_id)
     world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
-    given = wanted.to_json()
+    given = without_blanks(wanted.to_json())
     stamp = world.stamp()
     account = {
         "id": world.new_id("fiat_accounts"),
@@ -60,7 +62,7 @@ def update_fiat_account(
     account: Resource = json.loads(
         world.get("fiat_accounts", "fiat account", customer_id, account_id)
     )
-    changes = wanted.to_json()
+    changes = without_blanks(wanted.to_json())
     owner = changes.get("fiat_account_owner")
     if owner is not None and _owner_kind(owner) != _owner_kind(account["fiat_account_owner"]):
         raise invalid("fiat_account_owner", "a person cannot become an institution or vice versa")
@@ -110,23 +112,33 @@ def _emit_account(world: World, customer_id: str, account: Resource, stamp: int)
     world.emit(customer_id, kind, "fiat_account_status_change", payload, stamp)
 
 
+def without_blanks(given: Resource) -> Resource:
+    """Empty texts are as good as absent (an address line, a bank's name), but in metadata."""
+    return {
+        name: without_blanks(value) if isinstance(value, dict) and name != "metadata" else value
+        for name, value in given.items()
+        if value != ""
+    }
+
+
 def returned_instructions(given: Resource) -> Resource:
     """Network instructions as the service returns them: CUBIX always as ``cubix.account_id``."""
     if "wallet_address" not in given:
         return given
-    rest = {name: value for name, value in given.items() if name != "wallet_address"}
-    return {"cubix": {"account_id": given["wallet_address"]}, **rest}
+    return {"cubix": {"account_id": given["wallet_address"], **given.get("cubix", {})}}
 
 
 def masked_account(account: Resource) -> Resource:
-    """What the list shows: the number's last four characters, nothing about the owner."""
+    """What the list shows: the number's last four characters, and nothing about the owner but the
+    country, which the live deployment's document requires."""
     shown = {name: value for name, value in account.items() if name != "fiat_account_owner"}
     instructions = dict(account["fiat_network_instructions"])
     for kind, name in (("wire", "account_number"), ("cubix", "account_id")):
         if instructions.get(kind):
-            part = {
-                k: v for k, v in instructions[kind].items() if k != "fiat_account_owner_address"
-            }
+            part = dict(instructions[kind])
+            country = part.pop("fiat_account_owner_address", {}).get("country")
+            if country is not None:
+                part["fiat_account_owner_address"] = {"country": country}
             number = part.get(name) or ""
             part[name] = "X" * max(len(number) - MASK_KEEPS, 0) + number[-MASK_KEEPS:]
             instructions[kind] = part
@@ -154,7 +166,7 @@ def create_instructions(
             world.seed, number, wanted.profile_id, customer_id, wanted.fiat_network,
             wanted.routing_number_type, micros_text(stamp),
         ),
-        "identity_id": wanted.identity_id,
+        "identity_id": wanted.identity_id or own_identity(customer_id),
         "account_id": wanted.account_id,
         "ref_id": wanted.ref_id,
         "metadata": wanted.metadata,
@@ -188,6 +200,7 @@ def render_instructions(
     return {
         "id": seeded_uuid(seed, "fiat_deposit_instructions", number),
         "profile_id": profile_id,
+        "identity_id": own_identity(customer_id),
         "customer_id": customer_id,
         "status": "VALID",
         "memo_id": f"MEMO{digest[:12].upper()}",
@@ -204,7 +217,7 @@ def receiving_bank(
     if network is FiatNetwork.CUBIX:
         return {"cubix": {"account_id": f"CUBIX-{digest[12:24].upper()}"}}
     address = {
-        "country": "USA", "address1": "1 Liberty Plaza", "address2": "", "city": "New York",
+        "country": "USA", "address1": "1 Liberty Plaza", "city": "New York",
         "province": "NY", "zip_code": "10006",
     }  # fmt: skip
     return {
@@ -249,7 +262,7 @@ def create_deposit_address(
         "account_id": wanted.account_id,
         "crypto_network": str(network),
         "address": crypto_address(network, f"{world.seed}/deposit/{number}"),
-        "conversion_target_asset": "NO_CONVERSION",
+        "conversion_target_asset": wanted.conversion_target_asset or "NO_CONVERSION",
         "compatible_crypto_networks": [str(entry) for entry in compatible],
         "metadata": wanted.metadata,
         "created_at": micros_text(stamp),
@@ -262,6 +275,15 @@ def create_deposit_address(
         to_bytes(address),
     )  # fmt: skip
     return {name: value for name, value in address.items() if value is not None}
+
+
+def conversion_target(world: World, source: str, asset: str) -> str | None:
+    """What ``asset`` becomes by itself when it arrives at the deposit address ``source``."""
+    found = world.database.one(
+        "SELECT body FROM deposit_addresses WHERE id = ?", source.removeprefix("address:")
+    )
+    wanted = found and json.loads(found[0])["conversion_target_asset"]
+    return "USD" if wanted == "USD" and asset in set(StableAsset) else None
 
 
 def add_destination_address(
@@ -281,7 +303,7 @@ def add_destination_address(
         "id": world.new_id("destination_addresses"),
         "crypto_network": str(network),
         "address": address or crypto_address(network, f"{world.seed}/destination/{number}"),
-        "nickname": nickname if nickname is not None else f"{network.lower()} {number}",
+        "nickname": nickname or f"{network.lower()} {number}",
         "status": "APPROVED",
         "created_at": micros_text(stamp),
         "bookmarked": bookmarked,
@@ -298,6 +320,23 @@ def add_destination_address(
 
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+ADDRESS_PATTERNS: Final[dict[CryptoNetwork, str]] = {
+    **dict.fromkeys(EVM_NETWORKS, "0x[0-9a-fA-F]{40}"),
+    CryptoNetwork.BITCOIN: f"(bc|tb)1[{_BASE32}]{{11,71}}|[123mn][{_BASE58}]{{25,34}}",
+    CryptoNetwork.LITECOIN: f"t?ltc1[{_BASE32}]{{11,71}}|[23LMmn][{_BASE58}]{{25,34}}",
+    CryptoNetwork.BITCOIN_CASH: (
+        f"((bitcoincash|bchtest):)?[qp][{_BASE32}]{{41}}|[123mn][{_BASE58}]{{25,34}}"
+    ),
+    CryptoNetwork.SOLANA: f"(?!(bc|tb|ltc)1)[{_BASE58}]{{40,44}}",
+    CryptoNetwork.STELLAR: "G[A-Z2-7]{55}",
+}
+"""How an address of each network is spelled, of a test network too; checksums are not checked."""
+
+
+def check_address(field: str, network: str, address: str) -> None:
+    """Raises the 400 ``Refusal`` for an address that is of another network, or of none."""
+    if re.fullmatch(ADDRESS_PATTERNS[CryptoNetwork(network)], address) is None:
+        raise invalid(field, f"{address[:80]!a} is not an address of {network}")
 
 
 def crypto_address(network: CryptoNetwork, source: str) -> str:

@@ -8,12 +8,12 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from fundlab.errors import SandboxError
 from fundlab.models import CryptoNetwork, TransferType
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
-from fundlab.sandbox.accounts import add_destination_address
+from fundlab.sandbox.accounts import add_destination_address, check_address
 from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.due import settle
 from fundlab.sandbox.faults import ANY, FaultKind
@@ -22,11 +22,10 @@ from fundlab.sandbox.opening import Options, scope_names, start_over, take_over
 from fundlab.sandbox.problems import invalid, not_found
 from fundlab.sandbox.service import Service
 from fundlab.sandbox.transfers import Arrival, receive
-from fundlab.sandbox.world import ASSETS, World, seeded_uuid, to_bytes
+from fundlab.sandbox.world import ASSETS, IDENTITY_STATUSES, World, seeded_uuid, to_bytes
 from fundlab.values import Amount
 
 Json = dict[str, Any]
-IDENTITY_STATUSES: Final = ("PENDING", "APPROVED", "DENIED", "DISABLED")
 
 
 @dataclass(frozen=True)
@@ -195,6 +194,8 @@ class Control:
             raise invalid("crypto_network", f"must be one of {', '.join(CryptoNetwork)}")
         with self._settled():
             self._world.check_end_user(self._customer_id, identity_id, None)
+            if address is not None:
+                check_address("address", crypto_network, address)
             saved = add_destination_address(
                 self._world, self._customer_id, CryptoNetwork(crypto_network), address, nickname,
                 bookmarked, identity_id,

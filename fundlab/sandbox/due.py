@@ -10,7 +10,7 @@ import json
 from typing import Final
 
 from fundlab.models import TransferStatus, TransferType
-from fundlab.sandbox.accounts import review_fiat_account
+from fundlab.sandbox.accounts import conversion_target, review_fiat_account
 from fundlab.sandbox.ledger import Overdrawn
 from fundlab.sandbox.rules import find_rule, pass_on
 from fundlab.sandbox.transfers import (
@@ -25,10 +25,7 @@ from fundlab.sandbox.transfers import (
 )
 from fundlab.sandbox.world import World
 
-FAILED_BY_SIZE: Final = {
-    "name": "BALANCE_LIMIT",
-    "detail": "the balance would exceed 20 integer digits",
-}
+FAILED_BY_SIZE: Final = {"status_details": {"reason": "the balance would exceed 20 integer digits"}}
 
 
 def settle(world: World) -> None:
@@ -69,15 +66,16 @@ def finish_deposit(world: World, transfer_id: str, source: str, at_ns: int) -> N
     """A deposit arrives: credited as it is, or converted by the rule for its source."""
     customer_id, row = read_transfer(world, transfer_id)
     rule = find_rule(world, source, row["profile_id"], row["asset"])
-    if rule is not None:
-        row["balance_asset"] = rule["destination_asset"]
+    target = rule["destination_asset"] if rule else conversion_target(world, source, row["asset"])
+    if target is not None:
+        row["balance_asset"] = target
         row["auto_conversion"] = {"from_transfer_id": row["id"], "to_transfer_id": row["id"]}
     try:
         world.ledger.post(transfer_id, credit_entries(row))
     except Overdrawn:
         row.pop("balance_asset", None)
         row.pop("auto_conversion", None)
-        row["secondary_status"] = FAILED_BY_SIZE
+        row |= FAILED_BY_SIZE
         change_transfer(world, customer_id, row, TransferStatus.FAILED, at_ns)
         return
     change_transfer(world, customer_id, row, TransferStatus.COMPLETED, at_ns)

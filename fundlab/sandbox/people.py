@@ -250,7 +250,6 @@ def _network_instructions(
     address = {
         "country": "USA" if kind == "ABA" else "Germany",
         "address1": f"{number} Main Street",
-        "address2": "",
         "city": "Springfield" if kind == "ABA" else "Frankfurt",
         "province": "IL" if kind == "ABA" else "HE",
         "zip_code": f"{60000 + number}",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any, Final
 
-from fundlab.models import CreateCryptoWithdrawalFee, CryptoNetwork
+from fundlab.models import CreateCryptoWithdrawalFee, CreateFiatWithdrawal, CryptoNetwork
+from fundlab.sandbox.accounts import check_address
 from fundlab.sandbox.clock import NS, micros_text
 from fundlab.sandbox.ledger import MAX_UNITS, SCALE, units, units_text
 from fundlab.sandbox.problems import invalid, not_found
@@ -45,24 +46,31 @@ def usd_value(asset: str, amount: int) -> str | None:
     return str(cents) if cents < 10**MAX_INTEGER_DIGITS else None
 
 
+def amount_and_total(
+    wanted: CreateCryptoWithdrawalFee | CreateFiatWithdrawal, fee: int
+) -> tuple[int, int]:
+    """Without and with ``fee``, whichever of the two is asked for. Raises the 400 ``Refusal``."""
+    if wanted.amount is not None:
+        amount = units(wanted.amount)
+    else:
+        amount = units(wanted.total or Decimal(0)) - fee
+    if amount <= 0:
+        raise invalid("total", f"does not exceed the fee of {units_text(fee)}")
+    return amount, amount + fee
+
+
 def create_fee_quote(
     world: World, customer_id: str, wanted: CreateCryptoWithdrawalFee
 ) -> dict[str, Any]:
     """§4.16: guaranteed for five minutes; ``total = amount + fee`` whichever was given."""
     if wanted.asset not in ASSETS or wanted.asset == "USD":
         raise invalid("asset", f"no crypto withdrawals of {wanted.asset[:40]!r}")
+    check_address("destination_address", wanted.crypto_network, wanted.destination_address)
     if wanted.identity_id is not None:
         world.check_end_user(customer_id, wanted.identity_id, None)
         _check_saved(world, customer_id, wanted)
     fee = units(crypto_withdrawal_fee(wanted.asset, wanted.crypto_network))
-    if wanted.amount is not None:
-        amount = units(wanted.amount)
-        total = amount + fee
-    elif wanted.total is not None:
-        total = units(wanted.total)
-        amount = total - fee
-        if amount <= 0:
-            raise invalid("total", f"does not exceed the fee of {units_text(fee)}")
+    amount, total = amount_and_total(wanted, fee)
     if total > MAX_UNITS:
         raise invalid("amount", "amount and fee together exceed 20 integer digits")
     stamp = world.stamp()

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 from urllib.parse import unquote_to_bytes
 
 from pydantic import BaseModel, ValidationError
 
-from fundlab.models import CryptoNetwork, Query, Request, TransferStatus, TransferType
+from fundlab.models import (
+    CryptoNetwork,
+    FiatNetworkInstructions,
+    Query,
+    Request,
+    TransferStatus,
+    TransferType,
+)
 from fundlab.sandbox.problems import Refusal, invalid
 
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -49,7 +56,28 @@ def read_body(model: type[RequestT], body: bytes, content_types: Iterable[str]) 
     for name in AMOUNT_FIELDS:
         if name in model.model_fields and not isinstance(raw.get(name, ""), str | None):
             raise invalid(name, "must be a decimal string such as '100.00'")
+    _refuse_unknown(model, raw)
     return _validated(model, raw)
+
+
+def _refuse_unknown(model: type[BaseModel], given: dict[str, Any], within: str = "") -> None:
+    """Members that ``model`` does not have, at every depth: a slip in one must not lose it."""
+    for name, value in given.items():
+        field = model.model_fields.get(name)
+        if field is None:
+            known = ", ".join(model.model_fields)
+            kind = "network" if model is FiatNetworkInstructions else "member"
+            raise invalid(f"{within}{ascii(name)[1:-1][:80]}", f"unknown {kind}; known: {known}")
+        if isinstance(value, dict):
+            for part in _models_in(field.annotation):
+                _refuse_unknown(part, value, f"{within}{name}.")
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def read_json_object(body: bytes) -> dict[str, Any]:

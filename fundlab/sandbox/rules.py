@@ -18,14 +18,17 @@ from fundlab.models import (
     TransferType,
 )
 from fundlab.sandbox.accounts import (
+    check_address,
     create_deposit_address,
     create_instructions,
+    without_blanks,
 )
 from fundlab.sandbox.clock import micros_text
 from fundlab.sandbox.ledger import MAX_UNITS, units
 from fundlab.sandbox.problems import Refusal, conflict, invalid, not_found
 from fundlab.sandbox.quotes import crypto_withdrawal_fee
 from fundlab.sandbox.transfers import (
+    check_memo,
     link_conversion,
     move_between_profiles,
     send_out,
@@ -56,7 +59,7 @@ def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule)
     _check_fields("source", wanted.source)
     if wanted.destination is not None:
         _check_fields("destination", wanted.destination)
-        _check_destination(world, customer_id, wanted.destination)
+        _check_destination(world, customer_id, wanted, wanted.destination)
     key, source = _source(world, customer_id, wanted)
     asset = str(wanted.source_asset)
     existing = world.database.one(
@@ -67,7 +70,7 @@ def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule)
     stamp = world.stamp()
     rule = {
         "id": world.new_id("rules"),
-        **wanted.to_json(),
+        **without_blanks(wanted.to_json()),
         "source": source,
         "status": "ACTIVE",
         "created_at": micros_text(stamp),
@@ -122,7 +125,7 @@ def pass_on(world: World, customer_id: str, rule: Rule, deposit: Rule, at_ns: in
             )  # fmt: skip
     elif fiat := destination.get("fiat"):
         try:
-            kind, charge = withdrawal_terms(world, customer_id, fiat["fiat_account_id"])
+            kind, charge = withdrawal_terms(world, customer_id, fiat["fiat_account_id"], **user)
         except Refusal:  # no longer APPROVED: the money stays with the profile
             return
         fee = units(charge)
@@ -170,7 +173,9 @@ def _check_named(variant: str, end: FiatEnd | CryptoEnd, found: dict[str, str]) 
             raise invalid(f"source.{variant}.{name}", f"does not fit the source, whose is {own}")
 
 
-def _check_destination(world: World, customer_id: str, destination: RuleEnd) -> None:
+def _check_destination(
+    world: World, customer_id: str, wanted: CreateOrchestrationRule, destination: RuleEnd
+) -> None:
     if destination.profile is not None:
         if destination.profile.profile_id is None:
             raise invalid("destination.profile.profile_id", "is missing")
@@ -178,11 +183,15 @@ def _check_destination(world: World, customer_id: str, destination: RuleEnd) -> 
     elif destination.fiat is not None:
         if destination.fiat.fiat_account_id is None:
             raise invalid("destination.fiat.fiat_account_id", "is missing")
-        withdrawal_terms(world, customer_id, destination.fiat.fiat_account_id)
+        kind, _ = withdrawal_terms(
+            world, customer_id, destination.fiat.fiat_account_id, wanted.identity_id,
+            wanted.account_id,
+        )  # fmt: skip
+        check_memo("destination.fiat.memo", kind, destination.fiat.memo)
     elif destination.crypto is not None:
-        if destination.crypto.address == "":
-            raise invalid("destination.crypto.address", "is empty")
-        _network("destination", destination.crypto.network)
+        network = _network("destination", destination.crypto.network)
+        if destination.crypto.address is not None:
+            check_address("destination.crypto.address", network, destination.crypto.address)
 
 
 def _source(

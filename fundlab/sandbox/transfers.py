@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import astuple, dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fundlab.models import (
+    MAX_CUBIX_MEMO,
+    MAX_WIRE_MEMO,
     CreateFiatWithdrawal,
     InitiateSandboxFiatDeposit,
     RoutingNumberType,
@@ -26,8 +28,8 @@ from fundlab.sandbox.ledger import (
     units_text,
 )  # fmt: skip
 from fundlab.sandbox.problems import insufficient_funds, invalid, not_found
-from fundlab.sandbox.quotes import usd_value
-from fundlab.sandbox.world import World, seeded_uuid, to_bytes
+from fundlab.sandbox.quotes import amount_and_total, usd_value
+from fundlab.sandbox.world import World, own_identity, seeded_uuid, to_bytes
 from fundlab.values import Amount
 
 DEPOSIT_TAKES_NS: Final = 60 * NS
@@ -40,10 +42,22 @@ CUBIX_FEE: Final = Amount("0.00")
 FAILING_CENTS: Final = units(Amount("0.13"))
 ONE: Final = units(Amount("1"))
 
+SecondaryStatus = Literal[
+    "TRAVEL_RULE_INFO_REQUESTED", "TRAVEL_RULE_REJECTED", "CUSTOMER_REJECTED",
+    "PENDING_CUSTOMER_APPROVAL",
+]  # fmt: skip
+"""The names of the live deployment; there are no others."""
+
+
+def secondary(name: SecondaryStatus, detail: str) -> dict[str, Any]:
+    """The member that tells why a transfer stands as it does (§2.4)."""
+    return {"secondary_status": {"name": name, "detail": detail}}
+
+
+SENT_BACK: Final = "the receiver sent the funds back (amounts ending in .13 are)"
 FAILED_BY_AMOUNT: Final = {
-    "name": "REJECTED_BY_BANK",
-    "detail": "the receiving bank returned the funds (amounts ending in .13 do)",
-}
+    **secondary("CUSTOMER_REJECTED", SENT_BACK), "status_details": {"reason": SENT_BACK},
+}  # fmt: skip
 Row = dict[str, Any]
 """A transfer record (§2.4) as it is rendered."""
 
@@ -56,25 +70,41 @@ def create_withdrawal(world: World, customer_id: str, wanted: CreateFiatWithdraw
     world.check_ref_id("transfers", customer_id, wanted.ref_id)
     world.check_profile(customer_id, wanted.profile_id)
     world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
-    kind, fee = withdrawal_terms(world, customer_id, wanted.fiat_account_id)
-    total = units(wanted.amount) + units(fee)
+    kind, charge = withdrawal_terms(
+        world, customer_id, wanted.fiat_account_id, wanted.identity_id, wanted.account_id
+    )
+    check_memo("memo", kind, wanted.memo)
+    fee = units(charge)
+    amount, total = amount_and_total(wanted, fee)
     spendable = world.ledger.balance(available(wanted.profile_id), wanted.asset)
     if total > spendable:
         raise insufficient_funds(
             wanted.profile_id, wanted.asset, units_text(spendable), units_text(total)
         )
     return send_out(
-        world, customer_id, kind, wanted.profile_id, wanted.asset, units(wanted.amount), units(fee),
+        world, customer_id, kind, wanted.profile_id, wanted.asset, amount, fee,
         at_ns=world.clock.now_ns(), ref_id=wanted.ref_id, identity_id=wanted.identity_id,
-        account_id=wanted.account_id, fiat_account_id=wanted.fiat_account_id,
+        account_id=wanted.account_id, fiat_account_id=wanted.fiat_account_id, memo=wanted.memo,
         metadata=wanted.metadata,
     )  # fmt: skip
 
 
+def check_memo(field: str, kind: TransferType, memo: str | None) -> None:
+    """Raises the 400 ``Refusal`` for a memo that is too long for the network."""
+    most = MAX_CUBIX_MEMO if kind == TransferType.CUBIX_WITHDRAWAL else MAX_WIRE_MEMO
+    if memo is not None and len(memo) > most:
+        raise invalid(field, f"has {len(memo)} characters; at most {most} for a {kind}")
+
+
 def withdrawal_terms(
-    world: World, customer_id: str, fiat_account_id: str
+    world: World,
+    customer_id: str,
+    fiat_account_id: str,
+    identity_id: str | None,
+    account_id: str | None,
 ) -> tuple[TransferType, Amount]:
-    """Type and fee of a withdrawal to an ``APPROVED`` account. Raises 404 or 400."""
+    """Type and fee of a withdrawal to an ``APPROVED`` account that is not another end user's.
+    Raises 404 or 400."""
     found = world.database.one(
         "SELECT body, status FROM fiat_accounts WHERE id = ? AND customer_id = ?",
         fiat_account_id, customer_id,
@@ -83,7 +113,11 @@ def withdrawal_terms(
         raise not_found("fiat account", "fiat_account_id", fiat_account_id)
     if found[1] != "APPROVED":
         raise invalid("fiat_account_id", f"the fiat account is {found[1]}, not APPROVED")
-    wire = json.loads(found[0])["fiat_network_instructions"].get("wire")
+    account = json.loads(found[0])
+    for owner, given in (("identity_id", identity_id), ("account_id", account_id)):
+        if given is not None and account.get(owner, given) != given:
+            raise invalid("fiat_account_id", f"the fiat account is of another {owner}")
+    wire = account["fiat_network_instructions"].get("wire")
     if wire is None:
         return TransferType.CUBIX_WITHDRAWAL, CUBIX_FEE
     routing = RoutingNumberType(wire["routing_details"]["routing_number_type"])
@@ -124,8 +158,7 @@ def finish_withdrawal(world: World, transfer_id: str, at_ns: int) -> None:
     hold: Entry = (held(profile_id), asset, -(amount + fee))
     if amount % ONE == FAILING_CENTS:
         entries = [hold, (available(profile_id), asset, amount + fee)]
-        row["secondary_status"] = FAILED_BY_AMOUNT
-        row["status_details"] = {"reason": FAILED_BY_AMOUNT["detail"]}
+        row |= FAILED_BY_AMOUNT
         state = TransferStatus.FAILED
     else:
         entries = [hold, (OUTSIDE, asset, amount), (FEES, asset, fee)]
@@ -154,8 +187,9 @@ def initiate_deposit(
     if instructions["status"] != "VALID":
         raise invalid("memo_id", f"the deposit instructions are {instructions['status']}")
     wire = "wire" in instructions["fiat_network_instructions"]
+    identity_id = instructions.get("identity_id")  # older database files name none of their own
     optional = {
-        "identity_id": instructions.get("identity_id"),
+        "identity_id": None if identity_id == own_identity(customer_id) else identity_id,
         "account_id": instructions.get("account_id"),
         "metadata": instructions.get("metadata"),
         "memo": wanted.memo_id,

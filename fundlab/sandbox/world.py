@@ -17,6 +17,8 @@ MICROSECOND: Final = 1_000
 
 ASSETS: Final = ("USD", "USDG", "PYUSD", "USDP", "USDC", "BTC", "ETH", "SOL", "LTC", "BCH")
 """Assets a balance can be asked for."""
+BARRED_STATUSES: Final = ("DENIED", "DISABLED")
+IDENTITY_STATUSES: Final = ("PENDING", "APPROVED", *BARRED_STATUSES)
 
 
 class World:
@@ -106,19 +108,21 @@ class World:
     def check_end_user(
         self, customer_id: str, identity_id: str | None, account_id: str | None
     ) -> None:
-        """Identity and account exist and belong together."""
+        """Identity and account exist and belong together, and the identity may act."""
         if identity_id is None:
             if account_id is not None:
                 raise invalid("account_id", "needs the identity_id it belongs to")
             return
         found = self.database.one(
-            "SELECT account_id FROM identities WHERE id = ? AND customer_id = ?",
+            "SELECT account_id, status FROM identities WHERE id = ? AND customer_id = ?",
             identity_id, customer_id,
         )  # fmt: skip
         if found is None:
             raise not_found("identity", "identity_id", identity_id)
         if account_id is not None and account_id != found[0]:
             raise not_found("account of this identity", "account_id", account_id)
+        if found[1] in BARRED_STATUSES:
+            raise invalid("identity_id", f"the identity is {found[1]}: nothing is done for it")
 
     def check_ref_id(self, table: str, customer_id: str, ref_id: str | None) -> None:
         """409 with the existing resource when ``ref_id`` was used for this kind of resource."""
@@ -141,6 +145,11 @@ class World:
             raise not_found(what, "id", resource_id)
         body: bytes = found[0]
         return body
+
+
+def own_identity(customer_id: str) -> str:
+    """The identity of a customer itself, which deposit instructions of no end user name (§2.2)."""
+    return seeded_uuid(0, f"identity of {customer_id}", 1)
 
 
 def seeded_uuid(seed: int, table: str, number: int) -> str:

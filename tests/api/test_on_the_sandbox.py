@@ -134,7 +134,10 @@ def test_money_in_and_out(service: sandbox.Sandbox) -> None:
 def test_a_quote(service: sandbox.Sandbox) -> None:
     with service.connect() as client:
         quote = client.create_crypto_withdrawal_fee(
-            asset="USDC", destination_address="0xabc", crypto_network="BASE", amount="100.00"
+            asset="USDC",
+            destination_address="0x" + "ab" * 20,
+            crypto_network="BASE",
+            amount="100.00",
         )
         assert quote.total == (quote.amount or Decimal("NaN")) + quote.fee
 

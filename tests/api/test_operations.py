@@ -94,9 +94,19 @@ SENT: list[tuple[str, dict[str, Any], str, str, Any, Any]] = [
         {"id": "t", "fee": "25.00"},
     ),
     (
-        "create_deposit_address", {"profile_id": "p", "crypto_network": "SOLANA"},
+        "create_fiat_withdrawal",
+        {"total": "9.50", "fiat_account_id": "f", "profile_id": "p", "memo": "invoice 7"},
+        "POST", "/v2/transfer/fiat-withdrawals",
+        {"total": "9.50", "asset": "USD", "fiat_account_id": "f", "profile_id": "p",
+         "memo": "invoice 7"},
+        {"id": "t", "amount": "8.50", "total": "9.50"},
+    ),
+    (
+        "create_deposit_address",
+        {"profile_id": "p", "crypto_network": "SOLANA", "conversion_target_asset": "USD"},
         "POST", "/v2/transfer/deposit-addresses",
-        {"profile_id": "p", "crypto_network": "SOLANA"}, {"id": "a", "address": "x"},
+        {"profile_id": "p", "crypto_network": "SOLANA", "conversion_target_asset": "USD"},
+        {"id": "a", "address": "x"},
     ),
     (
         "create_orchestration_rule",

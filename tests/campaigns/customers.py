@@ -127,7 +127,7 @@ class Customer:
             source = {"fiat": {"network": "WIRE", "account_type": "ABA"}}
         ends: tuple[Json, ...] = (
             {"profile": {"profile_id": self.profile()}},
-            {"crypto": {"network": "ETHEREUM", "address": "0xabc"}},
+            {"crypto": {"network": "ETHEREUM", "address": "0x" + "ab" * 20}},
             {"fiat": {"fiat_account_id": self.one("account")}},
         )
         body = {
@@ -149,7 +149,8 @@ class Customer:
     def quote(self) -> None:
         body = {
             "asset": self.chance.choice(STABLE), "crypto_network": "ETHEREUM",
-            "destination_address": "0xabc", self.chance.choice(("amount", "total")): "250.00",
+            "destination_address": "0x" + "ab" * 20,
+            self.chance.choice(("amount", "total")): "250.00",
         }  # fmt: skip
         self.post(f"{WAY}/fees/crypto-withdrawal", body)
 

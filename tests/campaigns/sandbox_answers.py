@@ -87,7 +87,7 @@ def asked(sandbox: Any, client: Client) -> list[tuple[str, dict[str, Any]]]:
         ),
         (
             "create_crypto_withdrawal_fee",
-            {"asset": "USDC", "destination_address": "0xabc", "crypto_network": "ETHEREUM",
+            {"asset": "USDC", "destination_address": "0x" + "ab" * 20, "crypto_network": "ETHEREUM",
              "amount": "20.00"},
         ),
     ]  # fmt: skip

@@ -58,7 +58,7 @@ class Field(NamedTuple):
 
 RESOURCES: Final[dict[str, dict[str, Field]]] = {
     "2.1 Address": {
-        "country": Field(TEXT), "address1": Field(TEXT), "address2": Field(ANY_TEXT),
+        "country": Field(TEXT), "address1": Field(TEXT), "address2": Field(TEXT),
         "city": Field(TEXT), "province": Field(TEXT), "zip_code": Field(TEXT),
     },
     "2.1 RoutingDetails": {
@@ -77,7 +77,7 @@ RESOURCES: Final[dict[str, dict[str, Field]]] = {
     "2.1 FiatAccountOwner": {"institution_details": Field(dict), "person_details": Field(dict)},
     "2.1 FiatNetworkInstructions": {"wire": Field(dict), "cubix": Field(dict)},
     "2.2 FiatDepositInstructions": {
-        "id": Field(UUID, True), "profile_id": Field(UUID, True), "identity_id": Field(UUID),
+        "id": Field(UUID, True), "profile_id": Field(UUID, True), "identity_id": Field(UUID, True),
         "account_id": Field(UUID), "customer_id": Field(UUID), "ref_id": Field(TEXT),
         "status": Field(INSTRUCTIONS_STATUSES, True), "memo_id": Field(TEXT, True),
         "fiat_network_instructions": Field(dict, True), "fiat_account_owner": Field(dict),
@@ -144,7 +144,7 @@ RESOURCES: Final[dict[str, dict[str, Field]]] = {
         "id": Field(UUID, True), "profile_id": Field(UUID, True), "customer_id": Field(UUID, True),
         "ref_id": Field(TEXT), "identity_id": Field(UUID), "account_id": Field(UUID),
         "crypto_network": Field(NETWORKS, True), "address": Field(TEXT, True),
-        "conversion_target_asset": Field(("NO_CONVERSION",), True),
+        "conversion_target_asset": Field(("NO_CONVERSION", "USD"), True),
         "compatible_crypto_networks": Field(list, True), "metadata": Field(dict),
         "created_at": Field(TIME, True),
     },
@@ -258,10 +258,11 @@ REQUESTS: Final[dict[str, dict[str, bool]]] = {
     "create_fiat_withdrawal": {
         "ref_id": False, "amount": True, "asset": True, "fiat_account_id": True,
         "profile_id": True, "identity_id": False, "account_id": False, "metadata": False,
+        "memo": False, "total": False,
     },
     "create_deposit_address": {
         "profile_id": True, "crypto_network": True, "ref_id": False, "identity_id": False,
-        "account_id": False, "metadata": False,
+        "account_id": False, "metadata": False, "conversion_target_asset": False,
     },
     "create_orchestration_rule": {
         "ref_id": True, "profile_id": True, "source_asset": True, "destination_asset": True,

@@ -28,9 +28,12 @@ SWIFT = {
 MISSING = "00000000-0000-4000-8000-000000000000"
 
 
-def with_routing(number: str) -> dict[str, Any]:
-    details = {**WIRE["wire"]["routing_details"], "routing_number": number}
-    return {"wire": {**WIRE["wire"], "routing_details": details}}
+def with_routing(number: str, place: str = "routing_details", kind: str = "ABA") -> dict[str, Any]:
+    """``WIRE`` with another routing number, or of another kind, at ``place``."""
+    details = {
+        **WIRE["wire"]["routing_details"], "routing_number": number, "routing_number_type": kind,
+    }  # fmt: skip
+    return {"wire": {**WIRE["wire"], place: details}}
 
 
 def withdrawal(sandbox: Sandbox, target_id: str, amount: str, **extra: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ WIRE = {
     "wire": {
         "account_number": "123456789012",
         "fiat_account_owner_address": {
-            "country": "USA", "address1": "1 Main Street", "address2": "", "city": "Springfield",
+            "country": "USA", "address1": "1 Main Street", "city": "Springfield",
             "province": "IL", "zip_code": "62701",
         },
         "routing_details": {

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 Samples = dict[str, list[Json]]
 
 ADDRESS = {
-    "country": "Germany", "address1": "1 Zeil", "address2": "", "city": "Frankfurt",
+    "country": "Germany", "address1": "1 Zeil", "address2": "Floor 3", "city": "Frankfurt",
     "province": "HE", "zip_code": "60313",
 }  # fmt: skip
 BANK = {
@@ -63,10 +63,12 @@ class Gallery:
             "create_fiat_account": {**named, **bank},
             "update_fiat_account": {**bank, "metadata": METADATA},
             "create_fiat_withdrawal": {
-                **profile, **named, "amount": "1.00", "asset": "USD",
+                **profile, **named, "amount": "1.00", "asset": "USD", "memo": "invoice 7",
                 "fiat_account_id": self.known["fiat_account_id"],
             },
-            "create_deposit_address": {**profile, **named, "crypto_network": "BASE"},
+            "create_deposit_address": {
+                **profile, **named, "crypto_network": "BASE", "conversion_target_asset": "USD",
+            },
             "create_orchestration_rule": {
                 **profile, **user, "ref_id": named["ref_id"], "nickname": "n",
                 "source_asset": "USDC", "destination_asset": "USD",
@@ -135,7 +137,7 @@ def _fiat(known: dict[str, str]) -> Json:
 
 
 def _chain() -> Json:
-    return {"crypto": {"network": "ETHEREUM", "address": "0xabc"}}
+    return {"crypto": {"network": "ETHEREUM", "address": "0x" + "ab" * 20}}
 
 
 def _rule(

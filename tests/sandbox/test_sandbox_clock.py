@@ -126,7 +126,7 @@ def waiting() -> Iterator[tuple[Sandbox, Caller, bytes]]:
     with serve(empty=True, clock="manual", profiles=2) as sandbox:
         caller = caller_of(sandbox)
         wire_profile, chain_profile = sandbox.profile_ids
-        chain = {"crypto": {"network": "ETHEREUM", "address": "0xabc"}}
+        chain = {"crypto": {"network": "ETHEREUM", "address": "0x" + "ab" * 20}}
         own = {"profile": {"profile_id": wire_profile}}
         make_rule(caller, wire_profile, "USD", "USDG", own, chain)
         bank = {"fiat": {"fiat_account_id": approved_account(caller, sandbox)["id"]}}
@@ -194,7 +194,7 @@ def test_what_a_rule_sends_on_completes_five_seconds_after_it_was_sent(
     sandbox: Sandbox, caller: Caller
 ) -> None:
     profile_id = sandbox.profile_ids[0]
-    chain = {"crypto": {"network": "ETHEREUM", "address": "0xabc"}}
+    chain = {"crypto": {"network": "ETHEREUM", "address": "0x" + "ab" * 20}}
     make_rule(caller, profile_id, "USD", "USDG", {"profile": {"profile_id": profile_id}}, chain)
     assert deposit(caller, instructions(caller, profile_id)["memo_id"], "100").ok
     sandbox.clock.advance(3_600)

@@ -100,7 +100,8 @@ def test_every_network_has_saved_addresses_fees_and_deposit_addresses(
     path = f"/v2/transfer/crypto-destination-addresses?crypto_networks={network}"
     assert {row["crypto_network"] for row in reader.get(path).json()["addresses"]} == {network}
     body = {
-        "asset": "USDC", "destination_address": "x", "crypto_network": network, "amount": "10.00",
+        "asset": "USDC", "crypto_network": network, "amount": "10.00",
+        "destination_address": reader.get(path).json()["addresses"][0]["address"],
     }  # fmt: skip
     quote = gallery.caller.post("/v2/transfer/fees/crypto-withdrawal", body)
     assert quote.json()["crypto_network"] == network

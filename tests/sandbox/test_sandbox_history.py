@@ -245,7 +245,8 @@ def test_some_pending_transfers_finish_later_and_some_stay() -> None:
         sandbox.clock.advance(3 * 86_400)
         after = list(caller.rows("/v2/transfer/transfers?statuses=PENDING"))
         assert 0 < len(after) < len(before)
-        assert {row["secondary_status"]["name"] for row in after} == {"UNDER_REVIEW"}
+        names = {row["secondary_status"]["name"] for row in after}
+        assert names <= {"PENDING_CUSTOMER_APPROVAL", "TRAVEL_RULE_INFO_REQUESTED"}
         assert set(sandbox.control.ledger()["totals"].values()) == {"0.00"}
         caller.close()
 

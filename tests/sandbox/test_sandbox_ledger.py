@@ -187,7 +187,7 @@ def test_a_balance_of_more_than_20_digits_is_refused_not_wrapped(
     fund(caller, sandbox, profile_id, "0.01")
     newest, _ = caller.rows("/v2/transfer/transfers")
     assert newest["status"] == "FAILED"
-    assert newest["secondary_status"]["name"] == "BALANCE_LIMIT"
+    assert newest["status_details"] == {"reason": "the balance would exceed 20 integer digits"}
     assert caller.balance(profile_id)["available"] == "99999999999999999999.99"
 
 

@@ -36,7 +36,7 @@ def takers(sandbox: Sandbox, account_id: str, memo_id: str) -> dict[str, dict[st
     """Valid bodies by path."""
     profile = {"profile_id": sandbox.profile_ids[0]}
     bank = {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE}
-    quote = {"asset": "USDC", "destination_address": "x", "crypto_network": "BASE"}
+    quote = {"asset": "USDC", "destination_address": "7" * 40, "crypto_network": "SOLANA"}
     return {
         INSTRUCTIONS: {**profile, "fiat_network": "CUBIX"},
         ACCOUNTS: bank,

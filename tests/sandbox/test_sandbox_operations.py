@@ -246,7 +246,7 @@ def test_the_list_masks_the_number_and_leaves_the_owner_out(
     wire = listed["fiat_network_instructions"]["wire"]
     assert wire["account_number"] == "XXXXXXXX9012"
     assert "fiat_account_owner" not in listed
-    assert "fiat_account_owner_address" not in wire
+    assert wire["fiat_account_owner_address"] == {"country": "USA"}
     assert listed["status"] == "APPROVED"
 
 
@@ -319,9 +319,9 @@ def test_an_amount_ending_in_13_cents_fails_and_the_hold_is_given_back(
     sandbox.clock.advance(5)
     failed = caller.get(f"/v2/transfer/transfers/{made['id']}").json()
     assert failed["status"] == "FAILED"
-    assert failed["secondary_status"]["name"] == "REJECTED_BY_BANK"
+    assert failed["secondary_status"]["name"] == "CUSTOMER_REJECTED"
     assert caller.balance(profile_id)["available"] == "500.00"
-    (found,) = caller.rows("/v2/transfer/transfers?secondary_statuses=REJECTED_BY_BANK")
+    (found,) = caller.rows("/v2/transfer/transfers?secondary_statuses=CUSTOMER_REJECTED")
     assert found["id"] == made["id"]
 
 
@@ -390,3 +390,191 @@ def test_every_change_of_a_transfer_is_an_event(sandbox: Sandbox, caller: Caller
     assert last["undelivered_webhooks"] == 0
     times = [event["created_at"] for event in events]
     assert times == sorted(set(times))
+
+
+# ---------------------------------------------------------------------------- strictness
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "member"),
+    [
+        (WITHDRAWALS, {"refId": "r"}, "refId"),
+        (INSTRUCTIONS, {"ref_Id": "r"}, "ref_Id"),
+        (ACCOUNTS, {"fiat_account_owner": {**OWNER, "nick": "x"}}, "fiat_account_owner.nick"),
+        (
+            ACCOUNTS,
+            {"fiat_network_instructions": {"wire": {**WIRE["wire"], "iban": "DE"}}},
+            "fiat_network_instructions.wire.iban",
+        ),
+        (
+            "/v2/orchestration/rules",
+            {"source": {"crypto": {"network": "BASE", "memo": "x"}}},
+            "source.crypto.memo",
+        ),
+    ],
+)
+def test_an_unknown_member_of_a_body_is_400_at_every_depth(
+    sandbox: Sandbox, caller: Caller, path: str, change: dict[str, Any], member: str
+) -> None:
+    """A slip in ``ref_id`` would silently lose idempotence."""
+    bank = {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE}
+    body = {ACCOUNTS: bank, WITHDRAWALS: withdrawal(sandbox, MISSING, "1.00")}.get(path, {})
+    problem = assert_problem(caller.post(path, {**body, **change}), 400)
+    assert problem["meta"]["field"] == member
+    assert problem["detail"].startswith(f"{member}: unknown member; known: ")
+
+
+def test_an_update_takes_nothing_that_it_cannot_change(sandbox: Sandbox, caller: Caller) -> None:
+    """§4.10."""
+    account = approved_account(caller, sandbox)
+    problem = assert_problem(caller.put(f"{ACCOUNTS}/{account['id']}", {"ref_id": "new"}), 400)
+    assert problem["meta"]["field"] == "ref_id"
+
+
+def test_a_fiat_network_that_the_interface_does_not_describe_is_named(caller: Caller) -> None:
+    body = {"fiat_account_owner": OWNER, "fiat_network_instructions": {"rtp": {}}}
+    assert assert_problem(caller.post(ACCOUNTS, body), 400)["detail"] == (
+        "fiat_network_instructions.rtp: unknown network; known: wire, cubix, wallet_address"
+    )
+
+
+@pytest.mark.parametrize("place", ["routing_details", "intermediary_routing_details"])
+def test_every_routing_number_has_a_known_type(caller: Caller, place: str) -> None:
+    """§2.1."""
+    bank = with_routing("026009593", place, "IBAN")
+    body = {"fiat_account_owner": OWNER, "fiat_network_instructions": bank}
+    detail = assert_problem(caller.post(ACCOUNTS, body), 400)["detail"]
+    assert f"wire.{place}.routing_number_type must be ABA or SWIFT" in detail
+
+
+def test_an_empty_text_is_as_good_as_absent(sandbox: Sandbox, caller: Caller) -> None:
+    """Decisions: an address line that is absent is left out, and so is what else is empty."""
+    address = {"country": "USA", "address1": "1 Main St", "address2": "", "province": ""}
+    wire = {**WIRE["wire"], "fiat_account_owner_address": address}
+    body = {"fiat_account_owner": OWNER, "fiat_network_instructions": {"wire": wire}}
+    made = caller.post(ACCOUNTS, {**body, "metadata": {"empty": ""}}).json()
+    assert made["metadata"] == {"empty": ""}  # the client's own
+    told = caller.get(f"{ACCOUNTS}/{made['id']}").json()["fiat_network_instructions"]["wire"]
+    assert told["fiat_account_owner_address"] == {"country": "USA", "address1": "1 Main St"}
+
+
+def test_a_wallet_address_beside_an_empty_cubix_object_is_kept(caller: Caller) -> None:
+    """Decisions: both layouts of a CUBIX account are accepted, the first is returned."""
+    bank = {"cubix": {}, "wallet_address": "C-1"}
+    body = {"fiat_account_owner": OWNER, "fiat_network_instructions": bank}
+    made = caller.post(ACCOUNTS, body).json()
+    assert made["fiat_network_instructions"] == {"cubix": {"account_id": "C-1"}}
+
+
+# ---------------------------------------------------------------------------- optional members
+
+
+def test_a_withdrawal_by_total_sends_what_is_left_of_it_after_the_fee(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    """§4.12: exactly one of ``amount`` and ``total``."""
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "200.00")
+    account = approved_account(caller, sandbox)
+    body = {**withdrawal(sandbox, account["id"], "1.00", memo="invoice 7"), "total": "200.00"}
+    assert assert_problem(caller.post(WITHDRAWALS, body), 400)["meta"]["field"] == "amount"
+    del body["amount"]
+    made = caller.post(WITHDRAWALS, body).json()
+    assert (made["amount"], made["fee"], made["total"]) == ("175.00", "25.00", "200.00")
+    assert made["memo"] == "invoice 7"
+    assert caller.balance(profile_id)["available"] == "0.00"
+    for bad in ("25.00", "0.00", "30.001"):
+        refused = caller.post(WITHDRAWALS, {**body, "total": bad})
+        assert assert_problem(refused, 400)["meta"]["field"] == "total"
+
+
+@pytest.mark.parametrize(("bank", "most"), [(WIRE, 100), ({"wallet_address": "C-1"}, 40)])
+def test_a_memo_is_as_long_as_its_network_takes(
+    sandbox: Sandbox, caller: Caller, bank: dict[str, Any], most: int
+) -> None:
+    """§4.12."""
+    fund(caller, sandbox, sandbox.profile_ids[0], "200.00")
+    account = approved_account(caller, sandbox, fiat_network_instructions=bank)
+    body = withdrawal(sandbox, account["id"], "1.00")
+    assert caller.post(WITHDRAWALS, {**body, "memo": "m" * most}).json()["memo"] == "m" * most
+    refused = caller.post(WITHDRAWALS, {**body, "memo": "m" * (most + 1)})
+    assert assert_problem(refused, 400)["meta"]["field"] == "memo"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "asset", "credited"),
+    [("USD", "PYUSD", "USD"), ("USD", "BTC", None), ("NO_CONVERSION", "PYUSD", None)],
+)
+def test_a_deposit_address_credits_stablecoins_as_usd_where_that_is_asked_for(
+    sandbox: Sandbox, caller: Caller, wanted: str, asset: str, credited: str | None
+) -> None:
+    """§4.13."""
+    body = {"profile_id": sandbox.profile_ids[0], "crypto_network": "ETHEREUM"}
+    made = caller.post(
+        "/v2/transfer/deposit-addresses", {**body, "conversion_target_asset": wanted}
+    ).json()
+    assert made["conversion_target_asset"] == wanted
+    sandbox.control.crypto_deposit(made["address"], asset, "5.00")
+    sandbox.clock.advance(60)
+    (arrived,) = caller.rows("/v2/transfer/transfers")
+    assert (arrived["asset"], arrived.get("balance_asset")) == (asset, credited)
+    assert caller.balance(sandbox.profile_ids[0], credited or asset)["available"] == "5.00"
+
+
+# ---------------------------------------------------------------------------- end users
+
+
+def test_an_end_users_account_is_refused_for_another_end_users_withdrawal(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    """§1: their own, and the customer's, are taken."""
+    fund(caller, sandbox, sandbox.profile_ids[0], "1000.00")
+    first, second = (
+        {name: user[name] for name in ("identity_id", "account_id")}
+        for user in (sandbox.control.add_identity(), sandbox.control.add_identity())
+    )
+    account = approved_account(caller, sandbox, **first)["id"]
+    corporate = approved_account(caller, sandbox)["id"]
+    refused = caller.post(WITHDRAWALS, withdrawal(sandbox, account, "1.00", **second))
+    assert assert_problem(refused, 400)["meta"]["field"] == "fiat_account_id"
+    rule = {
+        "ref_id": "r", "profile_id": sandbox.profile_ids[0], "source_asset": "USDC", **second,
+        "destination_asset": "USD", "source": {"crypto": {"network": "BASE"}},
+        "destination": {"fiat": {"fiat_account_id": account}},
+    }  # fmt: skip
+    assert_problem(caller.post("/v2/orchestration/rules", rule), 400)
+    for taken, user in ((account, first), (corporate, second), (account, {})):
+        assert caller.post(WITHDRAWALS, withdrawal(sandbox, taken, "1.00", **user)).ok
+
+
+@pytest.mark.parametrize("status", ["DENIED", "DISABLED"])
+def test_nothing_is_made_for_an_identity_that_may_not_act(
+    sandbox: Sandbox, caller: Caller, status: str
+) -> None:
+    """§1: no deposit instructions, and no address, account or rule either."""
+    user = sandbox.control.add_identity(status)
+    who = {name: user[name] for name in ("identity_id", "account_id")}
+    profile = {"profile_id": sandbox.profile_ids[0]}
+    for path, body in (
+        (INSTRUCTIONS, {**profile, "fiat_network": "CUBIX"}),
+        ("/v2/transfer/deposit-addresses", {**profile, "crypto_network": "BASE"}),
+        (ACCOUNTS, {"fiat_account_owner": OWNER, "fiat_network_instructions": WIRE}),
+    ):
+        problem = assert_problem(caller.post(path, {**body, **who}), 400)
+        assert problem["meta"]["field"] == "identity_id"
+        assert f"the identity is {status}" in problem["detail"]
+        assert caller.post(path, body).ok
+    pending = sandbox.control.add_identity("PENDING")["identity_id"]
+    body = {**profile, "fiat_network": "CUBIX", "identity_id": pending}
+    assert caller.post(INSTRUCTIONS, body).json()["identity_id"] == pending
+
+
+def test_instructions_always_name_an_identity_and_deposits_only_an_end_user(
+    sandbox: Sandbox, caller: Caller
+) -> None:
+    """§2.2: required in the answer, optional in the corporate request."""
+    made = instructions(caller, sandbox.profile_ids[0])
+    assert made["identity_id"] == instructions(caller, sandbox.profile_ids[1])["identity_id"]
+    assert deposit(caller, made["memo_id"], "5.00").ok
+    (arrived,) = caller.rows("/v2/transfer/transfers")
+    assert "identity_id" not in arrived

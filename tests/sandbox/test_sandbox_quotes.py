@@ -17,6 +17,7 @@ from sandbox_caller import (
     fund,
 )  # fmt: skip
 
+from fundlab.errors import SandboxError
 from fundlab.sandbox import Sandbox
 
 
@@ -84,7 +85,7 @@ def test_a_fee_quote_is_guaranteed_for_five_minutes(
 ) -> None:
     """§4.16."""
     body = {
-        "asset": "USDC", "destination_address": "0xabc", "crypto_network": "ETHEREUM",
+        "asset": "USDC", "destination_address": "0x" + "ab" * 20, "crypto_network": "ETHEREUM",
         given: "100.00",
     }  # fmt: skip
     quote = caller.post(QUOTES, body).json()
@@ -92,7 +93,7 @@ def test_a_fee_quote_is_guaranteed_for_five_minutes(
     assert quote[given] == "100.00"
     assert quote["fee"] == "3.00"
     assert quote["expires_at"] == "2026-11-01T00:05:00.000000Z"
-    assert (quote["asset"], quote["destination_address"]) == ("USDC", "0xabc")
+    assert (quote["asset"], quote["destination_address"]) == ("USDC", "0x" + "ab" * 20)
 
 
 @pytest.mark.parametrize(
@@ -108,19 +109,58 @@ def test_a_fee_quote_is_guaranteed_for_five_minutes(
 def test_fee_quotes_are_validated(caller: Caller, change: dict[str, Any], status: int) -> None:
     """§7."""
     body = {
-        "asset": "USDC", "destination_address": "0xabc", "crypto_network": "ETHEREUM",
+        "asset": "USDC", "destination_address": "0x" + "ab" * 20, "crypto_network": "ETHEREUM",
         "amount": "10",
     }  # fmt: skip
     assert_problem(caller.post(QUOTES, body | change), status)
+
+
+SPELLED = {
+    "BITCOIN": ("1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2", "bc1" + "q" * 39, "tb1" + "q" * 39),
+    "LITECOIN": ("LM2WMpR1Rp6j3Sa59cMXMs1SPzj9eXpGc1", "ltc1" + "q" * 39),
+    "BITCOIN_CASH": ("bitcoincash:q" + "p" * 41, "1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"),
+    "SOLANA": ("7EcDhSYGxXyscszYEp35KHN8vvw3svAuLKTzXwCFLtV",),
+    "STELLAR": ("GDQE7IXJ4HUHV6RQHIUPRJSEZE4DRS5WY577O2FY6YQ5LVWZ7JZTU2V5",),
+    "XLAYER": ("0x89205A3A3b2A69De6Dbf7f01ED13B2108B2c43e7",),
+    "BASE": ("0x89205A3A3b2A69De6Dbf7f01ED13B2108B2c43e7",),
+}
+"""Network → addresses as they are spelled on it; the old ones of Bitcoin are those of both."""
+
+
+@pytest.mark.parametrize("network", SPELLED)
+def test_an_address_suits_its_network(sandbox: Sandbox, caller: Caller, network: str) -> None:
+    """§2.7: in a quote, in a rule's destination and where the operator saves one."""
+    body = {"asset": "USDC", "crypto_network": network, "amount": "10.00"}
+    end = {"source_asset": "USD", "destination_asset": "USDC", "source": {"fiat": WIRE_ABA}}
+    for other, addresses in SPELLED.items():
+        for number, address in enumerate(addresses):
+            fits = address in SPELLED[network]
+            quote = caller.post(QUOTES, {**body, "destination_address": address})
+            assert quote.status_code == (200 if fits else 400), (other, address)
+            rule = {
+                **end, "profile_id": sandbox.profile_ids[0], "ref_id": f"{other} {number}",
+                "destination": {"crypto": {"network": network, "address": address}},
+            }  # fmt: skip
+            made = caller.post("/v2/orchestration/rules", rule)
+            assert made.status_code == (200 if fits else 400)
+            if not fits:
+                problem = assert_problem(quote, 400)
+                assert problem["meta"]["field"] == "destination_address"
+                assert f"is not an address of {network}" in problem["detail"]
+                with pytest.raises(SandboxError, match="is not an address of"):
+                    sandbox.control.add_destination_address(network, address)
+
+
+WIRE_ABA = {"network": "WIRE", "account_type": "ABA"}
 
 
 def test_an_end_users_quote_needs_a_saved_address(sandbox: Sandbox, caller: Caller) -> None:
     """§4.16."""
     user = sandbox.control.add_identity()["identity_id"]
     body = {
-        "asset": "BTC", "destination_address": "bc1qsaved", "crypto_network": "BITCOIN",
+        "asset": "BTC", "destination_address": "bc1" + "q" * 39, "crypto_network": "BITCOIN",
         "amount": "0.5", "identity_id": user,
     }  # fmt: skip
     assert_problem(caller.post(QUOTES, body), 404)
-    sandbox.control.add_destination_address("BITCOIN", "bc1qsaved", identity_id=user)
+    sandbox.control.add_destination_address("BITCOIN", "bc1" + "q" * 39, identity_id=user)
     assert caller.post(QUOTES, body).json()["fee"] == "0.000025"

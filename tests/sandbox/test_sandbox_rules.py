@@ -106,7 +106,7 @@ def test_a_rule_on_chain_makes_an_address_and_pays_out_to_a_bank(
 
 def test_a_rule_sends_what_was_converted_on_chain(sandbox: Sandbox, caller: Caller) -> None:
     """§2.4."""
-    destination = {"crypto": {"network": "ETHEREUM", "address": "0xabc"}}
+    destination = {"crypto": {"network": "ETHEREUM", "address": "0x" + "ab" * 20}}
     assert caller.post(RULES, rule(sandbox, destination=destination)).ok
     fund(caller, sandbox, sandbox.profile_ids[0], "100.00")
     sandbox.clock.advance(5)
@@ -114,7 +114,7 @@ def test_a_rule_sends_what_was_converted_on_chain(sandbox: Sandbox, caller: Call
     sent = rows["CRYPTO_WITHDRAWAL"]
     assert (sent["amount"], sent["fee"], sent["total"]) == ("97.00", "3.00", "100.00")
     assert (sent["asset"], sent["status"]) == ("USDG", "COMPLETED")
-    assert (sent["destination_address"], sent["crypto_network"]) == ("0xabc", "ETHEREUM")
+    assert (sent["destination_address"], sent["crypto_network"]) == ("0x" + "ab" * 20, "ETHEREUM")
     assert sent["notional_value"] == "100.00"
     assert rows["WIRE_DEPOSIT"]["auto_conversion"]["to_transfer_id"] == sent["id"]
 
@@ -123,7 +123,7 @@ def test_more_than_a_profile_can_hold_is_no_harm_to_a_rule(
     sandbox: Sandbox, caller: Caller
 ) -> None:
     """§3.3: what is on its way out has its room in the balance."""
-    to_chain = {"crypto": {"network": "ETHEREUM", "address": "0xabc"}}
+    to_chain = {"crypto": {"network": "ETHEREUM", "address": "0x" + "ab" * 20}}
     made = caller.post(
         RULES, rule(sandbox, source={"fiat": {"network": "CUBIX"}}, destination=to_chain)
     ).json()["rule"]
@@ -151,7 +151,7 @@ def test_a_destination_without_an_address_leaves_the_money_with_the_profile(
 @pytest.mark.parametrize(
     ("destination", "kinds"),
     [
-        ({"crypto": {"network": "BASE", "address": "0xabc"}}, {"CRYPTO_WITHDRAWAL"}),
+        ({"crypto": {"network": "BASE", "address": "0x" + "ab" * 20}}, {"CRYPTO_WITHDRAWAL"}),
         ({"profile": {}}, {"INTERNAL_TRANSFER_DEBIT", "INTERNAL_TRANSFER_CREDIT"}),
     ],
 )
@@ -227,7 +227,7 @@ def test_rules_are_validated(
         ("instructions", {"fiat_account_id": MISSING}, "fiat_account_id"),
         ("instructions", {"memo": "m"}, "memo"),
         ("address", {"network": "SOLANA"}, "network"),
-        ("address", {"address": "0xabc"}, "address"),
+        ("address", {"address": "0x" + "ab" * 20}, "address"),
     ],
 )
 def test_what_a_source_is_said_to_be_must_be_true(
@@ -267,7 +267,7 @@ def test_a_destination_has_none_of_the_fields_of_a_source(
     """§2.6."""
     account = approved_account(caller, sandbox)
     destination, asset = {
-        "crypto": ({"network": "SOLANA", "address": "x"}, "USDG"),
+        "crypto": ({"network": "BASE", "address": "0x" + "ab" * 20}, "USDG"),
         "fiat": ({"fiat_account_id": account["id"], "memo": "m"}, "USD"),
     }[variant]
     source = {"crypto": {"network": "BASE"}}

@@ -32,6 +32,7 @@ from fundlab.sandbox.history.kinds import (
 )
 from fundlab.sandbox.ledger import SCALE, units_text
 from fundlab.sandbox.people import DEPARTMENTS, People, people_events
+from fundlab.sandbox.transfers import secondary
 from fundlab.sandbox.world import seeded_uuid
 
 Row = tuple[Any, ...]
@@ -51,16 +52,15 @@ BARE_HASH: Final = (
     CryptoNetwork.SOLANA, CryptoNetwork.STELLAR,
 )  # fmt: skip
 REJECTED: Final = {
-    "secondary_status": {"name": "REJECTED_BY_BANK", "detail": "the receiving side refused it"},
+    **secondary("CUSTOMER_REJECTED", "the receiving side refused it"),
     "status_details": {"reason": "the receiving side refused it"},
 }
 RETURNED: Final = {
-    "secondary_status": {"name": "COMPLIANCE_RETURNED", "detail": "returned to the sender"},
+    **secondary("TRAVEL_RULE_REJECTED", "returned to the sender"),
     "status_details": {"reason": "returned to the sender"},
 }
-IN_REVIEW: Final = {
-    "secondary_status": {"name": "UNDER_REVIEW", "detail": "waiting for a compliance review"}
-}
+WAITING: Final = secondary("PENDING_CUSTOMER_APPROVAL", "waiting for an approval")
+ASKED: Final = secondary("TRAVEL_RULE_INFO_REQUESTED", "waiting for details of the sender")
 METADATA: Final = tuple(
     {"department": department, "batch": f"{batch:03d}"}
     for department in DEPARTMENTS
@@ -160,11 +160,14 @@ class TransferRows:
 
     def _outcome(self, i: int) -> dict[str, Any]:
         """Status details, and the conversion of a converted deposit."""
-        draft = self._draft
+        draft, kind = self._draft, self._draft.kinds[i]
+        on_chain_in = kind in CRYPTO and IS_CREDIT[kind]
         if draft.statuses[i] == FAILED:
-            return RETURNED if IS_CREDIT[draft.kinds[i]] else REJECTED
+            return RETURNED if on_chain_in else REJECTED
         if draft.statuses[i] == PENDING:
-            return {} if self._history.will_finish(i) else IN_REVIEW
+            if self._history.will_finish(i):
+                return {}
+            return ASKED if on_chain_in else WAITING
         if draft.targets[i] != draft.assets[i]:
             own = self._ids[i]
             return {
