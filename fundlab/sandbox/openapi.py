@@ -1,10 +1,13 @@
 """The OpenAPI 3.1 document, made from the operations and their models.
 
-It describes what the sandbox enforces: every operation, parameter, scope, answer and problem.
+It describes what the sandbox enforces and gives: every operation, parameter, scope, answer and
+problem.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
@@ -12,6 +15,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from fundlab.models import OPERATIONS, SCOPES, Operation, Problem, Query, Token
+from fundlab.sandbox.openapi_answers import answered, closed
 from fundlab.sandbox.openapi_bodies import INSTANT_PATTERN, with_rules
 from fundlab.sandbox.openapi_links import links
 from fundlab.sandbox.problems import PROBLEM_MEDIA_TYPE, phrase
@@ -222,22 +226,38 @@ def _token_operation() -> Json:
 
 
 def _schemas() -> Json:
-    models: dict[type[BaseModel], None] = {Problem: None, Token: None}
-    for operation in OPERATIONS.values():
-        for model in (operation.answer, operation.body):
-            if model is not None:
-                models[model] = None
-        if operation.query is not None:
-            models[operation.query] = None
+    operations = OPERATIONS.values()
+    answers = _definitions([Problem, Token, *(op.answer for op in operations)])
+    bodies = _definitions([op.body for op in operations])
+    queries = _definitions([op.query for op in operations])
+    answers = {
+        name: answered(name, closed(schema, nulls=False)) for name, schema in answers.items()
+    }
+    names = {op.body.__name__ for op in operations if op.body is not None}
+    given = {name: closed(schema, nulls=True) for name, schema in bodies.items()}
+    given = {
+        name: with_rules(name, schema) if name in names else schema
+        for name, schema in given.items()
+    }
+    # a part of both, such as an address, may be sent as null or empty, and is not answered so
+    parts = [name for name, schema in given.items() if name in answers and "properties" in schema]
+    given = {f"{name}Input" if name in parts else name: schema for name, schema in given.items()}
+    text = json.dumps({name: {**schema, "title": name} for name, schema in given.items()})
+    for name in parts:
+        text = text.replace(f'"{COMPONENTS}{name}"', f'"{COMPONENTS}{name}Input"')
+    given = json.loads(text)
+    enumerations = {name: schema for name, schema in queries.items() if "enum" in schema}
+    return {**enumerations, **given, **answers}
+
+
+def _definitions(models: Iterable[type[BaseModel] | None]) -> Json:
+    """The models and their parts, as pydantic describes them."""
+    wanted = dict.fromkeys(model for model in models if model is not None)
     _, schema = models_json_schema(
-        [(model, "validation") for model in models], ref_template=f"{COMPONENTS}{{model}}"
+        [(model, "validation") for model in wanted], ref_template=f"{COMPONENTS}{{model}}"
     )
     definitions: Json = schema["$defs"]
-    bodies = {op.body.__name__ for op in OPERATIONS.values() if op.body is not None}
-    return {
-        name: with_rules(name, definition) if name in bodies else definition
-        for name, definition in definitions.items()
-    }
+    return definitions
 
 
 def _security() -> Json:

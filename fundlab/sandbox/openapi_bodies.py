@@ -10,19 +10,23 @@ from typing import Any, Final
 from fundlab.models import (
     MAX_METADATA_LENGTH,
     MAX_METADATA_PAIRS,
+    MAX_WIRE_MEMO,
     CryptoNetwork,
     FiatNetwork,
     RoutingNumberType,
     StableAsset,
 )
 from fundlab.models.requests import ROUTING_NUMBER
+from fundlab.sandbox.accounts import ADDRESS_PATTERNS
 from fundlab.sandbox.rules import OTHER_END_ONLY
 from fundlab.sandbox.world import ASSETS
+from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 Json = dict[str, Any]
 
 NULL: Final[Json] = {"type": "null"}
 TEXT: Final[Json] = {"type": "string", "minLength": 1}
+OPTIONAL: Final[Json] = {"type": ["string", "null"]}
 INSTANT_PATTERN: Final = (
     r"^(1679|16[89][0-9]|1[789][0-9]{2}|2[01][0-9]{2}|22[0-5][0-9]|2260)-[0-9]{2}-[0-9]{2}[Tt]"
     r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
@@ -32,18 +36,19 @@ INSTANT_PATTERN: Final = (
 
 def positive(decimals: int) -> Json:
     """A positive decimal text with at most ``decimals`` decimals that are not zero."""
-    zeros = f"0{{0,{18 - decimals}}}"
-    fraction = rf"\.[0-9]{{1,{decimals}}}{zeros}"
+    fraction = rf"\.[0-9]{{1,{decimals}}}0{{0,{MAX_FRACTION_DIGITS - decimals}}}"
+    whole = f"[0-9]{{1,{MAX_INTEGER_DIGITS}}}"
     return {
         "type": "string",
         "format": "decimal",
-        "pattern": f"^[0-9]{{1,18}}({fraction})?$",
+        "pattern": f"^({whole}({fraction})?|{fraction})$",
         "not": {"pattern": "^[0.]*$"},
         "examples": ["1442725.09"],
     }
 
 
 CENTS: Final = positive(2)
+GIVEN_AND_OTHER: Final = (("amount", "total"), ("total", "amount"))
 STABLECOINS: Final = [str(asset) for asset in StableAsset if asset != "USD"]
 COINS: Final = [asset for asset in ASSETS if asset not in set(StableAsset)]
 
@@ -55,12 +60,20 @@ METADATA: Final[Json] = {
 }
 
 
-def _named(*names: str) -> Json:
-    """At least one of the texts ``names``; the others may be absent."""
-    optional = {name: {"type": ["string", "null"]} for name in names}
+def only(*required: str, **properties: Json) -> Json:
+    """An object with no other members than ``properties``."""
     return {
         "type": "object",
-        "properties": optional,
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _named(*names: str) -> Json:
+    """At least one of the texts ``names``; the others may be absent."""
+    return {
+        **only(**dict.fromkeys(names, OPTIONAL)),
         "anyOf": [{"required": [name], "properties": {name: TEXT}} for name in names],
     }
 
@@ -72,8 +85,8 @@ def _one_of(**variants: Json) -> Json:
         "oneOf": [
             {
                 "required": [name],
-                "properties": {other: NULL for other in variants if other != name}
-                | {name: variants[name]},
+                "properties": dict.fromkeys(variants, NULL) | {name: variants[name]},
+                "additionalProperties": False,
             }
             for name in variants
         ],
@@ -85,49 +98,33 @@ OWNER: Final = _one_of(
     person_details=_named("first_name", "last_name", "name"),
 )
 ADDRESS: Final[Json] = {"anyOf": [{"$ref": "#/components/schemas/Address"}, NULL]}
-ROUTING: Final[Json] = {
-    "type": "object",
-    "required": ["routing_number_type", "routing_number"],
-    "properties": {
-        "routing_number_type": {"enum": list(RoutingNumberType)},
-        "routing_number": {"type": "string", "pattern": f"^{ROUTING_NUMBER.pattern}$"},
-        "bank_name": {"type": ["string", "null"]},
-        "bank_address": ADDRESS,
-    },
-}
-WIRE: Final[Json] = {
-    "type": "object",
-    "required": ["account_number", "routing_details"],
-    "properties": {
-        "account_number": TEXT,
-        "fiat_account_owner_address": ADDRESS,
-        "routing_details": ROUTING,
-        "intermediary_routing_details": {
-            "anyOf": [{"$ref": "#/components/schemas/RoutingDetails"}, NULL]
-        },
-    },
-}
-CUBIX: Final[Json] = {
-    "type": "object",
-    "required": ["account_id"],
-    "properties": {"account_id": TEXT},
-}
+ROUTING: Final = only(
+    "routing_number_type",
+    "routing_number",
+    routing_number_type={"enum": list(RoutingNumberType)},
+    routing_number={"type": "string", "pattern": f"^{ROUTING_NUMBER.pattern}$"},
+    bank_name=OPTIONAL,
+    bank_address=ADDRESS,
+)
+WIRE: Final = only(
+    "account_number",
+    "routing_details",
+    account_number=TEXT,
+    fiat_account_owner_address=ADDRESS,
+    routing_details=ROUTING,
+    intermediary_routing_details={"anyOf": [ROUTING, NULL]},
+)
+CUBIX: Final = only("account_id", account_id=TEXT)
 INSTRUCTIONS: Final[Json] = {
     "type": "object",
     "oneOf": [
+        only("wire", wire=WIRE, cubix=NULL, wallet_address=NULL),
         {
-            "required": ["wire"],
-            "properties": {"wire": WIRE, "cubix": NULL, "wallet_address": NULL},
-        },
-        {
-            "properties": {
-                "wire": NULL,
-                "cubix": {
-                    "type": ["object", "null"],
-                    "properties": {"account_id": {"type": ["string", "null"]}},
-                },
-                "wallet_address": {"type": ["string", "null"]},
-            },
+            **only(
+                wire=NULL,
+                cubix={"anyOf": [only(account_id=OPTIONAL), NULL]},
+                wallet_address=OPTIONAL,
+            ),
             "anyOf": [
                 {"required": ["cubix"], "properties": {"cubix": CUBIX}},
                 {"required": ["wallet_address"], "properties": {"wallet_address": TEXT}},
@@ -136,8 +133,17 @@ INSTRUCTIONS: Final[Json] = {
     ],
 }
 NETWORK: Final[Json] = {"enum": list(CryptoNetwork)}
+PATTERNS: Final = {
+    pattern: [str(network) for network in CryptoNetwork if ADDRESS_PATTERNS[network] == pattern]
+    for pattern in dict.fromkeys(ADDRESS_PATTERNS.values())
+}
+"""How addresses are spelled → the networks on which they are."""
+ON_NETWORKS: Final[list[tuple[Json, Json]]] = [
+    ({"enum": networks}, {"type": "string", "pattern": f"^({pattern})$"})
+    for pattern, networks in PATTERNS.items()
+]
+"""Networks and the addresses on them."""
 FIAT_SOURCE: Final[Json] = {
-    "type": "object",
     "anyOf": [
         {"required": ["deposit_instructions_id"], "properties": {"deposit_instructions_id": TEXT}},
         {"required": ["memo_id"], "properties": {"memo_id": TEXT}},
@@ -153,39 +159,38 @@ FIAT_SOURCE: Final[Json] = {
             "properties": {"network": {"const": str(FiatNetwork.CUBIX)}, "account_type": NULL},
         },
     ],
-    "properties": {
-        name: {"type": ["string", "null"]}
-        for name in ("deposit_instructions_id", "memo_id", "network", "account_type")
-    }
-    | dict.fromkeys(OTHER_END_ONLY["source"]["fiat"], NULL),
+    **only(
+        **dict.fromkeys(
+            ("deposit_instructions_id", "memo_id", "network", "account_type"), OPTIONAL
+        ),
+        **dict.fromkeys(OTHER_END_ONLY["source"]["fiat"], NULL),
+    ),
 }
+PROFILE: Final = only("profile_id", profile_id=TEXT)
 SOURCE: Final = _one_of(
-    crypto={
-        "type": "object",
-        "required": ["network"],
-        "properties": {
-            "network": NETWORK,
-            "address_id": {"type": ["string", "null"]},
-            "address": {"type": ["string", "null"]},
-        },
-    },
+    crypto=only("network", network=NETWORK, address_id=OPTIONAL, address=OPTIONAL),
     fiat=FIAT_SOURCE,
-    profile={"type": "object", "required": ["profile_id"], "properties": {"profile_id": TEXT}},
+    profile=PROFILE,
 )
 DESTINATION: Final = _one_of(
     crypto={
-        "type": "object",
-        "required": ["network"],
-        "properties": {"network": NETWORK, "address": {"anyOf": [TEXT, NULL]}}
-        | dict.fromkeys(OTHER_END_ONLY["destination"]["crypto"], NULL),
+        "oneOf": [
+            only(
+                "network",
+                network=networks,
+                address={"anyOf": [address, NULL]},
+                **dict.fromkeys(OTHER_END_ONLY["destination"]["crypto"], NULL),
+            )
+            for networks, address in ON_NETWORKS
+        ]
     },
-    fiat={
-        "type": "object",
-        "required": ["fiat_account_id"],
-        "properties": {"fiat_account_id": TEXT, "memo": {"type": ["string", "null"]}}
-        | dict.fromkeys(OTHER_END_ONLY["destination"]["fiat"], NULL),
-    },
-    profile={"type": "object", "required": ["profile_id"], "properties": {"profile_id": TEXT}},
+    fiat=only(
+        "fiat_account_id",
+        fiat_account_id=TEXT,
+        memo={**OPTIONAL, "maxLength": MAX_WIRE_MEMO},
+        **dict.fromkeys(OTHER_END_ONLY["destination"]["fiat"], NULL),
+    ),
+    profile=PROFILE,
 )
 
 FIELDS: Final[dict[str, dict[str, Json]]] = {
@@ -199,7 +204,6 @@ FIELDS: Final[dict[str, dict[str, Json]]] = {
         "fiat_network_instructions": {"anyOf": [INSTRUCTIONS, NULL]},
         "fiat_account_owner": {"anyOf": [OWNER, NULL]},
     },
-    "CreateFiatWithdrawal": {"amount": CENTS},
     "CreateOrchestrationRule": {
         "source": SOURCE,
         "destination": {"anyOf": [DESTINATION, NULL]},
@@ -235,10 +239,23 @@ TOGETHER: Final[dict[str, Json]] = {
         "oneOf": [
             {
                 "required": [given],
-                "properties": {"asset": {"enum": assets}, given: amount, other: NULL},
+                "properties": {
+                    "asset": {"enum": assets},
+                    given: amount,
+                    other: NULL,
+                    "crypto_network": networks,
+                    "destination_address": address,
+                },
             }
-            for given, other in (("amount", "total"), ("total", "amount"))
-            for assets, amount in ((STABLECOINS, CENTS), (COINS, positive(18)))
+            for given, other in GIVEN_AND_OTHER
+            for assets, amount in ((STABLECOINS, CENTS), (COINS, positive(MAX_FRACTION_DIGITS)))
+            for networks, address in ON_NETWORKS
+        ]
+    },
+    "CreateFiatWithdrawal": {
+        "oneOf": [
+            {"required": [given], "properties": {given: CENTS, other: NULL}}
+            for given, other in GIVEN_AND_OTHER
         ]
     },
 }

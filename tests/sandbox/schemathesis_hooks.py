@@ -21,7 +21,7 @@ KNOWN = "SANDBOX_KNOWN_VALUES"
 STATE = {
     "page_cursor": r"cannot be read.*",
     "memo_id": r"no deposit instructions carry this memo_id|the deposit instructions are .*",
-    "fiat_account_id": r"the fiat account is (PENDING|REJECTED), not APPROVED",
+    "fiat_account_id": r"the fiat account is ((PENDING|REJECTED), not APPROVED|of another \w+_id)",
     "fiat_account_owner": r"a person cannot become an institution or vice versa",
     "source": r"belongs to another profile",
     "source.fiat.memo_id": r"does not fit the source, whose is .*",
@@ -30,7 +30,11 @@ STATE = {
     "source.crypto.address": r"does not fit the source, whose is .*",
     "source.crypto.network": r"does not fit the source, whose is .*",
     "source.profile.profile_id": r"must be the rule's own profile_id",
+    "amount": r"amount and fee together exceed 20 integer digits",
     "total": r"does not exceed the fee of .*",
+    "memo": r"has \d+ characters; at most 40 for a CUBIX_WITHDRAWAL",
+    "destination.fiat.memo": r"has \d+ characters; at most 40 for a CUBIX_WITHDRAWAL",
+    "identity_id": r"the identity is (DENIED|DISABLED): nothing is done for it",
     "order_by": r"[A-Z_]+ does not match the filter on (created_at|updated_at)",
 }
 """By ``meta.field``: what the detail says."""

@@ -11,11 +11,13 @@ import pytest
 import requests
 from jsonschema import Draft202012Validator
 from sandbox_bodies import with_routing
+from sandbox_caller import WIRE
 from sandbox_gallery import Gallery
 
 from fundlab.models import OPERATIONS
 from fundlab.sandbox import Sandbox
 
+ON_BASE = {"network": "BASE", "address": "0x" + "ab" * 20}
 RULES: list[tuple[str, dict[str, Any]]] = [
     ("CreateFiatDepositInstructions", {"routing_number_type": None}),
     ("CreateFiatDepositInstructions", {"fiat_network": "CUBIX"}),
@@ -35,11 +37,30 @@ RULES: list[tuple[str, dict[str, Any]]] = [
     (
         "CreateOrchestrationRule",
         {
-            "destination": {"crypto": {"network": "BASE", "address": "x", "address_id": "zz"}},
+            "destination": {"crypto": {**ON_BASE, "address_id": "zz"}},
             "destination_asset": "USDG",
         },
     ),
     ("CreateFiatAccount", {"fiat_network_instructions": with_routing("\u0663")}),
+    ("CreateFiatWithdrawal", {"amount": None}),
+    ("CreateFiatWithdrawal", {"total": "100.00"}),
+    ("CreateFiatWithdrawal", {"memo": "x" * 101}),
+    ("CreateFiatWithdrawal", {"refId": "slip"}),
+    ("CreateDepositAddress", {"conversion_target_asset": "USDC"}),
+    ("CreateFiatAccount", {"fiat_account_owner": {"person_details": {"firstName": "Ada"}}}),
+    ("CreateFiatAccount", {"fiat_network_instructions": with_routing("1", kind="IBAN")}),
+    ("CreateFiatAccount", {"fiat_network_instructions": {**WIRE, "rtp": {}}}),
+    (
+        "CreateFiatAccount",
+        {"fiat_network_instructions": with_routing("1", "intermediary_routing_details", "IBAN")},
+    ),
+    ("UpdateFiatAccount", {"ref_id": "slip"}),
+    ("CreateOrchestrationRule", {"source": {"crypto": {"network": "BASE", "slip": "x"}}}),
+    (
+        "CreateOrchestrationRule",
+        {"destination": {"crypto": {**ON_BASE, "network": "SOLANA"}}, "destination_asset": "USDG"},
+    ),
+    ("CreateCryptoWithdrawalFee", {"destination_address": "bc1" + "q" * 39}),
     ("CreateCryptoWithdrawalFee", {"total": "10.00"}),
     ("CreateCryptoWithdrawalFee", {"amount": None}),
     ("CreateCryptoWithdrawalFee", {"amount": "1.001"}),
@@ -113,7 +134,13 @@ def test_parameters_bodies_and_problems(document: dict[str, Any]) -> None:
     assert list(create["responses"]["409"]["content"]) == ["application/problem+json"]
     body = create["requestBody"]["content"]["application/json"]["schema"]["$ref"]
     schema = document["components"]["schemas"][body.rpartition("/")[2]]
-    assert set(schema["required"]) == {"amount", "asset", "fiat_account_id", "profile_id"}
+    assert set(schema["required"]) == {"asset", "fiat_account_id", "profile_id"}
+
+
+def test_no_two_schemas_have_one_title(document: dict[str, Any]) -> None:
+    """Generators of clients name classes after them, and drop the second and what refers to it."""
+    for name, schema in document["components"]["schemas"].items():
+        assert schema["title"] == name
 
 
 def test_it_is_valid_openapi(document: dict[str, Any]) -> None:
