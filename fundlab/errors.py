@@ -261,7 +261,7 @@ class ActionRefused(ActionError):
 
     Attributes: ``reason`` names the rule: ``account_not_approved``, ``insufficient_balance``,
     ``own_limit``, ``lapsed``, ``balance_changed``, ``account_changed``, ``wrong_environment``,
-    ``code``, ``amount``, ``duplicate``, ``end_user``, ``ref_id`` or ``batch``.
+    ``code``, ``amount``, ``memo``, ``duplicate``, ``end_user``, ``ref_id`` or ``batch``.
     """
 
     def __init__(self, reason: str, message: str) -> None:

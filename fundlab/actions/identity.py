@@ -11,8 +11,8 @@ payment is known by what was asked for, not by when or where the cell ran:
 - A second payment alike is a decision, and must be stable under reruns too: it gets a ``ref_id`` of
   its own (``"rent-2026-12"``), or ``allow_duplicate=True``, which stands for *one* more payment
   with these arguments; running that cell again finds that one.
-- ``100`` and ``100.00`` are the same amount. Metadata belongs to the arguments, yet does not make
-  two payments of one when duplicates are looked for.
+- ``100`` and ``100.00`` are the same amount. Metadata and memo belong to the arguments, yet do not
+  make two payments of one when duplicates are looked for.
 - The **confirmation code** belongs to the payment and to the account as it was shown: service,
   credential, ref_id, every argument, and the account's owner, number and bank. It holds no time and
   no balance, so a code typed into a cell still fits when the notebook runs again, and no longer
@@ -45,8 +45,8 @@ def fingerprint(journal_id: str, operation: str, body: Mapping[str, Any]) -> str
 
 
 def likeness(journal_id: str, operation: str, body: Mapping[str, Any]) -> str:
-    """As ``fingerprint``, without the metadata: what makes a likely duplicate."""
-    asked = {name: value for name, value in body.items() if name not in ("ref_id", "metadata")}
+    """As ``fingerprint``, without metadata and memo: what makes a likely duplicate."""
+    asked = {name: body[name] for name in body if name not in ("ref_id", "metadata", "memo")}
     return keyed(journal_id, operation, asked)
 
 

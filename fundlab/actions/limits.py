@@ -75,4 +75,5 @@ def check_daily_limit(
 
 
 def amount_of(intent: Intent) -> Decimal:
-    return Decimal(intent.facts.get("amount") or 0)
+    """What is known of it, at most: of a withdrawal by total, the total."""
+    return Decimal(intent.facts.get("amount") or intent.facts.get("total") or 0)

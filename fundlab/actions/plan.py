@@ -351,8 +351,8 @@ def check_lapse(plan: Confirmable) -> None:
 
 
 def given_rows(arguments: Mapping[str, Any]) -> tuple[Row, ...]:
-    """The end user, the metadata and the ``ref_id``, where they are given."""
-    labels = {"identity_id": "Identity", "account_id": "End user account"}
+    """The end user, the memo, the metadata and the ``ref_id``, where they are given."""
+    labels = {"identity_id": "Identity", "account_id": "End user account", "memo": "Memo"}
     metadata = arguments.get("metadata") or {}
     return (
         *(Row(labels[name], arguments[name]) for name in labels if arguments.get(name)),

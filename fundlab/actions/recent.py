@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fundlab.actions.clock import DAY, ahead, start_of_day
 from fundlab.models import Transfer, TransferType
-from fundlab.values import Instant
+from fundlab.values import Amount, Instant
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -42,14 +43,16 @@ class Recent:
             and created_ns(transfer) >= self.since
         ]
 
-    def alike(
-        self, fiat_account_id: str, amount: Decimal, asset: str, ref_id: str
-    ) -> list[Transfer]:
-        """Recent ones of the same amount to the same account under another ``ref_id``."""
+    def alike(self, arguments: Mapping[str, Any]) -> list[Transfer]:
+        """Recent ones of the same amount (or total) to the same account under another
+        ``ref_id``."""
+        name, wanted = asked(arguments)
         return [
             transfer
-            for transfer in self.to_account(fiat_account_id)
-            if transfer.amount == amount and transfer.asset == asset and transfer.ref_id != ref_id
+            for transfer in self.to_account(arguments["fiat_account_id"])
+            if getattr(transfer, name) == wanted
+            and transfer.asset == arguments["asset"]
+            and transfer.ref_id != arguments["ref_id"]
         ]
 
     def fee(self, fiat_account_id: str) -> Decimal | None:
@@ -62,6 +65,12 @@ class Recent:
         kind = f"{network}_WITHDRAWAL"
         fees = (t.fee for t in self.transfers if t.type == kind)
         return sorted({fee for fee in fees if fee is not None})
+
+
+def asked(arguments: Mapping[str, Any]) -> tuple[Literal["amount", "total"], Amount]:
+    """Which of the two a withdrawal is asked for by, and how much."""
+    name: Literal["amount", "total"] = "total" if "total" in arguments else "amount"
+    return name, Amount(arguments[name])
 
 
 def recent_withdrawals(client: Client, profile_id: str, now: int) -> Recent:

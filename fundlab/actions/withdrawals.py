@@ -40,9 +40,9 @@ from fundlab.actions.plan import (
     open_desk,
     order,
 )
-from fundlab.actions.recent import Recent, recent_withdrawals
+from fundlab.actions.recent import Recent, asked, recent_withdrawals
 from fundlab.errors import ActionRefused, InvalidRequest, shorten
-from fundlab.models import FiatAccountStatus, Transfer
+from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer
 from fundlab.store import Store
 from fundlab.values import EXACT, Amount, exact_sum, fraction_digits, money_text
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from fundlab.api.client import Client
 
 DECIMALS: Final = 2
+Sums = tuple[Decimal, Decimal | None]
 _RECENT_SHOWN: Final = 3
 _NOT_MADE: Final[tuple[State, ...]] = ("refused", "absent")
 
@@ -70,20 +71,20 @@ class Situation:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class WithdrawalPlan(Plan[Transfer]):
-    """A withdrawal that can be confirmed. Amounts are exact; ``fee`` is ``None`` if not known."""
+    """A withdrawal that can be confirmed. Amounts are exact; ``fee`` is ``None`` if not known.
+
+    ``total`` is what leaves the profile, where it is known or was asked for; ``amount`` what
+    arrives: of a withdrawal by ``total`` whose fee is not known, at most that total.
+    """
 
     profile_id: str
     account: BankAccount
-    amount: Amount
+    amount: Decimal
+    total: Decimal | None
     asset: str
     fee: Decimal | None
     available: Decimal
     allow_duplicate: bool = False
-
-    @property
-    def total(self) -> Decimal | None:
-        """Amount and fee, where the fee is known."""
-        return None if self.fee is None else EXACT.add(self.amount, self.fee)
 
     def card(self) -> Card:
         """How it looks; of a payment that is made already, also how to make another."""
@@ -110,7 +111,10 @@ class WithdrawalPlan(Plan[Transfer]):
         shown = () if seen is None else seen.today
         check_daily_limit(settings, pages, [self.amount], [self.ref_id], now, shown)
         if not self.allow_duplicate:
-            refuse_duplicates(self.order, journalled_candidates(self.desk, self.order, pages), now)
+            fee = self.fee if seen is None else seen.fee(self.account.id)
+            refuse_duplicates(
+                self.order, journalled_candidates(self.desk, self.order, pages, fee), now
+            )
 
     def noticed(self, made: Transfer, seen: Recent) -> str | None:
         after = recent_withdrawals(self.desk.client, self.profile_id, self.desk.now())
@@ -122,10 +126,12 @@ def plan_withdrawal(
     *,
     profile_id: str,
     fiat_account_id: str,
-    amount: str | Decimal | int,
+    amount: str | Decimal | int | None = None,
+    total: str | Decimal | int | None = None,
     asset: str = "USD",
     identity_id: str | None = None,
     account_id: str | None = None,
+    memo: str | None = None,
     metadata: Mapping[str, str] | None = None,
     ref_id: str | None = None,
     allow_duplicate: bool = False,
@@ -135,14 +141,15 @@ def plan_withdrawal(
 ) -> WithdrawalPlan:
     """Plan a withdrawal of ``amount`` from a profile to an ``APPROVED`` fiat account (§4.12).
 
-    Nothing is sent but questions. ``ref_id`` names the payment; without it the same arguments are
-    the same payment of this user, for ever, whatever the ``store`` (by default that of the client's
-    settings), under whose name it is found with ``journal``. ``allow_duplicate`` permits one more
-    payment like one of the last 24 hours. ``identity_id`` and ``account_id`` name the end user of a
-    third-party flow. ``now`` (nanoseconds since 1970) and ``say`` (a line of text) replace the
-    clock and what is written under the cell. ``submit`` looks for duplicates before and after it
-    sends: a payment alike that another program made at the same time is a ``DuplicateWarning``, and
-    noted.
+    Or one that takes ``total``, its fee included: give exactly one of the two. Nothing is sent but
+    questions. ``ref_id`` names the payment; without it the same arguments are the same payment of
+    this user, for ever, whatever the ``store`` (by default that of the client's settings), under
+    whose name it is found with ``journal``. ``allow_duplicate`` permits one more payment like one
+    of the last 24 hours. ``identity_id`` and ``account_id`` name the end user of a third-party
+    flow; ``memo`` goes to the bank (at most 100 characters by wire, 40 by CUBIX). ``now``
+    (nanoseconds since 1970) and ``say`` (a line of text) replace the clock and what is written
+    under the cell. ``submit`` looks for duplicates before and after it sends: a payment alike that
+    another program made at the same time is a ``DuplicateWarning``, and noted.
 
     Raises ``ActionRefused`` with what to do when the payment may not be made as asked,
     ``InvalidRequest`` for an argument the interface does not accept, ``StoreError`` when the store
@@ -160,20 +167,31 @@ def plan_withdrawal(
     desk = open_desk(client, store, now, say)
     wanted = withdrawal_order(
         desk, ref_id, more=allow_duplicate, profile_id=profile_id, fiat_account_id=fiat_account_id,
-        amount=amount, asset=asset, identity_id=identity_id, account_id=account_id,
-        metadata=metadata,
+        amount=amount, total=total, asset=asset, identity_id=identity_id, account_id=account_id,
+        memo=memo, metadata=metadata,
     )  # fmt: skip
     return assemble(desk, wanted, Reader(desk), allow_duplicate=allow_duplicate)
 
 
 def withdrawal_order(
-    desk: Desk, ref_id: str | None, *, more: bool, amount: object, asset: str, **given: object
-) -> Order:
+    desk: Desk, ref_id: str | None, *, more: bool, asset: str, amount: object = None,
+    total: object = None, **given: object,
+) -> Order:  # fmt: skip
     """The order for a withdrawal; refuses amounts that cannot be paid to the cent."""
-    return order(
-        desk, WITHDRAWAL, ref_id, more=more, amount=_to_the_cent(amount, asset), asset=asset,
-        **given,
-    )  # fmt: skip
+    how_much = {
+        name: _to_the_cent(name, value, asset)
+        for name, value in (("amount", amount), ("total", total))
+        if value is not None
+    }
+    return order(desk, WITHDRAWAL, ref_id, more=more, asset=asset, **how_much, **given)
+
+
+def _amount_and_total(arguments: Mapping[str, Any], fee: Decimal | None) -> Sums:
+    """What arrives and what leaves, as far as the fee is known: see ``WithdrawalPlan``."""
+    name, wanted = asked(arguments)
+    if name == "total":
+        return EXACT.subtract(wanted, fee or Decimal(0)), wanted
+    return wanted, None if fee is None else EXACT.add(wanted, fee)
 
 
 def assemble(desk: Desk, wanted: Order, reader: Reader, *, allow_duplicate: bool) -> WithdrawalPlan:
@@ -183,22 +201,22 @@ def assemble(desk: Desk, wanted: Order, reader: Reader, *, allow_duplicate: bool
     elsewhere = earlier is None and made_elsewhere(desk, wanted) is not None
     to_be_sent = not elsewhere and (earlier is None or earlier.outcome.state in _NOT_MADE)
     arguments, account, fee = wanted.arguments, situation.account, situation.fee
-    amount = Amount(arguments["amount"])
+    amount, total = _amount_and_total(arguments, fee)
     candidates = find_candidates(desk, wanted, situation.recent)
     plan = WithdrawalPlan(
         desk=desk, order=wanted, earlier=earlier, elsewhere=elsewhere,
         planned_at=planned_at,
-        title=f"Withdraw {money_text(amount)} {arguments['asset']} to {account.owner}",
+        title=f"Withdraw {_how_much(wanted)} to {account.owner}",
         rows=_rows(wanted, situation, settled=not to_be_sent),
         warnings=_warnings(desk, wanted, situation, candidates),
         evidence=account.evidence,
         facts={
             **account.facts, "profile_id": arguments["profile_id"],
-            "amount": str(amount), "asset": arguments["asset"],
-            "fee": None if fee is None else str(fee),
-            "total": None if fee is None else str(EXACT.add(amount, fee)),
+            "amount": None if fee is None and "total" in arguments else str(amount),
+            "asset": arguments["asset"], "fee": None if fee is None else str(fee),
+            "total": None if total is None else str(total),
         },
-        profile_id=arguments["profile_id"], account=account, amount=amount,
+        profile_id=arguments["profile_id"], account=account, amount=amount, total=total,
         asset=arguments["asset"], fee=fee, available=situation.available,
         allow_duplicate=allow_duplicate,
     )  # fmt: skip
@@ -390,7 +408,20 @@ def check_situation(
 ) -> None:
     """Refuses what may not be paid as things stand; ``candidates`` are not meant."""
     arguments, account = wanted.arguments, situation.account
-    amount = Decimal(arguments["amount"])
+    amount, _ = _amount_and_total(arguments, situation.fee)
+    if amount <= 0:
+        raise ActionRefused(
+            "amount",
+            f"total={arguments['total']} does not exceed the fee of {situation.fee}; nothing was "
+            "sent: withdraw more",
+        )
+    memo = arguments.get("memo", "")
+    if account.network == "CUBIX" and len(memo) > MAX_CUBIX_MEMO:
+        raise ActionRefused(
+            "memo",
+            f"memo has {len(memo)} characters, at most {MAX_CUBIX_MEMO} go to a CUBIX account; "
+            "nothing was sent: shorten it",
+        )
     check_account(account, arguments.get("identity_id"), arguments.get("account_id"))
     check_limits(desk.client.settings, account.id, amount)
     check_balance(arguments["profile_id"], arguments["asset"], situation, amount)
@@ -436,17 +467,17 @@ def check_balance(profile_id: str, asset: str, situation: Situation, amount: Dec
         )
 
 
-def _to_the_cent(amount: object, asset: str) -> Amount:
+def _to_the_cent(name: str, amount: object, asset: str) -> Amount:
     if isinstance(amount, np.integer):
         amount = int(amount)
     try:
         value = Amount(amount)  # type: ignore[arg-type]
     except ValueError as error:
-        raise InvalidRequest(f"amount={shorten(amount)}: {error}; nothing was sent") from None
+        raise InvalidRequest(f"{name}={shorten(amount)}: {error}; nothing was sent") from None
     if fraction_digits(value) > DECIMALS:
         raise ActionRefused(
             "amount",
-            f"amount={value.text!r} has {fraction_digits(value)} decimals, {asset} has {DECIMALS}; "
+            f"{name}={value.text!r} has {fraction_digits(value)} decimals, {asset} has {DECIMALS}; "
             "nothing was sent and nothing is rounded here: round it yourself, then plan again",
         )
     return value
@@ -469,22 +500,24 @@ def _earlier(desk: Desk, wanted: Order) -> Intent | None:
 
 def _rows(wanted: Order, situation: Situation, *, settled: bool) -> tuple[Row, ...]:
     arguments, account, fee = wanted.arguments, situation.account, situation.fee
-    asset, amount = arguments["asset"], Amount(arguments["amount"])
-    total = EXACT.add(amount, fee or Decimal(0))
+    asset, (amount, total) = arguments["asset"], _amount_and_total(arguments, fee)
+    at_most = fee is None and total is not None
     rows = [
         Row("From", f"profile {arguments['profile_id']}"),
         Row("To", account.owner, "strong", f"{account.bank} {account.number}"),
         Row("Account", account.id, "faint", f"{account.network} · {account.status}"),
-        Row("Amount", _money(amount, asset), "strong", money=True),
+        Row(
+            "Amount", _money(amount, asset), "strong", "less the fee" if at_most else "", money=True
+        ),
         Row("Fee", *_fee_shown(situation, asset), money=True),
     ]
-    if fee is not None:
+    if total is not None:
         rows.append(Row("Total", _money(total, asset), "strong", money=True))
     if settled:
         rows.append(Row("Available now", _money(situation.available, asset), money=True))
     else:
-        left = EXACT.subtract(situation.available, total)
-        about = "" if fee is not None else "less the fee"
+        left = EXACT.subtract(situation.available, amount if total is None else total)
+        about = "less the fee" if total is None else ""
         rows += [
             Row("Available before", _money(situation.available, asset), money=True),
             Row("Available after", _money(left, asset), detail=about, money=True),
@@ -511,17 +544,18 @@ def _warnings(
     desk: Desk, wanted: Order, situation: Situation, candidates: Sequence[Candidate]
 ) -> tuple[str, ...]:
     arguments, account, now = wanted.arguments, situation.account, desk.now()
-    amount = Decimal(arguments["amount"])
+    amount, total = _amount_and_total(arguments, situation.fee)
     found = [
         f"The same amount to this account {candidate.described(now)}."
         for candidate in candidates[:_RECENT_SHOWN]
     ]
-    others = [t for t in situation.recent.to_account(account.id) if t.amount != amount]
+    name, wanted_sum = asked(arguments)
+    others = [t for t in situation.recent.to_account(account.id) if getattr(t, name) != wanted_sum]
     if others:
         shown = ", ".join(f"{t.amount} ({t.status})" for t in others[:_RECENT_SHOWN])
         more = f" and {len(others) - _RECENT_SHOWN} more" if len(others) > _RECENT_SHOWN else ""
         found.append(f"Also to this account in the last 24 hours: {shown}{more}.")
-    usual = _usual_fees(situation) if situation.fee is None else []
+    usual = _usual_fees(situation) if total is None else []
     if usual and EXACT.add(amount, usual[-1]) > situation.available:
         found.append(f"A fee of {usual[-1]} would not be covered: the service may refuse.")
     return (*found, *_about_end_users(arguments, account))
@@ -535,6 +569,12 @@ def _about_end_users(arguments: Mapping[str, Any], account: BankAccount) -> Iter
             yield (f"The account is an end user's ({name} {of}), but the plan names no {name}_id.")
         elif given and not of:
             yield f"The plan names {name}_id {given}, but the account does not say it is theirs."
+
+
+def _how_much(wanted: Order) -> str:
+    name, how_much = asked(wanted.arguments)
+    with_fee = " with its fee" if name == "total" else ""
+    return f"{_money(how_much, wanted.arguments['asset'])}{with_fee}"
 
 
 def _money(amount: Decimal, asset: str) -> str:

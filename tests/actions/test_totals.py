@@ -1,0 +1,103 @@
+"""Withdrawals by ``total``, with a memo: planned, checked against the same rules, sent once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from benches import approved_account
+
+import fundlab as fl
+from fundlab.errors import ActionRefused, InvalidRequest
+
+
+def test_a_total_takes_the_fee_with_it(bench: Any) -> None:
+    """The first to an account, whose fee nobody knows yet: nothing is said that is not known."""
+    before = bench.available()
+    plan = bench.plan(None, total="200.00", memo="invoice 7")
+    assert (plan.amount, plan.total, plan.fee) == (Decimal(200), Decimal(200), None)
+    shown = repr(plan)
+    assert "Withdraw 200.00 USD with its fee to" in shown
+    assert "less the fee" in shown
+    assert "invoice 7" in shown
+    assert plan.to_json()["amount"] is None
+    made = plan.submit(confirm=plan.code)
+    assert (made.amount.text, made.fee.text, made.total.text) == ("175.00", "25.00", "200.00")
+    assert made.memo == "invoice 7"
+    assert bench.available() == before - 200
+    again = bench.plan(None, total="200.00", memo="invoice 7").submit()
+    assert again.id == made.id
+    assert len(bench.made()) == 1
+
+
+def test_a_total_whose_fee_is_known_shows_what_arrives(bench: Any) -> None:
+    bench.pay("1.00")
+    plan = bench.plan(None, total="200.00")
+    assert (plan.amount, plan.total, plan.fee) == (Decimal(175), Decimal(200), Decimal(25))
+    assert plan.to_json()["amount"] == "175.00"
+    assert plan.submit(confirm=plan.code).amount == plan.amount
+
+
+def test_the_whole_balance_can_be_withdrawn_and_no_more(bench: Any) -> None:
+    bench.pay("1.00")
+    everything = bench.available()
+    with pytest.raises(ActionRefused, match=r"needs .* 0\.01 USD are missing"):
+        bench.plan(None, total=str(everything + Decimal("0.01")))
+    assert bench.plan(None, total=str(everything)).total == everything
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"amount": "75.00"}, {"amount": None, "total": "100.00"}),
+        ({"amount": None, "total": "100.00"}, {"amount": "75.00"}),
+        ({"amount": "75.00"}, {"amount": "75.00", "memo": "another"}),
+    ],
+)
+def test_the_same_payment_in_other_words_is_a_likely_duplicate(
+    bench: Any, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """By the service's transfers, and by the journal alone while an outcome is not known."""
+    bench.pay("1.00")  # its fee is known from here on
+    plan = bench.plan(**first)
+    bench.sandbox.faults.add("reset", "create_fiat_withdrawal")
+    with pytest.raises(fl.errors.CallError):
+        plan.submit(confirm=plan.code)
+    bench.sandbox.faults.clear()
+    with pytest.raises(ActionRefused, match=r"outcome is unknown|not sent so far") as refused:
+        bench.plan(**second)
+    assert refused.value.reason == "duplicate"
+    plan.submit(confirm=plan.code)
+    with pytest.raises(ActionRefused, match="was submitted") as refused:
+        bench.plan(**second)
+    assert refused.value.reason == "duplicate"
+
+
+def test_own_limits_count_a_total(new_bench: Callable[..., Any]) -> None:
+    bench = new_bench(withdrawal_limit="500.00", daily_withdrawal_limit="600.00")
+    with pytest.raises(ActionRefused, match="above your limit of 500"):
+        bench.plan(None, total="500.01")  # its fee is not known: it may all arrive
+    plan = bench.plan(None, total="500.00")
+    plan.submit(confirm=plan.code)
+    with pytest.raises(ActionRefused, match="daily limit of 600"):
+        bench.plan("125.01")
+    assert bench.plan(None, total="125.00", ref_id="known-now").amount == Decimal(100)
+
+
+def test_what_cannot_be_sent_is_refused_while_planning(bench: Any) -> None:
+    with pytest.raises(InvalidRequest, match="exactly one of amount and total"):
+        bench.plan("1.00", total="2.00")
+    with pytest.raises(InvalidRequest, match="exactly one of amount and total"):
+        bench.plan(None)
+    with pytest.raises(ActionRefused, match=r"total='1\.001' has 3 decimals"):
+        bench.plan(None, total="1.001")
+    bench.pay("1.00")
+    with pytest.raises(ActionRefused, match=r"total=25\.00 does not exceed the fee of 25\.00"):
+        bench.plan(None, total="25.00")
+    cubix = approved_account(
+        bench.sandbox, bench.client, fiat_network_instructions={"wallet_address": "C-1"}
+    )
+    with pytest.raises(ActionRefused, match="memo has 41 characters, at most 40"):
+        bench.plan(fiat_account_id=cubix.id, memo="m" * 41)
