@@ -7,7 +7,7 @@ both and never neither. Those stay for ``GRACE_S``, for who has begun to read th
 A sync compacts where it pays. One more file makes reading about as much slower as 5,000 more rows
 do, a replaced row as much as one, and an eighth more is worth rewriting all; of a table that is
 smaller, half more, since it is soon rewritten. So a sync rewrites, on average over many, at most
-40,000 rows of a table, and eight for each that it replaces, however large the store becomes.
+30,000 rows of a table, and eight for each that it replaces, however large the store becomes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fundlab.tables.schema import SCHEMA_VERSION
 
 FILE_ROWS: Final = 5_000
 FEW_ROWS: Final = 3 * FILE_ROWS  # three files, of a table however small
-WORTH_ROWS: Final = 8 * FILE_ROWS  # eight files, of a table of 80,000 rows or more
+WORTH_ROWS: Final = 6 * FILE_ROWS  # six files, of a table of 60,000 rows or more
 GRACE_S: Final = 3_600
 _LONG_AGO: Final = -(2**63)
 

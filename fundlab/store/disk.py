@@ -20,6 +20,7 @@ from typing import IO, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs as pa_fs
 
 from fundlab.errors import StoreError, StoreLocked
 from fundlab.store.remote import RemotePath, StorePath
@@ -30,6 +31,7 @@ _NO_LOCKS: Final = (
     errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL,
     errno.EBADF,  # NFS locks only what is open for writing, which no folder is
 )  # fmt: skip
+_LOCAL: Final = pa_fs.LocalFileSystem()  # named, as pyarrow takes long to find out
 _MOMENT_NS: Final = 2 * 10**9  # as coarse as any filesystem's clock
 
 
@@ -268,7 +270,7 @@ def open_to_read(path: StorePath) -> pa.NativeFile:
 def open_parquet(path: StorePath, **options: Any) -> pq.ParquetFile:
     if isinstance(path, RemotePath):
         return pq.ParquetFile(path.key, filesystem=path.filesystem, pre_buffer=True, **options)
-    return pq.ParquetFile(path, **options)
+    return pq.ParquetFile(str(path), filesystem=_LOCAL, **options)
 
 
 @contextmanager

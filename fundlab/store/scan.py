@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
 from fundlab.store.duck import own_connection
-from fundlab.store.parts import FROM, TO, Part, check_data, check_files, find_parts
+from fundlab.store.parts import FROM, TO, check_data, check_files, find_parts
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.store.snapshot import Snapshot, steadily
 from fundlab.tables.schema import TABLES
@@ -87,50 +87,38 @@ def scan_with_duckdb(
 
 
 def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection) -> str:
-    """One query, as DuckDB looks into the files again for each step that a relation is made in.
-
-    It opens one of many files that have the same columns, else each of them, so those are read
-    together; ``_file`` counts them all.
-    """
-    alike: dict[frozenset[str], list[Part]] = {}
-    for part in snapshot.files:
-        alike.setdefault(part.names, []).append(part)
-    files: list[Part] = []
-    queries = []
-    for parts in alike.values():
-        columns = ", ".join(
-            f'"{field.name}"'
-            if field.name in parts[0].names
-            else f'NULL::{_sql(field.type)} AS "{field.name}"'
-            for field in snapshot.table.schema
-        )
-        paths = ", ".join(_text(_path_on(connection, part.path)) for part in parts)
-        # Columns come from the files only, not from what their folders are called.
-        query = (
-            f"SELECT {columns}, file_index + {len(files)} AS _file, file_row_number AS _place "  # noqa: S608
-            f"FROM read_parquet([{paths}], hive_partitioning = false)"
-        )
-        if snapshot.inside_base:
-            limit = snapshot.limit
-            query += f" WHERE {FROM} <= {limit} AND ({TO} IS NULL OR {TO} > {limit})"
-        elif parts[0].kind == "base":
-            query += f" WHERE {TO} IS NULL"
-        queries.append(query)
-        files += parts
+    """One query over all files, which DuckDB opens together; those replaced are left out by file
+    and place."""
+    columns = ", ".join(
+        f'"{field.name}"'
+        if any(field.name in part.names for part in snapshot.files)
+        else f'NULL::{_sql(field.type)} AS "{field.name}"'
+        for field in snapshot.table.schema
+    )
+    paths = ", ".join(_text(_path_on(connection, part.path)) for part in snapshot.files)
+    # Columns come from the files only, not from what their folders are called.
+    query = (
+        f"SELECT {columns} FROM read_parquet([{paths}], union_by_name = true, "  # noqa: S608
+        "hive_partitioning = false) AS rows"
+    )
     # By their places, as one text for each file: thousands of numbers are slow to parse.
     gone = [
         f"SELECT {number} AS file, "
         f"unnest(string_split('{','.join(map(str, ends.rows.tolist()))}', ','))::BIGINT AS place"
-        for number, part in enumerate(files)
+        for number, part in enumerate(snapshot.files)
         if (ends := snapshot.replaced.get(part.seq)) is not None
     ]
-    every = f"SELECT * EXCLUDE (_file, _place) FROM ({' UNION ALL '.join(queries)}) AS rows"  # noqa: S608
-    if not gone:
-        return every
-    return (
-        f"{every} ANTI JOIN ({' UNION ALL '.join(gone)}) AS gone"
-        " ON rows._file = gone.file AND rows._place = gone.place"
-    )
+    if gone:
+        query += (
+            f" ANTI JOIN ({' UNION ALL '.join(gone)}) AS gone"
+            " ON rows.file_index = gone.file AND rows.file_row_number = gone.place"
+        )
+    if snapshot.inside_base:
+        limit = snapshot.limit
+        query += f" WHERE {FROM} <= {limit} AND ({TO} IS NULL OR {TO} > {limit})"
+    elif any(TO in part.names for part in snapshot.files):
+        query += f" WHERE {TO} IS NULL"
+    return query
 
 
 def _text(value: str) -> str:
