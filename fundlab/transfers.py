@@ -1,9 +1,10 @@
 """What a transfer means, once: whether it counts, for which asset, by how much, and which rules
 its row must keep (interface §2.4, decisions on money).
 
-Each fact is an expression that runs on every engine and, where rows are looked at one by one, a
-plain function beside it that says the same. How statuses are spelled and which direction belongs
-to a type are facts of the enumerations: see ``fundlab.models``.
+Each fact is an expression that runs on every engine. Where the package also looks at rows one by
+one, or at Arrow columns, a function beside it says the same; a property test holds them to each
+other. How statuses are spelled and which direction belongs to a type are facts of the
+enumerations: see ``fundlab.models``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final, Literal
 
 import narwhals as nw
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fundlab.models import COMPLETED, DIRECTIONS, INTERNAL_TYPES, STATUSES, Direction, TransferType
 from fundlab.tables.expand import member
@@ -22,6 +24,7 @@ Rows = nw.LazyFrame[Any]
 
 _DEBIT, _CREDIT = INTERNAL_TYPES
 _MONEY: Final = nw.Decimal(38, 18)
+_ZERO: Final = nw.lit(0).cast(_MONEY)
 _LARGEST: Final = "9" * 20 + "." + "9" * 18
 
 # ------------------------------------------------------------------ what it does to a balance
@@ -30,6 +33,14 @@ _LARGEST: Final = "9" * 20 + "." + "9" * 18
 def moved_asset() -> nw.Expr:
     """The asset whose balance changes."""
     return nw.coalesce(nw.col("balance_asset"), nw.col("asset"))
+
+
+def moved_asset_in(rows: pa.Table) -> pa.ChunkedArray:
+    """The same of Arrow columns, plain or dictionary-coded."""
+    asset, other = rows.column("asset"), rows.column("balance_asset")
+    if other.null_count == len(other):
+        return asset
+    return pc.coalesce(other.cast(pa.string()), asset.cast(pa.string())).dictionary_encode()
 
 
 def counts(view: View) -> nw.Expr:
@@ -49,12 +60,26 @@ def does_count(status: str | None, direction: str | None, view: View) -> bool:
 def change() -> nw.Expr:
     """By how much: ``total`` added for a credit, taken for a debit."""
     signed = nw.when(nw.col("direction") == "CREDIT").then(nw.col("total"))
-    return signed.otherwise(nw.lit(0).cast(_MONEY) - nw.col("total"))
+    return signed.otherwise(_ZERO - nw.col("total"))
 
 
 def is_taken(direction: str | None) -> bool:
     """Whether its change is less than nothing, as that of a debit."""
     return direction != "CREDIT"
+
+
+def change_of(direction: str, total: int) -> int:
+    """In units of 10^-18."""
+    return -total if is_taken(direction) else total
+
+
+def inflow() -> nw.Expr:
+    """What it brings, unsigned; see :func:`outflow`."""
+    return nw.when(nw.col("direction") == "CREDIT").then(nw.col("total")).otherwise(_ZERO)
+
+
+def outflow() -> nw.Expr:
+    return nw.when(nw.col("direction") == "CREDIT").then(_ZERO).otherwise(nw.col("total"))
 
 
 def has_right_total() -> nw.Expr:
@@ -65,9 +90,25 @@ def has_right_total() -> nw.Expr:
     return credit.otherwise(total - fee == amount)
 
 
+def right_total_of(direction: str, amount: int, fee: int) -> int:
+    """In units of 10^-18."""
+    return amount + fee if is_taken(direction) else amount - fee
+
+
+def goes_against_its_type(direction: Direction) -> nw.Expr:
+    """Whether it goes the other way, though its type is one that goes in ``direction``."""
+    types = [kind.value for kind in TransferType if kind.direction is direction]
+    return nw.col("type").is_in(types) & (nw.col("direction") != direction.value)
+
+
 def direction_of_type(kind: str) -> Direction | None:
     """``None`` for a type that the interface does not list: its name is no promise."""
     return TransferType(kind).direction if kind in TransferType.__members__ else None
+
+
+def is_half() -> nw.Expr:
+    """Whether it is one half of an internal transfer, and says of which group."""
+    return nw.col("type").is_in(INTERNAL_TYPES) & (nw.col("group_id") != "")
 
 
 def plain_digits(amount: nw.Expr) -> nw.Expr:
@@ -105,12 +146,25 @@ def violations(
     is false where not all transfers are there, ``shows_conversions`` where ``auto_conversion`` was
     not asked for.
     """
-    found = [*_of_one_row(rows), _repeated_ids(rows), *_of_halves(rows)]
+    found = [*_of_one_row(rows), *_of_halves(rows)]
+    often = rows.filter(~nw.col("id").is_null()).group_by("id").agg(rows=nw.len())
+    times = nw.concat_str([nw.col("rows").cast(nw.String), nw.lit(" rows")])
+    found.append(_broken(often.filter(nw.col("rows") > 1), "unique_id", nw.lit("1 row"), times))
     if shows_conversions:
-        found.append(_unconverted(rows))
+        # Another asset than the transfer's, though no conversion made it another: {} is what
+        # deposits carry that no rule converted.
+        asset, other = nw.col("asset"), nw.col("balance_asset")
+        converted = nw.col("auto_conversion").str.contains('^[ \t\r\n]*[{][ \t\r\n]*"')
+        wrong = rows.filter(other != "", other != asset, ~nw.coalesce(converted, nw.lit(False)))
+        same = nw.concat_str([asset, nw.lit(", as no auto_conversion makes it another")])
+        found.append(_broken(wrong, "balance_asset", same, other))
     ends = _conversion_ends(collect(_conversion_links(rows))) if complete else _END.empty_table()
     if ends.num_rows:
-        found.append(_loose_ends(rows, beside(ends)))
+        known = rows.select(end=nw.col("id"))
+        loose = beside(ends).join(known, on="end", how="anti")
+        loose = loose.with_columns(id=nw.col("transfer_id"))
+        expected = nw.concat_str([nw.lit("a transfer that is there in "), nw.col("member")])
+        found.append(_broken(loose, "conversion", expected, nw.col("end")))
     return nw.concat([broken.select(*VIOLATION.names) for broken in found])
 
 
@@ -127,11 +181,17 @@ def _of_one_row(rows: Rows) -> Iterator[Rows]:
         unlisted = rows.filter(~nw.col(name).is_in(known))
         yield _broken(unlisted, name, nw.lit(" or ".join(known)), nw.col(name))
     for direction in Direction:
-        types = [kind.value for kind in TransferType if kind.direction is direction]
-        wrong = rows.filter(nw.col("type").is_in(types), nw.col("direction") != direction.value)
+        wrong = rows.filter(goes_against_its_type(direction))
         yield _broken(wrong, "direction_of_type", nw.lit(direction.value), nw.col("direction"))
+    amount, fee = nw.col("amount"), nw.col("fee")
+    # One branch after the other, as neither the sum nor the room left for it may overflow.
+    total = plain_digits(amount + fee)
+    room = nw.when(fee <= nw.lit(_LARGEST).cast(_MONEY) - amount).then(total)
+    fits = nw.when((amount <= 0) | (fee <= 0)).then(total)
+    more = fits.otherwise(room.otherwise(nw.lit("more than 20 integer digits")))
+    credit = nw.when(nw.col("direction") == "CREDIT").then(plain_digits(amount - fee))
     wrong = rows.filter(nw.col("direction").is_in(DIRECTIONS), ~has_right_total())
-    yield _broken(wrong, "total", _right_total_text(), plain_digits(nw.col("total")))
+    yield _broken(wrong, "total", credit.otherwise(more), plain_digits(nw.col("total")))
     for name in AMOUNTS:
         negative = rows.filter(nw.col(name) < 0)
         at_least = nw.lit(f"{name} of 0 or more")
@@ -144,36 +204,11 @@ def _of_one_row(rows: Rows) -> Iterator[Rows]:
     yield _broken(early, "updated_at", nw.lit("created_at or later"), before)
 
 
-def _unconverted(rows: Rows) -> Rows:
-    """Another asset than the transfer's, though no conversion made it another: ``{}`` is what
-    deposits carry that no rule converted."""
-    other = rows.filter(nw.col("balance_asset") != "", nw.col("balance_asset") != nw.col("asset"))
-    converted = nw.col("auto_conversion").str.contains('^[ \t\r\n]*[{][ \t\r\n]*"')
-    found = other.filter(~nw.coalesce(converted, nw.lit(False)))
-    same = nw.concat_str([nw.col("asset"), nw.lit(", as no auto_conversion makes it another")])
-    return _broken(found, "balance_asset", same, nw.col("balance_asset"))
-
-
-def _right_total_text() -> nw.Expr:
-    amount, fee = nw.col("amount"), nw.col("fee")
-    less, more = plain_digits(amount - fee), plain_digits(amount + fee)
-    fits = nw.when((amount <= 0) | (fee <= 0)).then(more)
-    room = nw.when(fee <= nw.lit(_LARGEST).cast(_MONEY) - amount).then(more)
-    more = fits.otherwise(room.otherwise(nw.lit("more than 20 integer digits")))
-    return nw.when(nw.col("direction") == "CREDIT").then(less).otherwise(more)
-
-
-def _repeated_ids(rows: Rows) -> Rows:
-    often = rows.filter(~nw.col("id").is_null()).group_by("id").agg(rows=nw.len())
-    found = nw.concat_str([nw.col("rows").cast(nw.String), nw.lit(" rows")])
-    return _broken(often.filter(nw.col("rows") > 1), "unique_id", nw.lit("1 row"), found)
-
-
 def _of_halves(rows: Rows) -> Iterator[Rows]:
     """Internal transfers whose halves contradict each other: a line for a group, under its first
     id. A half alone does not: the other one may belong to a profile that is not ours to see. Nor
     does a half that failed beside one that counts, as after another try."""
-    internal = rows.filter(nw.col("type").is_in(INTERNAL_TYPES), nw.col("group_id") != "")
+    internal = rows.filter(is_half())
     failed = nw.coalesce(nw.col("status") == "FAILED", nw.lit(False))
     sides: dict[str, nw.Expr] = {}
     for side, kind in (("debit", _DEBIT), ("credit", _CREDIT)):
@@ -241,13 +276,6 @@ def _conversion_ends(links: pa.Table) -> pa.Table:
     ]
     columns = zip(*found, strict=True) if found else [()] * len(_END)
     return pa.table([pa.array(column, pa.string()) for column in columns], schema=_END)
-
-
-def _loose_ends(rows: Rows, ends: Rows) -> Rows:
-    known = rows.select(nw.col("id").alias("end"))
-    loose = ends.join(known, on="end", how="anti").with_columns(id=nw.col("transfer_id"))
-    expected = nw.concat_str([nw.lit("a transfer that is there in "), nw.col("member")])
-    return _broken(loose, "conversion", expected, nw.col("end"))
 
 
 def _broken(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr) -> Rows:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import fundlab as fl
 from fundlab import transfers as meaning
 from fundlab.errors import AnalysisError
+from fundlab.models import Direction, TransferType
 from fundlab.reporting import read_report
 from fundlab.store import Store
 from fundlab.values import EXACT
@@ -260,6 +261,7 @@ class TestConversionsAsMappings:
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
+            "type": st.sampled_from([*TransferType.__members__, "CARD_REFUND"]),
             "status": st.sampled_from([*meaning.STATUSES, "ODD", None]),
             "direction": st.sampled_from([*meaning.DIRECTIONS, "UP", None]),
             "asset": st.sampled_from(["USD", "ETH"]),
@@ -278,28 +280,38 @@ ROWS = st.lists(
 @given(rows=ROWS)
 @settings(max_examples=15, deadline=None)
 def test_each_expression_says_what_its_plain_twin_says(rows: list[Row]) -> None:
-    text = {name: pa.string() for name in ("status", "direction", "asset", "balance_asset")}
+    text = {name: pa.string() for name in ("type", "status", "direction", "asset", "balance_asset")}
     schema = pa.schema({**text, **dict.fromkeys(meaning.AMOUNTS, MONEY)})
-    lazy = nw.from_native(duckdb.connect().from_arrow(pa.Table.from_pylist(rows, schema)))
+    table = pa.Table.from_pylist(rows, schema)
     found = (
-        lazy.with_columns(
+        nw.from_native(duckdb.connect().from_arrow(table))
+        .with_columns(
             moved=meaning.moved_asset(),
             ledger=meaning.counts("ledger"),
             available=meaning.counts("available"),
             change=meaning.change(),
+            inflow=meaning.inflow(),
+            outflow=meaning.outflow(),
             right=meaning.has_right_total(),
+            **{way: meaning.goes_against_its_type(way) for way in Direction},
         )
         .to_native()
         .to_arrow_table()
         .to_pylist()
     )
+    coded = table.set_column(3, "asset", table.column("asset").dictionary_encode())
+    assert [said["moved"] for said in found] == meaning.moved_asset_in(table).to_pylist()
+    assert [said["moved"] for said in found] == meaning.moved_asset_in(coded).to_pylist()
     for row, said in zip(rows, found, strict=True):
         status, direction = row["status"], row["direction"]
-        asset, balance_asset = row["asset"], row["balance_asset"]
-        assert said["moved"] == (asset if balance_asset is None else balance_asset)
         for view in ("ledger", "available"):
             assert bool(said[view]) is meaning.does_count(status, direction, view)
         if direction in meaning.DIRECTIONS:
-            sign = -1 if meaning.is_taken(direction) else 1
-            assert said["change"] == EXACT.multiply(sign, row["total"])
-            assert said["right"] is (row["total"] == EXACT.fma(-sign, row["fee"], row["amount"]))
+            amount, fee, total = (int(row[name].scaleb(18, EXACT)) for name in meaning.AMOUNTS)
+            change = meaning.change_of(direction, total)
+            assert said["change"].scaleb(18, EXACT) == change
+            assert said["change"] == EXACT.subtract(said["inflow"], said["outflow"])
+            assert said["right"] is (total == meaning.right_total_of(direction, amount, fee))
+            expected = meaning.direction_of_type(row["type"])
+            against = any(said[way] for way in Direction)
+            assert against is (expected is not None and expected != direction)

@@ -1,4 +1,5 @@
-"""Balances rebuilt from transfers: after each one, at any time, at the close of every day."""
+"""Balances rebuilt from transfers: after each one, at any time, at the close of every day, and as
+the statement of a period; and what pending withdrawals hold."""
 
 from __future__ import annotations
 
@@ -11,10 +12,21 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
-from fundlab.analysis import rows as counted
+from fundlab.analysis.counting import (
+    KEYS,
+    SHOWN_ROWS,
+    ZERO,
+    balances_of,
+    opening_balances,
+    refuse,
+    signed_changes,
+    signed_changes_and_span,
+)
 from fundlab.analysis.engines import (
+    MONEY,
     MONEY_TYPE,
     ROW,
+    TEXT_TYPE,
     TIME,
     TIME_TYPE,
     FrameT,
@@ -23,15 +35,20 @@ from fundlab.analysis.engines import (
     is_store,
 )
 from fundlab.analysis.events import completion_times
-from fundlab.analysis.periods import DAY, day_number, days_between, local_ns, whole
-from fundlab.analysis.rows import KEYS
-from fundlab.analysis.statements import holds, statement
+from fundlab.analysis.periods import (
+    DAY,
+    Moment,
+    day_number,
+    days_between,
+    local_ns,
+    period_bounds,
+    whole,
+)
 from fundlab.analysis.streaming import stream_running, write_stream
-from fundlab.analysis.units import units
 from fundlab.errors import AnalysisError
 from fundlab.moments import moment_ns
 from fundlab.store.snapshot import steadily
-from fundlab.transfers import Rows, View
+from fundlab.transfers import View, has_right_total
 
 if TYPE_CHECKING:
     from fundlab.store import Store
@@ -40,12 +57,24 @@ __all__ = ["at", "changes", "daily", "holds", "running", "statement", "write_run
 
 COMPLETED_AT: Final = "completed_at"
 _BLOCK: Final = 64
-_TEXT: Final = pa.string()
+_PARTS: Final = ("credits", "debits", "fees")
 _CHANGES: Final = columns(
-    transfer_id=_TEXT, profile_id=_TEXT, asset=_TEXT, at=TIME_TYPE, change=MONEY_TYPE
+    ("transfer_id profile_id asset", TEXT_TYPE), ("at", TIME_TYPE), ("change", MONEY_TYPE)
 )
-_AT: Final = columns(profile_id=_TEXT, asset=_TEXT, balance=MONEY_TYPE)
-_DAILY: Final = columns(profile_id=_TEXT, asset=_TEXT, date=pa.date32(), balance=MONEY_TYPE)
+_AT: Final = columns(("profile_id asset", TEXT_TYPE), ("balance", MONEY_TYPE))
+_DAILY: Final = columns(
+    ("profile_id asset", TEXT_TYPE), ("date", pa.date32()), ("balance", MONEY_TYPE)
+)
+_STATEMENT: Final = columns(
+    ("profile_id asset", TEXT_TYPE),
+    *dict.fromkeys(("opening", *_PARTS, "closing"), MONEY_TYPE).items(),
+)
+_HOLDS: Final = columns(
+    ("profile_id asset", TEXT_TYPE),
+    ("count", pa.int64()),
+    ("held", MONEY_TYPE),
+    ("since", TIME_TYPE),
+)
 
 
 def changes(
@@ -73,12 +102,19 @@ def changes(
         raise AnalysisError(f"events are for by={COMPLETED_AT!r}, not by={by!r}")
     with Workbench(transfers) as bench:
         if by == COMPLETED_AT:
-            rows = _when_completed(bench, transfers, view, events)
+            rows = signed_changes(
+                bench, transfers, view, "updated_at", named=True, created_at=TIME
+            ).join(
+                bench.constant(completion_times(bench, events)),
+                left_on="id",
+                right_on="transfer_id",
+                how="left",
+            )
+            pending = nw.when(nw.col("status") == "PENDING").then(nw.col("created_at"))
+            rows = rows.with_columns(at=pending.otherwise(nw.coalesce("completed", "at")))
         else:
-            rows = counted.changes(bench, transfers, view, by, named=True)
-        named = rows.rename({"id": "transfer_id"}).sort("at", "transfer_id")
-        result: FrameT = bench.give(named, _CHANGES)
-        return result
+            rows = signed_changes(bench, transfers, view, by, named=True)
+        return bench.give(rows.rename({"id": "transfer_id"}).sort("at", "transfer_id"), _CHANGES)
 
 
 def running(
@@ -106,19 +142,17 @@ def running(
     if is_store(transfers) and by == "created_at":
         return cast("FrameT", _stream(cast("Any", transfers), None, opening, view))
     with Workbench(transfers) as bench:
-        counting = counted.changes(bench, transfers, view, by, keep=True, named=True)
-        _refuse_column(bench, "balance")
+        counting = signed_changes(bench, transfers, view, by, keep=True, named=True)
+        if "balance" in bench.names():
+            raise AnalysisError("transfers already has a column 'balance'; drop or rename it first")
         order = ["at", "id"] if bench.lazy else ["at", "id", ROW]
-        opened = counted.opening_balances(bench, opening)
-        balance = nw.col("change").cum_sum().over(*KEYS, order_by=order)
         result = (
-            counting.with_columns(moved=balance)
-            .join(opened, on=list(KEYS), how="left")
-            .with_columns(balance=nw.coalesce("opened", counted.zero()) + nw.col("moved"))
+            counting.with_columns(moved=nw.col("change").cum_sum().over(*KEYS, order_by=order))
+            .join(opening_balances(bench, opening), on=list(KEYS), how="left")
+            .with_columns(balance=nw.coalesce("opened", ZERO) + nw.col("moved"))
             .sort(order)
         )
-        widened: FrameT = bench.give_rows(result, {"asset": _TEXT, "balance": MONEY_TYPE})
-        return widened
+        return bench.give_rows(result, {"asset": TEXT_TYPE, "balance": MONEY_TYPE})
 
 
 def write_running(
@@ -141,6 +175,16 @@ def write_running(
     ['id', 'profile_id', 'asset', 'created_at', 'balance']
     """
     return steadily(lambda: write_stream(_stream(store, columns, opening, view), path))
+
+
+def _stream(
+    store: Store, columns: Sequence[str] | None, opening: object, view: View
+) -> pa.RecordBatchReader:
+    opened: pa.Table | None = None
+    if opening is not None:
+        with Workbench(opening) as bench:
+            opened = bench.collect(opening_balances(bench, opening))
+    return stream_running(store.snapshot("transfers"), columns, opened, view)
 
 
 def at(
@@ -167,10 +211,9 @@ def at(
     """
     moment = moment_ns(when, "when")
     with Workbench(transfers) as bench:
-        counting = counted.changes(bench, transfers, view, by).filter(nw.col("at") <= moment)
-        balances = balances_of(counting, counted.opening_balances(bench, opening))
-        result: FrameT = bench.give(balances.sort(KEYS), _AT)
-        return result
+        counting = signed_changes(bench, transfers, view, by).filter(nw.col("at") <= moment)
+        balances = balances_of(counting, opening_balances(bench, opening))
+        return bench.give(balances.sort(KEYS), _AT)
 
 
 def daily(
@@ -197,83 +240,48 @@ def daily(
     """
     end = None if until is None else day_number("until", until)
     with Workbench(transfers) as bench:
-        counting, bounds = counted.changes_and_span(bench, transfers, view, by)
+        counting, bounds = signed_changes_and_span(bench, transfers, view, by)
+        # The sum of changes after each day with some, and for how many days it stays.
         moved = (
             counting.with_columns(day=whole(local_ns(tz, *bounds), DAY))
             .group_by(*KEYS, "day")
             .agg(change=nw.col("change").sum())
+            .with_columns(
+                moved=nw.col("change").cum_sum().over(*KEYS, order_by="day"),
+                following=nw.col("day").shift(-1).over(*KEYS, order_by="day"),
+            )
+        )
+        if end is None:
+            stays = nw.coalesce(nw.col("following"), nw.col("day") + 1)
+        else:
+            following = nw.coalesce(nw.col("following"), nw.lit(end + 1))
+            stays = nw.when(following > end + 1).then(nw.lit(end + 1)).otherwise(following)
+        lasting = (
+            moved.with_columns(days=(stays - nw.col("day")).cast(nw.Int64))
+            .filter(nw.col("days") > 0)
+            .select(*KEYS, "moved", "day", "days")
         )
         calendar = days_between(bounds[0] // DAY - 1, bounds[1] // DAY + 1 if end is None else end)
-        closing = (
-            _every_day(bench, _lasting(moved, end), calendar.num_rows)
-            .join(bench.constant(calendar), on="day", how="inner")
-            .join(counted.opening_balances(bench, opening), on=list(KEYS), how="left")
-            .with_columns(balance=nw.coalesce("opened", counted.zero()) + nw.col("moved"))
+        # Each row once for each day it stays, in blocks of days and by equal keys only: engines
+        # join ranges slowly.
+        blocks = bench.constant(_counts_up_to(calendar.num_rows // _BLOCK + 1, "blocks", "block"))
+        places = bench.constant(_counts_up_to(_BLOCK, "size", "place"))
+        in_blocks = lasting.with_columns(blocks=whole(nw.col("days") + _BLOCK - 1, _BLOCK)).join(
+            blocks, on="blocks", how="inner"
         )
-        result: FrameT = bench.give(closing.sort(*KEYS, "day"), _DAILY)
-        return result
-
-
-def _stream(
-    store: Store, columns: Sequence[str] | None, opening: object, view: View
-) -> pa.RecordBatchReader:
-    opened: dict[tuple[str, str], int] = {}
-    if opening is not None:
-        with Workbench(opening) as bench:
-            rows = bench.collect(counted.opening_balances(bench, opening)).to_pylist()
-        opened = {(row["profile_id"], row["asset"]): units(row["opened"]) for row in rows}
-    return stream_running(store.snapshot("transfers"), columns, opened, view)
-
-
-def _when_completed(bench: Workbench, transfers: object, view: View, events: object) -> Rows:
-    rows = counted.changes(bench, transfers, view, "updated_at", named=True, created_at=TIME)
-    known = bench.constant(completion_times(bench, events))
-    pending = nw.when(nw.col("status") == "PENDING").then(nw.col("created_at"))
-    completed = nw.coalesce(nw.col("completed"), nw.col("at"))
-    joined = rows.join(known, left_on="id", right_on="transfer_id", how="left")
-    return joined.with_columns(at=pending.otherwise(completed))
-
-
-def balances_of(counting: Rows, opened: Rows) -> Rows:
-    """Opening plus all changes, for each profile and asset that has either."""
-    sums = counting.group_by(*KEYS).agg(moved=nw.col("change").sum())
-    both = sums.join(opened, on=list(KEYS), how="full", suffix="_opened")
-    return both.select(
-        *(nw.coalesce(key, f"{key}_opened").alias(key) for key in KEYS),
-        balance=nw.coalesce("opened", counted.zero()) + nw.coalesce("moved", counted.zero()),
-    )
-
-
-def _lasting(moved: Rows, end: int | None) -> Rows:
-    """The sum of changes after each ``day`` with some, and for how many days it stays."""
-    following = nw.col("day").shift(-1).over(*KEYS, order_by="day")
-    sums = moved.with_columns(
-        moved=nw.col("change").cum_sum().over(*KEYS, order_by="day"), following=following
-    )
-    if end is None:
-        until = nw.coalesce(nw.col("following"), nw.col("day") + 1)
-    else:
-        later = nw.coalesce(nw.col("following"), nw.lit(end + 1))
-        until = nw.when(later > end + 1).then(nw.lit(end + 1)).otherwise(later)
-    lasting = sums.with_columns(days=(until - nw.col("day")).cast(nw.Int64))
-    return lasting.filter(nw.col("days") > 0).select(*KEYS, "moved", "day", "days")
-
-
-def _every_day(bench: Workbench, lasting: Rows, longest: int) -> Rows:
-    """Each row once for each day it stays, by equal keys only: engines join ranges slowly."""
-    blocks = whole(nw.col("days") + _BLOCK - 1, _BLOCK)
-    in_blocks = lasting.with_columns(blocks=blocks).join(
-        bench.constant(_counts_up_to(longest // _BLOCK + 1, "blocks", "block")),
-        on="blocks",
-        how="inner",
-    )
-    last = nw.col("block") == nw.col("blocks") - 1
-    rest = nw.when(last).then(nw.col("days") - nw.col("block") * _BLOCK).otherwise(nw.lit(_BLOCK))
-    in_days = in_blocks.with_columns(size=rest.cast(nw.Int64)).join(
-        bench.constant(_counts_up_to(_BLOCK, "size", "place")), on="size", how="inner"
-    )
-    day = nw.col("day") + nw.col("block") * _BLOCK + nw.col("place")
-    return in_days.select(*KEYS, "moved", day=day.cast(nw.Int64))
+        rest = nw.when(nw.col("block") == nw.col("blocks") - 1).then(
+            nw.col("days") - nw.col("block") * _BLOCK
+        )
+        size = rest.otherwise(nw.lit(_BLOCK)).cast(nw.Int64)
+        in_days = in_blocks.with_columns(size=size).join(places, on="size", how="inner")
+        day = nw.col("day") + nw.col("block") * _BLOCK + nw.col("place")
+        closing = (
+            in_days.select(*KEYS, "moved", day=day.cast(nw.Int64))
+            .join(bench.constant(calendar), on="day", how="inner")
+            .join(opening_balances(bench, opening), on=list(KEYS), how="left")
+            .with_columns(balance=nw.coalesce("opened", ZERO) + nw.col("moved"))
+        )
+        return bench.give(closing.sort(*KEYS, "day"), _DAILY)
 
 
 def _counts_up_to(most: int, total: str, place: str) -> pa.Table:
@@ -283,6 +291,90 @@ def _counts_up_to(most: int, total: str, place: str) -> pa.Table:
     return pa.table({total: totals, place: places})
 
 
-def _refuse_column(bench: Workbench, name: str) -> None:
-    if name in bench.names():
-        raise AnalysisError(f"transfers already has a column {name!r}; drop or rename it first")
+def statement(
+    transfers: FrameT,
+    period: str | tuple[Moment, Moment],
+    opening: object = None,
+    view: View = "ledger",
+    by: str = "created_at",
+    tz: str = "UTC",
+) -> FrameT:
+    """``profile_id``, ``asset``, ``opening``, ``credits``, ``debits``, ``fees``, ``closing``
+    (decimals, all but opening and closing unsigned), sorted: each profile and asset that moved
+    until the period's end or was opened.
+
+    ``period`` is ``2026``, ``2026-Q4``, ``2026-10``, ``2026-W40`` or ``2026-10-31`` in the zone
+    ``tz``, or a pair of moments, the second left out. ``opening`` holds balances before the first
+    of ``transfers``. The closing is summed from ``total`` alone and proves itself: it must equal
+    opening + credits - debits - fees, summed from ``amount`` and ``fee``. Raises
+    :class:`AnalysisError` naming the transfers where it does not, and for rows nobody can count;
+    ``OverflowError`` beyond 20 integer digits. Interface §2.4.
+
+    >>> fl.balances.statement(transfers, "2026-10-02").drop(columns="asset")
+      profile_id  opening  credits  debits  fees  closing
+    0       main     1000        0     200    25      775
+    """
+    first, end = period_bounds(period, tz)
+    with Workbench(transfers) as bench:
+        counting = signed_changes(bench, transfers, view, by, amount=MONEY, fee=MONEY)
+        rows, inside = counting.filter(nw.col("at") < end), nw.col("at") >= first
+        # A total that is not amount and fee would leave the closing unexplained.
+        period_rows = rows.filter(inside)
+        refuse(bench, period_rows, ("amount", "fee"))
+        wrong = period_rows.filter(~has_right_total()).select("id").sort("id")
+        ids = bench.collect(wrong.head(SHOWN_ROWS + 1)).column("id").to_pylist()
+        if ids:
+            shown = ", ".join(ids[:SHOWN_ROWS]) + (" and more" if len(ids) > SHOWN_ROWS else "")
+            raise AnalysisError(
+                f"transfers: the closing does not prove itself: total is not amount less fee "
+                f"(credits) or plus fee (debits) (id {shown}); see checks.invariants"
+            )
+        # What moved before the period, and what in it: by total, and by its parts.
+        credit = nw.col("direction") == "CREDIT"
+        moves = {
+            "before": (~inside, "change"),
+            "within": (inside, "change"),
+            "credits": (inside & credit, "amount"),
+            "debits": (inside & ~credit, "amount"),
+            "fees": (inside, "fee"),
+        }
+        sums = (
+            rows.with_columns(
+                **{
+                    name: nw.when(those).then(nw.col(column)).otherwise(ZERO)
+                    for name, (those, column) in moves.items()
+                }
+            )
+            .group_by(*KEYS)
+            .agg(**{name: nw.col(name).sum() for name in moves})
+            .join(opening_balances(bench, opening), on=list(KEYS), how="full", suffix="_opened")
+            .select(
+                *(nw.coalesce(key, f"{key}_opened").alias(key) for key in KEYS),
+                *(nw.coalesce(name, ZERO).alias(name) for name in (*moves, "opened")),
+            )
+            .with_columns(opening=nw.col("opened") + nw.col("before"))
+            .with_columns(closing=nw.col("opening") + nw.col("within"))
+        )
+        return bench.give(sums.sort(KEYS), _STATEMENT)
+
+
+def holds(transfers: FrameT) -> FrameT:
+    """``profile_id``, ``asset``, ``count`` (int64), ``held`` (decimal), ``since`` (the oldest
+    ``created_at``), sorted: what pending withdrawals and other debits keep from being available.
+
+    Raises :class:`AnalysisError` for rows nobody can count. Interface §2.4, §3.3.
+
+    >>> fl.balances.holds(transfers)[["profile_id", "asset", "count", "held"]]
+      profile_id asset  count   held
+    0       main   USD      1  100.5
+    """
+    with Workbench(transfers) as bench:
+        counting = signed_changes(bench, transfers, "available", "created_at")
+        held = (
+            counting.filter(nw.col("status") == "PENDING")
+            .group_by(*KEYS)
+            .agg(
+                count=nw.len().cast(nw.Int64), held=nw.col("total").sum(), since=nw.col("at").min()
+            )
+        )
+        return bench.give(held.sort(KEYS), _HOLDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -16,41 +16,46 @@ from typing import Any, Final, Literal, get_args
 import narwhals as nw
 import pyarrow as pa
 
-from fundlab.analysis import rows as counted
+from fundlab.analysis.counting import choice, completed, refuse_repeated
 from fundlab.analysis.engines import (
     MONEY,
     MONEY_TYPE,
     TEXT,
+    TEXT_TYPE,
     TIME,
     TIME_TYPE,
     FrameT,
     Wanted,
     Workbench,
     columns,
-    wanted,
 )
 from fundlab.analysis.periods import DAY
 from fundlab.analysis.statement_files import read_statement
-from fundlab.analysis.units import plain, units
 from fundlab.errors import AnalysisError, OtherSideWarning
 from fundlab.models import TransferType
+from fundlab.values import plain_text
 
 Side = Literal["ours", "service"]
 """Whose bank account a statement is of."""
 
-_TEXT: Final = pa.string()
+_WANTED: Final = Wanted(
+    "transfers",
+    {
+        **dict.fromkeys(("id", "asset", "direction", "type", "status"), TEXT),
+        "amount": MONEY,
+        "created_at": TIME,
+        "updated_at": TIME,
+    },
+    dict.fromkeys(("balance_asset", "ref_id", "memo", "fiat_account_id"), TEXT),
+)
 _RESULT: Final = columns(
-    status=_TEXT,
-    transfer_id=_TEXT,
-    entry=pa.int32(),
-    asset=_TEXT,
-    amount=MONEY_TYPE,
-    bank_amount=MONEY_TYPE,
-    created_at=TIME_TYPE,
-    booked_on=pa.date32(),
-    bank_ref=_TEXT,
-    memo=_TEXT,
-    detail=_TEXT,
+    ("status transfer_id", TEXT_TYPE),
+    ("entry", pa.int32()),
+    ("asset", TEXT_TYPE),
+    ("amount bank_amount", MONEY_TYPE),
+    ("created_at", TIME_TYPE),
+    ("booked_on", pa.date32()),
+    ("bank_ref memo detail", TEXT_TYPE),
 )
 _FIAT: Final = tuple(
     kind.value
@@ -147,58 +152,53 @@ def bank(
     0  window          t1   -1000        -1000
     1  window          t2     200          200
     """
-    counted.choice("side", side, get_args(Side))
+    choice("side", side, get_args(Side))
     if isinstance(window, bool) or not isinstance(window, int) or window < 0:
         raise AnalysisError(f"window={window!r}: give a whole number of days, 0 or more")
     file = read_statement(statement, format)
-    with Workbench(transfers) as bench:
-        moved = _moved(bench, transfers, side)
-        entries = [_entry(row, asset) for row in file.to_pylist()]
-        pairs = _match(moved, entries, window)
-        _warn_of_the_other_side(moved, entries, pairs, window, side)
-        result: FrameT = bench.give_table(_table(moved, file, pairs, asset))
-        return result
-
-
-def _moved(bench: Workbench, transfers: object, side: Side) -> list[_Moved]:
-    want = wanted(
-        "transfers",
-        dict.fromkeys(("balance_asset", "ref_id", "memo", "fiat_account_id"), TEXT),
-        **dict.fromkeys(("id", "asset", "direction", "type", "status"), TEXT),
-        amount=MONEY,
-        created_at=TIME,
-        updated_at=TIME,
-    )
-    needed = ("id", "asset", "amount", "created_at", "updated_at")
-    done = counted.completed(bench, bench.take(transfers, want), *needed)
-    rows = bench.collect(done.filter(nw.col("type").is_in(_FIAT)).sort("created_at", "id"))
-    _refuse_twins(want, rows.column("id").to_pylist())
-    enters = "CREDIT" if side == "service" else "DEBIT"
-    return [
-        _Moved(
-            row["id"],
-            row["asset"],
-            row["amount"] if row["direction"] == enters else row["amount"].copy_negate(),
-            row["created_at"],
-            row["updated_at"],
-            tuple("".join(_words(row[name])) for name in ("id", "ref_id") if row[name]),
-            "".join(_words(row["memo"] or "")),
+    entries = [
+        _Entry(
+            row["entry"],
+            row["asset"] or asset,
+            row["amount"],
+            (row["booked_on"] - date(1970, 1, 1)).days,
+            _words(f"{row['bank_ref'] or ''} {row['memo'] or ''}"),
         )
-        for row in rows.to_pylist()
+        for row in file.to_pylist()
     ]
-
-
-def _refuse_twins(want: Wanted, ids: Sequence[str]) -> None:
-    twins = sorted(name for name, rows in Counter(ids).items() if rows > 1)
-    if twins:
-        shown = ", ".join(twins[: counted.SHOWN_ROWS])
-        raise AnalysisError(f"{want.frame}: more than one row of id {shown}; see checks.invariants")
-
-
-def _entry(row: dict[str, Any], asset: str) -> _Entry:
-    day = (row["booked_on"] - date(1970, 1, 1)).days
-    words = _words(f"{row['bank_ref'] or ''} {row['memo'] or ''}")
-    return _Entry(row["entry"], row["asset"] or asset, row["amount"], day, words)
+    with Workbench(transfers) as bench:
+        needed = ("id", "asset", "amount", "created_at", "updated_at")
+        done = completed(bench, transfers, _WANTED, *needed).filter(nw.col("type").is_in(_FIAT))
+        refuse_repeated(bench, done, "transfers", "id")
+        enters = "CREDIT" if side == "service" else "DEBIT"
+        moved = [
+            _Moved(
+                row["id"],
+                row["asset"],
+                row["amount"] if row["direction"] == enters else row["amount"].copy_negate(),
+                row["created_at"],
+                row["updated_at"],
+                tuple("".join(_words(row[name])) for name in ("id", "ref_id") if row[name]),
+                "".join(_words(row["memo"] or "")),
+            )
+            for row in bench.collect(done.sort("created_at", "id")).to_pylist()
+        ]
+        pairs = _match(moved, entries, window)
+        # Perhaps a statement of the other side's account. That an amount goes the other way is no
+        # proof of it, as with a payment that came back.
+        if 2 * pairs.equal < len(entries):
+            turned = [replace(one, amount=one.amount.copy_negate()) for one in moved]
+            others = _match(turned, entries, window).equal
+            if others > pairs.equal:
+                account = "our own bank account" if side == "service" else "the service's account"
+                other = "ours" if side == "service" else "service"
+                warnings.warn(
+                    f"{pairs.equal} of {len(entries)} entries match with side={side!r}, {others} "
+                    f"would with side={other!r}: is this a statement of {account}?",
+                    OtherSideWarning,
+                    stacklevel=2,
+                )
+        return bench.give(_result(moved, file, pairs, asset), _RESULT)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -273,29 +273,15 @@ def _match(moved: Sequence[_Moved], entries: Sequence[_Entry], window: int) -> _
             (one.amount < 0) == (entry.amount < 0) and (by_id or near(one, entry))
         ),
     ):
-        pairs.add(mention.one, mention.entry, "memo", _differs(mention.one, mention.entry))
+        one, entry = mention.one, mention.entry
+        detail = _days_apart(one, entry)
+        if one.asset != entry.asset:
+            detail = f"the bank has {entry.asset} instead of {one.asset}"
+        elif one.amount != entry.amount:
+            theirs, ours = plain_text(entry.amount), plain_text(one.amount)
+            detail = f"the bank has {theirs} instead of {ours}"
+        pairs.add(one, entry, "memo", detail)
     return pairs
-
-
-def _warn_of_the_other_side(
-    moved: Sequence[_Moved], entries: Sequence[_Entry], pairs: _Pairs, window: int, side: Side
-) -> None:
-    """Says when the statement looks like one of the other side's account; that an amount goes the
-    other way is no proof of it, as with a payment that came back."""
-    fit = pairs.equal
-    if 2 * fit >= len(entries):
-        return
-    turned = [replace(one, amount=one.amount.copy_negate()) for one in moved]
-    others = _match(turned, entries, window).equal
-    if others > fit:
-        account = "our own bank account" if side == "service" else "the service's account"
-        other = "ours" if side == "service" else "service"
-        warnings.warn(
-            f"{fit} of {len(entries)} entries match with side={side!r}, {others} would with "
-            f"side={other!r}: is this a statement of {account}?",
-            OtherSideWarning,
-            stacklevel=3,
-        )
 
 
 def _mentions(
@@ -315,28 +301,25 @@ def _mentions(
             known[one.memo][one.sum].append((one, False))
     names = {name: sums for name, sums in known.items() if len(name) >= _SHORTEST_NAME}
     longest = max(map(len, names), default=0)
-    found = (
-        _Mention(one, entry, by_id, len(name))
-        for entry in entries
-        for name in _runs(entry.words, longest) & names.keys()
-        for same in ([names[name].get(entry.sum, [])] if equal else names[name].values())
-        for one, by_id in same
-        if keep(one, entry, by_id)
-    )
+    found = []
+    for entry in entries:
+        # Words and neighbouring words put together.
+        runs = set()
+        for first in range(len(entry.words)):
+            run = ""
+            for word in entry.words[first:]:
+                run += word
+                if len(run) > longest:
+                    break
+                runs.add(run)
+        found += [
+            _Mention(one, entry, by_id, len(name))
+            for name in runs & names.keys()
+            for same in ([names[name].get(entry.sum, [])] if equal else names[name].values())
+            for one, by_id in same
+            if keep(one, entry, by_id)
+        ]
     return sorted(found, key=lambda mention: mention.order)
-
-
-def _runs(words: Sequence[str], longest: int) -> set[str]:
-    """Words and neighbouring words put together, up to so many characters."""
-    found = set()
-    for first in range(len(words)):
-        run = ""
-        for word in words[first:]:
-            run += word
-            if len(run) > longest:
-                break
-            found.add(run)
-    return found
 
 
 def _pair_by_date(
@@ -371,36 +354,20 @@ def _days_apart(one: _Moved, entry: _Entry) -> str:
     return "booked the same day" if not days else f"booked {days} day{'s' * (days > 1)} off"
 
 
-def _differs(one: _Moved, entry: _Entry) -> str:
-    if one.asset != entry.asset:
-        return f"the bank has {entry.asset} instead of {one.asset}"
-    if one.amount != entry.amount:
-        theirs, ours = plain(units(entry.amount)), plain(units(one.amount))
-        return f"the bank has {theirs} instead of {ours}"
-    return _days_apart(one, entry)
-
-
-def _table(moved: Sequence[_Moved], file: pa.Table, pairs: _Pairs, asset: str) -> pa.Table:
+def _result(moved: Sequence[_Moved], file: pa.Table, pairs: _Pairs, asset: str) -> pa.Table:
     bank_rows = {row["entry"]: row for row in file.to_pylist()}
-    lines = []
+    lines: list[dict[str, Any]] = []
     for one in moved:
         entry, status, detail = pairs.get(one.id, (None, "only_transfers", "not on the statement"))
-        row = {} if entry is None else bank_rows.pop(entry.entry)
-        ours = {
-            "transfer_id": one.id, "asset": one.asset, "amount": one.amount,
-            "created_at": one.created,
-        }  # fmt: skip
-        lines.append({**_theirs(row), **ours, "status": status, "detail": detail})
+        theirs = {} if entry is None else bank_rows.pop(entry.entry)
+        ours = {"transfer_id": one.id, "created_at": one.created, "asset": one.asset}
+        amounts = {"amount": one.amount, "bank_amount": theirs.get("amount")}
+        lines.append({**theirs, **ours, **amounts, "status": status, "detail": detail})
     for row in bank_rows.values():
-        detail = "no such transfer"
-        named = {"asset": row["asset"] or asset, "status": "only_bank", "detail": detail}
-        lines.append({**_theirs(row), **named})
+        amounts = {"amount": None, "bank_amount": row["amount"]}
+        said = {"status": "only_bank", "detail": "no such transfer"}
+        lines.append({**row, **amounts, **said, "asset": row["asset"] or asset})
     ranks = ("exact", "window", "memo", "only_transfers", "only_bank")
     lines.sort(key=lambda line: ranks.index(line["status"]))
     arrays = [pa.array([line.get(field.name) for line in lines], field.type) for field in _RESULT]
     return pa.Table.from_arrays(arrays, schema=_RESULT)
-
-
-def _theirs(row: dict[str, Any]) -> dict[str, Any]:
-    names = ("entry", "booked_on", "bank_ref", "memo")
-    return {**{name: row[name] for name in names if row}, "bank_amount": row.get("amount")}

@@ -1,6 +1,6 @@
 """What could make a difference between a rebuilt balance and a reported one, and how likely.
 
-Everything here is plain integers of 10^-18 over the few rows that :mod:`candidates` found. A cause
+Everything here is plain integers of 10^-18 over the few rows that :mod:`explain` found. A cause
 applies only if its amount is exactly the difference; there is no score. The order is that of
 ``CAUSES``: first what a row itself gives away, then what two balances say of each other, then what
 the state of a row or the course of the balance allows. ``missing_transfer`` always applies, so it
@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import chain
 from typing import Final
 
-from fundlab.analysis.units import moment, plain
 from fundlab.models import INTERNAL_TYPES
-from fundlab.transfers import direction_of_type
+from fundlab.transfers import change_of, direction_of_type, right_total_of
+from fundlab.values import EXACT, Instant, plain_text
 
 CAUSES: Final = (
     "not_reported",  # the service was not asked about a balance that transfers made
@@ -60,6 +61,8 @@ MAX_SUSPECTS: Final = 3
 FEW_BALANCES: Final = 3
 """Fewer balances say nothing about all of them."""
 
+_SCALE: Final = 18
+
 Pair = tuple[str, str]
 Kind = tuple[str, str, str]
 """Transfers that pay the same fee: type, asset and network."""
@@ -72,6 +75,20 @@ LOOKS: Final = (
     ("type", "total", "created", "sent", "group_id"),
 )
 """What two rows share if they are one transfer; the first of each must be there."""
+
+
+def units(amount: Decimal) -> int:
+    """``10.5`` as whole units of 10^-18."""
+    return int(EXACT.scaleb(amount, _SCALE))
+
+
+def decimal(amount: int) -> Decimal:
+    return EXACT.scaleb(Decimal(amount), -_SCALE)
+
+
+def _plain(amount: int) -> str:
+    """``10500000000000000000`` units as ``10.5``."""
+    return plain_text(decimal(amount))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,86 +234,85 @@ class Evidence:
 def find_causes(found: Break, place: int, evidence: Evidence) -> list[Cause]:
     """The causes of ``found``, the break at ``place``, likeliest first: the best of each kind, then
     the others."""
-    facts = evidence.facts[place]
+    difference, facts = found.difference, evidence.facts[place]
     every = evidence.rows[found.profile_id, found.asset]
     rows = [row for row in every if found.holds(row)]
+    latest_first = sorted(rows, key=lambda row: (-row.created, row.id or ""))
     given_away = [*_given_away(rows, every, evidence)]
-    orphaned = [*_orphaned(found, evidence)]
-    matching = [
-        cause
-        for cause in [*given_away, *_all_of_a_kind(given_away), *orphaned]
-        if cause.amount == found.difference
-    ]
+    certain = [*{cause.transfer_id: cause for cause in given_away if cause.certain}.values()]
+    orphaned = []
+    for half in evidence.orphans[found.asset]:
+        if half.counted and found.holds(half):
+            kind = "debit" if half.credit else "credit"
+            detail = f"the {kind} half of group {half.group_id} is missing; {half.id} is there"
+            orphaned.append(Cause("missing_half", -half.counted, detail, half.id))
+    # All that is wrong in one way: a page read twice, a fee doubled on several rows.
+    kinds: dict[str, dict[str | None, Cause]] = defaultdict(dict)
+    for cause in given_away:
+        kinds[cause.cause].setdefault(cause.transfer_id, cause)
+    several = [
+        Cause(kind, sum(cause.amount for cause in causes.values()),
+              f"{len(causes)} transfers: {_ids(causes)}", [*causes][-1])
+        for kind, causes in kinds.items()
+        if len(causes) > 1
+    ]  # fmt: skip
+    # What each row that is not completed would make if the service saw it otherwise.
+    undecided = []
+    for row in latest_first:
+        if row.status == "FAILED":
+            detail = "FAILED here, counted by the service"
+            undecided.append(Cause("failed_here", row.signed, detail, row.id))
+        elif row.status == "PENDING" and row.credit:
+            detail = "PENDING here, completed at the service"
+            undecided.append(Cause("pending", row.signed, detail, row.id))
+        elif row.status == "PENDING":
+            detail = "held here, not held by the service"
+            undecided.append(Cause("pending", -row.signed, detail, row.id))
+
+    candidates = [*given_away, *several, *orphaned]
+    matching = [cause for cause in candidates if cause.amount == difference]
     matching += _odd_fees(found, rows, evidence)
     if not matching:
-        matching += _together([*given_away, *orphaned], found.difference)
+        matching += _together([*given_away, *orphaned], difference)
     matching += _elsewhere(found, rows, evidence)
-    matching += _of_the_observation(found, facts)
-    matching += _by_state(found, rows, facts)
+    if not found.reported:
+        detail = "the service reported no such balance"
+        matching.append(Cause("not_reported", difference, detail))
+    if found.observed is not None and facts.after and -facts.after_sum == difference:
+        looked_at = Instant.from_ns(found.observed)
+        detail = f"{facts.after} made after {looked_at}, when it was looked at"
+        matching.append(Cause("observed_earlier", difference, detail, facts.after_id))
+    if found.trading and abs(difference) == found.trading:
+        detail = "the difference is the balance in trading"
+        matching.append(Cause("trading", difference, detail))
+    matching += [cause for cause in undecided if cause.amount == difference]
+    matching += _by_state(found, latest_first, facts)
     if not matching:
-        matching += _together([*given_away, *orphaned, *_undecided(rows)], found.difference)
-    if not matching:
-        matching += _beside_another(found, given_away)
+        matching += _together([*given_away, *orphaned, *undecided], difference)
+    rest = difference - sum(cause.amount for cause in certain)
+    if not matching and certain and rest:  # what is certainly wrong is a part: the rest is missing
+        detail = f"{_listed(certain)}; missing_transfer: {_plain(rest)}"
+        matching.append(Cause("together", difference, detail, certain[0].transfer_id))
     matching += _of_the_course(found, facts, evidence.begins_late)
-    matching += _by_amount(found, rows, facts)
-    return _ranked(matching)
+    matching += _by_amount(found, latest_first, facts)
 
-
-def _ranked(causes: Iterable[Cause]) -> list[Cause]:
     turns: dict[str, int] = defaultdict(int)
-    seen: set[tuple[str, str | None]] = set()
-    placed: list[tuple[int, int, int, Cause]] = []
-    for cause in causes:
-        if (cause.cause, cause.transfer_id) in seen:
-            continue
-        seen.add((cause.cause, cause.transfer_id))
-        turn = turns[cause.cause]
-        turns[cause.cause] += 1
-        if turn < SHOWN:
-            placed.append((turn, _RANK[cause.cause], len(placed), cause))
-    return [cause for *_, cause in sorted(placed, key=lambda entry: entry[:3])]
+    placed: dict[tuple[str, str | None], tuple[int, int, int, Cause]] = {}
+    for cause in matching:
+        key = cause.cause, cause.transfer_id
+        if key not in placed:
+            placed[key] = turns[cause.cause], _RANK[cause.cause], len(placed), cause
+            turns[cause.cause] += 1
+    ranked = sorted(placed.values(), key=lambda entry: entry[:3])
+    return [cause for turn, *_, cause in ranked if turn < SHOWN]
 
 
 # ------------------------------------------------------------- what a row itself gives away
 
 
 def _given_away(rows: Sequence[Row], every: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
-    yield from _duplicates(rows, every)
-    for row in rows:
-        if not row.counted:
-            continue
-        expected = _type_is_credit(row.type)
-        if expected is not None and expected != row.credit:
-            amount = row.amount - row.fee if expected else -(row.amount + row.fee)
-            detail = f"{row.type} booked the wrong way"
-            for away in dict.fromkeys((-2 * row.counted, amount - row.counted)):
-                yield Cause("wrong_direction", away, detail, row.id, certain=True)
-        yield from _wrong_total(row)
-        for partner in evidence.groups.get(row.group_id, ()):
-            if partner.credit != row.credit and -partner.signed != row.counted:
-                away = -partner.signed - row.counted
-                detail = f"the other half, {partner.id}, is of {plain(partner.total)}"
-                yield Cause("mismatched_half", away, detail, row.id)
-
-
-def _type_is_credit(kind: str) -> bool | None:
-    expected = direction_of_type(kind)
-    return None if expected is None else expected == "CREDIT"
-
-
-def _wrong_total(row: Row) -> Iterator[Cause]:
-    right = row.amount - row.fee if row.credit else row.amount + row.fee
-    away = right - row.total if row.credit else row.total - right
-    if away:
-        kind = "fee" if row.fee and abs(away) in (row.fee, 2 * row.fee) else "wrong_total"
-        detail = (
-            f"total is {plain(row.total)}, amount {plain(row.amount)} and fee {plain(row.fee)} "
-            f"make {plain(right)}"
-        )
-        yield Cause(kind, away, detail, row.id, certain=True)
-
-
-def _duplicates(rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Cause]:
+    """What is wrong with rows whatever the difference: a copy, the direction, the total, or that
+    the other half says otherwise."""
     inside = {row.place for row in rows}
     copies: dict[int, tuple[Row, Row]] = {}
     for look in LOOKS:
@@ -313,24 +329,29 @@ def _duplicates(rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Cause]:
         detail = f"there twice, {'its id' if same_id else f'as {original.id}'}"
         yield Cause("duplicate", -row.counted, detail, row.id, certain=same_id)
 
-
-def _orphaned(found: Break, evidence: Evidence) -> Iterator[Cause]:
-    for orphan in evidence.orphans[found.asset]:
-        if orphan.counted and found.holds(orphan):
-            kind = "debit" if orphan.credit else "credit"
-            detail = f"the {kind} half of group {orphan.group_id} is missing; {orphan.id} is there"
-            yield Cause("missing_half", -orphan.counted, detail, orphan.id)
-
-
-def _all_of_a_kind(given_away: Sequence[Cause]) -> Iterator[Cause]:
-    """What all that is wrong in one way makes: a page read twice, a fee doubled on several rows."""
-    kinds: dict[str, dict[str | None, Cause]] = defaultdict(dict)
-    for cause in given_away:
-        kinds[cause.cause].setdefault(cause.transfer_id, cause)
-    for kind, causes in kinds.items():
-        if len(causes) > 1:
-            amount = sum(cause.amount for cause in causes.values())
-            yield Cause(kind, amount, f"{len(causes)} transfers: {_ids(causes)}", [*causes][-1])
+    for row in rows:
+        if not row.counted:
+            continue
+        expected = direction_of_type(row.type)
+        if expected is not None and expected != row.direction:
+            other_way = change_of(expected, right_total_of(expected, row.amount, row.fee))
+            detail = f"{row.type} booked the wrong way"
+            for away in dict.fromkeys((-2 * row.counted, other_way - row.counted)):
+                yield Cause("wrong_direction", away, detail, row.id, certain=True)
+        right = right_total_of(row.direction, row.amount, row.fee)
+        away = change_of(row.direction, right - row.total)
+        if away:
+            kind = "fee" if row.fee and abs(away) in (row.fee, 2 * row.fee) else "wrong_total"
+            detail = (
+                f"total is {_plain(row.total)}, amount {_plain(row.amount)} and fee "
+                f"{_plain(row.fee)} make {_plain(right)}"
+            )
+            yield Cause(kind, away, detail, row.id, certain=True)
+        for partner in evidence.groups.get(row.group_id, ()):
+            if partner.credit != row.credit and -partner.signed != row.counted:
+                away = -partner.signed - row.counted
+                detail = f"the other half, {partner.id}, is of {_plain(partner.total)}"
+                yield Cause("mismatched_half", away, detail, row.id)
 
 
 def _ids(names: Iterable[str | None]) -> str:
@@ -350,10 +371,10 @@ def _odd_fees(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator
         for other, times in usual.items():
             if usual.get(fee, 0) >= times:
                 continue
-            pays = f"{times:,} of its kind pay {plain(other)}"
-            detail = f"the fee is {plain(fee)}; {pays}"
+            pays = f"{times:,} of its kind pay {_plain(other)}"
+            detail = f"the fee is {_plain(fee)}; {pays}"
             if fee - other == found.difference:
-                several = f"{plain(fee)} is the fee of several; {pays}"
+                several = f"{_plain(fee)} is the fee of several; {pays}"
                 yield from _suspects(
                     "fee", found.difference, [(row, detail) for row in odd], several
                 )
@@ -389,17 +410,8 @@ def _pairs(causes: Sequence[Cause], difference: int) -> Iterator[tuple[Cause, Ca
 
 
 def _listed(causes: Sequence[Cause]) -> str:
-    texts = [f"{cause.cause} {cause.transfer_id}: {plain(cause.amount)}" for cause in causes]
+    texts = [f"{cause.cause} {cause.transfer_id}: {_plain(cause.amount)}" for cause in causes]
     return "; ".join(texts[:SHOWN]) + ("; …" if len(texts) > SHOWN else "")
-
-
-def _beside_another(found: Break, given_away: Sequence[Cause]) -> Iterator[Cause]:
-    """What is certainly wrong makes a part of the difference: the rest is missing."""
-    certain = [*{cause.transfer_id: cause for cause in given_away if cause.certain}.values()]
-    rest = found.difference - sum(cause.amount for cause in certain)
-    if certain and rest:
-        detail = f"{_listed(certain)}; missing_transfer: {plain(rest)}"
-        yield Cause("together", found.difference, detail, certain[0].transfer_id)
 
 
 # ------------------------------------------------------------------------- seen elsewhere too
@@ -407,106 +419,74 @@ def _beside_another(found: Break, given_away: Sequence[Cause]) -> Iterator[Cause
 
 def _elsewhere(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
     """The same amount missing here and too much there, and the row that would explain both."""
-    for other in evidence.opposite[found.difference]:
+    difference = found.difference
+    for other in evidence.opposite[difference]:
         same_profile = other.profile_id == found.profile_id
         same_asset = other.asset == found.asset
         theirs = [row for row in evidence.rows[other.profile_id, other.asset] if other.holds(row)]
-        if same_profile and same_asset:
-            yield from _shifted(found, other, theirs)
+        if same_profile and same_asset:  # counted in one interval, by the service in another
+            for row in theirs:
+                for here, there in ((found, other), (other, found)):
+                    late = there.moved(row) and not here.moved(row)
+                    if late and row.counted == -there.difference:
+                        detail = f"counted {_interval(there)}, by the service {_interval(here)}"
+                        yield Cause("shifted_time", difference, detail, row.id)
         elif same_profile or same_asset:
-            kind = "wrong_asset" if same_profile else "wrong_profile"
-            yield from _moved(found, other, theirs, rows, kind)
+            place = other.asset if same_profile else other.profile_id
+            for sign, side, detail in (
+                (1, theirs, f"booked on {place}, where it is too much"),
+                (-1, rows, f"booked here, missing on {place}"),
+            ):
+                for row in side:
+                    if sign * row.counted == difference:
+                        kind = "wrong_asset" if same_profile else "wrong_profile"
+                        if same_profile and row.sent != row.asset:
+                            kind = "wrong_conversion"
+                        yield Cause(kind, difference, detail, row.id)
         if same_asset and not same_profile and found.overlaps(other):
             sides = (other.profile_id, found.profile_id)
-            source, target = sides if found.difference > 0 else reversed(sides)
+            source, target = sides if difference > 0 else reversed(sides)
             detail = (
-                f"an internal transfer of {plain(abs(found.difference))} {found.asset} "
+                f"an internal transfer of {_plain(abs(difference))} {found.asset} "
                 f"from {source} to {target}"
             )
-            yield Cause("missing_both_halves", found.difference, detail)
+            yield Cause("missing_both_halves", difference, detail)
     for row in evidence.sent[found.profile_id, found.asset]:
-        if row.counted and row.counted == found.difference:
+        if row.counted and row.counted == difference:
             detail = f"sent in {row.sent}, booked on {row.asset}"
             yield Cause("wrong_conversion", row.counted, detail, row.id)
 
 
-def _moved(
-    found: Break, other: Break, theirs: Sequence[Row], ours: Sequence[Row], kind: str
-) -> Iterator[Cause]:
-    place = other.asset if kind == "wrong_asset" else other.profile_id
-    for sign, rows, detail in (
-        (1, theirs, f"booked on {place}, where it is too much"),
-        (-1, ours, f"booked here, missing on {place}"),
-    ):
-        for row in rows:
-            if sign * row.counted == found.difference:
-                converts = kind == "wrong_asset" and row.sent != row.asset
-                name = "wrong_conversion" if converts else kind
-                yield Cause(name, found.difference, detail, row.id)
-
-
-def _shifted(found: Break, other: Break, rows: Sequence[Row]) -> Iterator[Cause]:
-    for row in rows:
-        for here, there in ((found, other), (other, found)):
-            if row.counted == -there.difference and there.moved(row) and not here.moved(row):
-                detail = f"counted {_interval(there)}, by the service {_interval(here)}"
-                yield Cause("shifted_time", found.difference, detail, row.id)
-
-
 def _interval(found: Break) -> str:
-    first = "the beginning" if found.first is None else moment(found.first)
-    return f"between {first} and {'now' if found.last is None else moment(found.last)}"
-
-
-def _of_the_observation(found: Break, facts: Facts) -> Iterator[Cause]:
-    if not found.reported:
-        yield Cause("not_reported", found.difference, "the service reported no such balance")
-    if found.observed is not None and facts.after and -facts.after_sum == found.difference:
-        detail = f"{facts.after} made after {moment(found.observed)}, when it was looked at"
-        yield Cause("observed_earlier", found.difference, detail, facts.after_id)
-    if found.trading and abs(found.difference) == found.trading:
-        detail = "the difference is the balance in trading"
-        yield Cause("trading", found.difference, detail)
+    first = "the beginning" if found.first is None else Instant.from_ns(found.first)
+    return f"between {first} and {'now' if found.last is None else Instant.from_ns(found.last)}"
 
 
 # ------------------------------------------------------- by state, by course, and by amount
 
 
-def _undecided(rows: Sequence[Row]) -> Iterator[Cause]:
-    """What each row that is not completed would make if the service saw it otherwise."""
-    for row in _latest_first(rows):
-        if row.status == "FAILED":
-            yield Cause("failed_here", row.signed, "FAILED here, counted by the service", row.id)
-        elif row.status == "PENDING" and row.credit:
-            yield Cause("pending", row.signed, "PENDING here, completed at the service", row.id)
-        elif row.status == "PENDING":
-            yield Cause("pending", -row.signed, "held here, not held by the service", row.id)
-
-
-def _by_state(found: Break, rows: Sequence[Row], facts: Facts) -> Iterator[Cause]:
+def _by_state(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterator[Cause]:
     difference = found.difference
-    yield from (cause for cause in _undecided(rows) if cause.amount == difference)
-    for row in _latest_first(rows):
+    for row in latest_first:
         if row.status != "PENDING" and -row.counted == difference:
             yield Cause("failed_later", difference, "counted here, not by the service", row.id)
-        right_way = _type_is_credit(row.type) in (None, row.credit)  # else it is wrong_direction
-        if row.counted and right_way and difference in _reversed(row):
+        # The other way round: the same total, or the amount with the fee taken on the other side.
+        reverse = (-2 * row.counted, -2 * row.amount if row.credit else 2 * row.amount)
+        right_way = direction_of_type(row.type) in (None, row.direction)  # else wrong_direction
+        if row.counted and right_way and difference in reverse:
             side = "debit" if row.credit else "credit"
             yield Cause("reversed_sign", difference, f"would be a {side} at the service", row.id)
-    pending = [row for row in rows if row.status == "PENDING"]
     for number, away, credit in (
         (facts.waiting, facts.waiting_sum, True),
         (facts.held, -facts.held_sum, False),
     ):
         if number > 1 and away == difference:
-            ids = _ids(row.id for row in pending if row.credit == credit)
+            ids = _ids(
+                row.id
+                for row in sorted(latest_first, key=lambda row: row.place)
+                if row.status == "PENDING" and row.credit == credit
+            )
             yield Cause("pending", difference, f"{number} pending transfers: {ids}")
-
-
-def _reversed(row: Row) -> tuple[int, int]:
-    """By how much the service would differ if it had the row the other way round: the same total,
-    or the same amount with the fee taken on the other side."""
-    return -2 * row.counted, -2 * row.amount if row.credit else 2 * row.amount
 
 
 def _of_the_course(found: Break, facts: Facts, begins_late: bool) -> Iterator[Cause]:
@@ -516,61 +496,58 @@ def _of_the_course(found: Break, facts: Facts, begins_late: bool) -> Iterator[Ca
         return
     if min(facts.lowest, 0) + found.difference < 0:
         return
-    amount = f"{plain(found.difference)} {found.asset}"
+    amount, begun = f"{_plain(found.difference)} {found.asset}", Instant.from_ns(facts.begun)
     seen_before = found.last is not None and found.last < facts.begun
     if not facts.opened and (seen_before or facts.below == facts.begun or begins_late):
-        detail = f"a balance of {amount} before the first transfer here, at {moment(facts.begun)}"
+        detail = f"a balance of {amount} before the first transfer here, at {begun}"
         yield Cause("missing_history", found.difference, detail)
     elif facts.below is not None:
-        detail = f"a credit of {amount} before {moment(facts.below)}, when it ran below zero"
+        below = Instant.from_ns(facts.below)
+        detail = f"a credit of {amount} before {below}, when it ran below zero"
         yield Cause("ran_below_zero", found.difference, detail)
 
 
-def _by_amount(found: Break, rows: Sequence[Row], facts: Facts) -> Iterator[Cause]:
+def _by_amount(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterator[Cause]:
     difference = found.difference
     if found.reported:
         kind = "credit" if difference > 0 else "debit"
-        detail = f"a {kind} of {plain(abs(difference))} {found.asset} {_interval(found)}"
+        detail = f"a {kind} of {_plain(abs(difference))} {found.asset} {_interval(found)}"
         yield Cause("missing_transfer", difference, detail)
-    counting = [row for row in _latest_first(rows) if row.counted]
-    yield from _by_fee(found, counting)
-    for row in counting:
-        if _is_shifted(row.counted, row.counted + difference):
-            right = plain(abs(row.counted + difference))
-            yield Cause("decimal_shift", difference, f"would be {right} at the service", row.id)
-    yield from _suspects(
-        "transposed_digits",
-        difference,
-        [
-            (row, f"would be {plain(abs(row.counted + difference))} at the service")
-            for row in counting
-            if _is_transposed(row, difference)
-        ],
-        "two neighbouring digits of one of several transfers",
-    )
-    few = facts.counting <= MAX_SUSPECTS
-    if few and (found.first is not None or len(counting) == 1):
-        for row in counting:
-            right = plain(abs(row.counted + difference))
-            yield Cause("changed_amount", difference, f"would be {right} at the service", row.id)
-
-
-def _by_fee(found: Break, counting: Sequence[Row]) -> Iterator[Cause]:
-    """The difference is the fee of one row, of none in particular where many pay it, or of
-    several."""
+    counting = [row for row in latest_first if row.counted]
+    # The fee of one row, of none in particular where many pay it, or of several.
     fees: dict[int, list[Row]] = defaultdict(list)
     for row in counting:
-        if row.fee and abs(found.difference) % row.fee == 0:
+        if row.fee and abs(difference) % row.fee == 0:
             fees[row.fee].append(row)
     for fee, rows in fees.items():
-        times = abs(found.difference) // fee
+        times = abs(difference) // fee
         if times <= 2:
-            texts = [(row, f"its fee is {plain(fee)}") for row in rows]
-            several = f"{plain(fee)} is the fee of several transfers"
-            yield from _suspects("fee", found.difference, texts, several)
+            texts = [(row, f"its fee is {_plain(fee)}") for row in rows]
+            several = f"{_plain(fee)} is the fee of several transfers"
+            yield from _suspects("fee", difference, texts, several)
         elif times <= min(len(rows), MOST_FEES):
-            detail = f"{times} times {plain(fee)}, the fee of as many transfers or more"
-            yield Cause("several_fees", found.difference, detail)
+            detail = f"{times} times {_plain(fee)}, the fee of as many transfers or more"
+            yield Cause("several_fees", difference, detail)
+    # Another amount of one row, the likeliest mistakes first.
+    corrected = [(row, row.counted + difference) for row in counting]
+    for row, right in corrected:
+        if any(right == row.counted * 10**n or row.counted == right * 10**n for n in SHIFTS):
+            yield Cause("decimal_shift", difference, _would_be(right), row.id)
+    swapped = []
+    for row, right in corrected:
+        place, digits = transposed(difference if row.credit else -difference)
+        if any(f"{amount // 10**place % 100:02}" in digits for amount in (row.amount, row.total)):
+            swapped.append((row, _would_be(right)))
+    several = "two neighbouring digits of one of several transfers"
+    yield from _suspects("transposed_digits", difference, swapped, several)
+    few = facts.counting <= MAX_SUSPECTS
+    if few and (found.first is not None or len(counting) == 1):
+        for row, right in corrected:
+            yield Cause("changed_amount", difference, _would_be(right), row.id)
+
+
+def _would_be(right: int) -> str:
+    return f"would be {_plain(abs(right))} at the service"
 
 
 def _suspects(
@@ -583,10 +560,6 @@ def _suspects(
         yield from (Cause(cause, difference, detail, row.id) for row, detail in rows)
 
 
-def _is_shifted(here: int, there: int) -> bool:
-    return any(there == here * 10**shift or here == there * 10**shift for shift in SHIFTS)
-
-
 def transposed(away: int) -> tuple[int, tuple[str, ...]]:
     """Which two neighbouring digits, at which power of ten, make an amount larger by ``away`` when
     they change places: ``ab`` to ``ba`` adds 9 times (b - a). None for most amounts."""
@@ -596,12 +569,3 @@ def transposed(away: int) -> tuple[int, tuple[str, ...]]:
     while steps % 10 == 0:
         steps, place = steps // 10, place + 1
     return place, tuple(f"{n}{n + steps}" for n in range(10) if 0 <= n + steps <= 9)
-
-
-def _is_transposed(row: Row, difference: int) -> bool:
-    place, digits = transposed(difference if row.credit else -difference)
-    return any(f"{amount // 10**place % 100:02}" in digits for amount in (row.amount, row.total))
-
-
-def _latest_first(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (-row.created, row.id or ""))

@@ -2,22 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from fundlab.analysis.anomalies import anomalies
+import narwhals as nw
+import pandas as pd
+
 from fundlab.analysis.compare import begins
-from fundlab.analysis.engines import JSON, MONEY, TEXT, TIME, FrameT, Workbench, wanted
-from fundlab.transfers import AMOUNTS, LINKS, TEXTS, TIMES, VIOLATION, violations
+from fundlab.analysis.counting import refuse, transfer_columns
+from fundlab.analysis.engines import (
+    JSON,
+    MONEY,
+    TEXT,
+    TEXT_TYPE,
+    TIME,
+    TIME_TYPE,
+    FrameT,
+    Wanted,
+    Workbench,
+    columns,
+)
+from fundlab.errors import AnalysisError
+from fundlab.transfers import (
+    AMOUNTS,
+    LINKS,
+    TEXTS,
+    TIMES,
+    VIOLATION,
+    Rows,
+    moved_asset,
+    plain_digits,
+    violations,
+)
 
 __all__ = ["anomalies", "invariants"]
 
-_WANTED: Final = wanted(
+_WANTED: Final = Wanted(
     "transfers",
+    {
+        **dict.fromkeys(TEXTS, TEXT),
+        **dict.fromkeys(AMOUNTS, MONEY),
+        **dict.fromkeys(TIMES, TIME),
+    },
     {**dict.fromkeys(LINKS, TEXT), "auto_conversion": JSON},
-    **dict.fromkeys(TEXTS, TEXT),
-    **dict.fromkeys(AMOUNTS, MONEY),
-    **dict.fromkeys(TIMES, TIME),
 )
+_ACCOUNTS: Final = Wanted(
+    "fiat_accounts", {"id": TEXT, "status": TEXT, "created_at": TIME, "updated_at": TIME}
+)
+_ANOMALY: Final = columns(
+    ("rule transfer_id profile_id", TEXT_TYPE),
+    ("created_at", TIME_TYPE),
+    ("expected found related_id", TEXT_TYPE),
+)
+USUAL_SHARE: Final = 20
+"""A fee is usual where at least one transfer in so many of its kind pays it."""
+ENOUGH: Final = 20
+"""Fewer transfers of a kind say nothing about its usual fee."""
 
 
 def invariants(transfers: FrameT, complete: bool | None = None) -> FrameT:
@@ -56,5 +96,151 @@ def invariants(transfers: FrameT, complete: bool | None = None) -> FrameT:
             complete=complete,
             shows_conversions="auto_conversion" in bench.names(),
         )
-        result: FrameT = bench.give(found.sort(*VIOLATION.names, nulls_last=True), VIOLATION)
-        return result
+        return bench.give(found.sort(*VIOLATION.names, nulls_last=True), VIOLATION)
+
+
+def anomalies(
+    transfers: FrameT,
+    fiat_accounts: object = None,
+    repeated_within: str = "10min",
+    approved_within: str = "1h",
+    dormant_for: str = "90D",
+) -> FrameT:
+    """``rule``, ``transfer_id``, ``profile_id``, ``created_at``, ``expected``, ``found``
+    (text), ``related_id``, sorted: each transfer that meets a rule, once for each; failed ones
+    are left out.
+
+    ``repeated_amount``: the same amount of an asset from one profile to one account or address
+    within ``repeated_within`` of the one before (``related_id``). ``fresh_account``: a withdrawal
+    to a fiat account (``related_id``) approved less than ``approved_within`` before, by
+    ``updated_at`` of ``fiat_accounts``; left out without them. ``dormant_profile``: the first
+    transfer of a profile after ``dormant_for`` without any (``related_id`` is the last before).
+    ``unusual_fee``: a fee that fewer than one in 20 transfers of the same type, asset and network
+    pay, where there are 20 or more of them and at least one fee is usual.
+
+    The spans are pandas timedeltas. Raises :class:`AnalysisError` for missing columns and rows
+    nobody can count. Interface §2.3, §2.4.
+
+    >>> fl.checks.anomalies(transfers).empty
+    True
+    >>> twice = transfers.assign(amount=transfers["amount"].iloc[1], status="COMPLETED")
+    >>> fl.checks.anomalies(twice, repeated_within="5D")[["rule", "transfer_id", "related_id"]]
+                  rule transfer_id related_id
+    0  repeated_amount          t5         t2
+    """
+    repeated, approved, dormant = (
+        _nanoseconds(name, value)
+        for name, value in (
+            ("repeated_within", repeated_within),
+            ("approved_within", approved_within),
+            ("dormant_for", dormant_for),
+        )
+    )
+    optional = ("fiat_account_id", "destination_address", "crypto_network")
+    want = transfer_columns(
+        "created_at", optional, type=TEXT, amount=MONEY, fee=MONEY, updated_at=TIME
+    )
+    with Workbench(transfers) as bench:
+        taken = bench.take(transfers, want)
+        needed = ("id", "profile_id", "created_at", "fee", "amount")
+        refuse(bench, taken, needed, uncountable=True)
+        rows = taken.filter(nw.col("status") != "FAILED").with_columns(asset=moved_asset())
+        debits = rows.filter(nw.col("direction") == "DEBIT").with_columns(
+            target=nw.coalesce("fiat_account_id", "destination_address")
+        )
+        again = _beside_the_one_before(
+            debits.filter(~nw.col("target").is_null()), "profile_id", "target", "asset", "amount"
+        ).filter(nw.col("apart") <= repeated)
+        expected = f"more than {_words(repeated)} between equal amounts to one account"
+        found = [_anomaly(again, "repeated_amount", nw.lit(expected))]
+
+        woken = _beside_the_one_before(rows, "profile_id").filter(nw.col("apart") >= dormant)
+        expected = f"a transfer at least every {_words(dormant)}"
+        found.append(_anomaly(woken, "dormant_profile", nw.lit(expected)))
+
+        found.append(_unusual_fees(rows))
+
+        if fiat_accounts is not None:
+            accounts = bench.take(fiat_accounts, _ACCOUNTS)
+            accounts = accounts.filter(nw.col("status") == "APPROVED").select(
+                fiat_account_id="id", approved=nw.coalesce("updated_at", "created_at")
+            )
+            fresh = debits.join(accounts, on="fiat_account_id", how="inner").with_columns(
+                apart=nw.col("created_at") - nw.col("approved"), related_id="fiat_account_id"
+            )
+            fresh = fresh.filter(nw.col("apart") >= 0, nw.col("apart") < approved)
+            expected = f"an account approved at least {_words(approved)} before"
+            found.append(_anomaly(fresh, "fresh_account", nw.lit(expected)))
+        every = nw.concat(found).sort("rule", "created_at", "transfer_id")
+        return bench.give(every, _ANOMALY)
+
+
+def _nanoseconds(name: str, value: str) -> int:
+    try:
+        span = pd.Timedelta(value)
+    except (ValueError, TypeError) as error:
+        raise AnalysisError(
+            f"{name}={value!r} is not a valid span; give '10min', '1h' or '90D'"
+        ) from error
+    if pd.isna(span) or span < pd.Timedelta(0):
+        raise AnalysisError(f"{name}={value!r}: give a span of 0 or more, such as '10min'")
+    return int(span.as_unit("ns").value)
+
+
+def _words(nanoseconds: int) -> str:
+    """``1 hour``, ``90 days``."""
+    parts = pd.Timedelta(nanoseconds).components._asdict().items()
+    return (
+        " ".join(f"{n:,} {unit if n != 1 else unit[:-1]}" for unit, n in parts if n) or "0 seconds"
+    )
+
+
+def _beside_the_one_before(rows: Rows, *same: str) -> Rows:
+    """How far ``apart`` each row was made from the one before with the ``same`` values, and the id
+    of that one (``related_id``)."""
+    order = ["created_at", "id"]
+    before = nw.col("created_at").shift(1).over(*same, order_by=order)
+    related = nw.col("id").shift(1).over(*same, order_by=order)
+    return rows.with_columns(before=before, related_id=related).with_columns(
+        apart=nw.col("created_at") - nw.col("before")
+    )
+
+
+def _unusual_fees(rows: Rows) -> Rows:
+    kind = ["type", "asset", "network"]
+    rows = rows.with_columns(network=nw.coalesce(nw.col("crypto_network"), nw.lit("")))
+    shares = fee_shares(rows, kind).filter(nw.col("every") >= ENOUGH)
+    usual = shares.filter(nw.col("usual"))
+    known = usual.group_by(*kind).agg(low=nw.col("fee").min(), high=nw.col("fee").max())
+    rare = shares.filter(~nw.col("usual")).join(known, on=kind, how="inner")
+    odd = rows.join(rare, on=[*kind, "fee"], how="inner").with_columns(
+        related_id=nw.lit(None).cast(nw.String)
+    )
+    low, high = plain_digits(nw.col("low")), plain_digits(nw.col("high"))
+    span = nw.concat_str([low, nw.lit(" to "), high])
+    expected = nw.when(nw.col("low") == nw.col("high")).then(low).otherwise(span)
+    return _anomaly(odd, "unusual_fee", expected, plain_digits(nw.col("fee")))
+
+
+def fee_shares(rows: Rows, kind: Sequence[str]) -> Rows:
+    """How many transfers of each ``kind`` pay each fee (``times``) of how many (``every``), and
+    whether that makes it a ``usual`` one."""
+    paid = rows.group_by(*kind, "fee").agg(times=nw.len())
+    shares = paid.with_columns(every=nw.col("times").sum().over(*kind))
+    return shares.with_columns(usual=nw.col("times") * USUAL_SHARE >= nw.col("every"))
+
+
+def _anomaly(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr | None = None) -> Rows:
+    """``found`` is by default how long after another moment the row was made (``apart``)."""
+    if found is None:
+        seconds = (nw.col("apart") // 1_000_000_000).cast(nw.Int64).cast(nw.String)
+        found = nw.concat_str([seconds, nw.lit(" s after")])
+    return rows.select(
+        "profile_id",
+        "created_at",
+        "related_id",
+        rule=nw.lit(rule),
+        transfer_id=nw.col("id"),
+        expected=expected,
+        found=found,
+    ).select(*_ANOMALY.names)

@@ -10,36 +10,40 @@ import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.analysis import rows as counted
-from fundlab.analysis.balances import balances_of
+from fundlab.analysis.counting import (
+    KEYS,
+    ZERO,
+    balances_of,
+    opening_balances,
+    refuse,
+    refuse_repeated,
+    signed_changes,
+)
 from fundlab.analysis.engines import (
     MONEY,
     MONEY_TYPE,
     TEXT,
+    TEXT_TYPE,
     TIME,
     FrameT,
+    Wanted,
     Workbench,
     columns,
     is_store,
-    wanted,
 )
-from fundlab.analysis.rows import KEYS
 from fundlab.store.assertions import exact_table
 from fundlab.transfers import Rows
 
-REPORTED: Final = wanted(
-    "reported", profile_id=TEXT, asset=TEXT, available=MONEY, trading=MONEY, observed_at=TIME
+REPORTED: Final = Wanted(
+    "reported",
+    {"profile_id": TEXT, "asset": TEXT, "available": MONEY, "trading": MONEY, "observed_at": TIME},
 )
 _RESULT: Final = columns(
-    profile_id=pa.string(),
-    asset=pa.string(),
-    rebuilt=MONEY_TYPE,
-    reported=MONEY_TYPE,
-    difference=MONEY_TYPE,
-    status=pa.string(),
+    ("profile_id asset", TEXT_TYPE),
+    ("rebuilt reported difference", MONEY_TYPE),
+    ("status", TEXT_TYPE),
 )
-
-_MOVED: Final = columns(profile_id=pa.string(), asset=pa.string(), moved=MONEY_TYPE)
+_MOVED: Final = columns(("profile_id asset", TEXT_TYPE), ("moved", MONEY_TYPE))
 _UNKNOWN: Final = (
     nw.when(nw.col("status") == "only_rebuilt").then("status").otherwise(nw.lit("opening_unknown"))
 )
@@ -85,16 +89,12 @@ def compare_knowing(
 ) -> FrameT:
     """:func:`compare`, with what the frame ``knowing`` knows of the rows of ``transfers``."""
     with Workbench(transfers) as bench:
-        rebuilt = rebuilt_balances(bench, transfers, opening)
-        moved = _moved_since(knowing, reported)
-        later = bench.constant(moved) if moved.num_rows else None
-        rows = judged(rebuilt, latest(bench, reported), later)
+        rows = compared(bench, transfers, reported, opening, _moved_since(knowing, reported))
         if _known(knowing, "transfers").get("until") or _known(reported, "balances").get("until"):
             rows = rows.with_columns(status=nw.lit("closing_unknown"))
         elif opening is None and begins(knowing) is not None:
             rows = rows.with_columns(status=_UNKNOWN)
-        result: FrameT = bench.give(rows.sort(KEYS), _RESULT)
-        return result
+        return bench.give(rows.sort(KEYS), _RESULT)
 
 
 def begins(transfers: object) -> str | None:
@@ -103,13 +103,13 @@ def begins(transfers: object) -> str | None:
     return since if isinstance(since, str) else None
 
 
-def _moved_since(transfers: object, reported: object) -> pa.Table:
+def _moved_since(transfers: object, reported: object) -> pa.Table | None:
     """``profile_id``, ``asset``, ``moved`` since the balances were observed, of two frames that
-    were read from a store at the same publication of the transfers."""
+    were read from a store at the same publication of the transfers; ``None`` if nothing moved."""
     known, seen = _known(transfers, "transfers"), _known(reported, "balances")
     same = known.get("publication") == seen.get("publication")
     rows = [(*pair, Decimal(amount)) for *pair, amount in seen.get("moved", ()) if same]
-    return exact_table(_MOVED, rows)
+    return exact_table(_MOVED, rows) if rows else None
 
 
 def _known(frame: object, table: str) -> Mapping[str, Any]:
@@ -119,47 +119,40 @@ def _known(frame: object, table: str) -> Mapping[str, Any]:
     return cast("Any", frame).attrs if isinstance(frame, pd.DataFrame) else {}
 
 
-def rebuilt_balances(bench: Workbench, transfers: object, opening: object) -> Rows:
-    """``profile_id``, ``asset``, ``rebuilt``: opening plus everything that counts."""
-    changes = counted.changes(bench, transfers, "available", "created_at")
-    balances = balances_of(changes, counted.opening_balances(bench, opening))
-    return balances.rename({"balance": "rebuilt"})
-
-
-def latest(bench: Workbench, reported: object) -> Rows:
-    """``profile_id``, ``asset``, ``reported``: the last observation of each."""
-    rows = bench.take(reported, REPORTED)
-    counted.refuse(bench, rows, *map(counted.gap, REPORTED.columns), label="reported")
-    newest = nw.col("observed_at").max().over(*KEYS)
-    last = rows.with_columns(newest=newest).filter(nw.col("observed_at") == nw.col("newest"))
-    balances = last.select(*KEYS, reported=nw.col("available") + nw.col("trading")).unique()
-    counted.unique(bench, balances, "reported (latest observation)")
-    return balances
-
-
-def judged(rebuilt: Rows, reported: Rows, moved: Rows | None = None) -> Rows:
+def compared(
+    bench: Workbench[Any],
+    transfers: object,
+    reported: object,
+    opening: object,
+    moved: pa.Table | None = None,
+) -> Rows:
     """Both sides of each profile and asset, what they differ by, and what to call it; ``moved``
     since it was observed is left out."""
-    sides = rebuilt.join(reported, on=list(KEYS), how="full", suffix="_reported")
-    keys = [nw.coalesce(key, f"{key}_reported").alias(key) for key in KEYS]
-    sides = sides.select(*keys, "rebuilt", "reported")
-    if moved is not None:
-        then = nw.coalesce("rebuilt", counted.zero()) - nw.col("moved")
-        sides = sides.join(moved, on=list(KEYS), how="left")
-        sides = sides.with_columns(rebuilt=nw.coalesce(then, nw.col("rebuilt")))
-    difference = nw.coalesce("reported", counted.zero()) - nw.coalesce("rebuilt", counted.zero())
-    status = (
-        nw.when(nw.col("difference") == 0)
-        .then(nw.lit("match"))
-        .otherwise(
-            nw.when(nw.col("reported").is_null())
-            .then(nw.lit("only_rebuilt"))
-            .otherwise(
-                nw.when(nw.col("rebuilt").is_null())
-                .then(nw.lit("only_reported"))
-                .otherwise(nw.lit("break"))
-            )
-        )
+    changes = signed_changes(bench, transfers, "available", "created_at")
+    rebuilt = balances_of(changes, opening_balances(bench, opening))
+    observations = bench.take(reported, REPORTED)
+    refuse(bench, observations, REPORTED.columns, "reported")
+    newest = nw.col("observed_at").max().over(*KEYS)
+    last = (
+        observations.with_columns(newest=newest)
+        .filter(nw.col("observed_at") == nw.col("newest"))
+        .select(*KEYS, reported=nw.col("available") + nw.col("trading"))
+        .unique()
     )
-    with_difference = sides.select(*KEYS, "rebuilt", "reported", difference=difference)
-    return with_difference.with_columns(status=status)
+    refuse_repeated(bench, last, "reported (latest observation)")
+    sides = rebuilt.join(last, on=list(KEYS), how="full", suffix="_reported").select(
+        *(nw.coalesce(key, f"{key}_reported").alias(key) for key in KEYS),
+        nw.col("reported"),
+        rebuilt=nw.col("balance"),
+    )
+    if moved is not None:
+        then = nw.coalesce("rebuilt", ZERO) - nw.col("moved")
+        sides = sides.join(bench.constant(moved), on=list(KEYS), how="left")
+        sides = sides.with_columns(rebuilt=nw.coalesce(then, nw.col("rebuilt")))
+    difference = nw.coalesce("reported", ZERO) - nw.coalesce("rebuilt", ZERO)
+    one_side = nw.when(nw.col("reported").is_null()).then(nw.lit("only_rebuilt"))
+    other_side = nw.when(nw.col("rebuilt").is_null()).then(nw.lit("only_reported"))
+    matching = nw.when(nw.col("difference") == 0).then(nw.lit("match"))
+    status = matching.otherwise(one_side.otherwise(other_side.otherwise(nw.lit("break"))))
+    found = sides.select(*KEYS, "rebuilt", "reported", difference=difference)
+    return found.with_columns(status=status)

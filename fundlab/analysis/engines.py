@@ -4,196 +4,307 @@ A frame enters as a Narwhals lazy frame over DuckDB, or over Spark where it live
 kinds of column: text, money as ``DECIMAL(38, 18)`` and time as integer nanoseconds since 1970 (an
 engine timestamp would cut them to microseconds). The result leaves as the kind of frame that came
 in; where it came from is all there is to choose the engine by.
+
+Spark has no nanoseconds: there a time is an integer of nanoseconds since 1970, as ``Store.scan``
+gives it, or one of Spark's own timestamps. Times and durations of a result are such integers, or
+timestamps where they are whole microseconds.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar, cast
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 import duckdb
 import narwhals as nw
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from fundlab.analysis import spark
-from fundlab.analysis.frames import (
-    JSON,
-    KEPT,
-    MONEY,
-    MONEY_TYPE,
-    ROW,
-    TEXT,
-    TIME,
-    TIME_TYPE,
-    Kind,
-    Wanted,
-    column_names,
-    columns,
-    to_arrow,
-    to_pandas,
-    to_polars,
-    wanted,
-    whole_arrow,
-    widen_arrow,
-    widen_pandas,
-)
+from fundlab.decimals import types_mapper
 from fundlab.errors import AnalysisError, first_line
 from fundlab.store.duck import shared_connection
 from fundlab.values import overflow
 
-__all__ = [
-    "JSON", "KEPT", "MONEY", "MONEY_TYPE", "ROW", "TEXT", "TIME", "TIME_TYPE", "FrameT", "Kind",
-    "Wanted", "Workbench", "column_names", "columns", "engine_errors", "is_store", "to_pandas",
-    "wanted",
-]  # fmt: skip
-
-_INTEGERS = frozenset(
-    f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")
-) | {"INTEGER", "UINTEGER", "BIGNUM", "VARINT"}
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 FrameT = TypeVar("FrameT")
 """pandas DataFrame, pyarrow Table, Polars DataFrame or LazyFrame, DuckDB relation, Spark
 DataFrame; or a ``Store``, whose transfers are then scanned."""
 
+MONEY_TYPE: Final = pa.decimal128(38, 18)
+TIME_TYPE: Final = pa.timestamp("ns", "UTC")
+TEXT_TYPE: Final = pa.string()
+ROW: Final = "row_number"
+"""The position of an in-memory row, kept beside the columns of an analysis."""
+_KEPT: Final = "kept:"
+"""Prefix of a lazy frame's own columns while an analysis carries them along."""
+_PANDAS_TEXT: Final = pd.StringDtype("pyarrow")
+_FIRST_TOO_LARGE: Final = Decimal((0, (1,), 20))
+"""The first whole amount that ``MONEY_TYPE`` cannot hold."""
 
-_SETTINGS: Final = {
+
+class Kind(Enum):
+    TEXT = "text"
+    MONEY = "exact decimals"
+    TIME = "timestamps with a time zone"
+    JSON = "JSON text or mappings"
+
+
+TEXT, MONEY, TIME, JSON = Kind.TEXT, Kind.MONEY, Kind.TIME, Kind.JSON
+_ARROW_TYPES: Final = {TEXT: TEXT_TYPE, JSON: TEXT_TYPE, MONEY: MONEY_TYPE, TIME: pa.int64()}
+_TEXT_TESTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_ARROW_TESTS: Final = {
+    TEXT: _TEXT_TESTS,
+    JSON: _TEXT_TESTS,
+    MONEY: (pa.types.is_decimal, pa.types.is_integer),
+    TIME: (lambda found: pa.types.is_timestamp(found) and found.tz is not None,),
+}
+_DUCKDB_TYPES: Final = {
+    TEXT: "VARCHAR", JSON: "VARCHAR", MONEY: "DECIMAL(38, 18)", TIME: "BIGINT",
+}  # fmt: skip
+_DUCKDB_INTEGERS: Final = frozenset(
+    f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")
+) | {"INTEGER", "UINTEGER", "BIGNUM", "VARINT"}
+_DUCKDB_SETTINGS: Final = {
     "default_order": ("ASC", "ASCENDING"),
     "default_collation": ("", "BINARY", "C", "POSIX"),
 }
-"""Of a caller's DuckDB connection: what an analysis takes for granted."""
+"""Of a caller's connection: else sums would run backwards, or names that differ only in case fall
+together."""
+_SPARK_TYPES: Final = {TEXT: "string", JSON: "string", MONEY: "decimal(38,18)", TIME: "bigint"}
+_SPARK_SETTINGS: Final = {
+    "spark.sql.ansi.enabled": "true",  # overflow is an error, else it is a null
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",  # else a - b has 17 places
+}
 
 
-class Workbench:
+@dataclass(frozen=True)
+class Wanted:
+    """The columns an analysis needs of a frame; ``optional`` ones become nulls where absent."""
+
+    frame: str
+    columns: Mapping[str, Kind]
+    optional: Mapping[str, Kind] = field(default_factory=dict)
+
+    def among(self, present: Sequence[str]) -> Mapping[str, Kind]:
+        """All of them. Raises :class:`AnalysisError` unless each column needed is there, and no
+        column twice."""
+        every = {**self.columns, **self.optional}
+        twice = [name for name in every if present.count(name) > 1]
+        if twice:
+            raise AnalysisError(
+                f"{self.frame} has more than one column {twice[0]!r}; drop or rename the others"
+            )
+        missing = [name for name in self.columns if name not in present]
+        if missing:
+            raise AnalysisError(
+                f"{self.frame} has no column {', '.join(map(repr, missing))}; needed are "
+                f"{', '.join(self.columns)}, found are {', '.join(map(str, present)) or 'none'}"
+            )
+        return every
+
+
+class Workbench(ExitStack, Generic[FrameT]):
     """The engine of one call, chosen by the kind of ``frame``.
 
     In-memory frames get a DuckDB connection of their own, closed on exit; a DuckDB relation and a
     Spark frame are computed where they live and stay lazy. Use as a context manager.
     """
 
-    def __init__(self, frame: object) -> None:
+    def __init__(self, frame: FrameT) -> None:
+        super().__init__()
         self._given = frame
-        self._frame = _scanned(frame)
-        self._spark = spark.is_spark(self._frame)
+        self._frame: Any = _scanned(frame)
+        self._spark = _is_spark(self._frame)
         self.lazy = self._spark or isinstance(self._frame, duckdb.DuckDBPyRelation)
-        self._closing = ExitStack()
         self._connection: duckdb.DuckDBPyConnection | None = None
         if not self.lazy:
-            column_names(self._frame)  # refuses what is no frame
+            column_names(self._frame)  # refuses what is not a frame
 
     def __enter__(self) -> Self:
-        self._closing.enter_context(engine_errors())
+        self.enter_context(engine_errors())
         if self._spark:
-            session = cast("Any", self._frame).sparkSession
-            self._closing.enter_context(spark.exact_arithmetic(session))
+            self.enter_context(_exact_arithmetic(self._frame.sparkSession))
         elif self.lazy:
-            with engine_errors():
-                _refuse_settings(cast("duckdb.DuckDBPyRelation", self._frame))
+            for name, accepted in _DUCKDB_SETTINGS.items():
+                with engine_errors():
+                    query = f"SELECT current_setting('{name}')"
+                    ((found,),) = self._frame.query("replaced_setting", query).fetchall()
+                if str(found).upper() not in accepted:
+                    raise AnalysisError(
+                        f"the DuckDB connection of transfers has {name}={found!r}, which would "
+                        f"change figures; RESET {name}, or give transfers as an Arrow table"
+                    )
         else:
-            self._connection = shared_connection()
-            self._closing.callback(self._connection.close)
+            self._connection = self.enter_context(shared_connection())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._closing.__exit__(kind, error, trace)
+    def names(self) -> list[str]:
+        """The columns of the caller's frame."""
+        return column_names(self._frame)
 
     def take(self, frame: object, want: Wanted, *, keep: bool = False) -> nw.LazyFrame[Any]:
         """The wanted columns of ``frame``. With ``keep`` also what it takes to widen the result
         again in :meth:`give_rows`."""
         frame = self._frame if frame is self._given else _scanned(frame)
-        if spark.is_spark(frame):
-            found = spark.narrow(cast("Any", frame), want, keep)
-            return nw.from_native(found) if self._spark else self.constant(found.toArrow())
+        if _is_spark(frame):
+            on_spark = from_spark(cast("Any", frame), want, keep)
+            return nw.from_native(on_spark) if self._spark else self.constant(on_spark.toArrow())
         if isinstance(frame, duckdb.DuckDBPyRelation):
-            narrow = _narrow(frame, want, keep)
+            relation = from_duckdb(frame, want, keep)
             if self.lazy and not self._spark:
-                return nw.from_native(narrow)
-            return self.constant(narrow.to_arrow_table())
-        return self.constant(to_arrow(frame, want, numbered=keep))
-
-    def names(self) -> list[str]:
-        """The columns of the caller's frame."""
-        return column_names(self._frame)
+                return nw.from_native(relation)
+            return self.constant(relation.to_arrow_table())
+        return self.constant(from_memory(frame, want, keep))
 
     def constant(self, rows: pa.Table) -> nw.LazyFrame[Any]:
         """A small table of our own, beside the caller's rows."""
         if self._connection is not None:
             return nw.from_native(self._connection.from_arrow(rows))
         if self._spark:
-            session = cast("Any", self._frame).sparkSession
-            beside: nw.LazyFrame[Any] = nw.from_native(spark.constant(session, rows))
-            return beside
-        return nw.from_native(_beside(cast("duckdb.DuckDBPyRelation", self._frame), rows))
+            for place, (name, kind) in enumerate(
+                zip(rows.schema.names, rows.schema.types, strict=True)
+            ):
+                if pa.types.is_duration(kind) or (
+                    pa.types.is_timestamp(kind) and kind.unit == "ns"
+                ):
+                    rows = rows.set_column(place, name, rows.column(place).cast(pa.int64()))
+            on_spark: nw.LazyFrame[Any] = nw.from_native(
+                self._frame.sparkSession.createDataFrame(rows)
+            )
+            return on_spark
+        # A relation's connection reads a Python variable by its name only: one that no table of
+        # the caller's has, since a table would come first.
+        fundlab_rows_of_an_analysis_7d3b90c4 = rows  # noqa: F841 - named in the query
+        query = "SELECT * FROM fundlab_rows_of_an_analysis_7d3b90c4"
+        try:
+            beside: duckdb.DuckDBPyRelation = self._frame.query("replaced_rows", query)
+        except duckdb.CatalogException as error:
+            raise AnalysisError(
+                "the DuckDB connection of transfers reads no frames of Python, which this analysis "
+                "needs beside them; SET python_enable_replacements = true, or give transfers as an "
+                "Arrow table"
+            ) from error
+        return nw.from_native(beside)
 
     def collect(self, rows: nw.LazyFrame[Any]) -> pa.Table:
         """The rows as an Arrow table, times still as integers. Raises ``OverflowError``."""
         native: Any = rows.to_native()
-        table: pa.Table = native.toArrow() if self._spark else native.to_arrow_table()
-        return table
+        return native.toArrow() if self._spark else native.to_arrow_table()
 
-    def give(self, rows: nw.LazyFrame[Any], schema: pa.Schema) -> Any:
-        """The result, in the kind of frame that came in, with the columns of ``schema``."""
-        rows = rows.select(*schema.names)
-        if self.lazy:
-            native = rows.to_native()
-            return native if self._spark else _with_moments(native, schema)
-        return self.give_table(self.collect(rows).cast(schema))
+    def give(self, result: nw.LazyFrame[Any] | pa.Table, schema: pa.Schema) -> FrameT:
+        """The result, rows of the engine or a finished table, in the kind of frame that came in,
+        with the columns of ``schema``."""
+        given: Any
+        if not self.lazy:
+            done = isinstance(result, pa.Table)
+            table = result if done else self.collect(result.select(*schema.names))
+            table = table.cast(schema)
+            given = to_pandas(table) if isinstance(self._frame, pd.DataFrame) else table
+            if not isinstance(self._frame, pd.DataFrame | pa.Table):
+                given = _as_polars(table, self._frame)
+        elif isinstance(result, pa.Table):
+            given = self.constant(result.cast(schema)).to_native()
+        else:
+            given = result.select(*schema.names).to_native()
+            types = {} if self._spark else dict(zip(given.columns, given.types, strict=True))
+            computed = {
+                f.name
+                for f in schema
+                if pa.types.is_timestamp(f.type) and types.get(f.name) == "BIGINT"
+            }
+            if computed:  # as integer nanoseconds: timestamps again
+                given = given.project(
+                    ", ".join(
+                        f"make_timestamp_ns({column}) AT TIME ZONE 'UTC' AS {column}"
+                        if name in computed
+                        else column
+                        for name, column in zip(
+                            schema.names, map(_quoted, schema.names), strict=True
+                        )
+                    )
+                )
+        return cast("FrameT", given)
 
-    def give_table(self, table: pa.Table) -> Any:
-        """A finished table, in the kind of frame that came in."""
-        if self.lazy:
-            return self.constant(table).to_native()
-        if isinstance(self._frame, pd.DataFrame):
-            return to_pandas(table)
-        if isinstance(self._frame, pa.Table):
-            return table
-        return to_polars(self._frame, table)
-
-    def give_rows(self, rows: nw.LazyFrame[Any], added: Mapping[str, pa.DataType]) -> Any:
+    def give_rows(self, rows: nw.LazyFrame[Any], added: Mapping[str, pa.DataType]) -> FrameT:
         """The caller's own rows in the order of ``rows``, every column as it was, plus ``added``
         (a column of the same name is replaced)."""
+        given: Any
         if self.lazy:
-            names = [name for name in self.names() if name not in added]
-            kept = [nw.col(KEPT + name).alias(name) for name in names]
-            chosen = rows.select(*kept, *added)
-            order = [name for name in self.names() if name in added]
-            every = self.names() + [name for name in added if name not in order]
-            return chosen.select(*every).to_native()
+            names = self.names()
+            every = names + [name for name in added if name not in names]
+            given = rows.select(
+                *(name if name in added else nw.col(_KEPT + name).alias(name) for name in every)
+            ).to_native()
+            return cast("FrameT", given)
         table = self.collect(rows.select(ROW, *added))
         place = table.column(ROW).to_numpy()
         new = {name: table.column(name).cast(dtype) for name, dtype in added.items()}
         if isinstance(self._frame, pd.DataFrame):
-            return widen_pandas(self._frame, place, new)
-        if isinstance(self._frame, pa.Table):
-            return widen_arrow(self._frame, place, new)
-        return to_polars(self._frame, widen_arrow(whole_arrow(self._frame), place, new))
+            given = self._frame.take(place).reset_index(drop=True)
+            for name, values in new.items():
+                column = to_pandas(pa.table({name: values}))[name]
+                if name in self._frame.columns:
+                    before = self._frame[name].dtype
+                    if isinstance(before, pd.CategoricalDtype):
+                        both = before.categories.union(
+                            pd.Index(column.dropna().unique()), sort=False
+                        )
+                        before = pd.CategoricalDtype(both, ordered=before.ordered)
+                    column = column.astype(before)
+                given[name] = column
+            return cast("FrameT", given)
+        in_arrow = isinstance(self._frame, pa.Table)
+        given = self._frame if in_arrow else _polars_to_arrow(self._frame)
+        given = given.take(pa.array(place))
+        for name, values in new.items():
+            if name in given.column_names:
+                position, before = given.column_names.index(name), given.schema.field(name).type
+                coded = pa.types.is_dictionary(before)
+                values = pc.dictionary_encode(values) if coded else values
+                given = given.set_column(position, name, values.cast(before))
+            else:
+                given = given.append_column(name, values)
+        return cast("FrameT", given if in_arrow else _as_polars(given, self._frame))
 
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
     """The engine's errors as ours: ``OverflowError`` for a sum that 38 digits cannot hold,
     ``AnalysisError`` for the others, such as rows whose file was taken away."""
-    beyond: tuple[type[Exception], ...] = (duckdb.OutOfRangeException, *spark.overflows())
-    others: tuple[type[Exception], ...] = (duckdb.Error, *spark.errors())
+    beyond: list[type[Exception]] = [duckdb.OutOfRangeException]
+    others: list[type[Exception]] = [duckdb.Error]
+    if "pyspark" in sys.modules:
+        from pyspark.errors import ArithmeticException, PySparkException
+
+        beyond.append(ArithmeticException)
+        others.append(PySparkException)
     try:
         yield
-    except beyond as error:
+    except tuple(beyond) as error:
         raise overflow("a sum of amounts") from error
-    except others as error:
+    except tuple(others) as error:
         if isinstance(error, duckdb.ConversionException) and "out of range" in str(error):
             raise overflow("an amount or a sum of amounts") from error
         raise AnalysisError(
             f"the engine cannot read or compute these rows: {first_line(error)}; where it names a "
             "file of a store, scan the store again"
         ) from error
+
+
+def columns(*fields: tuple[str, pa.DataType]) -> pa.Schema:
+    """The schema of a result, as in ``columns(("id type", TEXT_TYPE), ("fee", MONEY_TYPE))``."""
+    return pa.schema([(name, kind) for names, kind in fields for name in names.split()])
 
 
 def is_store(frame: object) -> bool:
@@ -205,103 +316,234 @@ def _scanned(frame: object) -> object:
     return cast("Any", frame).scan("transfers") if is_store(frame) else frame
 
 
-def _refuse_settings(home: duckdb.DuckDBPyRelation) -> None:
-    """Sums would run backwards, or names that differ only in case fall together."""
-    for name, accepted in _SETTINGS.items():
-        setting: Any = home.query("replaced_setting", f"SELECT current_setting('{name}')")
-        ((found,),) = setting.fetchall()
-        if str(found).upper() not in accepted:
-            raise AnalysisError(
-                f"the DuckDB connection of transfers has {name}={found!r}, which would change "
-                f"figures; RESET {name}, or give transfers as an Arrow table"
-            )
-
-
-def _beside(home: duckdb.DuckDBPyRelation, rows: pa.Table) -> duckdb.DuckDBPyRelation:
-    """``rows`` on the connection of ``home``, which only reads a Python variable by its name: one
-    that no table of the caller's has, since a table would come first."""
-    fundlab_rows_of_an_analysis_7d3b90c4 = rows  # noqa: F841 - named in the query
+def column_names(frame: object) -> list[str]:
+    """Raises :class:`AnalysisError` for what is not a frame."""
+    if isinstance(frame, duckdb.DuckDBPyRelation | pd.DataFrame):
+        return [str(name) for name in frame.columns]
+    if isinstance(frame, pa.Table):
+        return list(frame.column_names)
     try:
-        found = home.query("replaced_rows", "SELECT * FROM fundlab_rows_of_an_analysis_7d3b90c4")
-    except duckdb.CatalogException as error:
+        native = nw.from_native(cast("Any", frame))
+    except TypeError:
+        native = None
+    if native is None or not (
+        native.implementation.is_polars() or native.implementation.is_pyspark()
+    ):
         raise AnalysisError(
-            "the DuckDB connection of transfers reads no frames of Python, which this analysis "
-            "needs beside them; SET python_enable_replacements = true, or give transfers as an "
-            "Arrow table"
-        ) from error
-    return cast("duckdb.DuckDBPyRelation", found)
+            f"a {type(frame).__module__}.{type(frame).__qualname__} is not a frame that an "
+            "analysis takes; give a pandas DataFrame, a pyarrow Table, a Polars, DuckDB or Spark "
+            "frame"
+        )
+    return list(native.collect_schema().names())
 
 
-def _narrow(relation: duckdb.DuckDBPyRelation, want: Wanted, keep: bool) -> duckdb.DuckDBPyRelation:
-    want.check(relation.columns)
+# --------------------------------------------------------------------------- in-memory frames
+
+
+def to_pandas(table: pa.Table) -> pd.DataFrame:
+    """Arrow to pandas, typed as the loaders do: money ``decimal``, times ``datetime64[ns, UTC]``,
+    text ``string``; calendar days ``datetime64[ns]``."""
+    # Our counts are int64 and never missing; an int32 may be.
+    special = {TEXT_TYPE: _PANDAS_TEXT, pa.int32(): pd.Int32Dtype()}
+    frame: pd.DataFrame = table.to_pandas(types_mapper=lambda t: special.get(t) or types_mapper(t))
+    for name, dtype in zip(table.schema.names, table.schema.types, strict=True):
+        if pa.types.is_date(dtype):
+            frame[name] = pd.to_datetime(frame[name]).astype("datetime64[ns]")
+        elif frame.empty and pa.types.is_string(dtype):
+            frame[name] = pd.array(
+                [], dtype=_PANDAS_TEXT
+            )  # Arrow's own cannot be merged when empty
+    return frame
+
+
+def from_memory(frame: object, want: Wanted, numbered: bool) -> pa.Table:
+    """Raises ``AnalysisError`` for a column that an engine would not take without losing a
+    digit."""
+    kinds = want.among(column_names(frame))
+    rows = frame if isinstance(frame, pd.DataFrame | pa.Table) else _polars_to_arrow(frame)
+    taken: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        label, target = f"{want.frame} column {name!r}", _ARROW_TYPES[kind]
+        if name not in column_names(rows):
+            taken[name] = pa.nulls(len(rows), target)
+            continue
+        # As an Arrow column, whatever it is now.
+        column: Any = rows[name]
+        if isinstance(column, pd.Series):
+            if column.dtype != object:
+                column = pa.array(column, from_pandas=True)
+            elif kind is JSON:
+                column = _json_texts(column.tolist())
+            elif column.isna().all():  # pandas calls a column without values an object
+                column = pa.nulls(len(column), target)
+            elif kind is TIME:
+                raise AnalysisError(
+                    f"{label} holds Python objects; convert it with pd.to_datetime(…, utc=True)"
+                )
+            else:
+                try:
+                    column = pa.array(column, type=target, from_pandas=True)
+                except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                    raise AnalysisError(
+                        f"{label} does not hold {kind.value} throughout: {error}"
+                    ) from error
+        elif kind is JSON and pa.types.is_nested(column.type):
+            column = _json_texts(column.to_pylist())
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        # As the engine takes it, exactly.
+        found = column.type
+        if column.null_count == len(column):  # pandas calls an empty column float or object
+            taken[name] = pa.nulls(len(column), target)
+            continue
+        if not any(test(found) for test in _ARROW_TESTS[kind]):
+            raise AnalysisError(
+                f"{label} holds {found}; {kind.value} are needed"
+                + ("" if kind is TEXT else ", never rounded or guessed")
+            )
+        if kind is MONEY and pa.types.is_decimal(found) and found.precision - found.scale > 20:
+            # Arrow's own cast to fewer integer digits may wrap around.
+            for value in pc.min_max(column).as_py().values():
+                if value.copy_abs() >= _FIRST_TOO_LARGE:
+                    raise AnalysisError(
+                        f"{label} ({found}) does not fit: {value} has more than 20 integer digits"
+                    )
+        try:
+            taken[name] = (column.cast(TIME_TYPE) if kind is TIME else column).cast(target)
+        except pa.ArrowInvalid as error:
+            raise AnalysisError(f"{label} ({found}) does not fit: {error}") from error
+    if numbered:
+        taken[ROW] = pa.array(np.arange(len(rows), dtype="int64"))
+    return pa.table(taken)
+
+
+def _json_texts(values: Sequence[object]) -> pa.Array:
+    """Texts as they are, mappings as JSON; whatever pandas calls missing is missing."""
+    texts = [
+        value if isinstance(value, str)
+        else json.dumps(value, default=str) if isinstance(value, Mapping | list)
+        else None
+        for value in values
+    ]  # fmt: skip
+    return pa.array(texts, TEXT_TYPE)
+
+
+def _polars_to_arrow(frame: object) -> pa.Table:
+    native = nw.from_native(cast("Any", frame))
+    eager = native.collect() if isinstance(native, nw.LazyFrame) else native
+    return eager.to_arrow()
+
+
+def _as_polars(table: pa.Table, like: object) -> Any:
+    native = nw.from_native(cast("Any", like))
+    frame = nw.from_arrow(table, backend=native.implementation).to_native()
+    return frame.lazy() if isinstance(native, nw.LazyFrame) else frame
+
+
+# ------------------------------------------------------------------------------------- DuckDB
+
+
+def from_duckdb(
+    relation: duckdb.DuckDBPyRelation, want: Wanted, keep: bool
+) -> duckdb.DuckDBPyRelation:
+    """A timestamp without zone is read as UTC: Parquet written elsewhere and older engines drop the
+    zone of nanosecond columns."""
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-    columns = []
-    for name, kind in {**want.columns, **want.optional}.items():
-        columns.append(f"{_narrowed(want.frame, name, types.get(name), kind)} AS {_quoted(name)}")
-        if kind is MONEY and _fraction_digits(types.get(name, "")) > MONEY_TYPE.scale:
-            _refuse_longer(relation, want.frame, name, types[name])
+    chosen = []
+    for name, kind in want.among(relation.columns).items():
+        column, found, target = _quoted(name), types.get(name), _DUCKDB_TYPES[kind]
+        if found is None:
+            taken = f"CAST(NULL AS {target})"
+        elif kind is JSON:
+            text = column if found in ("VARCHAR", "JSON") else f"to_json({column})"
+            taken = f"CAST({text} AS VARCHAR)"
+        else:
+            fits = {
+                TEXT: found in ("VARCHAR", "UUID") or found.startswith("ENUM("),
+                MONEY: found in _DUCKDB_INTEGERS or found.startswith("DECIMAL("),
+                TIME: found.startswith("TIMESTAMP"),
+            }
+            if found.endswith("]") or not fits[kind]:
+                raise AnalysisError(
+                    f"{want.frame} column {name!r} holds {found}; {kind.value} are needed"
+                )
+            taken = f"epoch_ns({column})" if kind is TIME else f"CAST({column} AS {target})"
+            if kind is MONEY and _has_more_decimals(found):  # which DuckDB would round
+                longer = relation.filter(f"{column} <> CAST({taken} AS {found})").project(column)
+                _refuse_longer(longer.limit(1).fetchall(), want.frame, name, found)
+        chosen.append(f"{taken} AS {column}")
     if keep:
-        columns += [f"{_quoted(name)} AS {_quoted(KEPT + name)}" for name in relation.columns]
-    return relation.project(", ".join(columns))
-
-
-def _narrowed(label: str, name: str, found: str | None, kind: Kind) -> str:
-    """SQL for one column. A timestamp without zone is read as UTC: Parquet written elsewhere and
-    older engines drop the zone of nanosecond columns."""
-    sql = {TEXT: "VARCHAR", JSON: "VARCHAR", MONEY: "DECIMAL(38, 18)", TIME: "BIGINT"}[kind]
-    if found is None:
-        return f"CAST(NULL AS {sql})"
-    fits = {
-        TEXT: found in ("VARCHAR", "UUID") or found.startswith("ENUM("),
-        MONEY: found in _INTEGERS or found.startswith("DECIMAL("),
-        TIME: found.startswith("TIMESTAMP"),
-    }
-    if kind is JSON:
-        text = _quoted(name) if found in ("VARCHAR", "JSON") else f"to_json({_quoted(name)})"
-        return f"CAST({text} AS VARCHAR)"
-    if found.endswith("]") or not fits[kind]:
-        raise AnalysisError(f"{label} column {name!r} holds {found}; {kind.value} are needed")
-    if kind is TIME:
-        return f"epoch_ns({_quoted(name)})"
-    return f"CAST({_quoted(name)} AS {sql})"
-
-
-def _fraction_digits(found: str) -> int:
-    decimals = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", found)
-    return 0 if decimals is None else int(decimals[1])
-
-
-def _refuse_longer(relation: duckdb.DuckDBPyRelation, label: str, name: str, found: str) -> None:
-    """DuckDB would round what has more than 18 decimals."""
-    column = _quoted(name)
-    back = f"CAST(CAST({column} AS DECIMAL(38, 18)) AS {found})"
-    longer = relation.filter(f"{column} <> {back}").project(column).limit(1).fetchall()
-    if longer:
-        raise AnalysisError(
-            f"{label} column {name!r} ({found}) does not fit: {longer[0][0]} has more than 18 "
-            "decimals"
-        )
-
-
-def _with_moments(relation: duckdb.DuckDBPyRelation, schema: pa.Schema) -> duckdb.DuckDBPyRelation:
-    """Times that were computed as integer nanoseconds, as timestamps again."""
-    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-    whole = [
-        field.name
-        for field in schema
-        if pa.types.is_timestamp(field.type) and types[field.name] == "BIGINT"
-    ]
-    if not whole:
-        return relation
-    return relation.project(
-        ", ".join(
-            f"make_timestamp_ns({_quoted(name)}) AT TIME ZONE 'UTC' AS {_quoted(name)}"
-            if name in whole
-            else _quoted(name)
-            for name in relation.columns
-        )
-    )
+        chosen += [f"{_quoted(name)} AS {_quoted(_KEPT + name)}" for name in relation.columns]
+    return relation.project(", ".join(chosen))
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _has_more_decimals(found: str) -> bool:
+    decimals = re.fullmatch(r"decimal\(\d+,\s*(\d+)\)", found, re.IGNORECASE)
+    return decimals is not None and int(decimals[1]) > MONEY_TYPE.scale
+
+
+def _refuse_longer(rows: Sequence[Any], label: str, name: str, found: str) -> None:
+    if rows:
+        raise AnalysisError(
+            f"{label} column {name!r} ({found}) does not fit: {rows[0][0]} has more than 18 "
+            "decimals"
+        )
+
+
+# -------------------------------------------------------------------------------------- Spark
+
+
+def _is_spark(frame: object) -> bool:
+    return type(frame).__module__.startswith("pyspark.sql.") and hasattr(frame, "sparkSession")
+
+
+@contextmanager
+def _exact_arithmetic(session: SparkSession) -> Iterator[None]:
+    """What is planned inside keeps every digit and refuses overflow; then as it was."""
+    before = {name: session.conf.get(name) for name in _SPARK_SETTINGS}
+    try:
+        for name, value in _SPARK_SETTINGS.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, found in before.items():
+            session.conf.set(name, str(found))
+
+
+def from_spark(frame: DataFrame, want: Wanted, keep: bool) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    types = dict(frame.dtypes)
+    chosen: list[Column] = []
+    for name, kind in want.among(list(frame.columns)).items():
+        found, target = types.get(name), _SPARK_TYPES[kind]
+        column = sql.lit(None).cast(target) if found is None else sql.col(f"`{name}`")
+        if found is not None:
+            fits = {
+                TEXT: found == "string" or found.startswith(("varchar", "char")),
+                JSON: found == "string" or found.startswith(("struct", "map", "array")),
+                MONEY: found.startswith("decimal")
+                or found in ("bigint", "int", "smallint", "tinyint"),
+                TIME: found in ("timestamp", "bigint"),
+            }
+            if not fits[kind]:
+                raise AnalysisError(
+                    f"{want.frame} column {name!r} holds {found}; {kind.value} are needed"
+                )
+            if kind is MONEY and _has_more_decimals(found):  # which Spark would round
+                longer = frame.filter(column != column.cast(target).cast(found)).select(column)
+                _refuse_longer(longer.limit(1).collect(), want.frame, name, found)
+            if kind is MONEY:
+                column = column.cast(target)
+            elif kind is TIME and found == "timestamp":
+                column = sql.unix_micros(column) * sql.lit(1000)
+            elif kind is JSON and found != "string":
+                column = sql.to_json(column)
+        chosen.append(column.alias(name))
+    if keep:
+        chosen += [sql.col(f"`{name}`").alias(_KEPT + name) for name in types]
+    return frame.select(*chosen)

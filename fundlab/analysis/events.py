@@ -6,7 +6,9 @@ An event's ``object`` is JSON text; it is decoded here, event by event, on one m
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
 
 import msgspec
 import narwhals as nw
@@ -14,51 +16,40 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.analysis.counting import refuse
 from fundlab.analysis.engines import (
     MONEY,
     TEXT,
+    TEXT_TYPE,
     TIME,
     TIME_TYPE,
     FrameT,
+    Wanted,
     Workbench,
     columns,
-    wanted,
 )
-from fundlab.analysis.rows import gap as missing
-from fundlab.analysis.rows import refuse
 from fundlab.errors import AnalysisError, shorten
-from fundlab.transfers import Rows
 
 __all__ = ["backlog", "identity_statuses", "timeline"]
 
-_TEXT: Final = pa.string()
-_EVENTS: Final = wanted(
+_EVENTS: Final = Wanted(
     "events",
+    {"id": TEXT, "type": TEXT, "object": TEXT, "created_at": TIME},
     {"object_type": TEXT, "undelivered_webhooks": MONEY},
-    id=TEXT,
-    type=TEXT,
-    object=TEXT,
-    created_at=TIME,
 )
 _TIMELINE: Final = columns(
-    at=TIME_TYPE,
-    event_id=_TEXT,
-    type=_TEXT,
-    status=_TEXT,
-    transfer_id=_TEXT,
-    identity_id=_TEXT,
-    since_previous=pa.duration("ns"),
+    ("at", TIME_TYPE),
+    ("event_id type status transfer_id identity_id", TEXT_TYPE),
+    ("since_previous", pa.duration("ns")),
 )
 _STATUSES: Final = columns(
-    identity_id=_TEXT,
-    status=_TEXT,
-    start=TIME_TYPE,
-    end=TIME_TYPE,
-    duration=pa.duration("ns"),
-    event_id=_TEXT,
+    ("identity_id status", TEXT_TYPE),
+    ("start end", TIME_TYPE),
+    ("duration", pa.duration("ns")),
+    ("event_id", TEXT_TYPE),
 )
 _BACKLOG: Final = columns(
-    type=_TEXT, events=pa.int64(), undelivered=pa.int64(), oldest=TIME_TYPE, newest=TIME_TYPE
+    ("type", TEXT_TYPE), ("events undelivered", pa.int64()), ("oldest newest", TIME_TYPE)
 )
 
 
@@ -70,10 +61,6 @@ class _Object(msgspec.Struct):
     identity_id: str | None = None
     new_summary_status: str | None = None
     old_summary_status: str | None = None
-
-
-_OURS: Final = ("transfer.", "identity.")
-_decoder: Final = msgspec.json.Decoder(_Object)
 
 
 def timeline(
@@ -102,9 +89,10 @@ def timeline(
             if value is not None:
                 found = found.filter(pc.fill_null(pc.equal(found.column(name), value), False))
         found = found.append_column("event_id", found.column("id"))
-        found = found.append_column("since_previous", _steps(found.column("at")))
-        result: FrameT = bench.give_table(found.select(_TIMELINE.names).cast(_TIMELINE))
-        return result
+        at = found.column("at").to_numpy()
+        since = pa.array(np.diff(at, prepend=0), pa.int64(), mask=np.arange(len(at)) == 0)
+        found = found.append_column("since_previous", since)
+        return bench.give(found.select(_TIMELINE.names), _TIMELINE)
 
 
 def identity_statuses(events: FrameT) -> FrameT:
@@ -127,13 +115,35 @@ def identity_statuses(events: FrameT) -> FrameT:
         nobody = next((row["id"] for row in known if row["identity_id"] is None), None)
         if nobody is not None:
             raise AnalysisError(f"events: a new status, but no identity_id (id {nobody})")
-        by_identity: dict[str, list[dict[str, object]]] = {}
-        for row in sorted(known, key=lambda row: (row["identity_id"], row["at"], row["id"])):
-            by_identity.setdefault(row["identity_id"], []).append(row)
-        spells = [spell for rows in by_identity.values() for spell in _spells(rows)]
-        table = pa.Table.from_pylist(spells, schema=_as_integers(_STATUSES)).cast(_STATUSES)
-        result: FrameT = bench.give_table(table)
-        return result
+        spells: list[dict[str, Any]] = []
+        known.sort(key=lambda row: (row["identity_id"], row["at"], row["id"]))
+        for identity_id, rows in groupby(known, key=itemgetter("identity_id")):
+            mine = [*rows]
+            course = [(row["new_status"], row["at"], row["id"]) for row in mine]
+            if mine[0]["old_status"] is not None:
+                course.insert(0, (mine[0]["old_status"], None, None))
+            ends = [start for _, start, _ in course[1:]] + [None]
+            spells += [
+                {
+                    "identity_id": identity_id,
+                    "status": status,
+                    "start": start,
+                    "end": end,
+                    "duration": None if start is None or end is None else end - start,
+                    "event_id": event_id,
+                }
+                for (status, start, event_id), end in zip(course, ends, strict=True)
+            ]
+        table = pa.table(
+            {
+                field.name: pa.array(
+                    [spell[field.name] for spell in spells],
+                    TEXT_TYPE if field.type == TEXT_TYPE else pa.int64(),
+                )
+                for field in _STATUSES
+            }
+        )
+        return bench.give(table, _STATUSES)
 
 
 def backlog(events: FrameT) -> FrameT:
@@ -150,7 +160,7 @@ def backlog(events: FrameT) -> FrameT:
     """
     with Workbench(events) as bench:
         rows = bench.take(events, _EVENTS)
-        refuse(bench, rows, missing("created_at"), missing("type"), label="events")
+        refuse(bench, rows, ("created_at", "type"), "events")
         waiting = rows.filter(nw.col("undelivered_webhooks") > 0)
         sums = waiting.group_by("type").agg(
             events=nw.len().cast(nw.Int64),
@@ -158,13 +168,12 @@ def backlog(events: FrameT) -> FrameT:
             oldest=nw.col("created_at").min(),
             newest=nw.col("created_at").max(),
         )
-        result: FrameT = bench.give(sums.sort("type"), _BACKLOG)
-        return result
+        return bench.give(sums.sort("type"), _BACKLOG)
 
 
-def completion_times(bench: Workbench, events: object) -> pa.Table:
+def completion_times(bench: Workbench[Any], events: object) -> pa.Table:
     """``transfer_id`` and ``completed`` (ns): the first event that says a transfer completed."""
-    empty = pa.schema([("transfer_id", _TEXT), ("completed", pa.int64())]).empty_table()
+    empty = pa.schema([("transfer_id", TEXT_TYPE), ("completed", pa.int64())]).empty_table()
     if events is None:
         return empty
     found = _decoded(bench, events)
@@ -176,67 +185,32 @@ def completion_times(bench: Workbench, events: object) -> pa.Table:
     return first.aggregate([("at", "min")]).rename_columns(["transfer_id", "completed"])
 
 
-def _decoded(bench: Workbench, events: object) -> pa.Table:
+def _decoded(bench: Workbench[Any], events: object) -> pa.Table:
     """The events in order, with ``at`` (ns) and what their objects say."""
-    taken: Rows = bench.take(events, _EVENTS)
-    refuse(bench, taken, missing("id"), missing("type"), missing("created_at"), label="events")
+    taken = bench.take(events, _EVENTS)
+    refuse(bench, taken, ("id", "type", "created_at"), "events")
     rows = bench.collect(taken.sort("created_at", "id"))
-    texts = (rows[name].to_pylist() for name in ("id", "type", "object"))
-    objects = [_object(*event) for event in zip(*texts, strict=True)]
-    of_transfers = pc.starts_with(rows.column("type"), "transfer.").to_pylist()
-    told = {
-        "status": [one.new_summary_status or one.status for one in objects],
-        "identity_id": [one.identity_id for one in objects],
-        "new_status": [one.new_summary_status for one in objects],
-        "old_status": [one.old_summary_status for one in objects],
-        "transfer_id": [
-            one.id if moved else None for one, moved in zip(objects, of_transfers, strict=True)
-        ],
+    decoder = msgspec.json.Decoder(_Object)
+    said: dict[str, list[str | None]] = {
+        name: [] for name in ("status", "identity_id", "new_status", "old_status", "transfer_id")
     }
-    for name, values in told.items():
-        rows = rows.append_column(name, pa.array(values, _TEXT))
+    texts = (rows[name].to_pylist() for name in ("id", "type", "object"))
+    for event_id, kind, text in zip(*texts, strict=True):
+        try:
+            found = _Object() if text is None else decoder.decode(text)
+        except msgspec.MsgspecError as error:
+            ours = kind.startswith(("transfer.", "identity."))
+            if ours or not isinstance(error, msgspec.ValidationError):
+                raise AnalysisError(
+                    f"events: object {shorten(text)} is not a valid event object: {error} "
+                    f"(id {event_id})"
+                ) from error
+            found = _Object()  # JSON, of an event that these analyses are not about
+        said["status"].append(found.new_summary_status or found.status)
+        said["identity_id"].append(found.identity_id)
+        said["new_status"].append(found.new_summary_status)
+        said["old_status"].append(found.old_summary_status)
+        said["transfer_id"].append(found.id if kind.startswith("transfer.") else None)
+    for name, values in said.items():
+        rows = rows.append_column(name, pa.array(values, TEXT_TYPE))
     return rows.append_column("at", rows.column("created_at"))
-
-
-def _object(event_id: str, kind: str, text: str | None) -> _Object:
-    try:
-        return _Object() if text is None else _decoder.decode(text)
-    except msgspec.MsgspecError as error:
-        if isinstance(error, msgspec.ValidationError) and not kind.startswith(_OURS):
-            return _Object()  # JSON, of an event that these analyses are not about
-        raise AnalysisError(
-            f"events: object {shorten(text)} is no event object: {error} (id {event_id})"
-        ) from error
-
-
-def _steps(moments: pa.ChunkedArray) -> pa.Array:
-    steps = np.diff(moments.to_numpy(), prepend=0) if len(moments) else np.zeros(0, np.int64)
-    return pa.array(steps, pa.int64(), mask=np.arange(len(steps)) == 0)
-
-
-def _spells(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """One identity's statuses, each until the next."""
-    first = rows[0]
-    spells: list[dict[str, object]] = []
-    if first["old_status"] is not None:
-        spells.append({"status": first["old_status"], "start": None, "event_id": None})
-    spells += [
-        {"status": row["new_status"], "start": row["at"], "event_id": row["id"]} for row in rows
-    ]
-    for spell, following in zip(spells, [*spells[1:], None], strict=True):
-        spell["identity_id"] = first["identity_id"]
-        spell["end"] = None if following is None else following["start"]
-        start, end = spell["start"], spell["end"]
-        known = isinstance(start, int) and isinstance(end, int)
-        spell["duration"] = end - start if known else None  # type: ignore[operator]
-    return spells
-
-
-def _as_integers(schema: pa.Schema) -> pa.Schema:
-    """Times and durations as the nanoseconds they are computed in."""
-    return pa.schema(
-        [
-            field.with_type(pa.int64()) if not pa.types.is_string(field.type) else field
-            for field in schema
-        ]
-    )

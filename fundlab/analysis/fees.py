@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import narwhals as nw
+import pandas as pd
 import pyarrow as pa
 
-from fundlab.analysis import rows as counted
-from fundlab.analysis.engines import MONEY, MONEY_TYPE, TEXT, TIME_TYPE, FrameT, Workbench, columns
+from fundlab.analysis.counting import completed, refuse, refuse_repeated, transfer_columns
+from fundlab.analysis.engines import (
+    MONEY,
+    MONEY_TYPE,
+    TEXT,
+    TEXT_TYPE,
+    TIME,
+    TIME_TYPE,
+    FrameT,
+    Wanted,
+    Workbench,
+    columns,
+    to_pandas,
+)
 from fundlab.analysis.periods import with_period
-from fundlab.analysis.quotes import compare_quotes, drift
-from fundlab.errors import AnalysisError, MixedAssetsWarning
+from fundlab.errors import AnalysisError, MixedAssetsWarning, ServiceError
+from fundlab.models import TransferType
 from fundlab.transfers import Rows, moved_asset
 from fundlab.values import EXACT, MAX_INTEGER_DIGITS
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
 
 BPS_PLACES: Final = Decimal("0.0001")
+GUARANTEED_NS: Final = 5 * 60 * 10**9
+"""How long before ``expires_at`` a quote was made."""
 _DEFAULT_BY: Final = ("type", "asset")
 _MEASURES: Final[Mapping[str, pa.DataType]] = {
     "count": pa.int64(),
@@ -28,17 +43,43 @@ _MEASURES: Final[Mapping[str, pa.DataType]] = {
     "fee": MONEY_TYPE,
 }
 _RESERVED: Final = frozenset({*_MEASURES, "total", "at", "created_at"})
-_TARGETS: Final = {"fiat_account_id": TEXT, "destination_address": TEXT}
 _BATCHES: Final = columns(
-    period=TIME_TYPE,
-    profile_id=pa.string(),
-    type=pa.string(),
-    asset=pa.string(),
-    target=pa.string(),
-    **_MEASURES,
-    single_fee=MONEY_TYPE,
-    saved=MONEY_TYPE,
+    ("period", TIME_TYPE),
+    ("profile_id type asset target", TEXT_TYPE),
+    *_MEASURES.items(),
+    ("single_fee saved", MONEY_TYPE),
 )
+_COMPARED: Final = columns(
+    ("id crypto_network destination_address nickname asset", TEXT_TYPE),
+    ("amount fee total", MONEY_TYPE),
+    ("expires_at", TIME_TYPE),
+    ("problem", TEXT_TYPE),
+)
+_DRIFT: Final = columns(
+    ("transfer_id quote_id asset crypto_network", TEXT_TYPE),
+    ("amount quoted charged drift", MONEY_TYPE),
+    ("created_at expires_at", TIME_TYPE),
+    ("status", TEXT_TYPE),
+)
+_PLACES: Final = ("destination_address", "crypto_network")
+_QUOTES: Final = Wanted(
+    "quotes",
+    {
+        **dict.fromkeys(("id", *_PLACES, "asset"), TEXT),
+        "fee": MONEY,
+        "expires_at": TIME,
+    },
+    {"amount": MONEY},
+)
+_LAST: Final = 1 << 62
+
+
+class QuotingClient(Protocol):
+    """What of a client is needed."""
+
+    def list_crypto_destination_addresses(self, **filters: Any) -> Iterable[Any]: ...
+
+    def create_crypto_withdrawal_fee(self, **request: Any) -> Any: ...
 
 
 def summary(
@@ -68,9 +109,7 @@ def summary(
     0   USD 2026-10-04 00:00:00+00:00      4    1320   25
     """
     with Workbench(transfers) as bench:
-        rows, schema = _summed(bench, transfers, by, freq, tz)
-        result: FrameT = bench.give(rows, schema)
-        return result
+        return bench.give(*_summed(bench, transfers, by, freq, tz))
 
 
 def effective(
@@ -92,11 +131,52 @@ def effective(
     """
     with Workbench(transfers) as bench:
         rows, schema = _summed(bench, transfers, by, freq, tz)
-        table = bench.collect(rows.select(*schema.names)).cast(schema)
-        sums = zip(table["fee"].to_pylist(), table["amount"].to_pylist(), strict=True)
-        bps = pa.array([_basis_points(fee, amount) for fee, amount in sums], MONEY_TYPE)
-        result: FrameT = bench.give_table(table.append_column("bps", bps))
-        return result
+        table = bench.collect(rows.select(*schema.names))
+        bps: list[Decimal | None] = []
+        for fee, amount in zip(table["fee"].to_pylist(), table["amount"].to_pylist(), strict=True):
+            points = EXACT.divide(EXACT.multiply(fee, Decimal(10_000)), amount) if amount else None
+            if points is not None and points.adjusted() >= MAX_INTEGER_DIGITS:
+                points = None
+            bps.append(None if points is None else points.quantize(BPS_PLACES, context=EXACT))
+        field = pa.field("bps", MONEY_TYPE)
+        return bench.give(
+            table.append_column(field, pa.array(bps, MONEY_TYPE)), schema.append(field)
+        )
+
+
+def _summed(
+    bench: Workbench[Any], transfers: object, by: str | Sequence[str], freq: str | None, tz: str
+) -> tuple[Rows, pa.Schema]:
+    groups = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
+    wrong = [name for name in groups if not isinstance(name, str) or name in _RESERVED]
+    if wrong or len(set(groups)) < len(groups) or (not groups and freq is None):
+        raise AnalysisError(f"by={by!r}: give different text columns, such as ['type', 'asset']")
+    if "period" in groups and freq is None:
+        raise AnalysisError(f"by={by!r} needs freq, a pandas offset alias such as 'MS'")
+    if freq is not None and "period" not in groups:
+        groups.append("period")
+    texts = dict.fromkeys((name for name in groups if name != "period"), TEXT)
+    want = transfer_columns("created_at", amount=MONEY, fee=MONEY, **texts)
+    rows = completed(bench, transfers, want, "amount", "fee", "created_at")
+    rows = rows.with_columns(asset=moved_asset(), at=nw.col("created_at"))
+    if "asset" not in groups:
+        asset = nw.col("asset")
+        found = bench.collect(rows.select(first=asset.min(), last=asset.max())).to_pylist()
+        first, last = found[0].values()
+        if first != last:
+            warnings.warn(
+                f"by={by!r} adds up amounts of several assets, {first} and {last} among them: put "
+                "'asset' into by, or give the transfers of one asset",
+                MixedAssetsWarning,
+                stacklevel=3,
+            )
+    if freq is not None:
+        rows = with_period(bench, rows, freq, tz)
+    sums = rows.group_by(*groups).agg(
+        count=nw.len().cast(nw.Int64), amount=nw.col("amount").sum(), fee=nw.col("fee").sum()
+    )
+    types = {name: TIME_TYPE if name == "period" else TEXT_TYPE for name in groups}
+    return sums.sort(*groups, nulls_last=True), pa.schema([*types.items(), *_MEASURES.items()])
 
 
 def batching(transfers: FrameT, freq: str = "D", tz: str = "UTC") -> FrameT:
@@ -114,16 +194,16 @@ def batching(transfers: FrameT, freq: str = "D", tz: str = "UTC") -> FrameT:
       target  count  fee  single_fee  saved
     0   acme      2   50          25     25
     """
-    want = counted.transfer_columns("created_at", type=TEXT, amount=MONEY, fee=MONEY)
+    targets = ("fiat_account_id", "destination_address")
+    want = transfer_columns("created_at", targets, type=TEXT, amount=MONEY, fee=MONEY)
     with Workbench(transfers) as bench:
-        taken = bench.take(transfers, want.with_optional(_TARGETS))
-        rows = counted.completed(bench, taken, "amount", "fee", "created_at", "profile_id")
+        rows = completed(bench, transfers, want, "amount", "fee", "created_at", "profile_id")
         sent = rows.filter(nw.col("direction") == "DEBIT").with_columns(
-            asset=moved_asset(), target=nw.coalesce(*_TARGETS), at=nw.col("created_at")
+            asset=moved_asset(), target=nw.coalesce(*targets), at=nw.col("created_at")
         )
-        named = with_period(bench, sent.filter(~nw.col("target").is_null()), freq, tz)
+        sent = with_period(bench, sent.filter(~nw.col("target").is_null()), freq, tz)
         groups = ["period", "profile_id", "type", "asset", "target"]
-        sums = named.group_by(*groups).agg(
+        sums = sent.group_by(*groups).agg(
             count=nw.len().cast(nw.Int64),
             amount=nw.col("amount").sum(),
             fee=nw.col("fee").sum(),
@@ -132,59 +212,151 @@ def batching(transfers: FrameT, freq: str = "D", tz: str = "UTC") -> FrameT:
         several = sums.filter(nw.col("count") > 1).with_columns(
             saved=nw.col("fee") - nw.col("single_fee")
         )
-        result: FrameT = bench.give(several.sort(*groups), _BATCHES)
-        return result
+        return bench.give(several.sort(*groups), _BATCHES)
 
 
-def _summed(
-    bench: Workbench, transfers: object, by: str | Sequence[str], freq: str | None, tz: str
-) -> tuple[Rows, pa.Schema]:
-    groups = _by_columns(by, freq)
-    texts = dict.fromkeys((name for name in groups if name != "period"), TEXT)
-    want = counted.transfer_columns("created_at", amount=MONEY, fee=MONEY, **texts)
-    rows = counted.completed(bench, bench.take(transfers, want), "amount", "fee", "created_at")
-    rows = rows.with_columns(asset=moved_asset(), at=nw.col("created_at"))
-    if "asset" not in groups:
-        _warn_of_mixed(bench, rows, by)
-    if freq is not None:
-        rows = with_period(bench, rows, freq, tz)
-    sums = rows.group_by(*groups).agg(
-        count=nw.len().cast(nw.Int64), amount=nw.col("amount").sum(), fee=nw.col("fee").sum()
-    )
-    fields: dict[str, Any] = {
-        name: TIME_TYPE if name == "period" else pa.string() for name in groups
+def compare_quotes(
+    client: QuotingClient,
+    asset: str,
+    amount: str | Decimal | None = None,
+    total: str | Decimal | None = None,
+    *,
+    crypto_networks: str | Sequence[str] | None = None,
+    addresses: str | Sequence[str] | None = None,
+    identity_id: str | None = None,
+) -> pd.DataFrame:
+    """A guaranteed quote for every saved destination address, cheapest first: ``id``,
+    ``crypto_network``, ``destination_address``, ``nickname``, ``asset``, ``amount``, ``fee``,
+    ``total`` (decimals), ``expires_at``, ``problem``.
+
+    Give ``amount`` (what arrives) or ``total`` (what leaves), not both. ``crypto_networks`` and
+    ``addresses`` narrow the addresses, ``identity_id`` asks for an end user's. An address the
+    service refuses to quote has no fee and says why in ``problem``; other errors are raised.
+    Nothing is withdrawn. Raises :class:`AnalysisError` for both or neither of ``amount`` and
+    ``total``, ``ServiceError`` and ``NetworkError`` as the client does. Interface §4.15, §4.16.
+
+    >>> quotes = fl.fees.compare_quotes(client, "USDC", amount="2500")
+    >>> quotes[["crypto_network", "amount", "fee", "total"]].head(3)
+      crypto_network  amount   fee    total
+    0        STELLAR    2500  0.02  2500.02
+    1        STELLAR    2500  0.02  2500.02
+    2         SOLANA    2500  0.05  2500.05
+    """
+    if (amount is None) == (total is None):
+        raise AnalysisError("give exactly one of amount and total")
+    asked = {"amount": amount, "total": total, "identity_id": identity_id}
+    request = {name: value for name, value in asked.items() if value is not None}
+    filters = {
+        "crypto_networks": crypto_networks,
+        "addresses": addresses,
+        "identity_id": identity_id,
     }
-    return sums.sort(*groups, nulls_last=True), pa.schema({**fields, **_MEASURES})
-
-
-def _warn_of_mixed(bench: Workbench, rows: Rows, by: str | Sequence[str]) -> None:
-    asset = nw.col("asset")
-    found = bench.collect(rows.select(first=asset.min(), last=asset.max())).to_pylist()
-    first, last = found[0].values()
-    if first != last:
-        warnings.warn(
-            f"by={by!r} adds up amounts of several assets, {first} and {last} among them: put "
-            "'asset' into by, or give the transfers of one asset",
-            MixedAssetsWarning,
-            stacklevel=2,
+    given = {name: value for name, value in filters.items() if value is not None}
+    rows: list[dict[str, Any]] = []
+    for saved in client.list_crypto_destination_addresses(**given):
+        place = {
+            "crypto_network": str(saved.crypto_network),
+            "destination_address": saved.address,
+            "asset": asset,
+        }
+        row = {**place, "nickname": saved.nickname}
+        rows.append(row)
+        try:
+            quote = client.create_crypto_withdrawal_fee(**place, **request)
+        except ServiceError as error:
+            if error.status not in (400, 404):
+                raise
+            row["problem"] = error.detail or error.title
+            continue
+        fee = Decimal(quote.fee)
+        arrives, leaves = (None if v is None else Decimal(v) for v in (quote.amount, quote.total))
+        # An answer may leave one of the two out.
+        if arrives is None and leaves is not None:
+            arrives = EXACT.subtract(leaves, fee)
+        elif leaves is None and arrives is not None:
+            leaves = EXACT.add(arrives, fee)
+        row |= {"id": quote.id, "fee": fee, "amount": arrives, "total": leaves}
+        row["expires_at"] = quote.expires_at.ns
+    rows.sort(
+        key=lambda row: (
+            "fee" not in row,
+            row.get("fee", 0),
+            row["crypto_network"],
+            row["destination_address"],
         )
+    )
+    arrays = [
+        pa.array([row.get(name) for row in rows], pa.int64() if kind == TIME_TYPE else kind)
+        for name, kind in zip(_COMPARED.names, _COMPARED.types, strict=True)
+    ]
+    return to_pandas(pa.table(arrays, names=_COMPARED.names).cast(_COMPARED))
 
 
-def _by_columns(by: str | Sequence[str], freq: str | None) -> list[str]:
-    """The groups of the result, ``period`` among them where there is one."""
-    names = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
-    wrong = [name for name in names if not isinstance(name, str) or name in _RESERVED]
-    if wrong or len(set(names)) < len(names) or (not names and freq is None):
-        raise AnalysisError(f"by={by!r}: give different text columns, such as ['type', 'asset']")
-    if "period" in names and freq is None:
-        raise AnalysisError(f"by={by!r} needs freq, a pandas offset alias such as 'MS'")
-    return names if freq is None or "period" in names else [*names, "period"]
+def drift(quotes: FrameT, transfers: object) -> FrameT:
+    """``transfer_id``, ``quote_id``, ``asset``, ``crypto_network``, ``amount``, ``quoted``,
+    ``charged``, ``drift`` (charged less quoted; decimals), ``created_at``, ``expires_at``,
+    ``status``, by ``created_at``: crypto withdrawals that did not fail, against the quote for
+    them.
 
+    ``quotes`` is what :func:`compare_quotes` gives, or several of those. A quote is for the
+    withdrawals of its asset, network and address, and of its amount where it names one. Of several
+    the one that stood when the transfer was made counts (``status`` ``in_time``), the last made if
+    there are more; else the last lapsed (``lapsed``). Withdrawals never quoted are left out. A
+    quote stands for the 5 minutes before ``expires_at``. Raises :class:`AnalysisError` for missing
+    columns, duplicate quotes and rows nobody can count. Interface §2.9.
 
-def _basis_points(fee: Any, amount: Any) -> Decimal | None:
-    if amount == 0:
-        return None
-    points = EXACT.divide(EXACT.multiply(fee, Decimal(10_000)), amount)
-    if points.adjusted() >= MAX_INTEGER_DIGITS:
-        return None
-    return points.quantize(BPS_PLACES, context=EXACT)
+    >>> quotes = fl.fees.compare_quotes(client, "USDC", amount="2500").head(1)
+    >>> sent = transfers.head(1).assign(
+    ...     type="CRYPTO_WITHDRAWAL",
+    ...     direction="DEBIT",
+    ...     asset="USDC",
+    ...     amount=quotes["amount"],
+    ...     fee=quotes["fee"] + 1,
+    ...     crypto_network=quotes["crypto_network"],
+    ...     destination_address=quotes["destination_address"],
+    ...     created_at=quotes["expires_at"] - pd.Timedelta("1min"),
+    ... )
+    >>> fl.fees.drift(quotes, sent)[["amount", "quoted", "charged", "drift", "status"]]
+       amount  quoted  charged  drift   status
+    0    2500    0.02     1.02      1  in_time
+    """
+    want = transfer_columns("created_at", _PLACES, type=TEXT, amount=MONEY, fee=MONEY)
+    with Workbench(quotes) as bench:
+        rows = bench.take(transfers, want)
+        needed = ("id", "asset", "amount", "fee", "created_at")
+        refuse(bench, rows, needed, uncountable=True)
+        sent = rows.filter(
+            nw.col("type") == TransferType.CRYPTO_WITHDRAWAL.value, nw.col("status") != "FAILED"
+        ).select(*needed, *_PLACES)
+        given = bench.take(quotes, _QUOTES)
+        given = given.filter(~nw.col("id").is_null())  # an address the service would not quote
+        refuse(bench, given, ("fee", "expires_at"), "quotes")
+        refuse_repeated(bench, given, "quotes", "id")
+        quoted = given.select(
+            "asset",
+            *_PLACES,
+            "expires_at",
+            quote_id=nw.col("id"),
+            quoted=nw.col("fee"),
+            quoted_amount=nw.col("amount"),
+        )
+        in_time = nw.when(nw.col("created_at") <= nw.col("expires_at")).then(nw.lit("in_time"))
+        both = (
+            sent.join(quoted, on=["asset", *_PLACES], how="inner")
+            .filter(
+                nw.col("quoted_amount").is_null() | (nw.col("quoted_amount") == nw.col("amount")),
+                nw.col("expires_at") - GUARANTEED_NS <= nw.col("created_at"),
+            )
+            .with_columns(
+                status=in_time.otherwise(nw.lit("lapsed")),
+                one=nw.lit(1),
+                late=_LAST - nw.col("expires_at"),
+            )
+        )
+        # Of several quotes for a transfer the first in this order.
+        turn = nw.col("one").cum_sum().over("id", order_by=["status", "late", "quote_id"])
+        best = both.with_columns(turn=turn).filter(nw.col("turn") == 1)
+        drifted = best.with_columns(
+            transfer_id=nw.col("id"), charged=nw.col("fee"), drift=nw.col("fee") - nw.col("quoted")
+        )
+        return bench.give(drifted.sort("created_at", "transfer_id"), _DRIFT)

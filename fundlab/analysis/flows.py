@@ -11,11 +11,12 @@ import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.analysis import rows as counted
+from fundlab.analysis.counting import completed, refuse, signed_changes, transfer_columns
 from fundlab.analysis.engines import (
     MONEY,
     MONEY_TYPE,
     TEXT,
+    TEXT_TYPE,
     TIME,
     TIME_TYPE,
     FrameT,
@@ -24,46 +25,31 @@ from fundlab.analysis.engines import (
 )
 from fundlab.analysis.periods import with_period
 from fundlab.errors import AnalysisError
-from fundlab.models import COMPLETED, INTERNAL_TYPES, TransferType
+from fundlab.models import COMPLETED, TransferType
 from fundlab.moments import moment_ns
-from fundlab.transfers import Rows, moved_asset
+from fundlab.transfers import Rows, inflow, is_half, moved_asset, outflow
 
-_TEXT: Final = pa.string()
-_NET: Final = columns(
-    period=TIME_TYPE,
-    profile_id=_TEXT,
-    asset=_TEXT,
-    inflow=MONEY_TYPE,
-    outflow=MONEY_TYPE,
-    net=MONEY_TYPE,
-)
+_FLOWS: Final = columns(("inflow outflow net", MONEY_TYPE))
 _PAIRS: Final = columns(
-    group_id=_TEXT,
-    debit_id=_TEXT,
-    credit_id=_TEXT,
-    asset=_TEXT,
-    amount=MONEY_TYPE,
-    status=_TEXT,
+    ("group_id debit_id credit_id asset", TEXT_TYPE), ("amount", MONEY_TYPE), ("status", TEXT_TYPE)
 )
 _CONVERSIONS: Final = columns(
-    profile_id=_TEXT,
-    direction=_TEXT,
-    from_asset=_TEXT,
-    to_asset=_TEXT,
-    count=pa.int64(),
-    amount=MONEY_TYPE,
-    total=MONEY_TYPE,
-    first=TIME_TYPE,
-    last=TIME_TYPE,
+    ("profile_id direction from_asset to_asset", TEXT_TYPE),
+    ("count", pa.int64()),
+    ("amount total", MONEY_TYPE),
+    ("first last", TIME_TYPE),
 )
 _AGEING: Final = columns(
-    type=_TEXT, asset=_TEXT, age=_TEXT, count=pa.int64(), total=MONEY_TYPE, oldest=TIME_TYPE
+    ("type asset age", TEXT_TYPE),
+    ("count", pa.int64()),
+    ("total", MONEY_TYPE),
+    ("oldest", TIME_TYPE),
 )
 _PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _SETTLEMENT: Final = columns(
-    type=_TEXT,
-    count=pa.int64(),
-    **{name: pa.duration("ns") for name in (*_PERCENTILES, "max")},
+    ("type", TEXT_TYPE),
+    ("count", pa.int64()),
+    *dict.fromkeys((*_PERCENTILES, "max"), pa.duration("ns")).items(),
 )
 
 
@@ -80,11 +66,11 @@ def net(transfers: FrameT, freq: str = "D", tz: str = "UTC", by: str = "created_
     1      spare   USD      60        0   60
     """
     with Workbench(transfers) as bench:
-        changes = counted.changes(bench, transfers, "ledger", by)
+        rows = signed_changes(bench, transfers, "ledger", by)
         groups = ["period", "profile_id", "asset"]
-        flows = _in_and_out(with_period(bench, changes, freq, tz), groups)
-        result: FrameT = bench.give(flows.sort(*groups), _NET)
-        return result
+        flows = _in_and_out(with_period(bench, rows, freq, tz), groups)
+        types = {"period": TIME_TYPE, "profile_id": TEXT_TYPE, "asset": TEXT_TYPE}
+        return bench.give(flows.sort(*groups), pa.schema([*types.items(), *_FLOWS]))
 
 
 def counterparties(transfers: FrameT, freq: str | None = None, tz: str = "UTC") -> FrameT:
@@ -105,22 +91,42 @@ def counterparties(transfers: FrameT, freq: str | None = None, tz: str = "UTC") 
     2       main       unknown         <NA>    1000        0
     3      spare       profile         main      60        0
     """
-    want = counted.transfer_columns("created_at", type=TEXT)
-    names = ("fiat_account_id", "destination_address", "group_id")
+    optional = ("fiat_account_id", "destination_address", "group_id")
+    want = transfer_columns("created_at", optional, type=TEXT)
     with Workbench(transfers) as bench:
-        taken = bench.take(transfers, want.with_optional(dict.fromkeys(names, TEXT)))
-        rows = counted.completed(bench, taken, "id", "profile_id", "asset", "total", "created_at")
-        rows = _with_counterparty(rows).with_columns(at=nw.col("created_at"))
+        needed = ("id", "profile_id", "asset", "total", "created_at")
+        rows = completed(bench, transfers, want, *needed)
+        # Of a half of an internal transfer the other half's profile.
+        halves = rows.filter(is_half())
+        turned = nw.when(nw.col("direction") == "CREDIT").then(nw.lit("DEBIT"))
+        others = (
+            halves.group_by("group_id", "direction")
+            .agg(other=nw.col("profile_id").min())
+            .with_columns(direction=turned.otherwise(nw.lit("CREDIT")))
+        )
+        profile = nw.when(~nw.col("other").is_null()).then(nw.lit("profile"))
+        fiat = nw.when(~nw.col("fiat_account_id").is_null()).then(nw.lit("fiat_account"))
+        crypto = nw.when(~nw.col("destination_address").is_null()).then(nw.lit("address"))
+        rows = rows.join(others, on=["group_id", "direction"], how="left").with_columns(
+            asset=moved_asset(),
+            at=nw.col("created_at"),
+            counterparty=nw.coalesce("other", "fiat_account_id", "destination_address"),
+            kind=profile.otherwise(fiat.otherwise(crypto.otherwise(nw.lit("unknown")))),
+        )
         groups = ["profile_id", "kind", "counterparty", "asset"]
+        types = dict.fromkeys(groups, TEXT_TYPE)
         if freq is not None:
             rows, groups = with_period(bench, rows, freq, tz), ["period", *groups]
-        sums = _in_and_out(rows, groups, count=nw.len().cast(nw.Int64))
-        types = {name: TIME_TYPE if name == "period" else _TEXT for name in groups}
-        schema = columns(
-            **types, count=pa.int64(), inflow=MONEY_TYPE, outflow=MONEY_TYPE, net=MONEY_TYPE
-        )
-        result: FrameT = bench.give(sums.sort(*groups, nulls_last=True), schema)
-        return result
+            types = {"period": TIME_TYPE, **types}
+        flows = _in_and_out(rows, groups, count=nw.len().cast(nw.Int64))
+        schema = pa.schema([*types.items(), ("count", pa.int64()), *_FLOWS])
+        return bench.give(flows.sort(*groups, nulls_last=True), schema)
+
+
+def _in_and_out(rows: Rows, groups: Sequence[str], **also: nw.Expr) -> Rows:
+    sides = rows.with_columns(inflow=inflow(), outflow=outflow())
+    sums = sides.group_by(*groups).agg(nw.col("inflow").sum(), nw.col("outflow").sum(), **also)
+    return sums.with_columns(net=nw.col("inflow") - nw.col("outflow"))
 
 
 def conversions(transfers: FrameT) -> FrameT:
@@ -137,18 +143,19 @@ def conversions(transfers: FrameT) -> FrameT:
       profile_id direction from_asset to_asset  count  amount
     0       main    CREDIT        USD     USDC      1    1000
     """
-    want = counted.transfer_columns("created_at", amount=MONEY)
+    want = transfer_columns("created_at", amount=MONEY)
     with Workbench(transfers) as bench:
         needed = ("profile_id", "asset", "amount", "total", "created_at")
-        rows = counted.completed(bench, bench.take(transfers, want), *needed)
+        rows = completed(bench, transfers, want, *needed)
         credit = nw.when(nw.col("direction") == "CREDIT")
+        order = ["profile_id", "direction", "from_asset", "to_asset"]
         found = (
             rows.filter(nw.col("balance_asset") != nw.col("asset"))
             .with_columns(
                 from_asset=credit.then(nw.col("asset")).otherwise(nw.col("balance_asset")),
                 to_asset=credit.then(nw.col("balance_asset")).otherwise(nw.col("asset")),
             )
-            .group_by("profile_id", "direction", "from_asset", "to_asset")
+            .group_by(*order)
             .agg(
                 count=nw.len().cast(nw.Int64),
                 amount=nw.col("amount").sum(),
@@ -157,9 +164,7 @@ def conversions(transfers: FrameT) -> FrameT:
                 last=nw.col("created_at").max(),
             )
         )
-        order = ["profile_id", "direction", "from_asset", "to_asset"]
-        result: FrameT = bench.give(found.sort(*order), _CONVERSIONS)
-        return result
+        return bench.give(found.sort(*order), _CONVERSIONS)
 
 
 def ageing(
@@ -177,15 +182,19 @@ def ageing(
                   type asset    age  count  total                    oldest
     0  WIRE_WITHDRAWAL   USD  7D on      1  100.5 2026-10-05 09:00:00+00:00
     """
-    moment, steps = moment_ns(as_of, "as_of"), _edges(edges)
+    moment = moment_ns(as_of, "as_of")
+    try:
+        steps = [int(pd.Timedelta(edge).as_unit("ns").value) for edge in edges]
+    except (ValueError, TypeError) as error:
+        raise AnalysisError(f"edges={edges!r}: give timedeltas such as '1h', '3D'") from error
+    if not steps or steps != sorted(set(steps)) or steps[0] <= 0:
+        raise AnalysisError(f"edges={edges!r}: give ascending timedeltas above 0")
     names = [f"under {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)), f"{edges[-1]} on"]
     with Workbench(transfers) as bench:
-        rows = bench.take(transfers, counted.transfer_columns("created_at", type=TEXT))
+        rows = bench.take(transfers, transfer_columns("created_at", type=TEXT))
         pending = nw.col("status") == "PENDING"
         needed = ("type", "asset", "total", "created_at")
-        counted.refuse(
-            bench, rows, *counted.STATES, *(counted.gap(name, pending) for name in needed)
-        )
+        refuse(bench, rows, needed, among=pending, uncountable=True)
         bracket: nw.Expr = nw.lit(0)
         for place, step in enumerate(steps, start=1):
             old = nw.when(moment - nw.col("created_at") >= step)
@@ -202,8 +211,7 @@ def ageing(
             )
             .join(bench.constant(labels), on="bracket", how="inner")
         )
-        result: FrameT = bench.give(open_items.sort("type", "asset", "bracket"), _AGEING)
-        return result
+        return bench.give(open_items.sort("type", "asset", "bracket"), _AGEING)
 
 
 def internal_pairs(transfers: FrameT) -> FrameT:
@@ -220,30 +228,48 @@ def internal_pairs(transfers: FrameT) -> FrameT:
     >>> fl.flows.internal_pairs(transfers[transfers["id"] != "t4"])["status"].tolist()
     ['orphan_debit']
     """
-    want = counted.transfer_columns("created_at", type=TEXT, amount=MONEY, group_id=TEXT)
+    want = transfer_columns("created_at", type=TEXT, amount=MONEY, group_id=TEXT)
     with Workbench(transfers) as bench:
-        taken = bench.take(transfers, want)
-        counted.refuse(bench, taken, *counted.STATES)
-        rows = taken.with_columns(
+        rows = bench.take(transfers, want)
+        refuse(bench, rows, (), uncountable=True)
+        done = nw.when(nw.col("status").is_in(COMPLETED)).then(nw.lit(COMPLETED[0]))
+        # A row without a group is one of its own; several halves of a side are numbered.
+        in_group = nw.concat_str([nw.lit("group "), nw.col("group_id")])
+        alone = nw.concat_str([nw.lit("id "), nw.col("id")])
+        rows = rows.with_columns(
             asset=moved_asset(),
-            state=nw.when(nw.col("status").is_in(COMPLETED))
-            .then(nw.lit(COMPLETED[0]))
-            .otherwise(nw.col("status")),
+            state=done.otherwise(nw.col("status")),
+            group=nw.coalesce(in_group, alone),
+            one=nw.lit(1),
         )
-        debits = _halves(rows, TransferType.INTERNAL_TRANSFER_DEBIT)
-        credits_ = _halves(rows, TransferType.INTERNAL_TRANSFER_CREDIT)
-        both = debits.join(credits_, on=["group", "turn"], how="full", suffix="_credit")
-        pairs = both.select(
-            nw.coalesce("group_id", "group_id_credit").alias("group_id"),
-            nw.col("id").alias("debit_id"),
-            nw.col("id_credit").alias("credit_id"),
-            nw.coalesce("asset", "asset_credit").alias("asset"),
-            nw.coalesce("amount", "amount_credit").alias("amount"),
-            status=_pair_status(),
+        turn = nw.col("one").cum_sum().over("group", order_by=["created_at", "id"])
+        kept = ["group", "turn", "group_id", "id", "asset", "amount", "state"]
+        debits, credits_ = (
+            rows.filter(nw.col("type") == kind.value).with_columns(turn=turn).select(*kept)
+            for kind in (
+                TransferType.INTERNAL_TRANSFER_DEBIT,
+                TransferType.INTERNAL_TRANSFER_CREDIT,
+            )
+        )
+        same = (
+            (nw.col("amount") == nw.col("amount_credit"))
+            & (nw.col("asset") == nw.col("asset_credit"))
+            & (nw.col("state") == nw.col("state_credit"))
+        )
+        matched = nw.when(same).then(nw.lit("paired")).otherwise(nw.lit("mismatch"))
+        no_debit = nw.when(nw.col("id").is_null()).then(nw.lit("orphan_credit"))
+        no_credit = nw.when(nw.col("id_credit").is_null()).then(nw.lit("orphan_debit"))
+        pairs = debits.join(credits_, on=["group", "turn"], how="full", suffix="_credit").select(
+            *(
+                nw.coalesce(name, f"{name}_credit").alias(name)
+                for name in ("group_id", "asset", "amount")
+            ),
+            debit_id=nw.col("id"),
+            credit_id=nw.col("id_credit"),
+            status=no_credit.otherwise(no_debit.otherwise(matched)),
         )
         order = ["group_id", "debit_id", "credit_id"]
-        result: FrameT = bench.give(pairs.sort(*order, nulls_last=True), _PAIRS)
-        return result
+        return bench.give(pairs.sort(*order, nulls_last=True), _PAIRS)
 
 
 def settlement_time(transfers: FrameT) -> FrameT:
@@ -260,10 +286,9 @@ def settlement_time(transfers: FrameT) -> FrameT:
     2              WIRE_DEPOSIT      1 0 days 00:30:00 0 days 00:30:00
     3           WIRE_WITHDRAWAL      1 0 days 00:30:00 0 days 00:30:00
     """
-    want = counted.transfer_columns("created_at", type=TEXT, updated_at=TIME)
+    want = transfer_columns("created_at", type=TEXT, updated_at=TIME)
     with Workbench(transfers) as bench:
-        needed = ("created_at", "updated_at", "type")
-        rows = counted.completed(bench, bench.take(transfers, want), *needed)
+        rows = completed(bench, transfers, want, "created_at", "updated_at", "type")
         took = nw.col("took")
         measured = (
             rows.with_columns(took=nw.col("updated_at") - nw.col("created_at"))
@@ -279,66 +304,4 @@ def settlement_time(transfers: FrameT) -> FrameT:
             .with_columns(nw.col(*_PERCENTILES).round(0).cast(nw.Int64))
         )
         table = bench.collect(measured.sort("type").select(*_SETTLEMENT.names))
-        result: FrameT = bench.give_table(table.cast(_SETTLEMENT))
-        return result
-
-
-def _in_and_out(rows: Rows, groups: Sequence[str], **also: nw.Expr) -> Rows:
-    credit = nw.when(nw.col("direction") == "CREDIT")
-    told = rows.with_columns(
-        inflow=credit.then(nw.col("total")).otherwise(counted.zero()),
-        outflow=credit.then(counted.zero()).otherwise(nw.col("total")),
-    )
-    sums = told.group_by(*groups).agg(nw.col("inflow").sum(), nw.col("outflow").sum(), **also)
-    return sums.with_columns(net=nw.col("inflow") - nw.col("outflow"))
-
-
-def _with_counterparty(rows: Rows) -> Rows:
-    sides = rows.filter(nw.col("type").is_in(INTERNAL_TYPES), ~nw.col("group_id").is_null())
-    other = sides.group_by("group_id", "direction").agg(other=nw.col("profile_id").min())
-    turned = nw.when(nw.col("direction") == "CREDIT").then(nw.lit("DEBIT"))
-    other = other.with_columns(direction=turned.otherwise(nw.lit("CREDIT")))
-    named = rows.with_columns(asset=moved_asset()).join(
-        other, on=["group_id", "direction"], how="left"
-    )
-    known = nw.when(~nw.col("other").is_null()).then(nw.lit("profile"))
-    fiat = nw.when(~nw.col("fiat_account_id").is_null()).then(nw.lit("fiat_account"))
-    crypto = nw.when(~nw.col("destination_address").is_null()).then(nw.lit("address"))
-    return named.with_columns(
-        counterparty=nw.coalesce("other", "fiat_account_id", "destination_address"),
-        kind=known.otherwise(fiat.otherwise(crypto.otherwise(nw.lit("unknown")))),
-    )
-
-
-def _edges(edges: Sequence[str]) -> list[int]:
-    try:
-        steps = [int(pd.Timedelta(edge).as_unit("ns").value) for edge in edges]
-    except (ValueError, TypeError) as error:
-        raise AnalysisError(f"edges={edges!r}: give timedeltas such as '1h', '3D'") from error
-    if not steps or steps != sorted(set(steps)) or steps[0] <= 0:
-        raise AnalysisError(f"edges={edges!r}: give ascending timedeltas above 0")
-    return steps
-
-
-def _halves(rows: Rows, kind: TransferType) -> Rows:
-    """One side, numbered within its group; a row without ``group_id`` is a group of its own."""
-    alone = nw.concat_str([nw.lit("id "), nw.col("id")])
-    named = nw.concat_str([nw.lit("group "), nw.col("group_id")])
-    side = rows.filter(nw.col("type") == kind.value).with_columns(
-        group=nw.coalesce(named, alone), one=nw.lit(1)
-    )
-    turn = nw.col("one").cum_sum().over("group", order_by=["created_at", "id"])
-    kept = ["group", "turn", "group_id", "id", "asset", "amount", "state"]
-    return side.with_columns(turn=turn).select(*kept)
-
-
-def _pair_status() -> nw.Expr:
-    same = (
-        (nw.col("amount") == nw.col("amount_credit"))
-        & (nw.col("asset") == nw.col("asset_credit"))
-        & (nw.col("state") == nw.col("state_credit"))
-    )
-    matched = nw.when(same).then(nw.lit("paired")).otherwise(nw.lit("mismatch"))
-    no_debit = nw.when(nw.col("id").is_null()).then(nw.lit("orphan_credit")).otherwise(matched)
-    no_credit = nw.when(nw.col("id_credit").is_null()).then(nw.lit("orphan_debit"))
-    return no_credit.otherwise(no_debit)
+        return bench.give(table, _SETTLEMENT)

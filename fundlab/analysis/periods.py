@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import narwhals as nw
@@ -24,35 +24,51 @@ from fundlab.transfers import Rows
 
 Moment = str | datetime
 DAY: Final = 86_400_000_000_000
-_HOUR: Final = 3_600_000_000_000
+_SECOND: Final = 1_000_000_000
 _ISO_DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ]00:00(?::00(?:\.0+)?)?Z?)?", re.ASCII)
-_DAY, _STEP = "period:day", "period:step"
-"""Columns on the way to a period, named as no column of a caller's is."""
-
-
-def zone(tz: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(tz)
-    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
-        raise AnalysisError(
-            f"tz={tz!r} is no time zone; give a name such as 'Europe/Paris'"
-        ) from error
-
-
-def span(bench: Workbench, rows: Rows) -> tuple[int, int] | None:
-    """First and last ``at`` in nanoseconds; ``None`` without rows."""
-    found = bench.collect(rows.select(first=nw.col("at").min(), last=nw.col("at").max()))
-    first, last = found.column("first")[0].as_py(), found.column("last")[0].as_py()
-    return None if first is None else (first, last)
+_STEP: Final = "period:step"
+"""A column on the way to a period, named as no column of a caller's is."""
+_PERIOD: Final = re.compile(
+    r"(?P<year>\d{4})(?:-?Q(?P<quarter>[1-4])|-W(?P<week>\d\d)"
+    r"|-(?P<month>\d\d)(?:-(?P<day>\d\d))?)?",
+    re.ASCII,
+)
 
 
 def local_ns(tz: str, first: int, last: int) -> nw.Expr:
     """``at`` as wall-clock nanoseconds of ``tz``, for times from ``first`` to ``last``."""
-    (_, offset), *later = _offsets(zone(tz), first, last)
-    shift: nw.Expr = nw.lit(offset)
-    for start, offset in later:
-        shift = nw.when(nw.col("at") >= start).then(nw.lit(offset)).otherwise(shift)
+    zone = _zone(tz)
+    before = _offset_from_utc(zone, first)
+    shift: nw.Expr = nw.lit(before)
+    # In steps of a week: no zone changes its offset there and back within one.
+    for low, high in pairwise([*range(first, last, 7 * DAY), last + 1]):
+        while low < high and _offset_from_utc(zone, high) != before:
+            # Bisected to the second: offsets change on whole seconds.
+            same, other = low // _SECOND, -(-high // _SECOND)
+            while other - same > 1:
+                middle = (same + other) // 2
+                if _offset_from_utc(zone, middle * _SECOND) == before:
+                    same = middle
+                else:
+                    other = middle
+            low = other * _SECOND
+            before = _offset_from_utc(zone, low)
+            shift = nw.when(nw.col("at") >= low).then(nw.lit(before)).otherwise(shift)
     return nw.col("at") + shift
+
+
+def _zone(tz: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(tz)
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
+        raise AnalysisError(
+            f"tz={tz!r} is not a valid time zone; give a name such as 'Europe/Paris'"
+        ) from error
+
+
+def _offset_from_utc(zone: ZoneInfo, moment: int) -> int:
+    offset = datetime.fromtimestamp(moment // _SECOND, zone).utcoffset()
+    return 0 if offset is None else round(offset.total_seconds() * _SECOND)
 
 
 def whole(nanoseconds: nw.Expr, step: int) -> nw.Expr:
@@ -63,30 +79,57 @@ def whole(nanoseconds: nw.Expr, step: int) -> nw.Expr:
     return ((nanoseconds - nanoseconds % step) // step).cast(nw.Int64)
 
 
-def with_period(bench: Workbench, rows: Rows, freq: str, tz: str = "UTC") -> Rows:
+def with_period(bench: Workbench[Any], rows: Rows, freq: str, tz: str = "UTC") -> Rows:
     """``rows`` with the column ``period``: the label that pandas' ``Grouper(freq=freq)`` gives.
 
     Clock frequencies (``h``, ``15min``) must divide a day evenly and start at midnight UTC.
     """
-    offset = _offset(freq)
-    bounds = span(bench, rows) or (0, 0)
+    try:
+        offset = pd.tseries.frequencies.to_offset(freq if isinstance(freq, str | None) else "")
+    except (ValueError, TypeError) as error:
+        raise AnalysisError(f"freq={freq!r} is not a valid pandas offset alias: {error}") from error
+    if offset is None:
+        raise AnalysisError("freq is None; give a pandas offset alias such as 'D', 'W' or 'MS'")
+    if offset.n < 0:
+        raise AnalysisError(f"freq={freq!r} runs backwards; give one such as 'D', 'W' or 'MS'")
+    ends = bench.collect(rows.select(first=nw.col("at").min(), last=nw.col("at").max())).to_pylist()
+    earliest, latest = (at or 0 for at in ends[0].values())
     if isinstance(offset, pd.tseries.offsets.Tick):
-        return _with_clock_period(bench, rows, freq, int(pd.Timedelta(offset).value), tz, bounds)
-    rows = rows.with_columns(whole(local_ns(tz, *bounds), DAY).alias(_DAY))
-    first, last = (_local_day(moment, tz) for moment in bounds)
-    days = pd.date_range(_stamp(first), _stamp(last), freq="D", unit="ns")
-    labels = pd.Series(days, index=days).groupby(pd.Grouper(freq=offset)).ngroup()
-    starts = pd.DatetimeIndex(pd.Series(days, index=days).resample(offset).size().index)
-    period = starts[labels.to_numpy()].tz_localize(
-        tz, nonexistent="shift_forward", ambiguous=np.ones(len(days), dtype=bool)
-    )
+        length = int(pd.Timedelta(offset).value)
+        if 0 < length < 1_000:
+            raise AnalysisError(f"freq={freq!r} is below a microsecond; choose a longer one")
+        if length <= 0 or DAY % length:
+            raise AnalysisError(f"freq={freq!r} does not divide a day evenly")
+        if tz != "UTC":
+            raise AnalysisError(f"freq={freq!r} within a day needs tz='UTC', not {tz!r}")
+        first, last = earliest // length, latest // length
+        if last - first > 10_000_000:
+            raise AnalysisError(f"freq={freq!r} makes {last - first} periods; choose a longer one")
+        step = whole(nw.col("at"), length)
+        numbers = pd.Series(range(first, last + 1), dtype="int64")
+        period = pd.DatetimeIndex(pd.to_datetime(numbers * length, utc=True))
+    else:
+        zone = _zone(tz)
+        first, last = (
+            (moment + _offset_from_utc(zone, moment)) // DAY for moment in (earliest, latest)
+        )
+        step = whole(local_ns(tz, earliest, latest), DAY)
+        days = pd.date_range(
+            pd.Timestamp(first * DAY), pd.Timestamp(last * DAY), freq="D", unit="ns"
+        )
+        labels = pd.Series(days, index=days).groupby(pd.Grouper(freq=offset)).ngroup()
+        starts = pd.DatetimeIndex(pd.Series(days, index=days).resample(offset).size().index)
+        period = starts[labels.to_numpy()].tz_localize(
+            tz, nonexistent="shift_forward", ambiguous=np.ones(len(days), dtype=bool)
+        )
     calendar = pa.table(
         {
-            _DAY: pa.array(range(first, last + 1), pa.int64()),
-            "period": pa.array(period).cast(pa.timestamp("us", "UTC")),
+            _STEP: pa.array(range(first, last + 1), pa.int64()),
+            "period": pa.array(period).cast(pa.timestamp("us", "UTC"), safe=False),
         }
     )
-    return rows.join(bench.constant(calendar), on=_DAY, how="inner").drop(_DAY)
+    rows = rows.with_columns(step.alias(_STEP))
+    return rows.join(bench.constant(calendar), on=_STEP, how="inner").drop(_STEP)
 
 
 def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple[int, int]:
@@ -101,8 +144,18 @@ def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple
         first, end = moment_ns(period[0], "period"), moment_ns(period[1], "period")
     else:
         days = _calendar_days(period)
+        _zone(tz)
         try:
-            first, end = (_midnight(day, tz) for day in days)
+            # Where clocks skip midnight, the first moment that there is.
+            first, end = (
+                int(
+                    pd.Timestamp(day)
+                    .tz_localize(tz, nonexistent="shift_forward", ambiguous=True)
+                    .as_unit("ns")
+                    .value
+                )
+                for day in days
+            )
         except pd.errors.OutOfBoundsDatetime as error:
             raise _beyond("period", period) from error
     if first >= end:
@@ -111,54 +164,30 @@ def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple
 
 
 def _calendar_days(period: str) -> tuple[date, date]:
-    for pattern, days in _PERIODS:
-        match = pattern.fullmatch(period) if isinstance(period, str) else None
-        if match is not None:
-            try:
-                start, stop = days(*map(int, match.groups()))
-            except OverflowError as error:  # the last day there is has no day after it
-                raise _beyond("period", period) from error
-            except ValueError as error:
-                raise AnalysisError(f"period={period!r}: {error}") from error
-            return start, stop
-    raise AnalysisError(
-        f"period={shorten(period)} is no period; give '2026', '2026-Q1', '2026-03', '2026-W10', "
-        "'2026-03-08' or a pair of moments"
-    )
-
-
-def _months(year: int, month: int, count: int) -> tuple[date, date]:
-    after = year * 12 + month - 1 + count
-    return date(year, month, 1), date(after // 12, after % 12 + 1, 1)
-
-
-def _week(year: int, week: int) -> tuple[date, date]:
-    monday = date.fromisocalendar(year, week, 1)
-    return monday, monday + timedelta(days=7)
-
-
-def _day(year: int, month: int, day: int) -> tuple[date, date]:
-    found = date(year, month, day)
-    return found, found + timedelta(days=1)
-
-
-_PERIODS: Final = tuple(
-    (re.compile(pattern, re.ASCII), days)
-    for pattern, days in (
-        (r"(\d{4})", lambda year: _months(year, 1, 12)),
-        (r"(\d{4})-?Q([1-4])", lambda year, quarter: _months(year, 3 * quarter - 2, 3)),
-        (r"(\d{4})-(\d{2})", lambda year, month: _months(year, month, 1)),
-        (r"(\d{4})-W(\d{2})", _week),
-        (r"(\d{4})-(\d{2})-(\d{2})", _day),
-    )
-)
-
-
-def _midnight(day: date, tz: str) -> int:
-    """The first moment of the day; where clocks skip midnight, the first that there is."""
-    zone(tz)
-    stamp = pd.Timestamp(day).tz_localize(tz, nonexistent="shift_forward", ambiguous=True)
-    return int(stamp.as_unit("ns").value)
+    """The first day of ``period``, and the first after it."""
+    found = _PERIOD.fullmatch(period) if isinstance(period, str) else None
+    if found is None:
+        raise AnalysisError(
+            f"period={shorten(period)} is not a valid period; give '2026', '2026-Q1', '2026-03', "
+            "'2026-W10', '2026-03-08' or a pair of moments"
+        )
+    number = {name: int(text) for name, text in found.groupdict().items() if text}
+    year, month, count = number["year"], number.get("month", 1), 1 if "month" in number else 12
+    if "quarter" in number:
+        month, count = 3 * number["quarter"] - 2, 3
+    try:
+        if "week" in number:
+            first = date.fromisocalendar(year, number["week"], 1)
+            return first, first + timedelta(days=7)
+        if "day" in number:
+            first = date(year, month, number["day"])
+            return first, first + timedelta(days=1)
+        after = year * 12 + month - 1 + count
+        return date(year, month, 1), date(after // 12, after % 12 + 1, 1)
+    except OverflowError as error:  # the last day there is has no day after it
+        raise _beyond("period", period) from error
+    except ValueError as error:
+        raise AnalysisError(f"period={period!r}: {error}") from error
 
 
 def days_between(first: int, last: int) -> pa.Table:
@@ -191,74 +220,3 @@ def _beyond(parameter: str, value: object) -> AnalysisError:
         f"{parameter}={shorten(value)} is not within the years 1678 to 2261, which nanoseconds "
         "can count"
     )
-
-
-def _with_clock_period(
-    bench: Workbench, rows: Rows, freq: str, step: int, tz: str, bounds: tuple[int, int]
-) -> Rows:
-    if 0 < step < 1_000:
-        raise AnalysisError(f"freq={freq!r} is below a microsecond; choose a longer one")
-    if step <= 0 or DAY % step:
-        raise AnalysisError(f"freq={freq!r} does not divide a day evenly")
-    if tz != "UTC":
-        raise AnalysisError(f"freq={freq!r} within a day needs tz='UTC', not {tz!r}")
-    first, last = bounds[0] // step, bounds[1] // step
-    if last - first > 10_000_000:
-        raise AnalysisError(f"freq={freq!r} makes {last - first} periods; choose a longer one")
-    steps = pa.array(range(first, last + 1), pa.int64())
-    starts = pd.to_datetime(pd.Series(range(first, last + 1), dtype="int64") * step, utc=True)
-    calendar = pa.table(
-        {_STEP: steps, "period": pa.array(starts).cast(pa.timestamp("us", "UTC"), safe=False)}
-    )
-    rows = rows.with_columns(whole(nw.col("at"), step).alias(_STEP))
-    return rows.join(bench.constant(calendar), on=_STEP, how="inner").drop(_STEP)
-
-
-def _offset(freq: str) -> pd.offsets.BaseOffset:
-    try:
-        offset = pd.tseries.frequencies.to_offset(freq if isinstance(freq, str | None) else "")
-    except (ValueError, TypeError) as error:
-        raise AnalysisError(f"freq={freq!r} is no pandas offset alias: {error}") from error
-    if offset is None:
-        raise AnalysisError("freq is None; give a pandas offset alias such as 'D', 'W' or 'MS'")
-    if offset.n < 0:
-        raise AnalysisError(f"freq={freq!r} runs backwards; give one such as 'D', 'W' or 'MS'")
-    return offset
-
-
-def _offsets(tz: ZoneInfo, first: int, last: int) -> list[tuple[int, int]]:
-    """From which nanosecond on which offset from UTC holds, the first before ``first``."""
-    found = [(first, _offset_at(tz, first))]
-    steps = [*range(first, last, 7 * DAY), last + 1]
-    for low, high in pairwise(steps):
-        while low < high and _offset_at(tz, high) != found[-1][1]:
-            change = _first_change(tz, low, high, found[-1][1])
-            found.append((change, _offset_at(tz, change)))
-            low = change
-    return found
-
-
-def _first_change(tz: ZoneInfo, low: int, high: int, before: int) -> int:
-    """Bisects to the second: offsets change on whole seconds."""
-    second = 1_000_000_000
-    low, high = low // second, -(-high // second)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _offset_at(tz, middle * second) == before:
-            low = middle
-        else:
-            high = middle
-    return high * second
-
-
-def _offset_at(tz: ZoneInfo, moment: int) -> int:
-    offset = datetime.fromtimestamp(moment // 1_000_000_000, tz).utcoffset()
-    return 0 if offset is None else round(offset.total_seconds() * 1_000_000_000)
-
-
-def _local_day(moment: int, tz: str) -> int:
-    return (moment + _offset_at(zone(tz), moment)) // DAY
-
-
-def _stamp(day: int) -> pd.Timestamp:
-    return pd.Timestamp(day * DAY)

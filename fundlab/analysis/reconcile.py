@@ -1,8 +1,60 @@
-"""Rebuilt balances against reported ones, transfers against a bank's statement."""
+"""Rebuilt balances against reported ones, transfers against a bank's statement; and the judgement
+of a store, or of a period of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from fundlab.analysis.bank import bank
 from fundlab.analysis.compare import compare
 from fundlab.analysis.explain import explain
-from fundlab.analysis.judge import judge
+from fundlab.analysis.periods import period_bounds
+from fundlab.paths import opened
+from fundlab.store.judgement import Judgement, judge_accounts
+
+if TYPE_CHECKING:
+    from fundlab.store import Store
 
 __all__ = ["bank", "compare", "explain", "judge"]
+
+
+def judge(
+    store: Store,
+    period: str | None = None,
+    *,
+    as_of: str | datetime | None = None,
+    pin: str | None = None,
+    tz: str = "UTC",
+) -> Judgement:
+    """Whether the balances that the service reports follow from the transfers of ``store``: the
+    one judgement, which ``verify``, the report, the demo and their exit statuses repeat.
+
+    ``state`` is ``proved`` (each balance, rebuilt from the first transfer on, equals what was
+    reported), ``moves_proved`` (the store begins later, at ``since``: the openings are taken over
+    from the service, and every change observed after them is proved), ``breaks``, or
+    ``nothing_to_compare`` (no balance was ever fetched). ``balances`` and ``breaks`` are numbers of
+    balances, ``text`` the words for a person. ``table``, ``opening`` and ``observations`` are
+    frames: see :class:`fundlab.store.judgement.Judgement`.
+
+    Each balance is judged by its last observation, against the transfers of the publication that
+    belongs to it: no clock is involved. What differed earlier and agrees now is mentioned only.
+    With ``period`` the judgement is still of everything known, except that a period without any
+    transfer (in days of ``tz``) says so. Raises ``InvalidRequest`` for what is not a store,
+    ``AnalysisError`` for a period that is not one, ``StoreDamaged`` where a file is not what was
+    written. Interface §2.4, §2.5.
+
+    >>> found = fl.reconcile.judge(store)
+    >>> found.state, found.since, found.breaks
+    ('proved', None, 0)
+    >>> fl.reconcile.judge(store, "1999").headline
+    'No transfers in 1999'
+    """
+    found = judge_accounts(opened(store).accounts(as_of, pin=pin))
+    if period is None:
+        return found
+    first, end = (pd.Timestamp(bound, unit="ns", tz="UTC") for bound in period_bounds(period, tz))
+    rows = store.read_arrow("transfers", as_of, ["id"], first, end, pin=pin)
+    return found.of_period(period, rows.num_rows)

@@ -7,7 +7,7 @@ to walk them. Reading, summing and writing go side by side.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from queue import Full, Queue
@@ -19,18 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fundlab.analysis.engines import MONEY_TYPE, TIME_TYPE
-from fundlab.analysis.rows import choice
+from fundlab.analysis.counting import choice
+from fundlab.analysis.engines import MONEY_TYPE, TEXT_TYPE, TIME_TYPE
 from fundlab.decimals import groups, int128
 from fundlab.errors import AnalysisError, shorten
 from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.store.parts import PartReader
 from fundlab.store.snapshot import Snapshot, keep
-from fundlab.transfers import View, does_count, is_taken
+from fundlab.transfers import View, does_count, is_taken, moved_asset_in
 
 T = TypeVar("T")
 _Ints = npt.NDArray[np.int64]
-CODED: Final = pa.dictionary(pa.int32(), pa.string())
+CODED: Final = pa.dictionary(pa.int32(), TEXT_TYPE)
 _KEY, _CHANGE = "key:", "change:"
 _NEEDED: Final = (
     "id", "profile_id", "asset", "balance_asset", "direction", "status", "total", "created_at",
@@ -44,14 +44,14 @@ _ALL_TIME: Final = (-(2**63), 2**63 - 1)
 def stream_running(
     snapshot: Snapshot,
     columns: Sequence[str] | None = None,
-    opening: Mapping[tuple[str, str], int] | None = None,
+    opened: pa.Table | None = None,
     view: View = "ledger",
 ) -> pa.RecordBatchReader:
     """The transfers of ``snapshot`` that count, by ``created_at``, ties by ``id``, with the exact
     ``balance`` of their profile and asset after each; a batch at a time.
 
     ``columns`` are those wanted beside ``balance`` (all by default); repetitive text comes
-    dictionary-coded. ``opening`` maps (profile_id, asset) to units of 10^-18. Raises
+    dictionary-coded. ``opened`` has ``profile_id``, ``asset``, ``opened``. Raises
     :class:`AnalysisError` for rows nobody can count, ``OverflowError`` for a balance beyond 20
     integer digits, ``StoreDamaged`` for a page that is not what was written, ``StoreChanged``
     where a compaction took away a file that is still to be read.
@@ -67,7 +67,7 @@ def stream_running(
         [*(_output_field(snapshot.table.schema.field(name)) for name in names),
          pa.field("balance", MONEY_TYPE)]
     )  # fmt: skip
-    sums = _Sums(opening or {}, view, names)
+    sums = _Sums(opened, view, names)
     batches = (
         batch
         for rows in _in_time_order(_ahead(_groups(snapshot, names, sums)))
@@ -96,7 +96,7 @@ def write_stream(reader: pa.RecordBatchReader, path: str | Path) -> int:
 
 
 def _output_field(field: pa.Field) -> pa.Field:
-    repetitive = field.type == pa.string() and field.name not in _UNIQUE
+    repetitive = field.type == TEXT_TYPE and field.name not in _UNIQUE
     return field.with_type(CODED) if repetitive else field
 
 
@@ -226,7 +226,12 @@ class _Keys:
 
     def of(self, profiles: pa.ChunkedArray, assets: pa.ChunkedArray) -> _Ints:
         rows, columns = _numbers(profiles, self._profiles), _numbers(assets, self._assets)
-        self._grow(len(self._profiles), len(self._assets))
+        height, width = self._numbers.shape
+        if len(self._profiles) > height or len(self._assets) > width:
+            larger = max(2 * height, len(self._profiles)), max(width, len(self._assets))
+            wider = np.full(larger, -1, np.int32)
+            wider[:height, :width] = self._numbers
+            self._numbers = wider
         found = self._numbers[rows, columns].astype(np.int64)
         fresh = np.flatnonzero(found < 0)
         if len(fresh):
@@ -238,46 +243,42 @@ class _Keys:
             found = self._numbers[rows, columns].astype(np.int64)
         return found
 
-    def _grow(self, profiles: int, assets: int) -> None:
-        height, width = self._numbers.shape
-        if profiles > height or assets > width:
-            wider = np.full((max(2 * height, profiles), max(width, assets)), -1, np.int32)
-            wider[:height, :width] = self._numbers
-            self._numbers = wider
-
 
 class _Sums:
     """The balance of every profile and asset so far, and the rules of what counts."""
 
-    def __init__(
-        self, opening: Mapping[tuple[str, str], int], view: View, names: Sequence[str]
-    ) -> None:
-        self._counts = np.array(
-            [[does_count(state, way, view) for way in DIRECTIONS] for state in STATUSES]
-        )
+    def __init__(self, opened: pa.Table | None, view: View, names: Sequence[str]) -> None:
+        self._counts = np.array([[does_count(s, d, view) for d in DIRECTIONS] for s in STATUSES])
         self._kept = list(dict.fromkeys([*_NEVER_MISSING, *names]))
         self._keys = _Keys()
         self._balances = np.zeros((0, 2), np.uint64)
-        if opening:
-            profiles, assets = (
-                pa.chunked_array([pa.array(names)]) for names in zip(*opening, strict=True)
-            )
-            places = self._keys.of(profiles, assets)
-            self._balances = np.zeros((len(opening), 2), np.uint64)
-            self._balances[places] = int128.from_ints([*opening.values()])
+        if opened is not None and opened.num_rows:
+            places = self._keys.of(opened.column("profile_id"), opened.column("asset"))
+            self._balances = np.zeros((opened.num_rows, 2), np.uint64)
+            self._balances[places] = _units(opened.column("opened"))
 
     def counting(self, rows: pa.Table) -> pa.Table:
         """The rows that count, with their key and signed change."""
-        status, direction = (
-            _places(rows, "status", STATUSES), _places(rows, "direction", DIRECTIONS)
-        )  # fmt: skip
+        status = _places(rows, "status", STATUSES)
+        direction = _places(rows, "direction", DIRECTIONS)
         counts = self._counts[status, direction]
-        _refuse_missing_asset(rows, counts)
+        # An empty text is none, nor may an asset be missing where balance_asset says what changes:
+        # a transfer always has one.
+        for name in ("balance_asset", "asset"):
+            empty = pc.equal(rows.column(name), "")
+            if pc.any(empty).as_py():
+                bad = rows.filter(empty).column("id")[0]
+                raise AnalysisError(f"transfers: {name} '' is empty (id {bad})")
+        if rows.column("asset").null_count:
+            missing = rows.column("asset").is_null().to_numpy() & counts
+            if missing.any():
+                bad = rows.column("id")[int(np.argmax(missing))]
+                raise AnalysisError(f"transfers: asset is missing (id {bad})")
         units = _units(rows.column("total"))
         taken = np.array([is_taken(name) for name in DIRECTIONS])[direction]
         signed = np.where(taken[:, None], int128.negative(units), units)
         priced = rows.column("total").is_valid().to_numpy()
-        rows = rows.set_column(rows.column_names.index("asset"), "asset", _moved_asset(rows))
+        rows = rows.set_column(rows.column_names.index("asset"), "asset", moved_asset_in(rows))
         rows = rows.select(self._kept)
         if not counts.all():
             rows, signed, priced = rows.filter(pa.array(counts)), signed[counts], priced[counts]
@@ -303,21 +304,6 @@ class _Sums:
         balance = int128.add(moved, self._balances[keys])
         self._balances[keys] = balance  # of several rows of a key the last one stays
         return rows.append_column("balance", _money(balance))
-
-
-def _refuse_missing_asset(rows: pa.Table, counts: npt.NDArray[np.bool_]) -> None:
-    """Also where ``balance_asset`` says what changes: a transfer always has an asset. An empty
-    text is none."""
-    for name in ("balance_asset", "asset"):
-        empty = pc.equal(rows.column(name), "")
-        if pc.any(empty).as_py():
-            bad = rows.filter(empty).column("id")[0]
-            raise AnalysisError(f"transfers: {name} '' is empty (id {bad})")
-    if rows.column("asset").null_count:
-        missing = rows.column("asset").is_null().to_numpy() & counts
-        if missing.any():
-            bad = rows.column("id")[int(np.argmax(missing))]
-            raise AnalysisError(f"transfers: asset is missing (id {bad})")
 
 
 def _numbers(values: pa.ChunkedArray, known: dict[str, int]) -> _Ints:
@@ -349,13 +335,6 @@ def _places(rows: pa.Table, name: str, accepted: Sequence[str]) -> _Ints:
 
 def _coded(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-
-
-def _moved_asset(rows: pa.Table) -> pa.ChunkedArray:
-    asset, other = rows.column("asset"), rows.column("balance_asset")
-    if other.null_count == len(other):
-        return asset
-    return pc.coalesce(other.cast(pa.string()), asset.cast(pa.string())).dictionary_encode()
 
 
 def _units(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:

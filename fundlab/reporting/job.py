@@ -16,8 +16,8 @@ from typing import Any, Final
 import pandas as pd
 
 from fundlab.analysis import checks
-from fundlab.analysis.judge import judge
 from fundlab.analysis.periods import period_bounds
+from fundlab.analysis.reconcile import judge
 from fundlab.errors import InvalidRequest, StoreError, printable
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.moments import moment_ns

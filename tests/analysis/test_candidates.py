@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from made_transfers import table, tampered
 from transfer_examples import records
 
-from fundlab.analysis import candidates, reconcile
+from fundlab.analysis import explain, reconcile
 
 
 def searched_like_looked_through(seed: int) -> None:
@@ -16,7 +16,7 @@ def searched_like_looked_through(seed: int) -> None:
     found = []
     for many in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(candidates, "SEARCHED_FROM", many)
+            patch.setattr(explain, "SEARCHED_FROM", many)
             found.append(records(reconcile.explain(table(rows), reported, seen)))
     assert found[0] == found[1]
 

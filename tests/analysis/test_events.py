@@ -106,10 +106,12 @@ def test_an_object_of_another_kind_of_event_may_look_like_anything(foreign: str)
 
 
 def test_what_cannot_be_used_is_refused() -> None:
-    with pytest.raises(AnalysisError, match=r"object '\{broken' is no event object.*\(id e9\)"):
+    with pytest.raises(
+        AnalysisError, match=r"object '\{broken' is not a valid event object.*\(id e9\)"
+    ):
         events.timeline(table(("e9", "t", "{broken", 1, 0)))
     for kind in ("transfer.wire_deposit.completed", "identity.approved"):
-        with pytest.raises(AnalysisError, match=r"is no event object.*\(id e9\)"):
+        with pytest.raises(AnalysisError, match=r"is not a valid event object.*\(id e9\)"):
             events.timeline(table(("e9", kind, '{"id":5}', 1, 0)))
     new = '{"id":"x","new_summary_status":"APPROVED"}'
     with pytest.raises(AnalysisError, match=r"a new status, but no identity_id \(id e9\)"):

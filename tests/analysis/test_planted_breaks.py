@@ -11,7 +11,7 @@ import pytest
 from made_transfers import balances_by_hand, history_by_hand, make_rows, observed, table
 from transfer_examples import DAY, START, Row, change, key, records
 
-from fundlab.analysis import candidates, reconcile
+from fundlab.analysis import explain, reconcile
 
 NOW = START + 400 * DAY
 CENT = Decimal("0.01")
@@ -473,7 +473,7 @@ def test_nothing_planted_nothing_found(small: Any) -> None:
 def test_a_planted_break_among_fifty_thousand_is_named(
     name: str, large: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "SEARCHED_FROM", 0)
+    monkeypatch.setattr(explain, "SEARCHED_FROM", 0)
     check(break_in(PLANTS[name], *large))
 
 

@@ -116,7 +116,9 @@ def test_no_rows_give_no_rows() -> None:
 
 def test_two_answers_at_the_same_instant_are_not_guessed_at() -> None:
     twice = reported(("p1", "USD", "1", "0", START), ("p1", "USD", "2", "0", START))
-    with pytest.raises(AnalysisError, match=r"reported .* more than one row for: p1 USD"):
+    with pytest.raises(
+        AnalysisError, match=r"reported .*: more than one row of profile_id and asset p1 USD"
+    ):
         reconcile.compare(arrow(ROWS), twice)
     same = reported(("p1", "USD", "94", "0", START), ("p1", "USD", "93", "1", START))
     assert records(reconcile.compare(arrow(ROWS[:2]), same))[0]["status"] == "match"

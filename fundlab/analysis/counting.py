@@ -1,0 +1,177 @@
+"""What every analysis of transfers begins with: the columns it needs, the rows that count and
+their signed change, and a refusal that names the rows where one cannot be counted.
+
+What counts, for which asset and by how much is said in :mod:`fundlab.transfers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, get_args
+
+import narwhals as nw
+
+from fundlab.analysis.engines import (
+    MONEY,
+    MONEY_TYPE,
+    TEXT,
+    TEXT_TYPE,
+    TIME,
+    Kind,
+    Wanted,
+    Workbench,
+    columns,
+)
+from fundlab.errors import AnalysisError, shorten
+from fundlab.models import DIRECTIONS, STATUSES
+from fundlab.transfers import Rows, View, change, counts, moved_asset
+
+KEYS: Final = ("profile_id", "asset")
+ZERO: Final = nw.lit(0).cast(nw.Decimal(38, 18))
+SHOWN_ROWS: Final = 5
+_OPENING: Final = Wanted("opening", {"profile_id": TEXT, "asset": TEXT, "balance": MONEY})
+_OPENED: Final = columns(("profile_id asset", TEXT_TYPE), ("opened", MONEY_TYPE))
+_UNCOUNTABLE: Final = (
+    *(
+        (name, nw.col(name).is_null() | ~nw.col(name).is_in(known), f"is not one of {known}")
+        for name, known in (("status", STATUSES), ("direction", DIRECTIONS))
+    ),
+    *((name, nw.col(name) == "", "is empty") for name in ("balance_asset", "asset")),
+)
+"""What no analysis that counts transfers will guess at: a column, in which rows, what is wrong."""
+
+
+def transfer_columns(by: str, optional: Iterable[str] = (), /, **extra: Kind) -> Wanted:
+    """The columns that decide whether, when and how a transfer changes a balance, and ``extra``;
+    ``optional`` are texts that may be absent."""
+    if not isinstance(by, str):
+        raise AnalysisError(f"by={by!r}: give the name of a column of times, such as 'created_at'")
+    texts = dict.fromkeys(("id", "profile_id", "asset", "direction", "status"), TEXT)
+    also = [name for name in ("balance_asset", *optional) if name not in extra]
+    every = {**texts, "total": MONEY, by: TIME, **extra}
+    return Wanted("transfers", every, dict.fromkeys(also, TEXT))
+
+
+def signed_changes(
+    bench: Workbench[Any],
+    transfers: object,
+    view: View,
+    by: str,
+    *,
+    keep: bool = False,
+    named: bool = False,
+    **also: Kind,
+) -> Rows:
+    """The rows that count in ``view``: ``id`` (never missing with ``named``), ``profile_id``,
+    ``asset`` (the one that changes), ``at`` (``by`` in ns) and the signed ``change``; ``also`` are
+    more columns, kept as they are."""
+    return signed_changes_and_span(bench, transfers, view, by, keep=keep, named=named, **also)[0]
+
+
+def signed_changes_and_span(
+    bench: Workbench[Any],
+    transfers: object,
+    view: View,
+    by: str,
+    *,
+    keep: bool = False,
+    named: bool = False,
+    **also: Kind,
+) -> tuple[Rows, tuple[int, int]]:
+    """Also their first and last ``at`` (0 without any), by one look at the rows."""
+    choice("view", view, get_args(View))
+    rows = bench.take(transfers, transfer_columns(by, **also), keep=keep)
+    needed = (*(("id",) if named else ()), *KEYS, "total", by)
+    # What there is of each status and direction: one cheap look finds whatever is wrong.
+    states = rows.group_by("status", "direction").agg(
+        rows=nw.len(),
+        first=nw.col(by).min(),
+        last=nw.col(by).max(),
+        empty=((nw.col("balance_asset") == "") | (nw.col("asset") == "")).any(),
+        **{f"{name} there": nw.col(name).count() for name in needed},
+    )
+    found = bench.collect(states.with_columns(counting=counts(view))).to_pylist()
+    counting = [state for state in found if state["counting"]]
+    known = all(
+        state["status"] in STATUSES and state["direction"] in DIRECTIONS and not state["empty"]
+        for state in found
+    )
+    if not known or any(s[f"{name} there"] < s["rows"] for s in counting for name in needed):
+        refuse(bench, rows, needed, among=counts(view), uncountable=True)
+    first = min((state["first"] for state in counting), default=0)
+    last = max((state["last"] for state in counting), default=0)
+    rows = rows.filter(counts(view)).with_columns(asset=moved_asset(), change=change())
+    return rows.with_columns(at=nw.col(by)), (first, last)
+
+
+def completed(bench: Workbench[Any], transfers: object, want: Wanted, *needed: str) -> Rows:
+    """The completed rows, sure to have ``needed``; every status and direction is known."""
+    rows, done = bench.take(transfers, want), counts("ledger")
+    refuse(bench, rows, needed, among=done, uncountable=True)
+    return rows.filter(done)
+
+
+def opening_balances(bench: Workbench[Any], opening: object) -> Rows:
+    """``profile_id``, ``asset``, ``opened``; none where ``opening`` is ``None``. Unique keys."""
+    if opening is None:
+        return bench.constant(_OPENED.empty_table())
+    rows = bench.take(opening, _OPENING)
+    refuse(bench, rows, _OPENING.columns, "opening")
+    refuse_repeated(bench, rows, "opening")
+    return rows.select(*KEYS, opened=nw.col("balance"))
+
+
+def balances_of(counting: Rows, opened: Rows) -> Rows:
+    """Opening plus all changes, for each profile and asset that has either."""
+    sums = counting.group_by(*KEYS).agg(moved=nw.col("change").sum())
+    both = sums.join(opened, on=list(KEYS), how="full", suffix="_opened")
+    return both.select(
+        *(nw.coalesce(key, f"{key}_opened").alias(key) for key in KEYS),
+        balance=nw.coalesce("opened", ZERO) + nw.coalesce("moved", ZERO),
+    )
+
+
+def refuse(
+    bench: Workbench[Any],
+    rows: Rows,
+    needed: Iterable[str],
+    label: str = "transfers",
+    *,
+    among: nw.Expr | None = None,
+    uncountable: bool = False,
+) -> None:
+    """Raises :class:`AnalysisError` naming the first rows without a value in a column ``needed``,
+    ``among`` those that matter; before those, if ``uncountable``, the ones that no analysis can
+    count."""
+    faults = [*_UNCOUNTABLE] if uncountable else []
+    for name in needed:
+        missing = nw.col(name).is_null()
+        faults.append((name, missing if among is None else missing & among, "is missing"))
+    there = bench.collect(
+        rows.select(**{str(number): where.any() for number, (_, where, _) in enumerate(faults)})
+    )
+    for (column, where, problem), found in zip(faults, there.columns, strict=True):
+        if found[0].as_py():
+            named = "id" if label in ("transfers", "events", "quotes") else "profile_id"
+            bad = rows.filter(where).select(row=nw.col(named), value=nw.col(column))
+            first = bench.collect(bad.sort("row", "value").head(SHOWN_ROWS + 1)).to_pylist()
+            value = first[0]["value"]
+            what = "is missing" if value is None else f"{shorten(value)} {problem}"
+            shown = ", ".join(str(row["row"]) for row in first[:SHOWN_ROWS])
+            more = " and more" if len(first) > SHOWN_ROWS else ""
+            raise AnalysisError(f"{label}: {column} {what} ({named} {shown}{more})")
+
+
+def refuse_repeated(bench: Workbench[Any], rows: Rows, label: str, *key: str) -> None:
+    """Raises :class:`AnalysisError` for a second row of a profile and asset, or of ``key``."""
+    key = key or KEYS
+    counted = rows.group_by(*key).agg(count=nw.len()).filter(nw.col("count") > 1)
+    first = bench.collect(counted.sort(*key).head(SHOWN_ROWS).select(*key)).to_pylist()
+    if first:
+        shown = ", ".join(" ".join(row.values()) for row in first)
+        raise AnalysisError(f"{label}: more than one row of {' and '.join(key)} {shown}")
+
+
+def choice(parameter: str, value: object, accepted: tuple[str, ...]) -> None:
+    if value not in accepted:
+        raise AnalysisError(f"{parameter}={value!r} is not one of {', '.join(accepted)}")
