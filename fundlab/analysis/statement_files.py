@@ -11,7 +11,7 @@ import csv
 import io
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation, localcontext
@@ -62,7 +62,7 @@ _CSV_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "bank_ref": ("reference", "bank reference", "transaction id", "id", "ref"),
     "memo": ("memo", "description", "details", "narrative", "text", "payee"),
 }
-_UNHEARD: Final = logging.NullHandler()
+_SILENT: Final = logging.NullHandler()
 """Without one a line that MT940's parser cannot read goes to stderr."""
 
 
@@ -89,41 +89,36 @@ def read_statement(path: str | Path, format: str | None = None) -> pa.Table:
     Raises :class:`AnalysisError` naming file and line for what cannot be read exactly, where the
     extra ``bank`` is not installed, and for more than 256 MiB.
     """
-    content = _content(Path(path))
-    kind = _looks_like(content) if format is None else format
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise AnalysisError(f"statement={str(path)!r} is not a file")
+        if path.stat().st_size > MOST_BYTES:
+            raise AnalysisError(f"statement={str(path)!r} has more than 256 MiB; split it")
+        content = path.read_bytes()
+    except OSError as error:
+        raise AnalysisError(f"statement={str(path)!r}: {error.strerror or error}") from error
+    kind = format_of(content) if format is None else format
     if kind not in FORMATS:
         raise AnalysisError(f"format={format!r} is not one of {', '.join(FORMATS)}")
-    read = {"csv": _csv, "mt940": _mt940, "camt.053": _camt, "ofx": _ofx}[kind]
+    read = {
+        "csv": csv_entries,
+        "mt940": mt940_entries,
+        "camt.053": camt_entries,
+        "ofx": ofx_entries,
+    }[kind]
     try:
         entries = [*read(content)]
-        return _table(entries)
+        values: dict[str, Any] = {"entry": range(1, len(entries) + 1)}
+        values |= {name: [getattr(e, name) for e in entries] for name in ENTRIES.names[1:]}
+        return pa.table({f.name: pa.array(values[f.name], f.type) for f in ENTRIES}, ENTRIES)
     except (ValueError, LookupError, InvalidOperation, pa.ArrowInvalid) as error:
-        raise AnalysisError(f"{path}: no {kind} statement that can be read: {error}") from error
+        raise AnalysisError(f"{path} is not a valid {kind} statement: {error}") from error
     except ImportError as error:
         raise AnalysisError(f"{path}: {kind} needs {error.name}; install fundlab[bank]") from error
 
 
-def _content(path: Path) -> bytes:
-    try:
-        if path.exists() and not path.is_file():
-            raise AnalysisError(f"statement={str(path)!r} is no file")
-        if path.stat().st_size > MOST_BYTES:
-            raise AnalysisError(f"statement={str(path)!r} has more than 256 MiB; split it")
-        return path.read_bytes()
-    except OSError as error:
-        raise AnalysisError(f"statement={str(path)!r}: {error.strerror or error}") from error
-
-
-def _table(entries: Iterable[Entry]) -> pa.Table:
-    rows = [*entries]
-    values = {
-        "entry": range(1, len(rows) + 1),
-        **{name: [getattr(row, name) for row in rows] for name in ENTRIES.names[1:]},
-    }
-    return pa.table([pa.array(values[field.name], field.type) for field in ENTRIES], schema=ENTRIES)
-
-
-def _looks_like(content: bytes) -> str:
+def format_of(content: bytes) -> str:
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n").decode("latin-1")
     if "OFXHEADER" in start or "<OFX>" in start.upper():
         return "ofx"
@@ -134,9 +129,6 @@ def _looks_like(content: bytes) -> str:
     return "csv"
 
 
-# ---------------------------------------------------------------------------------- formats
-
-
 def _text_of(content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
@@ -144,21 +136,28 @@ def _text_of(content: bytes) -> str:
         raise ValueError(f"{error}; save the file as UTF-8") from error
 
 
-def _csv(content: bytes) -> Iterator[Entry]:
+def _exact(text: str) -> Decimal:
+    if not re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)", text.strip(), re.ASCII):
+        raise ValueError(f"{text!r} is not a plain amount such as -1234.50")
+    return Decimal(text.strip())
+
+
+def _signed(amount: Decimal, mark: str) -> Decimal:
+    return amount if _INWARD[mark] else amount.copy_negate()
+
+
+# --------------------------------------------------------------------------------------- CSV
+
+
+def csv_entries(content: bytes) -> Iterator[Entry]:
     text = _text_of(content)
-    header = text.split("\n", 1)[0]
-    lines = csv.reader(
-        io.StringIO(text, newline=""), delimiter=max(",;\t", key=header.count), strict=True
-    )
+    commonest = max(",;\t", key=text.split("\n", 1)[0].count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=commonest, strict=True)
     try:
-        yield from _csv_entries(lines)
+        lines = [(reader.line_num, values) for values in reader]
     except csv.Error as error:
-        raise ValueError(f"line {lines.line_num}: {error}") from error
-
-
-def _csv_entries(lines: Any) -> Iterator[Entry]:
-    """The entries below the header; ``lines`` counts its lines in ``line_num``."""
-    header = [name.strip() for name in next(lines, [])]
+        raise ValueError(f"line {reader.line_num}: {error}") from error
+    header = [name.strip() for name in lines[0][1]] if lines else []
     names = [name.lower() for name in header]
     twice = [name for name in names if name and names.count(name) > 1]
     if twice:
@@ -171,13 +170,12 @@ def _csv_entries(lines: Any) -> Iterator[Entry]:
     if chosen["booked_on"] is None or not any(sums):
         found = ", ".join(header)
         raise ValueError(f"needed are a date and an amount column, found are {found}")
-    for values in lines:
+    for number, values in lines[1:]:
         if values:
             try:
                 yield _csv_entry(names, values, chosen)
             except (ValueError, InvalidOperation) as error:
-                shown = shorten(values)
-                raise ValueError(f"line {lines.line_num}: {shown}: {error}") from error
+                raise ValueError(f"line {number}: {shorten(values)}: {error}") from error
 
 
 def _csv_entry(
@@ -187,20 +185,9 @@ def _csv_entry(
         raise ValueError(f"{len(values)} values for {len(names)} columns")
     row = dict(zip(names, values, strict=True))
     found = {field: row[name].strip() for field, name in chosen.items() if name is not None}
-    amount = _csv_amount(found)
-    if found.get("amount"):
-        _refuse_other_side(row, amount)
-    return Entry(
-        date.fromisoformat(found["booked_on"]), amount,
-        *(found.get(field) or None for field in ("asset", "bank_ref", "memo")),
-    )  # fmt: skip
-
-
-def _csv_amount(found: Mapping[str, str]) -> Decimal:
-    amount, credit, debit = (
-        _exact(found.get(name) or "0") for name in ("amount", "credit", "debit")
-    )
-    if (credit and debit) or not any(found.get(name) for name in ("amount", "credit", "debit")):
+    amounts = ("amount", "credit", "debit")
+    amount, credit, debit = (_exact(found.get(name) or "0") for name in amounts)
+    if (credit and debit) or not any(found.get(name) for name in amounts):
         raise ValueError("give either a credit or a debit")
     side = debit.copy_abs().copy_negate() if debit else credit
     if side and found.get("amount") and side != amount:
@@ -208,30 +195,27 @@ def _csv_amount(found: Mapping[str, str]) -> Decimal:
             f"the amount {amount} is not the {side} of the credit or debit column; give amounts "
             "with their sign, or leave that column out"
         )
-    return side or amount
+    amount = side or amount
+    if amount and found.get("amount"):
+        # Amounts without a sign, beside a column that says which way they went?
+        for name, value in row.items():
+            inward = _CSV_INWARD.get(value.strip().rstrip(".").lower())
+            if inward is not None and inward == amount.is_signed():
+                raise ValueError(
+                    f"{name!r} says {value.strip()!r} of the amount {amount}; give amounts with "
+                    "their sign, or a credit and a debit column"
+                )
+    texts = (found.get(field) or None for field in ("asset", "bank_ref", "memo"))
+    return Entry(date.fromisoformat(found["booked_on"]), amount, *texts)
 
 
-def _refuse_other_side(row: Mapping[str, str], amount: Decimal) -> None:
-    """Amounts without a sign, beside a column that says which way they went."""
-    for name, value in row.items():
-        inward = _CSV_INWARD.get(value.strip().rstrip(".").lower())
-        if inward is not None and amount and inward == amount.is_signed():
-            raise ValueError(
-                f"{name!r} says {value.strip()!r} of the amount {amount}; give amounts with their "
-                "sign, or a credit and a debit column"
-            )
+# ------------------------------------------------------------------------------------- MT940
 
 
-def _exact(text: str) -> Decimal:
-    if not re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)", text.strip(), re.ASCII):
-        raise ValueError(f"{text!r} is no plain amount such as -1234.50")
-    return Decimal(text.strip())
-
-
-def _mt940(content: bytes) -> Iterator[Entry]:
+def mt940_entries(content: bytes) -> Iterator[Entry]:
     import mt940
 
-    logging.getLogger("mt940").addHandler(_UNHEARD)
+    logging.getLogger("mt940").addHandler(_SILENT)
     text = re.sub(r"\r\n?", "\n", _text_of(content))
     try:
         with localcontext(EXACT):
@@ -241,52 +225,43 @@ def _mt940(content: bytes) -> Iterator[Entry]:
                 options=mt940.Options(unbounded_details=True),
             )
     except RuntimeError as error:
-        raise ValueError(f"{shorten(error.args[-1])} is no field of MT940") from error
+        raise ValueError(f"{shorten(error.args[-1])} is not a field of MT940") from error
     lines = len(re.findall(r"^[ \t]*:61:", text, re.MULTILINE))
     if not lines and ":60" not in text:
         raise ValueError("no :61: line and no balance")
     if len(found) != lines:
         raise ValueError(f"of {lines} :61: lines {len(found)} can be read")
     for line in found:
-        yield _mt940_entry(line.data)
+        said: Mapping[str, Any] = line.data
+        amount, mark = said["amount"], said["status"]
+        booked = said.get("entry_date") or said["date"]
+        if not said.get("id"):  # the parser cuts an amount that it does not understand
+            raise ValueError(
+                f"the :61: line of {booked} has no type after {amount.amount}, as in NTRF"
+            )
+        if mark not in _INWARD:
+            raise ValueError(f"mark {mark!r} is not one of C, RD, D, RC")
+        details = str(said.get("transaction_details") or "")
+        if _STRUCTURED.match(details):
+            # Without the marks of subfields (166?00…?20…); one that is full goes on in the next.
+            fields = re.split(r"\?\d\d", details.replace("\n", ""))[1:]
+            details = "".join(f if len(f) == _FULL_FIELD else f"{f} " for f in fields)
+        reference = said.get("bank_reference") or said.get("customer_reference")
+        parts = (said.get("customer_reference"), said.get("extra_details"), details)
+        memo = " ".join(" ".join(str(part) for part in parts if part).split())
+        yield Entry(
+            date(booked.year, booked.month, booked.day),
+            _signed(amount.amount.copy_abs(), mark),
+            amount.currency or None,
+            reference or None,
+            memo or None,
+        )
 
 
-def _mt940_entry(told: Mapping[str, Any]) -> Entry:
-    amount, mark, booked = told["amount"], told["status"], told.get("entry_date") or told["date"]
-    if not told.get("id"):  # the parser cuts an amount that it does not understand
-        raise ValueError(f"the :61: line of {booked} has no type after {amount.amount}, as in NTRF")
-    if mark not in _INWARD:
-        raise ValueError(f"mark {mark!r} is not one of C, RD, D, RC")
-    reference = told.get("bank_reference") or told.get("customer_reference")
-    details = _unstructured(str(told.get("transaction_details") or ""))
-    memo = " ".join(
-        str(part)
-        for part in (told.get("customer_reference"), told.get("extra_details"), details)
-        if part
-    )
-    return Entry(
-        date(booked.year, booked.month, booked.day), _signed(amount.amount.copy_abs(), mark),
-        amount.currency or None,
-        reference or None, " ".join(memo.split()) or None,
-    )  # fmt: skip
+# --------------------------------------------------------------------------------------- OFX
 
 
-def _unstructured(details: str) -> str:
-    """The text of an ``:86:`` line, without the marks of subfields (``166?00…?20…``).
-
-    A subfield that is full goes on in the next one.
-    """
-    if not _STRUCTURED.match(details):
-        return details
-    fields = re.split(r"\?\d\d", details.replace("\n", ""))[1:]
-    return "".join(field if len(field) == _FULL_FIELD else f"{field} " for field in fields)
-
-
-def _signed(amount: Decimal, mark: str) -> Decimal:
-    return amount if _INWARD[mark] else amount.copy_negate()
-
-
-def _ofx(content: bytes) -> Iterator[Entry]:
+def ofx_entries(content: bytes) -> Iterator[Entry]:
     from ofxtools.header import OFXHeaderError
     from ofxtools.Parser import OFXTree, ParseError
 
@@ -307,7 +282,10 @@ def _ofx(content: bytes) -> Iterator[Entry]:
             yield Entry(line.dtposted.date(), line.trnamt, asset, line.fitid, memo or None)
 
 
-def _camt(content: bytes) -> Iterator[Entry]:
+# ---------------------------------------------------------------------------------- camt.053
+
+
+def camt_entries(content: bytes) -> Iterator[Entry]:
     from defusedxml import DefusedXmlException, ElementTree
 
     try:
@@ -315,58 +293,42 @@ def _camt(content: bytes) -> Iterator[Entry]:
     except (ElementTree.ParseError, DefusedXmlException) as error:
         raise ValueError(f"not XML: {error!r}") from error
     if root.find(".//{*}Stmt") is None:
-        raise ValueError("no Stmt; a camt.052 or camt.054 is no statement")
+        raise ValueError("no Stmt; a camt.052 or camt.054 is not a statement")
     for entry in root.iterfind(".//{*}Stmt/{*}Ntry"):
-        if _is_booked(entry):
-            yield from _camt_entries(entry)
-
-
-def _is_booked(entry: Any) -> bool:
-    """The status stands in ``Sts``, since version 8 in ``Sts/Cd``; samples leave it out."""
-    status = _text(entry, "{*}Sts/{*}Cd") or _text(entry, "{*}Sts") or "BOOK"
-    if status not in ("BOOK", *_NOT_YET_BOOKED):
-        raise ValueError(f"an entry has the status {status!r}")
-    return status == "BOOK"
-
-
-def _camt_entries(entry: Any) -> Iterator[Entry]:
-    """The entry, or the payments that it is made of."""
-    amount, currency, side = _camt_amount(entry)
-    day = _text(entry, "{*}BookgDt/{*}Dt") or _text(entry, "{*}BookgDt/{*}DtTm")
-    day = day or _text(entry, "{*}ValDt/{*}Dt")
-    if day is None:
-        raise ValueError("an entry has no booking date")
-    booked = datetime.fromisoformat(re.sub(r"(Z|[+-]\d\d:\d\d)$", "", day)).date()
-    reference = _text(entry, "{*}AcctSvcrRef") or _text(entry, "{*}NtryRef")
-    payments = entry.findall("{*}NtryDtls/{*}TxDtls")
-    amounts = [_payment_amount(payment, currency, side) for payment in payments]
-    known = [each for each in amounts if each is not None]
-    if len(payments) < 2 or len(known) < len(payments) or exact_sum(known) != amount:
-        payments, known = [entry], [amount]
-    for payment, each in zip(payments, known, strict=True):
-        memo = [*_texts(payment, ".//{*}Ustrd"), *_texts(payment, ".//{*}EndToEndId")]
-        memo += _texts(entry, "{*}AddtlNtryInf")
-        ref = _text(payment, "{*}Refs/{*}AcctSvcrRef") or reference
-        yield Entry(booked, each, currency, ref, " ".join(memo) or None)
-
-
-def _camt_amount(entry: Any) -> tuple[Decimal, str | None, str]:
-    amount, side = entry.find("{*}Amt"), _text(entry, "{*}CdtDbtInd")
-    if amount is None:
-        raise ValueError("an entry has no amount")
-    if side not in ("CRDT", "DBIT"):
-        raise ValueError(f"an entry's CdtDbtInd is {side}; CRDT or DBIT is needed")
-    return _signed(_exact(amount.text or ""), side), amount.get("Ccy"), side
-
-
-def _payment_amount(payment: Any, currency: str | None, side: str) -> Decimal | None:
-    """What one payment of a batch came to, where it says so in the currency of the entry."""
-    amount = payment.find("{*}Amt")
-    amount = payment.find("{*}AmtDtls/{*}TxAmt/{*}Amt") if amount is None else amount
-    if amount is None or amount.get("Ccy") != currency:
-        return None
-    own = _text(payment, "{*}CdtDbtInd")
-    return _signed(_exact(amount.text or ""), own if own in ("CRDT", "DBIT") else side)
+        # The status stands in Sts, since version 8 in Sts/Cd; samples leave it out.
+        status = _text(entry, "{*}Sts/{*}Cd") or _text(entry, "{*}Sts") or "BOOK"
+        if status in _NOT_YET_BOOKED:
+            continue
+        if status != "BOOK":
+            raise ValueError(f"an entry has the status {status!r}")
+        found, side = entry.find("{*}Amt"), _text(entry, "{*}CdtDbtInd")
+        if found is None:
+            raise ValueError("an entry has no amount")
+        if side not in ("CRDT", "DBIT"):
+            raise ValueError(f"an entry's CdtDbtInd is {side}; CRDT or DBIT is needed")
+        amount, currency = _signed(_exact(found.text or ""), side), found.get("Ccy")
+        day = _text(entry, "{*}BookgDt/{*}Dt") or _text(entry, "{*}BookgDt/{*}DtTm")
+        day = day or _text(entry, "{*}ValDt/{*}Dt")
+        if day is None:
+            raise ValueError("an entry has no booking date")
+        booked = datetime.fromisoformat(re.sub(r"(Z|[+-]\d\d:\d\d)$", "", day)).date()
+        # A batch is its payments, where each says what it came to in the entry's currency.
+        payments, amounts = entry.findall("{*}NtryDtls/{*}TxDtls"), []
+        for payment in payments:
+            part = payment.find("{*}Amt")
+            part = payment.find("{*}AmtDtls/{*}TxAmt/{*}Amt") if part is None else part
+            if part is not None and part.get("Ccy") == currency:
+                own = _text(payment, "{*}CdtDbtInd")
+                mark = own if own in ("CRDT", "DBIT") else side
+                amounts.append(_signed(_exact(part.text or ""), mark))
+        if len(payments) < 2 or len(amounts) < len(payments) or exact_sum(amounts) != amount:
+            payments, amounts = [entry], [amount]
+        reference = _text(entry, "{*}AcctSvcrRef") or _text(entry, "{*}NtryRef")
+        for payment, each in zip(payments, amounts, strict=True):
+            memo = [*_texts(payment, ".//{*}Ustrd"), *_texts(payment, ".//{*}EndToEndId")]
+            memo += _texts(entry, "{*}AddtlNtryInf")
+            ref = _text(payment, "{*}Refs/{*}AcctSvcrRef") or reference
+            yield Entry(booked, each, currency, ref, " ".join(memo) or None)
 
 
 def _text(element: Any, path: str) -> str | None:

@@ -222,18 +222,18 @@ def test_each_entry_is_taken_once_and_whose_window_ends_first_is_served_first(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Date,Amount\n2026-01-02,1.5e3\n", "line 2: .*no plain amount"),
+        ("Date,Amount\n2026-01-02,1.5e3\n", "line 2: .*not a plain amount"),
         ("Date,Amount\n02/01/2026,10\n", "line 2: .*isoformat"),
         ("Date,Credit,Debit\n2026-01-02,10,10\n", "line 2: .*either a credit or a debit"),
         ("When,What\n1,2\n", "needed are a date and an amount column, found are When, What"),
         ("Date,Amount,amount\n2026-01-02,1,2\n", "more than one column 'amount'"),
-        ("Date,Amount\n\n2026-01-02,1\n\n2026-01-02,x\n", "line 5: .*no plain amount"),
+        ("Date,Amount\n\n2026-01-02,1\n\n2026-01-02,x\n", "line 5: .*not a plain amount"),
         ("Date,Amount\n2026-01-02,1,2\n", "line 2: .*3 values for 2 columns"),
         (camt("<Sts>ODD</Sts>"), "status 'ODD'"),
         (camt().replace("<CdtDbtInd>CRDT</CdtDbtInd>", ""), "CdtDbtInd is None"),
         ("<Document xmlns='camt.053'><Stmt>", "not XML"),
-        ("<OFX><nonsense>", "no ofx statement"),
-        (":20:X\n:61:nonsense\n", "no mt940 statement"),
+        ("<OFX><nonsense>", "is not a valid ofx statement"),
+        (":20:X\n:61:nonsense\n", "is not a valid mt940 statement"),
     ],
 )
 def test_what_cannot_be_read_exactly_is_refused(text: str, message: str, tmp_path: Path) -> None:

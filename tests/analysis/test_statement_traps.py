@@ -162,7 +162,7 @@ def test_long_details_stay_whole_and_a_bad_line_stays_off_stderr(
     details = "\n".join(f"{n:02} {'x' * 60}" for n in range(14))
     (row,) = read(mt940(f":61:2601010101C10,00NMSCREF\n:86:{details}"), tmp_path)
     assert row["memo"].endswith(f"13 {'x' * 60}")
-    with pytest.raises(AnalysisError, match="'GARBAGE' is no field of MT940"):
+    with pytest.raises(AnalysisError, match="'GARBAGE' is not a field of MT940"):
         read(mt940(":61:GARBAGE"), tmp_path)
     assert capfd.readouterr().err == ""
 
@@ -173,7 +173,7 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
     with large.open("wb") as file:
         file.truncate(MOST_BYTES + 1)
     for path in (pipe, Path("/dev/zero"), tmp_path):
-        with pytest.raises(AnalysisError, match="is no file"):
+        with pytest.raises(AnalysisError, match="is not a file"):
             read_statement(path)
     with pytest.raises(AnalysisError, match="more than 256 MiB"):
         read_statement(large)
