@@ -143,10 +143,11 @@ def test_digits_that_do_not_fit_are_refused(session: Any) -> None:
         balances.at(priced(session, "0.12345678901234567891", longer), "2027-01-01")
     fits = balances.at(priced(session, "0.12345678901234567800", longer), "2027-01-01")
     assert fits.toArrow().to_pylist()[0]["balance"] == D("0.123456789012345678")
-    with pytest.raises(OverflowError, match=r"1000000000000000000000000000000\.00 cannot be"):
+    with pytest.raises(OverflowError, match="20 integer digits"):
         balances.at(priced(session, "1E30", pa.decimal128(38, 2)), "2027-01-01").toArrow()
 
 
+@pytest.mark.filterwarnings("ignore::fundlab.errors.MixedAssetsWarning")
 @pytest.mark.parametrize("by", ["profile_id", "status", "day", "step"])
 def test_summary_by_names_of_our_own(session: Any, by: str) -> None:
     rows = TABLE.append_column("day", TABLE["type"]).append_column("step", TABLE["type"])
