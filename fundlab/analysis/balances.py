@@ -20,7 +20,6 @@ from fundlab.analysis.counting import (
     opening_balances,
     refuse,
     signed_changes,
-    signed_changes_and_span,
 )
 from fundlab.analysis.engines import (
     MONEY,
@@ -102,9 +101,10 @@ def changes(
         raise AnalysisError(f"events are for by={COMPLETED_AT!r}, not by={by!r}")
     with Workbench(transfers) as bench:
         if by == COMPLETED_AT:
-            rows = signed_changes(
+            rows, _ = signed_changes(
                 bench, transfers, view, "updated_at", named=True, created_at=TIME
-            ).join(
+            )
+            rows = rows.join(
                 bench.constant(completion_times(bench, events)),
                 left_on="id",
                 right_on="transfer_id",
@@ -113,7 +113,7 @@ def changes(
             pending = nw.when(nw.col("status") == "PENDING").then(nw.col("created_at"))
             rows = rows.with_columns(at=pending.otherwise(nw.coalesce("completed", "at")))
         else:
-            rows = signed_changes(bench, transfers, view, by, named=True)
+            rows, _ = signed_changes(bench, transfers, view, by, named=True)
         return bench.give(rows.rename({"id": "transfer_id"}).sort("at", "transfer_id"), _CHANGES)
 
 
@@ -142,7 +142,7 @@ def running(
     if is_store(transfers) and by == "created_at":
         return cast("FrameT", _stream(cast("Any", transfers), None, opening, view))
     with Workbench(transfers) as bench:
-        counting = signed_changes(bench, transfers, view, by, keep=True, named=True)
+        counting, _ = signed_changes(bench, transfers, view, by, keep=True, named=True)
         if "balance" in bench.names():
             raise AnalysisError("transfers already has a column 'balance'; drop or rename it first")
         order = ["at", "id"] if bench.lazy else ["at", "id", ROW]
@@ -211,8 +211,10 @@ def at(
     """
     moment = moment_ns(when, "when")
     with Workbench(transfers) as bench:
-        counting = signed_changes(bench, transfers, view, by).filter(nw.col("at") <= moment)
-        balances = balances_of(counting, opening_balances(bench, opening))
+        counting, _ = signed_changes(bench, transfers, view, by)
+        balances = balances_of(
+            counting.filter(nw.col("at") <= moment), opening_balances(bench, opening)
+        )
         return bench.give(balances.sort(KEYS), _AT)
 
 
@@ -240,7 +242,7 @@ def daily(
     """
     end = None if until is None else day_number("until", until)
     with Workbench(transfers) as bench:
-        counting, bounds = signed_changes_and_span(bench, transfers, view, by)
+        counting, bounds = signed_changes(bench, transfers, view, by)
         # The sum of changes after each day with some, and for how many days it stays.
         moved = (
             counting.with_columns(day=whole(local_ns(tz, *bounds), DAY))
@@ -316,7 +318,7 @@ def statement(
     """
     first, end = period_bounds(period, tz)
     with Workbench(transfers) as bench:
-        counting = signed_changes(bench, transfers, view, by, amount=MONEY, fee=MONEY)
+        counting, _ = signed_changes(bench, transfers, view, by, amount=MONEY, fee=MONEY)
         rows, inside = counting.filter(nw.col("at") < end), nw.col("at") >= first
         # A total that is not amount and fee would leave the closing unexplained.
         period_rows = rows.filter(inside)
@@ -369,7 +371,7 @@ def holds(transfers: FrameT) -> FrameT:
     0       main   USD      1  100.5
     """
     with Workbench(transfers) as bench:
-        counting = signed_changes(bench, transfers, "available", "created_at")
+        counting, _ = signed_changes(bench, transfers, "available", "created_at")
         held = (
             counting.filter(nw.col("status") == "PENDING")
             .group_by(*KEYS)

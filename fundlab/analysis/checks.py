@@ -128,14 +128,22 @@ def anomalies(
                   rule transfer_id related_id
     0  repeated_amount          t5         t2
     """
-    repeated, approved, dormant = (
-        _nanoseconds(name, value)
-        for name, value in (
-            ("repeated_within", repeated_within),
-            ("approved_within", approved_within),
-            ("dormant_for", dormant_for),
-        )
-    )
+    spans = []
+    for name, value in (
+        ("repeated_within", repeated_within),
+        ("approved_within", approved_within),
+        ("dormant_for", dormant_for),
+    ):
+        try:
+            span = pd.Timedelta(value)
+        except (ValueError, TypeError) as error:
+            raise AnalysisError(
+                f"{name}={value!r} is not a valid span; give '10min', '1h' or '90D'"
+            ) from error
+        if pd.isna(span) or span < pd.Timedelta(0):
+            raise AnalysisError(f"{name}={value!r}: give a span of 0 or more, such as '10min'")
+        spans.append(int(span.as_unit("ns").value))
+    repeated, approved, dormant = spans
     optional = ("fiat_account_id", "destination_address", "crypto_network")
     want = transfer_columns(
         "created_at", optional, type=TEXT, amount=MONEY, fee=MONEY, updated_at=TIME
@@ -173,18 +181,6 @@ def anomalies(
             found.append(_anomaly(fresh, "fresh_account", nw.lit(expected)))
         every = nw.concat(found).sort("rule", "created_at", "transfer_id")
         return bench.give(every, _ANOMALY)
-
-
-def _nanoseconds(name: str, value: str) -> int:
-    try:
-        span = pd.Timedelta(value)
-    except (ValueError, TypeError) as error:
-        raise AnalysisError(
-            f"{name}={value!r} is not a valid span; give '10min', '1h' or '90D'"
-        ) from error
-    if pd.isna(span) or span < pd.Timedelta(0):
-        raise AnalysisError(f"{name}={value!r}: give a span of 0 or more, such as '10min'")
-    return int(span.as_unit("ns").value)
 
 
 def _words(nanoseconds: int) -> str:

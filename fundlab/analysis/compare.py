@@ -128,7 +128,7 @@ def compared(
 ) -> Rows:
     """Both sides of each profile and asset, what they differ by, and what to call it; ``moved``
     since it was observed is left out."""
-    changes = signed_changes(bench, transfers, "available", "created_at")
+    changes, _ = signed_changes(bench, transfers, "available", "created_at")
     rebuilt = balances_of(changes, opening_balances(bench, opening))
     observations = bench.take(reported, REPORTED)
     refuse(bench, observations, REPORTED.columns, "reported")

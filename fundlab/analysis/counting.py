@@ -61,24 +61,10 @@ def signed_changes(
     keep: bool = False,
     named: bool = False,
     **also: Kind,
-) -> Rows:
+) -> tuple[Rows, tuple[int, int]]:
     """The rows that count in ``view``: ``id`` (never missing with ``named``), ``profile_id``,
     ``asset`` (the one that changes), ``at`` (``by`` in ns) and the signed ``change``; ``also`` are
-    more columns, kept as they are."""
-    return signed_changes_and_span(bench, transfers, view, by, keep=keep, named=named, **also)[0]
-
-
-def signed_changes_and_span(
-    bench: Workbench[Any],
-    transfers: object,
-    view: View,
-    by: str,
-    *,
-    keep: bool = False,
-    named: bool = False,
-    **also: Kind,
-) -> tuple[Rows, tuple[int, int]]:
-    """Also their first and last ``at`` (0 without any), by one look at the rows."""
+    more columns, kept as they are. And the first and the last ``at`` (0 without any)."""
     choice("view", view, get_args(View))
     rows = bench.take(transfers, transfer_columns(by, **also), keep=keep)
     needed = (*(("id",) if named else ()), *KEYS, "total", by)

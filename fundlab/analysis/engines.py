@@ -35,7 +35,7 @@ from fundlab.store.duck import shared_connection
 from fundlab.values import overflow
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 FrameT = TypeVar("FrameT")
 """pandas DataFrame, pyarrow Table, Polars DataFrame or LazyFrame, DuckDB relation, Spark
@@ -124,7 +124,7 @@ class Workbench(ExitStack, Generic[FrameT]):
     def __init__(self, frame: FrameT) -> None:
         super().__init__()
         self._given = frame
-        self._frame: Any = _scanned(frame)
+        self._frame: Any = cast("Any", frame).scan("transfers") if is_store(frame) else frame
         self._spark = _is_spark(self._frame)
         self.lazy = self._spark or isinstance(self._frame, duckdb.DuckDBPyRelation)
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -134,7 +134,11 @@ class Workbench(ExitStack, Generic[FrameT]):
     def __enter__(self) -> Self:
         self.enter_context(engine_errors())
         if self._spark:
-            self.enter_context(_exact_arithmetic(self._frame.sparkSession))
+            # What is planned inside keeps every digit and refuses overflow; then as it was.
+            settings = self._frame.sparkSession.conf
+            for name, value in _SPARK_SETTINGS.items():
+                self.callback(settings.set, name, str(settings.get(name)))
+                settings.set(name, value)
         elif self.lazy:
             for name, accepted in _DUCKDB_SETTINGS.items():
                 with engine_errors():
@@ -156,7 +160,10 @@ class Workbench(ExitStack, Generic[FrameT]):
     def take(self, frame: object, want: Wanted, *, keep: bool = False) -> nw.LazyFrame[Any]:
         """The wanted columns of ``frame``. With ``keep`` also what it takes to widen the result
         again in :meth:`give_rows`."""
-        frame = self._frame if frame is self._given else _scanned(frame)
+        if frame is self._given:
+            frame = self._frame
+        elif is_store(frame):
+            frame = cast("Any", frame).scan("transfers")
         if _is_spark(frame):
             on_spark = from_spark(cast("Any", frame), want, keep)
             return nw.from_native(on_spark) if self._spark else self.constant(on_spark.toArrow())
@@ -175,14 +182,10 @@ class Workbench(ExitStack, Generic[FrameT]):
             for place, (name, kind) in enumerate(
                 zip(rows.schema.names, rows.schema.types, strict=True)
             ):
-                if pa.types.is_duration(kind) or (
-                    pa.types.is_timestamp(kind) and kind.unit == "ns"
-                ):
+                if str(kind).startswith(("timestamp[ns", "duration")):
                     rows = rows.set_column(place, name, rows.column(place).cast(pa.int64()))
-            on_spark: nw.LazyFrame[Any] = nw.from_native(
-                self._frame.sparkSession.createDataFrame(rows)
-            )
-            return on_spark
+            on_spark: Any = nw.from_native(self._frame.sparkSession.createDataFrame(rows))
+            return cast("nw.LazyFrame[Any]", on_spark)
         # A relation's connection reads a Python variable by its name only: one that no table of
         # the caller's has, since a table would come first.
         fundlab_rows_of_an_analysis_7d3b90c4 = rows  # noqa: F841 - named in the query
@@ -218,22 +221,14 @@ class Workbench(ExitStack, Generic[FrameT]):
         else:
             given = result.select(*schema.names).to_native()
             types = {} if self._spark else dict(zip(given.columns, given.types, strict=True))
-            computed = {
-                f.name
-                for f in schema
-                if pa.types.is_timestamp(f.type) and types.get(f.name) == "BIGINT"
-            }
-            if computed:  # as integer nanoseconds: timestamps again
-                given = given.project(
-                    ", ".join(
-                        f"make_timestamp_ns({column}) AT TIME ZONE 'UTC' AS {column}"
-                        if name in computed
-                        else column
-                        for name, column in zip(
-                            schema.names, map(_quoted, schema.names), strict=True
-                        )
-                    )
-                )
+            projected = []
+            for name, kind in zip(schema.names, schema.types, strict=True):
+                column = _quoted(name)
+                if pa.types.is_timestamp(kind) and types.get(name) == "BIGINT":
+                    # Computed as integer nanoseconds: a timestamp again.
+                    column = f"make_timestamp_ns({column}) AT TIME ZONE 'UTC' AS {column}"
+                projected.append(column)
+            given = given if self._spark else given.project(", ".join(projected))
         return cast("FrameT", given)
 
     def give_rows(self, rows: nw.LazyFrame[Any], added: Mapping[str, pa.DataType]) -> FrameT:
@@ -309,11 +304,6 @@ def columns(*fields: tuple[str, pa.DataType]) -> pa.Schema:
 
 def is_store(frame: object) -> bool:
     return hasattr(frame, "scan") and hasattr(frame, "snapshot")
-
-
-def _scanned(frame: object) -> object:
-    """The transfers of a store, lazily; any other frame as it is."""
-    return cast("Any", frame).scan("transfers") if is_store(frame) else frame
 
 
 def column_names(frame: object) -> list[str]:
@@ -499,19 +489,6 @@ def _refuse_longer(rows: Sequence[Any], label: str, name: str, found: str) -> No
 
 def _is_spark(frame: object) -> bool:
     return type(frame).__module__.startswith("pyspark.sql.") and hasattr(frame, "sparkSession")
-
-
-@contextmanager
-def _exact_arithmetic(session: SparkSession) -> Iterator[None]:
-    """What is planned inside keeps every digit and refuses overflow; then as it was."""
-    before = {name: session.conf.get(name) for name in _SPARK_SETTINGS}
-    try:
-        for name, value in _SPARK_SETTINGS.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        for name, found in before.items():
-            session.conf.set(name, str(found))
 
 
 def from_spark(frame: DataFrame, want: Wanted, keep: bool) -> DataFrame:

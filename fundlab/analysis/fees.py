@@ -301,9 +301,9 @@ def drift(quotes: FrameT, transfers: object) -> FrameT:
     ``quotes`` is what :func:`compare_quotes` gives, or several of those. A quote is for the
     withdrawals of its asset, network and address, and of its amount where it names one. Of several
     the one that stood when the transfer was made counts (``status`` ``in_time``), the last made if
-    there are more; else the last lapsed (``lapsed``). Withdrawals never quoted are left out. A
-    quote stands for the 5 minutes before ``expires_at``. Raises :class:`AnalysisError` for missing
-    columns, duplicate quotes and rows nobody can count. Interface §2.9.
+    there are more; else the last that expired (``lapsed``). Withdrawals never quoted are left out.
+    A quote stands for the 5 minutes before ``expires_at``. Raises :class:`AnalysisError` for
+    missing columns, duplicate quotes and rows nobody can count. Interface §2.9.
 
     >>> quotes = fl.fees.compare_quotes(client, "USDC", amount="2500").head(1)
     >>> sent = transfers.head(1).assign(

@@ -66,9 +66,9 @@ def net(transfers: FrameT, freq: str = "D", tz: str = "UTC", by: str = "created_
     1      spare   USD      60        0   60
     """
     with Workbench(transfers) as bench:
-        rows = signed_changes(bench, transfers, "ledger", by)
+        rows, span = signed_changes(bench, transfers, "ledger", by)
         groups = ["period", "profile_id", "asset"]
-        flows = _in_and_out(with_period(bench, rows, freq, tz), groups)
+        flows = _in_and_out(with_period(bench, rows, freq, tz, span), groups)
         types = {"period": TIME_TYPE, "profile_id": TEXT_TYPE, "asset": TEXT_TYPE}
         return bench.give(flows.sort(*groups), pa.schema([*types.items(), *_FLOWS]))
 

@@ -79,8 +79,15 @@ def whole(nanoseconds: nw.Expr, step: int) -> nw.Expr:
     return ((nanoseconds - nanoseconds % step) // step).cast(nw.Int64)
 
 
-def with_period(bench: Workbench[Any], rows: Rows, freq: str, tz: str = "UTC") -> Rows:
+def with_period(
+    bench: Workbench[Any],
+    rows: Rows,
+    freq: str,
+    tz: str = "UTC",
+    span: tuple[int, int] | None = None,
+) -> Rows:
     """``rows`` with the column ``period``: the label that pandas' ``Grouper(freq=freq)`` gives.
+    ``span`` is their first and last ``at``, where it is known.
 
     Clock frequencies (``h``, ``15min``) must divide a day evenly and start at midnight UTC.
     """
@@ -92,8 +99,11 @@ def with_period(bench: Workbench[Any], rows: Rows, freq: str, tz: str = "UTC") -
         raise AnalysisError("freq is None; give a pandas offset alias such as 'D', 'W' or 'MS'")
     if offset.n < 0:
         raise AnalysisError(f"freq={freq!r} runs backwards; give one such as 'D', 'W' or 'MS'")
-    ends = bench.collect(rows.select(first=nw.col("at").min(), last=nw.col("at").max())).to_pylist()
-    earliest, latest = (at or 0 for at in ends[0].values())
+    if span is None:
+        at = nw.col("at")
+        ends = bench.collect(rows.select(first=at.min(), last=at.max())).to_pylist()[0]
+        span = ends["first"] or 0, ends["last"] or 0
+    earliest, latest = span
     if isinstance(offset, pd.tseries.offsets.Tick):
         length = int(pd.Timedelta(offset).value)
         if 0 < length < 1_000:

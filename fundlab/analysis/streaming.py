@@ -7,7 +7,7 @@ to walk them. Reading, summing and writing go side by side.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from queue import Full, Queue
@@ -225,7 +225,9 @@ class _Keys:
         self.count = 0
 
     def of(self, profiles: pa.ChunkedArray, assets: pa.ChunkedArray) -> _Ints:
-        rows, columns = _numbers(profiles, self._profiles), _numbers(assets, self._assets)
+        known, other = self._profiles, self._assets
+        rows = _numbers(profiles, lambda text: known.setdefault(text, len(known)))
+        columns = _numbers(assets, lambda text: other.setdefault(text, len(other)))
         height, width = self._numbers.shape
         if len(self._profiles) > height or len(self._assets) > width:
             larger = max(2 * height, len(self._profiles)), max(width, len(self._assets))
@@ -306,35 +308,28 @@ class _Sums:
         return rows.append_column("balance", _money(balance))
 
 
-def _numbers(values: pa.ChunkedArray, known: dict[str, int]) -> _Ints:
-    """Texts as numbers, the same for the same text in every batch."""
+def _numbers(values: pa.ChunkedArray, number: Callable[[str], int]) -> _Ints:
+    """What ``number`` says of each text, asked once for each that a batch holds; -1 of none."""
     found = [np.zeros(0, np.int64)]
-    for chunk in _coded(values).chunks:
-        texts = chunk.dictionary.to_pylist()
-        table = np.array([known.setdefault(text, len(known)) for text in texts], np.int64)
-        found.append(table[chunk.indices.to_numpy(zero_copy_only=False)])
+    coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    for chunk in coded.chunks:
+        table = np.array([*map(number, chunk.dictionary.to_pylist()), -1], np.int64)
+        indices = chunk.indices.fill_null(len(table) - 1).to_numpy(zero_copy_only=False)
+        found.append(table[indices])
     return np.concatenate(found)
 
 
 def _places(rows: pa.Table, name: str, accepted: Sequence[str]) -> _Ints:
     """Where each value stands among the accepted ones. Raises ``AnalysisError`` for another."""
-    found = [np.zeros(0, np.int64)]
-    for chunk in _coded(rows.column(name)).chunks:
-        texts = chunk.dictionary.to_pylist()
-        table = [accepted.index(text) if text in accepted else -1 for text in texts]
-        indices = chunk.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-        found.append(np.array([*table, -1], np.int64)[indices])
-    places = np.concatenate(found)
+    places = _numbers(
+        rows.column(name), lambda text: accepted.index(text) if text in accepted else -1
+    )
     wrong = np.flatnonzero(places < 0)
     if len(wrong):
         value = rows.column(name)[int(wrong[0])].as_py()
         what = "is missing" if value is None else f"{shorten(value)} is not one of {accepted}"
         raise AnalysisError(f"transfers: {name} {what} (id {rows.column('id')[int(wrong[0])]})")
     return places
-
-
-def _coded(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    return values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
 
 
 def _units(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:

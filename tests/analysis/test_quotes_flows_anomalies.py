@@ -194,6 +194,16 @@ def test_counterparties_by_literal(kind: str) -> None:
     ]
 
 
+def test_halves_of_an_empty_group_are_not_each_others_counterparty() -> None:
+    half: Row = {"group_id": "", "asset": "USDC"}
+    rows = [
+        transfer("a", type="INTERNAL_TRANSFER_DEBIT", direction="DEBIT", **half),
+        transfer("b", type="INTERNAL_TRANSFER_CREDIT", profile_id="p2", **half),
+    ]
+    found = told(flows.counterparties(table(rows)), "profile_id", "kind", "counterparty")
+    assert found == [("p1", "unknown", None), ("p2", "unknown", None)]
+
+
 @given(rows=transfers())
 @laws
 def test_flows_of_counterparties_add_up_to_the_change(rows: list[Row]) -> None:
