@@ -17,9 +17,9 @@ this module adds the one for decimal columns: see `fundlab.decimals.gaps`.
 """
 
 from fundlab.decimals import gaps
-from fundlab.decimals.array import DecimalArray
-from fundlab.decimals.dtype import DecimalDtype, types_mapper
-from fundlab.decimals.tools import Rolling, read_parquet, rolling
+from fundlab.decimals.array import DecimalArray, DecimalDtype, types_mapper
+from fundlab.decimals.parquet import read_parquet
+from fundlab.decimals.windows import Rolling, rolling
 
 __all__ = [
     "DecimalArray",

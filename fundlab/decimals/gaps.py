@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fundlab.decimals.array import DecimalArray
-from fundlab.decimals.dtype import DecimalDtype
+from fundlab.decimals.array import DecimalArray, DecimalDtype
 from fundlab.decimals.int128 import LIMIT, ONE
 from fundlab.decimals.scalars import to_scalar
 

@@ -7,8 +7,8 @@ that pandas calls on this column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal, Overflow
+from collections.abc import Iterable
+from decimal import Decimal, Overflow
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,28 @@ import numpy.typing as npt
 import pandas as pd
 
 from fundlab.decimals import int128, wide
-from fundlab.decimals.int128 import ONE, SCALE, Bools, Floats, Ints, Positions, Units
+from fundlab.decimals.int128 import (
+    ONE,
+    SCALE,
+    Bools,
+    Column,
+    Floats,
+    Ints,
+    Positions,
+    Units,
+    cleared,
+)
+from fundlab.decimals.scalars import EXACT
 from fundlab.decimals.wide import Wide
 
-Column = tuple[Units, Bools]  # units, missing
-
 _CHUNK = 1 << 22  # rows whose 30-bit limbs sum exactly in the float64 of np.bincount
-_EXACT = Context(prec=120, rounding=ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9)
 
 
 def sums(column: Column, ids: Positions, count: int, *, min_count: int, skipna: bool) -> Column:
     """Exact sums, or OverflowError; missing below `min_count` values."""
     units, missing = column
     limbs, minus = wide.magnitude(_summed(units, ids, count), count)
-    gone = (_counts(~missing, ids, count) < min_count) | spoilt(missing, ids, count, skipna)
+    gone = (_counts(~missing, ids, count) < min_count) | _spoilt(missing, ids, count, skipna)
     return wide.join_present(limbs, minus, gone), gone
 
 
@@ -39,7 +47,7 @@ def means(column: Column, ids: Positions, count: int, *, skipna: bool) -> Column
     limbs, minus = wide.magnitude(_summed(units, ids, count), count)
     present = _counts(~missing, ids, count)
     quotient = wide.divide_half_even(limbs, [np.maximum(present, 1)])
-    gone = (present == 0) | spoilt(missing, ids, count, skipna)
+    gone = (present == 0) | _spoilt(missing, ids, count, skipna)
     return wide.join_present(quotient, minus, gone), gone
 
 
@@ -53,7 +61,7 @@ def running_sums(column: Column, ids: Positions, count: int, *, skipna: bool) ->
     tops = units[:, 1] + ((sums_low < words) & ~missing)
     highs = _pandas(tops, missing, "cumsum", ids, count, skipna=skipna)
     out = np.stack([sums_low, highs.to_numpy(np.uint64, na_value=0)], axis=1)
-    out, gone = _cleared(out, np.asarray(lows.isna(), bool) | (ids < 0))
+    out, gone = cleared(out, np.asarray(lows.isna(), bool) | (ids < 0))
     return int128.checked(out), gone  # no single step can pass over the range unseen
 
 
@@ -70,7 +78,7 @@ def by_rank(column: Column, ids: Positions, count: int, how: str, **kwargs: Any)
     if not len(distinct):
         return np.zeros((len(gone), 2), np.uint64), gone
     chosen = int128.take(distinct, answer.to_numpy(np.intp, na_value=0))
-    return _cleared(chosen, gone)
+    return cleared(chosen, gone)
 
 
 def ends(
@@ -87,11 +95,11 @@ def ends(
 
 
 def quantiles(
-    column: Column, ids: Positions, count: int, q: Sequence[float], interpolation: str
+    column: Column, ids: Positions, count: int, qs: Floats | list[float], interpolation: str
 ) -> Column:
     """Each group's quantiles, group by group, rounded half-even at 18 decimals.
 
-    A float `q` stands for the decimal it prints as: 0.1 is one tenth.
+    A float of `qs` stands for the decimal it prints as: 0.1 is one tenth.
     """
     units, missing = column
     rows = np.flatnonzero((ids >= 0) & ~missing)
@@ -102,16 +110,21 @@ def quantiles(
     empty = sizes == 0
     ordered = int128.take(units, rows) if len(rows) else np.zeros((1, 2), np.uint64)
     parts = []
-    for fraction in q:
-        top, bottom = Decimal(repr(float(fraction))).as_integer_ratio()
+    for q in qs:
+        top, bottom = Decimal(repr(float(q))).as_integer_ratio()
         if not 0 <= top <= bottom:
-            raise ValueError(f"q={fraction!r}: expected numbers from 0 to 1")
+            raise ValueError(f"q={q!r}: expected numbers from 0 to 1")
         before, after, weight = _interpolation(sizes, top, bottom, interpolation)
         left = int128.take(ordered, np.where(empty, 0, starts + before))
         right = int128.take(ordered, np.where(empty, 0, starts + after))
         parts.append(_between(left, right, weight, bottom))
     out = np.stack(parts, axis=1).reshape(-1, 2) if parts else np.zeros((0, 2), np.uint64)
-    return _cleared(out, np.repeat(empty, len(q)))
+    return cleared(out, np.repeat(empty, len(qs)))
+
+
+def medians(column: Column, ids: Positions, count: int, *, skipna: bool) -> Column:
+    units, gone = quantiles(column, ids, count, [0.5], "linear")
+    return cleared(units, gone | _spoilt(column[1], ids, count, skipna))
 
 
 def statistics(column: Column, ids: Positions, count: int, how: str, **kwargs: Any) -> Any:
@@ -137,17 +150,17 @@ def products(column: Column, ids: Positions, count: int, *, min_count: int, skip
     out = [Decimal(1)] * count
     for group, value, gone in zip(ids.tolist(), _decimals(units), missing.tolist(), strict=True):
         if group >= 0 and not gone:
-            out[group] = _EXACT.multiply(out[group], value)
+            out[group] = EXACT.multiply(out[group], value)
     gone = _counts(~missing, ids, count) < min_count
-    gone |= spoilt(missing, ids, count, skipna)
+    gone |= _spoilt(missing, ids, count, skipna)
     known = [Decimal(1) if lost else one for one, lost in zip(out, gone.tolist(), strict=True)]
-    return _cleared(_rounded(known), gone)
+    return cleared(_rounded(known), gone)
 
 
 def powers(units: Units, exponent: int) -> Units:
     """Powers rounded half-even at 18 decimals. Makes a Python Decimal of each value."""
     try:
-        return _rounded([_EXACT.power(value, exponent) for value in _decimals(units)])
+        return _rounded([EXACT.power(value, exponent) for value in _decimals(units)])
     except Overflow:
         raise int128.overflow() from None
 
@@ -168,7 +181,7 @@ def running_products(column: Column, ids: Positions, count: int, *, skipna: bool
             out.append(Decimal(0))
             lost.append(True)
             continue
-        state[group] = _EXACT.multiply(state[group], value)
+        state[group] = EXACT.multiply(state[group], value)
         out.append(state[group])
         lost.append(False)
     return _rounded(out), np.array(lost, bool)
@@ -197,15 +210,11 @@ def _counts(which: Bools, ids: Positions, count: int) -> Ints:
     return np.bincount(ids[which] + 1, minlength=count + 1)[1:].astype(np.int64)
 
 
-def spoilt(missing: Bools, ids: Positions, count: int, skipna: bool) -> Bools:
+def _spoilt(missing: Bools, ids: Positions, count: int, skipna: bool) -> Bools:
     """Groups that are missing because one of their values is, unless `skipna`."""
     if skipna or not missing.any():
         return np.zeros(count, bool)
     return _counts(missing, ids, count) > 0
-
-
-def _cleared(units: Units, gone: Bools) -> Column:
-    return (np.where(gone[:, None], np.uint64(0), units) if gone.any() else units), gone
 
 
 def _interpolation(
@@ -281,7 +290,7 @@ def _hook(values: Any, how: str, ids: Positions, count: int, **kwargs: Any) -> A
 
 def _decimals(units: Units) -> list[Decimal]:
     scale = Decimal((0, (1,), -SCALE))
-    return [_EXACT.multiply(Decimal(value), scale) for value in int128.to_ints(units)]
+    return [EXACT.multiply(Decimal(value), scale) for value in int128.to_ints(units)]
 
 
 def _rounded(values: Iterable[Decimal]) -> Units:
@@ -290,5 +299,5 @@ def _rounded(values: Iterable[Decimal]) -> Units:
     for value in values:
         if value and value.adjusted() > SCALE + 1:  # 10**20 and more
             raise int128.overflow()
-        out.append(int(_EXACT.to_integral_value(_EXACT.multiply(value, Decimal(ONE)))))
+        out.append(int(EXACT.to_integral_value(EXACT.multiply(value, Decimal(ONE)))))
     return int128.checked(int128.from_ints(out))

@@ -19,6 +19,7 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
+Column = tuple[Units, Bools]  # and which of its values are missing
 
 PRECISION = 38
 SCALE = 18
@@ -109,6 +110,13 @@ def absolute(units: Units) -> Units:
 def nonzero(units: Units) -> Bools:
     answer: Bools = (units[:, 0] | units[:, 1]) != 0
     return answer
+
+
+def cleared(units: Units, missing: Bools) -> Column:
+    """A column with zeros under what is missing, as everything here assumes."""
+    if missing.any() and units[missing].any():
+        units = np.where(missing[:, None], np.uint64(0), units)
+    return units, missing
 
 
 def equal(left: Units, right: Units) -> Bools:

@@ -1,19 +1,26 @@
-"""The scalars of a decimal column: decimal.Decimal, printed as money is."""
+"""One value of a decimal column: as a Decimal, as an integer (value x 10**18), and as text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import wraps
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Units, overflow
-from fundlab.decimals.text import format_one, is_tiny, to_text
+from fundlab.decimals.int128 import LIMIT, ONE, PRECISION, SCALE, overflow
+
+MAX_LENGTH = 64
+INTEGER_DIGITS = PRECISION - SCALE
+
+EXACT = Context(prec=120, rounding=ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9)
+"""Holds any product of three values to its last digit, whatever the thread's own context is."""
+
+_AMOUNT = re.compile(r"[+-]?(?:([0-9]+)|([0-9]*)\.([0-9]+))")
 
 
 def _plain(operation: Callable[..., Any]) -> Any:
@@ -69,31 +76,6 @@ class PlainDecimal(Decimal):
         return super().__format__(spec or "f", *args, **kwargs)
 
 
-def to_scalar(value: int) -> Decimal:
-    """The Decimal of an integer that stands for value / 10**18, without padding zeros."""
-    kind = PlainDecimal if 0 < abs(value) < ONE // 10**6 else Decimal
-    return kind(format_one(value))
-
-
-def checked_scalar(value: int) -> Decimal:
-    """As `to_scalar`, or OverflowError where the value has more than 38 digits."""
-    if abs(value) >= LIMIT:
-        raise overflow()
-    return to_scalar(value)
-
-
-def to_objects(units: Units, missing: Bools, na_value: object) -> npt.NDArray[np.object_]:
-    """An object array of Decimals, one Python object a value."""
-    out = np.empty(len(units), object)
-    texts: list[Any] = to_text(units, missing).to_pylist()
-    kinds: list[Callable[[str], Decimal]] = [Decimal, PlainDecimal]
-    out[:] = [
-        na_value if text is None else kinds[tiny](text)
-        for text, tiny in zip(texts, is_tiny(units).tolist(), strict=True)
-    ]
-    return out
-
-
 def is_missing(value: object) -> bool:
     return (
         value is None
@@ -104,14 +86,38 @@ def is_missing(value: object) -> bool:
     )
 
 
+def is_whole(value: object) -> bool:
+    """Whether a scalar is an integer, of Python or NumPy, and no truth value or time."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.timedelta64)
+
+
 def is_number(value: object) -> bool:
     """Whether a scalar can enter exactly: Decimal and integers, but no truth values."""
     return isinstance(value, Decimal) or is_whole(value)
 
 
-def is_whole(value: object) -> bool:
-    """Whether a scalar is an integer, of Python or NumPy, and no truth value or time."""
-    return isinstance(value, Integral) and not isinstance(value, bool | np.timedelta64)
+# ---- units to Decimal and text
+
+
+def format_one(value: int) -> str:
+    """value / 10**18 without padding zeros or an exponent."""
+    whole, fraction = divmod(abs(value), ONE)
+    digits = f"{whole}.{fraction:0{SCALE}}".rstrip("0").rstrip(".")
+    return f"-{digits}" if value < 0 else digits
+
+
+def to_scalar(value: int) -> Decimal:
+    """The Decimal of an integer that stands for value / 10**18, without padding zeros.
+
+    Raises OverflowError where the value has more than 38 digits.
+    """
+    if abs(value) >= LIMIT:
+        raise overflow()
+    kind = PlainDecimal if 0 < abs(value) < ONE // 10**6 else Decimal
+    return kind(format_one(value))
+
+
+# ---- Decimal and text to units
 
 
 def from_scalar(value: Any) -> int:
@@ -120,32 +126,55 @@ def from_scalar(value: Any) -> int:
     Raises OverflowError beyond 20 digits before the point, ValueError where a Decimal has more
     than 18 after it or is infinite.
     """
-    if isinstance(value, Decimal):
-        return _from_decimal(value)
-    number: int = int(value) * ONE
-    if abs(number) >= LIMIT:
-        raise OverflowError(f"{value} has more than 20 digits: too large for a decimal column")
-    return number
-
-
-def _from_decimal(value: Decimal) -> int:
+    if not isinstance(value, Decimal):
+        number: int = int(value) * ONE
+        if abs(number) >= LIMIT:
+            raise OverflowError(f"{value} has more than 20 digits: too large for a decimal column")
+        return number
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise ValueError(f"{value} cannot enter a decimal column: it is not finite")
     if not any(digits):
         return 0
-    if value.adjusted() >= 20:
+    if value.adjusted() >= INTEGER_DIGITS:
         raise OverflowError(
             f"{value} has more than 20 digits before the point: too large for a decimal column"
         )
-    number: int = int("".join(map(str, digits)))
+    number = int("".join(map(str, digits)))
     shift = exponent + SCALE
     if shift >= 0:
-        number *= 10**shift
+        number *= int(10**shift)
     else:
-        number, lost = divmod(number, 10**-shift)
+        number, lost = divmod(number, int(10**-shift))
         if lost:
             raise ValueError(
                 f"{value} has more than {SCALE} decimals: round it before it enters the column"
             )
     return -number if sign else number
+
+
+def parse_one(text: str, position: int) -> int:
+    """One amount as an integer, value x 10**18.
+
+    Raises ValueError for text that is not an amount with an optional sign, OverflowError for one
+    with more than 20 digits before the point; both name the text and its position.
+    """
+    match = _AMOUNT.fullmatch(text)
+    if match is None or len(text) > MAX_LENGTH:
+        raise ValueError(
+            f"cannot read {text[:80]!r} at position {position} as a decimal: expected at most "
+            f"{MAX_LENGTH} characters, digits with an optional sign and point, such as "
+            "'-1442725.09'"
+        )
+    whole, fraction = match[1] or match[2] or "", match[3] or ""
+    if len(whole.lstrip("0")) > INTEGER_DIGITS:
+        raise OverflowError(
+            f"{text!r} at position {position} has more than 20 digits before the point"
+        )
+    if len(whole) > INTEGER_DIGITS or len(fraction) > SCALE:
+        raise ValueError(
+            f"{text!r} at position {position} has {len(whole)} digits before and {len(fraction)} "
+            f"after the point: a decimal column takes at most {INTEGER_DIGITS} and {SCALE}"
+        )
+    value: int = int(whole or "0") * ONE + int(fraction.ljust(SCALE, "0"))
+    return -value if text[0] == "-" else value

@@ -1,4 +1,4 @@
-"""Decimal columns from text and to text, a column at a time.
+"""Decimal columns from Arrow, from text and to text, a column at a time.
 
 Text is an amount as section 2 of the interface writes it, ``^[0-9]*\\.?[0-9]+$`` in full, with an
 optional sign, at most 64 characters and at most 20 digits before and 18 after the point.
@@ -6,24 +6,22 @@ optional sign, at most 64 characters and at most 20 digits before and 18 after t
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.decimals.int128 import SCALE, Bools, Ints, Units, blocks, high, low
-from fundlab.decimals.wide import Wide, divide_small, split
+from fundlab.decimals.int128 import PRECISION, SCALE, Bools, Column, Ints, Units, blocks, high, low
+from fundlab.decimals.scalars import INTEGER_DIGITS, MAX_LENGTH, PlainDecimal, parse_one
+from fundlab.decimals.wide import divide_small, split
 
-ARROW_TYPE = pa.decimal128(38, SCALE)
+ARROW_TYPE = pa.decimal128(PRECISION, SCALE)
 
-MAX_LENGTH = 64
-INTEGER_DIGITS = 20
-
-_AMOUNT = re.compile(r"[+-]?(?:([0-9]+)|([0-9]*)\.([0-9]+))")
-_WITHIN = r"^[+-]?([0-9]{1,20}|[0-9]{0,20}\.[0-9]{1,18})$"
-
+_WITHIN = rf"^[+-]?([0-9]{{1,{INTEGER_DIGITS}}}|[0-9]{{0,{INTEGER_DIGITS}}}\.[0-9]{{1,{SCALE}}})$"
 _ALPHABET = np.zeros(256, bool)
 _ALPHABET[list(b"0123456789.+-")] = True
 
@@ -34,7 +32,7 @@ _POINT = 1 + _WHOLE  # after a column for the sign
 _WIDTH = _POINT + 1 + SCALE
 
 
-def parse(strings: pa.Array) -> tuple[Units, Bools]:
+def parse(strings: pa.Array) -> Column:
     """(units, missing) of an Arrow array of text.
 
     Raises ValueError for text that is not an amount with an optional sign, OverflowError for one
@@ -47,34 +45,6 @@ def parse(strings: pa.Array) -> tuple[Units, Bools]:
         return from_arrow_buffers(pc.cast(strings, ARROW_TYPE))
     except pa.ArrowInvalid:
         raise _first_error(strings) from None
-
-
-def parse_one(text: str, position: int | None = None) -> int:
-    """One amount as an integer, value x 10**18; raises as `parse` does."""
-    at = "" if position is None else f" at position {position}"
-    match = _AMOUNT.fullmatch(text)
-    if match is None or len(text) > MAX_LENGTH:
-        raise ValueError(
-            f"cannot read {text[:80]!r}{at} as a decimal: expected at most {MAX_LENGTH} "
-            "characters, digits with an optional sign and point, such as '-1442725.09'"
-        )
-    whole, fraction = match[1] or match[2] or "", match[3] or ""
-    if len(whole.lstrip("0")) > INTEGER_DIGITS:
-        raise OverflowError(f"{text!r}{at} has more than 20 digits before the point")
-    if len(whole) > INTEGER_DIGITS or len(fraction) > SCALE:
-        raise ValueError(
-            f"{text!r}{at} has {len(whole)} digits before and {len(fraction)} after the point: "
-            f"a decimal column takes at most {INTEGER_DIGITS} and {SCALE}"
-        )
-    value: int = int(whole or "0") * 10**SCALE + int(fraction.ljust(SCALE, "0"))
-    return -value if text[0] == "-" else value
-
-
-def format_one(value: int) -> str:
-    """value / 10**18 without padding zeros or an exponent."""
-    whole, fraction = divmod(abs(value), 10**SCALE)
-    digits = f"{whole}.{fraction:0{SCALE}}".rstrip("0").rstrip(".")
-    return f"-{digits}" if value < 0 else digits
 
 
 def to_text(units: Units, missing: Bools) -> pa.Array:
@@ -98,7 +68,7 @@ def validity(missing: Bools) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
 
 
-def from_arrow_buffers(array: pa.Array) -> tuple[Units, Bools]:
+def from_arrow_buffers(array: pa.Array) -> Column:
     """(units, missing) of a decimal128(38, 18) array, sharing its value buffer, read-only."""
     count = len(array)
     missing = np.zeros(count, bool)
@@ -110,6 +80,12 @@ def from_arrow_buffers(array: pa.Array) -> tuple[Units, Bools]:
     words = np.frombuffer(array.buffers()[1], np.uint64, count=start + 2 * count)[start:]
     words.flags.writeable = False  # Arrow lends also buffers that could be written to
     return words.reshape(-1, 2), missing
+
+
+def to_arrow(units: Units, missing: Bools) -> pa.Array:
+    """A decimal128(38, 18) array on the same memory, where that is contiguous."""
+    buffers = [validity(missing), pa.py_buffer(np.ascontiguousarray(units))]
+    return pa.Array.from_buffers(ARROW_TYPE, len(units), buffers)
 
 
 def _looks_fine(strings: pa.Array) -> bool:
@@ -148,11 +124,15 @@ def _block_text(units: Units, missing: Bools) -> tuple[npt.NDArray[np.uint8], In
     cells = np.empty((count, _WIDTH), np.uint8)
     cells[:, 0] = ord("0")
     cells[:, _POINT] = ord(".")
-    for triple, digits in enumerate(_triples(limbs, count)):  # from the last
+    for triple in range(13):  # groups of three digits, from the last
+        if triple % 3 == 0:
+            limbs, nine = divide_small(limbs, 10**9)
+            rest = np.broadcast_to(nine, count).astype(np.intp)
         right = _WIDTH - 3 * triple
         right -= right <= _POINT + 1  # skip the point
         for column in range(3):
-            cells[:, right - 3 + column] = _TRIPLES[column].take(digits)
+            cells[:, right - 3 + column] = _TRIPLES[column].take(rest % 1000)
+        rest //= 1000
     filled = cells != ord("0")
     filled[:, _POINT - 1] = True  # one digit before the point stays
     first = filled[:, :_POINT].argmax(axis=1)
@@ -169,19 +149,19 @@ def _block_text(units: Units, missing: Bools) -> tuple[npt.NDArray[np.uint8], In
     return cells[:, used][kept], (last - first).astype(np.int64)
 
 
-def _triples(limbs: Wide, count: int) -> list[npt.NDArray[np.intp]]:
-    """Thirteen groups of three digits, lowest first."""
-    out = []
-    for _ in range(5):
-        limbs, nine = divide_small(limbs, 10**9)
-        rest = np.broadcast_to(nine, count).astype(np.intp)
-        for _ in range(3):
-            out.append(rest % 1000)
-            rest //= 1000
-    return out[:13]
+def to_objects(units: Units, missing: Bools, na_value: object) -> npt.NDArray[np.object_]:
+    """An object array of Decimals, one Python object a value."""
+    out = np.empty(len(units), object)
+    texts: list[Any] = to_text(units, missing).to_pylist()
+    kinds: list[Callable[[str], Decimal]] = [Decimal, PlainDecimal]
+    out[:] = [
+        na_value if text is None else kinds[tiny](text)
+        for text, tiny in zip(texts, _is_tiny(units).tolist(), strict=True)
+    ]
+    return out
 
 
-def is_tiny(units: Units) -> Bools:
+def _is_tiny(units: Units) -> Bools:
     """Whether Decimal would print the value with an exponent: 0 < |value| < 10**-6."""
     magnitude = np.where(high(units) < 0, np.uint64(0) - low(units), low(units))
     short = (high(units) == 0) | (high(units) == -1)

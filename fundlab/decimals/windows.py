@@ -1,20 +1,15 @@
-"""What pandas has no hook for: exact rolling windows, exact summaries, reading the type back."""
+"""Exact rolling windows, for which pandas has no hook: its own turn every type into floats."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from os import PathLike
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from fundlab.decimals import wide
-from fundlab.decimals.array import DecimalArray
-from fundlab.decimals.dtype import DecimalDtype, types_mapper
+from fundlab.decimals.array import DecimalArray, DecimalDtype
 from fundlab.decimals.int128 import Bools, Ints, Positions
 from fundlab.decimals.scalars import is_whole
 from fundlab.decimals.wide import Wide
@@ -36,24 +31,30 @@ def rolling(series: pd.Series[Any], window: Any, min_periods: int | None = None)
         given = f"dtype {series.dtype}" if isinstance(series, pd.Series) else type(series).__name__
         raise TypeError(f"series is of {given}: expected a decimal Series, see astype('decimal')")
     last = np.arange(1, len(series) + 1)
+    most: int | None
     if is_whole(window):
         if window < 1:
             raise ValueError(f"window={window!r}: expected a whole number of rows from 1")
-        first, most = np.maximum(last - int(window), 0), int(window)
-        needed = most
+        most = needed = int(window)
+        first = np.maximum(last - most, 0)
     else:
-        first, most, needed = _rows_since(series.index, window), len(series), 1
+        offset, index = _offset(window), series.index
+        if not isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) or index.hasnans:
+            raise TypeError(
+                f"window={window!r}: expected a number of rows, or an offset such as '7D' over a "
+                "DatetimeIndex without missing times"
+            )
+        if not index.is_monotonic_increasing:
+            raise ValueError("the index must be sorted for a window given as an offset")
+        first = np.asarray(index.searchsorted(index - offset, side="right"))
+        most, needed = None, 1
     if min_periods is not None:
-        needed = _periods(min_periods)
-        if needed > most and is_whole(window):
+        if not is_whole(min_periods) or min_periods < 0:
+            raise ValueError(f"min_periods={min_periods!r}: expected a whole number from 0")
+        needed = int(min_periods)
+        if most is not None and needed > most:
             raise ValueError(f"min_periods={min_periods} is more than window={window}")
     return Rolling(series, first, last, needed)
-
-
-def _periods(min_periods: Any) -> int:
-    if not is_whole(min_periods) or min_periods < 0:
-        raise ValueError(f"min_periods={min_periods!r}: expected a whole number from 0")
-    return int(min_periods)
 
 
 class Rolling:
@@ -96,50 +97,6 @@ class Rolling:
     def _series_of(self, limbs: Wide, minus: Bools, missing: Bools) -> pd.Series[Any]:
         array = DecimalArray._of(wide.join_present(limbs, minus, missing), missing.copy())
         return pd.Series(array, index=self._series.index, name=self._series.name)
-
-
-def read_parquet(
-    path: str | PathLike[str] | IO[bytes], columns: list[str] | None = None
-) -> pd.DataFrame:
-    """A Parquet file, or a folder of them, as a DataFrame, its decimals as the type `decimal`.
-
-    `path` may be an open binary file too. Decimals with more than 20 digits before the point or 18
-    after it stay as Arrow gives them. `columns` reads these only, beside the index that pandas
-    stored. Raises FileNotFoundError, ValueError for a column that is not there, and
-    pyarrow.ArrowInvalid for a file that is no Parquet.
-
-    >>> read_parquet("transfers.parquet")["amount"].dtype  # doctest: +SKIP
-    DecimalDtype()
-    """
-    if isinstance(columns, str):
-        raise TypeError(f"columns={columns!r}: expected a list of names, such as [{columns!r}]")
-    if isinstance(path, str | PathLike) and Path(path).is_dir():
-        table = _read(pq.ParquetDataset(path), columns)
-    else:
-        with pq.ParquetFile(path) as file:
-            table = _read(file, columns)
-    frame: pd.DataFrame = table.to_pandas(types_mapper=types_mapper)
-    return frame
-
-
-def _read(source: Any, columns: list[str] | None) -> pa.Table:
-    schema: Any = source.schema if isinstance(source, pq.ParquetDataset) else source.schema_arrow
-    for name in columns or []:
-        if name not in schema.names:
-            raise ValueError(f"columns: {name!r} is not in the file, which has {schema.names}")
-    return source.read(columns=columns, use_pandas_metadata=True)
-
-
-def _rows_since(index: pd.Index[Any], window: Any) -> Positions:
-    offset = _offset(window)
-    if not isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) or index.hasnans:
-        raise TypeError(
-            f"window={window!r}: expected a number of rows, or an offset such as '7D' over a "
-            "DatetimeIndex without missing times"
-        )
-    if not index.is_monotonic_increasing:
-        raise ValueError("the index must be sorted for a window given as an offset")
-    return np.asarray(index.searchsorted(index - offset, side="right"))
 
 
 def _offset(window: Any) -> pd.Timedelta:

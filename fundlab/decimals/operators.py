@@ -1,0 +1,309 @@
+"""What operators, comparisons and NumPy's functions give for decimal columns."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fundlab.decimals import convert, groups, int128, text, wide
+from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Column, Floats, Units, cleared
+from fundlab.decimals.scalars import INTEGER_DIGITS, from_scalar, is_missing, is_number
+
+Signs = npt.NDArray[np.int8]
+
+_KERNELS: dict[str, Callable[[Units, Units], Units]] = {
+    "add": int128.add,
+    "sub": int128.subtract,
+    "mul": wide.multiply,
+    "truediv": wide.divide,
+    "floordiv": wide.floor_divide,
+    "mod": wide.remainder,
+}
+
+
+def boolean(values: Bools, missing: Bools) -> Any:
+    return pd.arrays.BooleanArray(np.where(missing, False, values), missing)
+
+
+# ---- arithmetic
+
+
+def operand(other: Any, length: int) -> Column | None:
+    """(units, missing) of the other side, one row for a scalar; None where it is no number."""
+    if isinstance(other, np.ndarray) and other.ndim == 0:
+        other = other.item()
+    if is_missing(other):
+        return np.zeros((1, 2), np.uint64), np.ones(1, bool)
+    if is_number(other):
+        return int128.from_ints([from_scalar(other)]), np.zeros(1, bool)
+    if isinstance(other, float | np.floating):
+        raise TypeError(f"{other!r} is a float; {convert.FLOAT_HINT}")
+    if not pd.api.types.is_list_like(other):
+        return None
+    if getattr(other, "ndim", 1) != 1:
+        raise NotImplementedError("decimal columns have one dimension")
+    column = convert.from_any(other, strings=False)
+    if len(column[1]) != length:
+        raise ValueError(f"Lengths must match: {length} and {len(column[1])}")
+    return column
+
+
+def calculate(name: str, column: Column, other: Any, reflected: bool) -> Column | None:
+    """``column + other`` and the like, or ``other + column``; None where `other` is no number.
+
+    Sums and differences are exact; products and quotients round half-even at 18 decimals.
+    """
+    units, missing = column
+    if name == "mul":  # truth values are 0 and 1, so that ``x * (x > 0)`` keeps some values
+        if isinstance(other, bool | np.bool_):
+            other = int(other)
+        elif getattr(getattr(other, "dtype", None), "kind", None) == "b":
+            other = pd.array(other, dtype="Int64")
+    if name in {"mul", "truediv"} and _is_finer(other):
+        top, bottom = other.as_integer_ratio()
+        if name == "mul":
+            return wide.scale(units, top, bottom), missing.copy()
+        if not reflected:
+            return wide.scale(units, bottom, top), missing.copy()
+        return cleared(wide.divide_into(top * ONE**2, bottom, _divisors(column)), missing.copy())
+    theirs = operand(other, len(units))
+    if theirs is None:
+        return None
+    left, right = (theirs[0], units) if reflected else (units, theirs[0])
+    missing = missing | theirs[1]
+    if name in {"truediv", "floordiv", "mod"}:
+        right = _divisors((right, missing))
+    return cleared(_KERNELS[name](left, right), missing)
+
+
+def power(column: Column, other: Any, reflected: bool) -> Column | None:
+    """Integer powers, rounded half-even once. x ** 0 is 1, also where x is zero or missing.
+
+    Exponents beyond 4 and below -1 make a Python Decimal of each value.
+    """
+    theirs = operand(other, len(column[0]))
+    if theirs is None:
+        return None
+    (base, base_gone), (exponent, exponent_gone) = (
+        (theirs, column) if reflected else (column, theirs)
+    )
+    base_gone, exponent_gone = np.broadcast_arrays(base_gone, exponent_gone)
+    base = np.broadcast_to(base, column[0].shape)
+    try:
+        exponents = wide.whole_numbers(np.broadcast_to(exponent, base.shape), np.dtype(np.int64))
+    except ValueError:
+        raise ValueError("a decimal column can be raised to whole numbers only") from None
+    one = int128.from_ints([ONE])
+    missing = (base_gone & ((exponents != 0) | exponent_gone)) | (
+        exponent_gone & ~int128.equal(base, one)
+    )
+    out = np.zeros(base.shape, np.uint64)
+    for n in np.unique(exponents[~missing]).tolist():
+        rows = np.flatnonzero((exponents == n) & ~missing)
+        bases = int128.take(base, rows)
+        if n < 0 and not int128.nonzero(bases).all():
+            raise ZeroDivisionError(f"zero cannot be raised to the power {n}")
+        if n == 0:
+            out[rows] = one
+        elif n == -1:
+            out[rows] = wide.divide(one, bases)
+        else:
+            out[rows] = (wide.power if 0 < n < 5 else groups.powers)(bases, n)
+    return out, missing
+
+
+def dot(left: Any, right: Any) -> Any:
+    """The sum of the products in units, rounded half-even once, for vectors; None if one is
+    missing.
+
+    A matrix gives a list of these, one for each of its columns, or rows.
+    """
+    for matrix, vector in ((left, right), (right.T, left)):
+        if getattr(matrix, "ndim", 1) == 2:
+            return [dot(row, vector) for row in matrix]
+    (a, a_gone), (b, b_gone) = (convert.from_any(one, strings=False) for one in (left, right))
+    if len(a) != len(b):
+        raise ValueError(f"Lengths must match: {len(a)} and {len(b)}")
+    if a_gone.any() or b_gone.any():
+        return None
+    return round(Fraction(wide.inner(a, b), ONE))
+
+
+def _is_finer(value: Any) -> bool:
+    """Whether a scalar is a Decimal of 19 to 100 decimals, which a column can't hold.
+
+    It can still be multiplied by one: a product is rounded anyway.
+    """
+    if not isinstance(value, Decimal) or not value.is_finite():
+        return False
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int) or not -100 <= exponent < -SCALE:
+        return False
+    return value.adjusted() < INTEGER_DIGITS and bool(ONE % value.as_integer_ratio()[1])
+
+
+def _divisors(column: Column) -> Units:
+    """The divisors, with 1 for what is missing anyway; ZeroDivisionError for any other zero."""
+    units, missing = column
+    zero = ~int128.nonzero(units)
+    if not zero.any():
+        return units
+    if (zero & ~missing).any():
+        raise ZeroDivisionError(
+            "division of a decimal column by zero: replace the zeros with pd.NA first"
+        )
+    return np.where(zero[:, None], int128.from_ints([ONE]), units)
+
+
+# ---- comparison
+
+
+def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
+    """A nullable boolean array; floats are compared by their exact value.
+
+    Text equals no value, as it equals no Decimal, and raises TypeError with ``<``.
+    """
+    units, missing = column
+    count = len(units)
+    if isinstance(other, np.ndarray) and other.ndim == 0:
+        other = other.item()
+    if is_missing(other):
+        return boolean(np.zeros(count, bool), np.ones(count, bool))
+    if is_number(other) or isinstance(other, bool | np.bool_ | float | np.floating | Fraction):
+        return boolean(op(_signs_against(units, other), 0), missing.copy())
+    if not pd.api.types.is_list_like(other):
+        if op in {operator.eq, operator.ne}:
+            return boolean(np.full(count, op is operator.ne), missing.copy())
+        raise TypeError(f"a decimal column has no order with {type(other).__name__} {other!r}")
+    if len(other) != count:
+        raise ValueError(f"Lengths must match: {count} and {len(other)}")
+    if getattr(getattr(other, "dtype", None), "kind", None) == "f":
+        floats = np.asarray(
+            other.astype(np.float64)
+            if isinstance(other, np.ndarray)
+            else other.to_numpy(np.float64, na_value=np.nan)
+        )
+        return boolean(op(_signs_against_floats(units, floats), 0), missing | np.isnan(floats))
+    try:
+        theirs, gone = convert.from_any(other, strings=False)
+    except (TypeError, ValueError, OverflowError):
+        # values that are no decimals of 18 places: one Python object at a time
+        gone = missing | np.array([is_missing(one) for one in other], bool)
+        pairs = zip(text.to_objects(*column, None), other, gone, strict=True)
+        return boolean(np.array([not lost and bool(op(a, b)) for a, b, lost in pairs], bool), gone)
+    return boolean(op(_signs(units, theirs), 0), missing | gone)
+
+
+def _signs(left: Units, right: Units) -> Signs:
+    """-1, 0 or 1 as left is less than, equal to or greater than right."""
+    return int128.less(right, left).astype(np.int8) - int128.less(left, right)
+
+
+def _signs_against(units: Units, number: Any) -> Signs:
+    if isinstance(number, Decimal | float | np.floating) and not np.isfinite(float(number)):
+        return np.full(len(units), -1 if number > 0 else 1, np.int8)
+    if isinstance(number, np.bool_):
+        number = bool(number)
+    # integers of NumPy are Rational too, but without as_integer_ratio
+    rational = isinstance(number, Rational)
+    top, bottom = (number.numerator, number.denominator) if rational else number.as_integer_ratio()
+    whole, part = divmod(int(top) * ONE, int(bottom))
+    if abs(whole) >= LIMIT:
+        whole, part = (LIMIT if whole > 0 else -LIMIT), 0
+    signs = _signs(units, int128.from_ints([whole]))
+    return np.where(signs == 0, np.int8(-1), signs) if part else signs
+
+
+def _signs_against_floats(units: Units, floats: Floats) -> Signs:
+    """-1, 0 or 1 by the exact value of each float; NaN counts as 0."""
+    beyond = np.abs(floats) >= LIMIT / ONE
+    near = np.where(beyond | np.isnan(floats), 0.0, floats)
+    cut, rest = wide.divide_floor(*convert.float_fractions(near, SCALE))
+    signs = _signs(units, wide.join(cut, near < 0))
+    level = signs == 0  # where the float lies further from zero than what was kept of it
+    level &= np.logical_or.reduce([np.zeros(len(floats), bool), *[limb != 0 for limb in rest]])
+    signs[level] = np.where(floats[level] < 0, 1, -1)
+    signs[beyond] = -np.sign(floats[beyond])
+    return signs
+
+
+# ---- NumPy
+
+
+PANDAS_KNOWS: dict[str, set[np.ufunc]] = {
+    "__call__": {
+        np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.divmod,
+        np.power, np.negative, np.positive, np.absolute, np.matmul,
+        np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+        np.bitwise_and, np.bitwise_or, np.bitwise_xor,
+    },
+    "reduce": {np.add, np.multiply, np.maximum, np.minimum},
+}  # fmt: skip
+"""What pandas sends to operators and to reductions of the array, by the method that is called."""
+
+
+def floor(column: Any) -> Any:
+    whole = column // 1
+    return whole - (column < whole).astype("Int64")
+
+
+def _known(answer: bool) -> Callable[[Any], Any]:
+    """The same answer for every value, missing where the value is."""
+    return lambda column: pd.arrays.BooleanArray(np.full(len(column), answer), column.isna())
+
+
+OF_ONE: dict[np.ufunc, Callable[[Any], Any]] = {
+    np.sign: lambda column: column._from_sequence(
+        (column > 0).astype("Int64") - (column < 0).astype("Int64")
+    ),
+    np.fabs: abs,
+    np.floor: floor,
+    np.ceil: lambda column: -floor(-column),
+    np.trunc: lambda column: column // 1,
+    np.rint: lambda column: column.round(),
+    np.square: lambda column: column * column,
+    np.reciprocal: lambda column: 1 / column,
+    np.isnan: _known(False),
+    np.isinf: _known(False),
+    np.isfinite: _known(True),
+}
+"""Exact results of functions that are no operators, by the array that they are given."""
+
+OF_TWO: dict[
+    np.ufunc, tuple[bool, bool]
+] = {  # whether the larger, whether a missing value is ignored
+    np.maximum: (True, False),
+    np.minimum: (False, False),
+    np.fmax: (True, True),
+    np.fmin: (False, True),
+}
+
+
+def larger_or_smaller(ufunc: np.ufunc, column: Column, other: Any) -> Column | None:
+    """The larger or smaller of each two values; one that is missing wins, or is ignored."""
+    theirs = operand(other, len(column[0]))
+    if theirs is None:
+        return None
+    larger, ignores_missing = OF_TWO[ufunc]
+    (a, a_gone), (b, b_gone) = column, theirs
+    second = int128.less(a, b) if larger else int128.less(b, a)
+    gone = a_gone | b_gone
+    if ignores_missing:
+        second = (second & ~b_gone) | a_gone
+        gone = a_gone & b_gone
+    return cleared(np.where(second[:, None], b, a), gone)
+
+
+def refusal(ufunc: np.ufunc, method: str) -> TypeError:
+    name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    return TypeError(
+        f"{name} gives no exact decimals: for floats, convert the column with astype('float64')"
+    )
