@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import (
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DivisionByZero,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+    getcontext,
+)
+from fractions import Fraction
 from functools import wraps
 from numbers import Integral
 from typing import Any
@@ -20,51 +30,105 @@ INTEGER_DIGITS = PRECISION - SCALE
 EXACT = Context(prec=120, rounding=ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9)
 """Holds any product of three values to its last digit, whatever the thread's own context is."""
 
+_WIDE = Context(prec=10_000, rounding=ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9)
+_OR_REFUSE = Context(
+    prec=10_000, Emin=-(10**9), Emax=10**9,
+    traps=[Inexact, InvalidOperation, DivisionByZero, Overflow],
+)  # fmt: skip
+
 _AMOUNT = re.compile(r"[+-]?(?:([0-9]+)|([0-9]*)\.([0-9]+))")
 
 
-def _plain(operation: Callable[..., Any]) -> Any:
-    """A method of Decimal whose Decimals print without an exponent too."""
+def _operators(compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The methods of ``value + other`` and of ``other + value``, or of another operation."""
+
+    def result_of(left: Any, right: Any) -> Any:
+        try:
+            result = compute(left, right)
+        except Inexact:
+            raise ArithmeticError(
+                f"an operation on {left!r:.80} and {right!r:.80} has no exact result of up to "
+                f"{_OR_REFUSE.prec} digits: round the values first"
+            ) from None
+        return tuple(map(ExactDecimal, result)) if type(result) is tuple else ExactDecimal(result)
+
+    def method(self: Decimal, other: Any) -> Any:
+        return result_of(self, other) if isinstance(other, Decimal | int) else NotImplemented
+
+    def reflected(self: Decimal, other: Any) -> Any:
+        return result_of(other, self) if isinstance(other, Decimal | int) else NotImplemented
+
+    return method, reflected
+
+
+def _method(name: str) -> Any:
+    """A method of Decimal that takes a context: one of enough digits, rounding as the thread's."""
+    operation = getattr(Decimal, name)
 
     @wraps(operation)
-    def plain(self: Decimal, *args: Any, **kwargs: Any) -> Any:
-        result = operation(self, *args, **kwargs)
-        return PlainDecimal(result) if isinstance(result, Decimal) else result
+    def method(self: Decimal, *args: Any, context: Context | None = None, **kwargs: Any) -> Any:
+        if context is None:
+            context = _WIDE.copy()
+            context.rounding = getcontext().rounding
+        return ExactDecimal(operation(self, *args, context=context, **kwargs))
 
-    return plain
+    return method
 
 
-class PlainDecimal(Decimal):
-    """A Decimal nearer to zero than 0.000001, printed without an exponent.
+def _divided(left: Any, right: Any) -> Decimal:
+    """The quotient rounded half-even at 18 decimals, as a column's is."""
+    quotient = EXACT.divide(left, right)  # which raises where there is none
+    if not quotient.is_finite() or not (Decimal(left).is_finite() and Decimal(right).is_finite()):
+        return quotient
+    return Decimal(format_one(round(Fraction(left) / Fraction(right) * ONE)))
 
-    ``str(Decimal("0.0000001"))`` is ``1E-7``, and CSV files, messages and tables take ``str``.
-    Nothing else differs; what is calculated with one prints so too.
+
+def _raised(base: Any, exponent: Any) -> Decimal:
+    if exponent != int(exponent):
+        raise ValueError(f"{base} ** {exponent}: a value can be raised to whole numbers only")
+    if exponent < 0:
+        return _divided(1, _OR_REFUSE.power(base, -exponent))
+    return Decimal(1) if exponent == 0 else _OR_REFUSE.power(base, exponent)
+
+
+class ExactDecimal(Decimal):
+    """A Decimal that calculates as its column does, and never prints an exponent.
+
+    Python rounds results of Decimals to the 28 digits of the thread's context, silently, and
+    values here have up to 38. Sums, differences, products and whole powers of these are exact;
+    quotients and negative powers round half-even at 18 decimals. What has no exact result of
+    10,000 digits raises ArithmeticError. ``sqrt``, ``exp`` and logarithms are Decimal's own.
+    Everywhere else it is the Decimal that it equals, in another process too.
     """
 
     __slots__ = ()
 
-    __pos__ = _plain(Decimal.__pos__)
-    __neg__ = _plain(Decimal.__neg__)
-    __abs__ = _plain(Decimal.__abs__)
-    __add__ = _plain(Decimal.__add__)
-    __radd__ = _plain(Decimal.__radd__)
-    __sub__ = _plain(Decimal.__sub__)
-    __rsub__ = _plain(Decimal.__rsub__)
-    __mul__ = _plain(Decimal.__mul__)
-    __rmul__ = _plain(Decimal.__rmul__)
-    __truediv__ = _plain(Decimal.__truediv__)
-    __rtruediv__ = _plain(Decimal.__rtruediv__)
-    __floordiv__ = _plain(Decimal.__floordiv__)
-    __rfloordiv__ = _plain(Decimal.__rfloordiv__)
-    __mod__ = _plain(Decimal.__mod__)
-    __rmod__ = _plain(Decimal.__rmod__)
-    __pow__ = _plain(Decimal.__pow__)
-    __rpow__ = _plain(Decimal.__rpow__)
-    __round__ = _plain(Decimal.__round__)
-    quantize = _plain(Decimal.quantize)
-    normalize = _plain(Decimal.normalize)
-    copy_abs = _plain(Decimal.copy_abs)
-    copy_negate = _plain(Decimal.copy_negate)
+    __add__, __radd__ = _operators(_OR_REFUSE.add)
+    __sub__, __rsub__ = _operators(_OR_REFUSE.subtract)
+    __mul__, __rmul__ = _operators(_OR_REFUSE.multiply)
+    __truediv__, __rtruediv__ = _operators(_divided)
+    __floordiv__, __rfloordiv__ = _operators(_OR_REFUSE.divide_int)
+    __mod__, __rmod__ = _operators(_OR_REFUSE.remainder)
+    __divmod__, __rdivmod__ = _operators(_OR_REFUSE.divmod)
+    __pow__, __rpow__ = _operators(_raised)
+
+    copy_abs = __abs__ = lambda self: ExactDecimal(_WIDE.abs(self))
+    copy_negate = __neg__ = lambda self: ExactDecimal(_WIDE.minus(self))
+    __pos__ = lambda self: ExactDecimal(_WIDE.plus(self))  # noqa: E731
+
+    quantize = _method("quantize")
+    normalize = _method("normalize")
+    to_integral_value = _method("to_integral_value")
+    max = _method("max")
+    min = _method("min")
+    fma = _method("fma")
+    scaleb = _method("scaleb")
+    remainder_near = _method("remainder_near")
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if ndigits is None:
+            return super().__round__()
+        return self.quantize(Decimal((0, (1,), -ndigits)), rounding=ROUND_HALF_EVEN)
 
     def __str__(self) -> str:
         return Decimal.__format__(self, "f")
@@ -113,8 +177,7 @@ def to_scalar(value: int) -> Decimal:
     """
     if abs(value) >= LIMIT:
         raise overflow()
-    kind = PlainDecimal if 0 < abs(value) < ONE // 10**6 else Decimal
-    return kind(format_one(value))
+    return ExactDecimal(format_one(value))
 
 
 # ---- Decimal and text to units

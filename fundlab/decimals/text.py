@@ -6,8 +6,7 @@ optional sign, at most 64 characters and at most 20 digits before and 18 after t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from decimal import Decimal
+import gc
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.decimals.int128 import PRECISION, SCALE, Bools, Column, Ints, Units, blocks, high, low
-from fundlab.decimals.scalars import INTEGER_DIGITS, MAX_LENGTH, PlainDecimal, parse_one
+from fundlab.decimals.int128 import PRECISION, SCALE, Bools, Column, Ints, Units, blocks
+from fundlab.decimals.scalars import INTEGER_DIGITS, MAX_LENGTH, ExactDecimal, parse_one
 from fundlab.decimals.wide import divide_small, split
 
 ARROW_TYPE = pa.decimal128(PRECISION, SCALE)
@@ -61,6 +60,20 @@ def to_text(units: Units, missing: Bools) -> pa.Array:
         pa.py_buffer(np.concatenate(pieces)),
         validity(missing),
     )
+
+
+def to_objects(units: Units, missing: Bools, na_value: object) -> npt.NDArray[np.object_]:
+    """An object array of Decimals, one Python object a value."""
+    out = np.empty(len(units), object)
+    texts: list[Any] = to_text(units, missing).to_pylist()
+    collecting = gc.isenabled()
+    gc.disable()  # looking for cycles among new numbers would take most of the time
+    try:
+        out[:] = [na_value if text is None else ExactDecimal(text) for text in texts]
+    finally:
+        if collecting:
+            gc.enable()
+    return out
 
 
 def validity(missing: Bools) -> pa.Buffer | None:
@@ -147,23 +160,3 @@ def _block_text(units: Units, missing: Bools) -> tuple[npt.NDArray[np.uint8], In
     kept = columns >= first[:, None].astype(np.int8)
     kept &= columns < last[:, None].astype(np.int8)
     return cells[:, used][kept], (last - first).astype(np.int64)
-
-
-def to_objects(units: Units, missing: Bools, na_value: object) -> npt.NDArray[np.object_]:
-    """An object array of Decimals, one Python object a value."""
-    out = np.empty(len(units), object)
-    texts: list[Any] = to_text(units, missing).to_pylist()
-    kinds: list[Callable[[str], Decimal]] = [Decimal, PlainDecimal]
-    out[:] = [
-        na_value if text is None else kinds[tiny](text)
-        for text, tiny in zip(texts, _is_tiny(units).tolist(), strict=True)
-    ]
-    return out
-
-
-def _is_tiny(units: Units) -> Bools:
-    """Whether Decimal would print the value with an exponent: 0 < |value| < 10**-6."""
-    magnitude = np.where(high(units) < 0, np.uint64(0) - low(units), low(units))
-    short = (high(units) == 0) | (high(units) == -1)
-    tiny: Bools = short & (magnitude > 0) & (magnitude < 10 ** (SCALE - 6))
-    return tiny
