@@ -13,7 +13,8 @@ Values have 38 digits, 18 of them after the point, and are stored as an Arrow
 quotients round half-even at 18 decimals. Scalars are ``decimal.Decimal``, missing values ``pd.NA``.
 
 Where pandas keeps an answer to its own types (``describe``, ``nlargest``, plots, Excel), importing
-this module adds the one for decimal columns: see `fundlab.decimals.gaps`.
+this module adds the one for decimal columns, or warns that this pandas has no such place: see
+`fundlab.decimals.gaps`.
 """
 
 from fundlab.decimals import gaps
@@ -30,4 +31,4 @@ __all__ = [
     "types_mapper",
 ]
 
-gaps.close()
+gaps.close(gaps.GAPS)

@@ -3,19 +3,21 @@
 It has no hook there. Of any other extension type it makes floats or objects (in describe, in joins
 with nullable integers, in concatenations with empty frames), rounds to 16 digits (in Excel) or not
 at all (``DataFrame.round`` by name), or fails with messages about its insides ("No matching
-signature found"). `close` puts answers for decimal columns in these places, exact ones but for
-plots, which are drawn in floats; every other column goes on to pandas' own function. A later
-pandas that has one of them elsewhere gives its own answer again, and a test says so.
+signature found"). Each function under ``@instead_of`` takes the place of one of pandas' own: it
+answers for decimal columns, exactly but for plots, which are drawn in floats, and hands every
+other column on to pandas' own. Beside it stands the pandas issue that would make it unnecessary.
+Where a later pandas has no such place, importing `fundlab.decimals` gives a `GapWarning`.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from functools import wraps
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,68 +32,64 @@ EXCEL_DIGITS = 15  # significant ones, of a number in a cell
 Function = Callable[..., Any]
 
 
-def close() -> None:
+class GapWarning(UserWarning):
+    """This pandas keeps one of its functions elsewhere: there decimal columns are not exact."""
+
+
+class Gap(NamedTuple):
+    owner: str  # a module, or a class in one
+    name: str
+    issue: int  # of pandas
+    answer: Function  # takes pandas' own function, and then what that takes
+
+
+GAPS: list[Gap] = []
+
+
+def instead_of(owner: str, name: str, *, issue: int) -> Callable[[Function], Function]:
+    def register(answer: Function) -> Function:
+        GAPS.append(Gap(owner, name, issue, answer))
+        return answer
+
+    return register
+
+
+def close(gaps: list[Gap]) -> None:
     """Put the answers in pandas' places; once, when the package is imported."""
-    for place, name, answer in (
-        ("pandas.core.methods.describe", "describe_numeric_1d", _or(described, _dtype)),
-        ("pandas.core.methods.selectn:SelectNSeries", "compute", _or(_selected, _dtype_of_task)),
-        ("pandas.plotting._core:PlotAccessor", "__call__", _of(_accessor_of_floats)),
-        ("pandas:DataFrame", "boxplot", _of(in_floats)),
-        ("pandas.core.generic:NDFrame", "to_excel", _of(in_cells)),
-        ("pandas:DataFrame", "round", _rounding_by_name),
-        ("pandas.core.reshape.merge", "_factorizers", _with_decimals),
-        ("pandas.core.reshape.merge:_MergeOperation", "_maybe_coerce_merge_keys", _of(_joining)),
-        ("pandas.core.dtypes.concat", "_get_result_dtype", _without_blanks),
-        ("pandas.core.groupby.groupby:GroupBy", "ohlc", _or(_open_to_close, _dtype_of_group)),
-    ):
+    for gap in gaps:
         try:
-            owner = resolve_name(place)
-            pandas_own = getattr(owner, name)
+            owner = resolve_name(gap.owner)
+            pandas_own = getattr(owner, gap.name)
         except (ImportError, AttributeError):
-            continue
-        setattr(owner, name, answer(pandas_own))
+            warnings.warn(
+                f"pandas {pd.__version__} has no {gap.owner}.{gap.name}: fundlab cannot make it "
+                "exact for decimal columns; its results may be floats (see pandas issue "
+                f"#{gap.issue}, and which versions of pandas this version of fundlab supports)",
+                GapWarning,
+                stacklevel=2,
+            )
+        else:
+            setattr(owner, gap.name, _bound(gap.answer, pandas_own))
 
 
-def _or(exact: Function, dtype_of: Function) -> Callable[[Function], Function]:
-    """pandas' own function, but `exact` where the subject is a decimal column."""
+def _bound(answer: Function, pandas_own: Function) -> Function:
+    @wraps(pandas_own)
+    def bound(*args: Any, **kwargs: Any) -> Any:
+        return answer(pandas_own, *args, **kwargs)
 
-    def wrapped(pandas_own: Function) -> Function:
-        @wraps(pandas_own)
-        def answer(subject: Any, *args: Any, **kwargs: Any) -> Any:
-            chosen = exact if isinstance(dtype_of(subject), DecimalDtype) else pandas_own
-            return chosen(subject, *args, **kwargs)
-
-        return answer
-
-    return wrapped
+    return bound
 
 
-def _of(convert: Function) -> Callable[[Function], Function]:
-    """pandas' own function of what `convert` makes of its subject."""
-
-    def wrapped(pandas_own: Function) -> Function:
-        @wraps(pandas_own)
-        def answer(subject: Any, *args: Any, **kwargs: Any) -> Any:
-            return pandas_own(convert(subject), *args, **kwargs)
-
-        return answer
-
-    return wrapped
-
-
-def _dtype(series: pd.Series[Any]) -> Any:
-    return series.dtype
-
-
-def _dtype_of_task(task: Any) -> Any:
-    return task.obj.dtype
-
-
-def described(series: pd.Series[Any], percentiles: npt.NDArray[np.float64]) -> pd.Series[Any]:
-    """What ``describe`` shows, as a decimal column: the standard deviation as its float prints.
+@instead_of("pandas.core.methods.describe", "describe_numeric_1d", issue=61707)
+def _describe(
+    pandas_own: Function, series: pd.Series[Any], percentiles: npt.NDArray[np.float64]
+) -> Any:
+    """A decimal column, too: the standard deviation as its float prints.
 
     That is missing where it has more than 20 digits before the point.
     """
+    if not isinstance(series.dtype, DecimalDtype):
+        return pandas_own(series, percentiles)
     deviation: Any = series.std()
     if deviation is not pd.NA:
         units = round(Fraction(repr(deviation)) * ONE)
@@ -102,21 +100,21 @@ def described(series: pd.Series[Any], percentiles: npt.NDArray[np.float64]) -> p
     return pd.Series(DecimalArray(values), index=names, name=series.name)
 
 
-def _selected(task: Any, method: str) -> pd.Series[Any]:
-    return selected(task.obj, task.n, task.keep, largest=method == "nlargest")
-
-
-def selected(series: pd.Series[Any], n: int, keep: str, *, largest: bool) -> pd.Series[Any]:
+@instead_of("pandas.core.methods.selectn:SelectNSeries", "compute", issue=42737)
+def _select_n(pandas_own: Function, task: Any, method: str) -> Any:
     """The `n` largest or smallest values in order, missing ones last.
 
     Of equal ones the first come first, or the last with `keep` "last"; "all" gives more than `n`
     rather than leave one out that equals the last.
     """
+    series, keep = task.obj, task.keep
+    if not isinstance(series.dtype, DecimalDtype):
+        return pandas_own(task, method)
     rows = series.reset_index(drop=True)
     if keep == "last":
         rows = rows[::-1]
-    ordered = rows.sort_values(ascending=not largest, kind="stable")
-    count = max(n, 0)
+    ordered = rows.sort_values(ascending=method == "nsmallest", kind="stable")
+    count = max(task.n, 0)
     chosen = ordered.head(count)
     if keep == "all" and 0 < count < len(ordered):
         last = ordered.iloc[count - 1]
@@ -125,104 +123,89 @@ def selected(series: pd.Series[Any], n: int, keep: str, *, largest: bool) -> pd.
     return series.take(chosen.index.to_numpy())
 
 
-def _with_decimals(factorizers: dict[Any, Any]) -> dict[Any, Any]:
-    """What numbers the keys of a join, by the type of their scalars, with one for Decimals."""
-    numbers_complex: Any = factorizers[np.complex128]
-
-    class NumbersDecimals(numbers_complex):  # type: ignore[misc]
-        def factorize(self, values: DecimalArray, **kwargs: Any) -> Any:
-            return super().factorize(values._values_for_factorize()[0], **kwargs)
-
-    return {**factorizers, Decimal: NumbersDecimals}
-
-
-def _rounding_by_name(pandas_own: Function) -> Function:
+@instead_of("pandas:DataFrame", "round", issue=55114)
+def _round(
+    pandas_own: Function, frame: pd.DataFrame, decimals: Any = 0, *args: Any, **kwargs: Any
+) -> Any:
     """``DataFrame.round({"amount": 2})``, of which pandas leaves out all but its own numbers."""
-
-    @wraps(pandas_own)
-    def answer(frame: pd.DataFrame, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
-        rounded = pandas_own(frame, decimals, *args, **kwargs)
-        if isinstance(decimals, dict | pd.Series):
-            for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-                if isinstance(dtype, DecimalDtype) and name in decimals:
-                    rounded.isetitem(place, frame.iloc[:, place].round(decimals[name]))
-        return rounded
-
-    return answer
+    rounded = pandas_own(frame, decimals, *args, **kwargs)
+    if isinstance(decimals, dict | pd.Series):
+        for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+            if isinstance(dtype, DecimalDtype) and name in decimals:
+                rounded.isetitem(place, frame.iloc[:, place].round(decimals[name]))
+    return rounded
 
 
-def _joining(merge: Any) -> Any:
-    """A merge with both of its keys decimals, where one is and the other holds whole numbers.
+@instead_of("pandas.core.reshape.merge:_MergeOperation", "_maybe_coerce_merge_keys", issue=53696)
+def _coerce_merge_keys(pandas_own: Function, merge: Any) -> None:
+    """Both keys of a merge become decimals, where one is and the other holds whole numbers.
 
     pandas itself has a common type for these, but of nullable and Arrow integers makes floats.
     """
     for place, pair in enumerate(zip(merge.left_join_keys, merge.right_join_keys, strict=True)):
         dtypes = [key.dtype for key in pair]
         if DecimalDtype() in dtypes and DecimalDtype()._get_common_dtype(dtypes) is not None:
-            merge.left_join_keys[place], merge.right_join_keys[place] = map(_decimals, pair)
-    return merge
+            merge.left_join_keys[place], merge.right_join_keys[place] = (
+                pd.array(getattr(key, "array", key), dtype=DecimalDtype()) for key in pair
+            )
+    pandas_own(merge)
 
 
-def _decimals(key: Any) -> DecimalArray:
-    array = getattr(key, "array", key)
-    return array if isinstance(array, DecimalArray) else DecimalArray(array)
-
-
-def _without_blanks(pandas_own: Function) -> Function:
+@instead_of("pandas.core.dtypes.concat", "_get_result_dtype", issue=40893)
+def _result_dtype(pandas_own: Function, arrays: Any, *args: Any) -> Any:
     """The type of a concatenation, in which floats or objects without a value have no say."""
-
-    @wraps(pandas_own)
-    def answer(arrays: Any, *args: Any, **kwargs: Any) -> Any:
-        if not any(isinstance(one.dtype, DecimalDtype) for one in arrays):
-            return pandas_own(arrays, *args, **kwargs)
-        telling = [one for one in arrays if not _is_blank(one)]
-        any_extension, kinds, dtype = pandas_own(telling, *args, **kwargs)
-        return any_extension, kinds, DecimalDtype() if dtype is None else dtype
-
-    return answer
-
-
-def _is_blank(array: Any) -> bool:
-    dtype = array.dtype
-    untold = isinstance(dtype, np.dtype | pd.Float64Dtype | pd.Float32Dtype) and dtype.kind in "fO"
-    return untold and bool(pd.isna(array).all())
+    if not any(isinstance(one.dtype, DecimalDtype) for one in arrays):
+        return pandas_own(arrays, *args)
+    told = []
+    for one in arrays:
+        blank = isinstance(one.dtype, np.dtype | pd.Float64Dtype | pd.Float32Dtype)
+        if not (blank and one.dtype.kind in "fO" and pd.isna(one).all()):
+            told.append(one)
+    any_extension, kinds, dtype = pandas_own(told, *args)
+    return any_extension, kinds, DecimalDtype() if dtype is None else dtype
 
 
-def _dtype_of_group(groups: Any) -> Any:
-    return getattr(groups._selected_obj, "dtype", None)
+@instead_of("pandas.core.groupby.groupby:GroupBy", "ohlc", issue=37493)
+def _ohlc(pandas_own: Function, groups: Any) -> Any:
+    if not isinstance(getattr(groups._selected_obj, "dtype", None), DecimalDtype):
+        return pandas_own(groups)
+    return groups.agg(open="first", high="max", low="min", close="last")
 
 
-def _open_to_close(groups: Any) -> pd.DataFrame:
-    frame: pd.DataFrame = groups.agg(open="first", high="max", low="min", close="last")
-    return frame
+# ---- plots and Excel take the frame in other types
 
 
-def _accessor_of_floats(accessor: Any) -> Any:
-    return type(accessor)(in_floats(accessor._parent))
+@instead_of("pandas.plotting._core:PlotAccessor", "__call__", issue=26173)
+def _plot(pandas_own: Function, accessor: Any, *args: Any, **kwargs: Any) -> Any:
+    return pandas_own(type(accessor)(_in_floats(accessor._parent)), *args, **kwargs)
 
 
-def in_floats(data: Any) -> Any:
+@instead_of("pandas:DataFrame", "boxplot", issue=26173)
+def _boxplot(pandas_own: Function, frame: pd.DataFrame, *args: Any, **kwargs: Any) -> Any:
+    return pandas_own(_in_floats(frame), *args, **kwargs)
+
+
+@instead_of("pandas.core.generic:NDFrame", "to_excel", issue=49598)
+def _to_excel(pandas_own: Function, data: Any, *args: Any, **kwargs: Any) -> None:
+    """Cells are Decimals, and text where 15 digits are too few.
+
+    In columns, categories, the index and the labels of columns.
+    """
+    cells = _each_decimal(
+        data, lambda series: series.astype(object).map(_cell, na_action="ignore")
+    ).copy(deep=False)
+    cells.index = _labels(data.index)
+    if isinstance(data, pd.DataFrame):
+        cells.columns = _labels(data.columns)
+    pandas_own(cells, *args, **kwargs)
+
+
+def _in_floats(data: Any) -> Any:
     """A Series or DataFrame with its decimal columns as float64, NaN where missing."""
     return _each_decimal(
         data,
         lambda one: one.astype("float64") if isinstance(one.dtype, DecimalDtype) else one,
     )
-
-
-def in_cells(data: Any) -> Any:
-    """A Series or DataFrame for Excel: Decimals, and text where 15 digits are too few.
-
-    In columns, categories, the index and the labels of columns.
-    """
-    cells = _each_decimal(data, _cells).copy(deep=False)
-    cells.index = _labels(data.index)
-    if isinstance(data, pd.DataFrame):
-        cells.columns = _labels(data.columns)
-    return cells
-
-
-def _cells(series: pd.Series[Any]) -> pd.Series[Any]:
-    return series.astype(object).map(_cell, na_action="ignore")
 
 
 def _labels(index: pd.Index[Any]) -> pd.Index[Any]:
