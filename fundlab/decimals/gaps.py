@@ -151,6 +151,14 @@ def _coerce_merge_keys(pandas_own: Function, merge: Any) -> None:
     pandas_own(merge)
 
 
+@instead_of("pandas.core.reshape.merge", "_factorize_keys", issue=53696)
+def _factorize_keys(pandas_own: Function, left: Any, right: Any, *args: Any, **kwargs: Any) -> Any:
+    """The keys of a join as numbers: pandas would sort Python's Decimals, three times as long."""
+    if isinstance(left, DecimalArray) and isinstance(right, DecimalArray):
+        left, right = (one._values_for_factorize()[0] for one in (left, right))
+    return pandas_own(left, right, *args, **kwargs)
+
+
 @instead_of("pandas.core.dtypes.concat", "_get_result_dtype", issue=40893)
 def _result_dtype(pandas_own: Function, arrays: Any, *args: Any) -> Any:
     """The type of a concatenation, in which floats or objects without a value have no say."""
@@ -165,11 +173,45 @@ def _result_dtype(pandas_own: Function, arrays: Any, *args: Any) -> Any:
     return any_extension, kinds, DecimalDtype() if dtype is None else dtype
 
 
+@instead_of("pandas.core.arrays.arrow.array", "transpose_homogeneous_pyarrow", issue=54224)
+def _transpose(pandas_own: Function, arrays: Any) -> Any:
+    """The rows of a frame of decimal columns as columns: pandas would make them its own Arrow
+    type."""
+    arrays = list(arrays)
+    transposed = pandas_own(arrays)
+    if isinstance(arrays[0], DecimalArray):
+        return [DecimalArray(row) for row in transposed]
+    return transposed
+
+
 @instead_of("pandas.core.groupby.groupby:GroupBy", "ohlc", issue=37493)
 def _ohlc(pandas_own: Function, groups: Any) -> Any:
     if not isinstance(getattr(groups._selected_obj, "dtype", None), DecimalDtype):
         return pandas_own(groups)
     return groups.agg(open="first", high="max", low="min", close="last")
+
+
+@instead_of("pandas.core.internals.blocks", "convert_dtypes", issue=53648)
+def _convert_dtypes(pandas_own: Function, array: Any, *args: Any, **kwargs: Any) -> Any:
+    """``frame.convert_dtypes()`` keeps decimals, of which pandas' own types have none."""
+    if isinstance(array.dtype, DecimalDtype):
+        return array.dtype
+    return pandas_own(array, *args, **kwargs)
+
+
+@instead_of("pandas", "to_numeric", issue=33013)
+def _to_numeric(
+    pandas_own: Function, arg: Any, errors: Any = "raise", downcast: Any = None, **kwargs: Any
+) -> Any:
+    """Decimals are numbers already; `downcast` to a type of NumPy is refused."""
+    if not isinstance(getattr(arg, "dtype", None), DecimalDtype):
+        return pandas_own(arg, errors, downcast, **kwargs)
+    if downcast is not None:
+        raise TypeError(
+            f"downcast={downcast!r}: a decimal column has no smaller type; for floats, convert it "
+            "with astype('float64') first"
+        )
+    return arg
 
 
 # ---- plots and Excel take the frame in other types
