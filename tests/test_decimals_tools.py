@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from fundlab.decimals import DecimalDtype
+from fundlab.decimals import DecimalDtype, rolling
 
 D = Decimal
 LARGEST = "99999999999999999999.999999999999999999"
@@ -78,3 +78,83 @@ def test_the_type_is_its_own(transfers: pd.DataFrame) -> None:
     assert both.apply(lambda row: row.sum(), axis=1).tolist()[:2] == [D(LARGEST), D("-0.15")]
     assert transfers.select_dtypes("number").columns.tolist() == ["amount", "n"]
     assert transfers.select_dtypes("float").columns.tolist() == []
+
+
+# ---- what was ignored in silence, or raised
+
+
+@pytest.fixture
+def column() -> pd.Series:
+    return pd.Series(["1234.5", "2.345", None, "0.0000001"], dtype="decimal", name="x")
+
+
+def test_display_options_are_heeded(column: pd.Series) -> None:
+    with pd.option_context("display.float_format", "{:,.2f}".format):
+        assert [line.split()[-1] for line in str(column).splitlines()[:4]] == [
+            "1,234.50", "2.34", "<NA>", "0.00"]  # fmt: skip
+        assert "1,234.50" in column.to_frame().to_html()
+    with pd.option_context("display.precision", 1):
+        assert [line.split()[-1] for line in str(column).splitlines()[:4]] == [
+            "1234.5", "2.3", "<NA>", "0.0"]  # fmt: skip
+    assert str(column).split()[1::2][:4] == ["1234.5", "2.345", "<NA>", "0.0000001"]
+
+
+def test_csv_files_are_written_as_asked(column: pd.Series) -> None:
+    frame = column.to_frame()
+    assert frame.to_csv(index=False, sep=";", decimal=",") == (
+        "x\n1234,5\n2,345\n\"\"\n0,0000001\n")  # fmt: skip
+    assert frame.to_csv(index=False, float_format="%.2f", na_rep="-") == (
+        "x\n1234.50\n2.34\n-\n0.00\n")  # fmt: skip
+    assert "1,234.5" in frame.to_csv(float_format=lambda value: f"{value:,.1f}")
+    with pytest.raises(ValueError, match=r"float_format='%e': decimal columns take '%\.2f'"):
+        frame.to_csv(float_format="%e")
+    floats = pd.DataFrame({"f": [1.5]})
+    assert floats.to_csv(index=False, decimal=",", float_format="%.2f") == 'f\n"1,50"\n'
+
+
+def test_styles_show_as_many_decimals_as_asked(column: pd.Series) -> None:
+    def cells(styler: Any) -> list[str]:
+        return [str(row[1]["display_value"]) for row in styler._translate(False, False)["body"]]
+
+    style = column.to_frame().style
+    assert cells(style) == ["1234.5", "2.345", "<NA>", "0.0000001"]
+    assert cells(style.format(precision=2)) == ["1234.50", "2.34", "<NA>", "0.00"]
+    european = style.format(precision=1, thousands=".", decimal=",", na_rep="-")
+    assert cells(european) == ["1.234,5", "2,3", "-", "0,0"]
+    assert cells(style.format("{:.3f}", na_rep="?")) == ["1234.500", "2.345", "?", "0.000"]
+
+
+def test_a_missing_bound_does_not_bind(column: pd.Series) -> None:
+    bounds = pd.Series([None, "3", "3", "1"], dtype="decimal")
+    assert column.clip(lower=bounds).tolist() == [D("1234.5"), 3, pd.NA, 1]
+    assert column.clip(upper=[None, 2, 2, 2]).tolist() == [D("1234.5"), 2, pd.NA, D("1E-7")]
+    floats = pd.Series([1.0, 5.0])
+    assert floats.clip(upper=[None, 2.0]).tolist() == [1.0, 2.0]
+
+
+def test_windows_stay_in_their_group() -> None:
+    frame = pd.DataFrame(
+        {"k": ["b", "a", None, "b", "a", "b"],
+         "x": pd.array(["1", "2", "9", None, "4", "8"], dtype="decimal")},
+        index=pd.date_range("2026-10-01", periods=6),
+    )  # fmt: skip
+    groups = frame.groupby("k")["x"]
+    floats = frame.astype({"x": "float64"}).groupby("k")["x"]
+    for window, least in ((2, 1), (2, 2), (1, 1), ("3D", 1), ("9D", 2)):
+        for how in ("sum", "mean"):
+            exact = getattr(rolling(groups, window, min_periods=least), how)()
+            rough = getattr(floats.rolling(window, min_periods=least), how)()
+            assert exact.dtype == "decimal"
+            pd.testing.assert_series_equal(exact.astype("float64"), rough)
+    thirds = rolling(frame.groupby("k")["x"], "9D").mean()
+    assert thirds["a"].tolist() == [2, 3]
+    assert rolling(frame[:0].groupby("k")["x"], 2).sum().empty
+    with pytest.raises(TypeError, match="series is of DataFrameGroupBy"):
+        rolling(frame.groupby("k"), 2)  # type: ignore[arg-type]
+
+
+def test_what_would_need_floats_says_what_to_call(column: pd.Series) -> None:
+    with pytest.raises(TypeError, match=r"interpolate.*ffill\(\).*astype\('float64'\)"):
+        column.interpolate()
+    with pytest.raises(TypeError, match=r"0\.5 is a float.*astype\('float64'\)"):
+        column.iloc[0] * 0.5

@@ -481,8 +481,21 @@ class DecimalArray(ExtensionArray):
     def tolist(self) -> list[Any]:
         return cast("list[Any]", text.to_objects(*self._column, pd.NA).tolist())
 
-    def _formatter(self, boxed: bool = False) -> Callable[[Any], str]:  # noqa: ARG002 - pandas' signature
-        return str
+    def _formatter(self, boxed: bool = False) -> Callable[[Any], str]:
+        """All digits, unless ``display.float_format`` or ``display.precision`` ask for others."""
+        shown: Any = pd.get_option("display.float_format") if boxed else None
+        precision: Any = pd.get_option("display.precision") if boxed else 6
+        if shown is None and precision != 6:  # as pandas has it if nobody asks
+            shown = f"{{:.{precision}f}}".format
+        if shown is None:
+            return str
+        return lambda value: shown(value) if isinstance(value, Decimal) else str(value)
+
+    def interpolate(self, *, method: Any, **_: Any) -> Self:
+        raise TypeError(
+            f"interpolate(method={method!r}) gives no exact decimals: fill with ffill() or "
+            "fillna(), or convert the column with astype('float64') first"
+        )
 
     # ---- operators, as Python's Decimal has them, but exact
 

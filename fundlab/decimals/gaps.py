@@ -11,6 +11,7 @@ Where a later pandas has no such place, importing `fundlab.decimals` gives a `Ga
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
@@ -212,6 +213,71 @@ def _to_numeric(
             "with astype('float64') first"
         )
     return arg
+
+
+@instead_of("pandas.core.generic:NDFrame", "_clip_with_one_bound", issue=40420)
+def _clip(pandas_own: Function, data: Any, bound: Any, method: Any, axis: Any, inplace: Any) -> Any:
+    """``series.clip(lower=others)``: a bound that is missing does not bind.
+
+    pandas fills it with an infinity, which is a float.
+    """
+    if (
+        isinstance(data, pd.DataFrame)
+        or not isinstance(data.dtype, DecimalDtype)
+        or not pd.api.types.is_list_like(bound)
+    ):
+        return pandas_own(data, bound, method, axis, inplace)
+    if not isinstance(bound, pd.Series):
+        bound = pd.Series(bound, index=data.index, dtype=DecimalDtype())
+    within = method(bound, axis=axis).fillna(True)
+    return data.where(within, bound, axis=axis, inplace=inplace)
+
+
+# ---- text: what is asked for of floats holds for decimals
+
+
+@instead_of("pandas.core.internals.blocks", "get_values_for_csv", issue=26276)
+def _csv_block(pandas_own: Function, values: Any, **kwargs: Any) -> Any:
+    """``to_csv(decimal=",", float_format="%.2f")``."""
+    if not isinstance(values, DecimalArray):
+        return pandas_own(values, **kwargs)
+    float_format, decimal = kwargs.get("float_format"), kwargs.get("decimal", ".")
+    shown: Any = str
+    if callable(float_format):
+        shown = float_format
+    elif float_format is not None:
+        places = re.fullmatch(r"%\.(\d+)f", float_format)
+        if places is None:
+            raise ValueError(
+                f"float_format={float_format!r}: decimal columns take '%.2f' and the like, or a "
+                "function of a Decimal"
+            )
+        shown = f"{{:.{places[1]}f}}".format
+    cells = values.to_numpy(object, na_value=kwargs.get("na_rep", ""))
+    present = ~values.isna()
+    cells[present] = [shown(value).replace(".", decimal) for value in cells[present]]
+    return cells
+
+
+@instead_of("pandas.io.formats.style_render", "_maybe_wrap_formatter", issue=15171)
+def _style(pandas_own: Function, formatter: Any = None, **kwargs: Any) -> Any:
+    """``style.format(precision=2, thousands=",", decimal=".")``; all digits if nobody asks."""
+    pandas_shown = pandas_own(formatter, **kwargs)
+    precision, thousands = kwargs.get("precision"), kwargs.get("thousands")
+    decimal = kwargs.get("decimal", ".")
+    if formatter is not None or (precision is None and thousands is None and decimal == "."):
+        return pandas_shown
+
+    def shown(value: Any) -> Any:
+        if not isinstance(value, Decimal):
+            return pandas_shown(value)
+        spec = ("," if thousands is not None else "") + (
+            "f" if precision is None else f".{precision}f"
+        )
+        marks = {",": thousands, ".": decimal}
+        return "".join(marks.get(mark, mark) for mark in format(value, spec))
+
+    return shown
 
 
 # ---- plots and Excel take the frame in other types

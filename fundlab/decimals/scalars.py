@@ -52,11 +52,19 @@ def _operators(compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
             ) from None
         return tuple(map(ExactDecimal, result)) if type(result) is tuple else ExactDecimal(result)
 
+    def takes(other: Any) -> bool:
+        if isinstance(other, float):
+            raise TypeError(
+                f"{other!r} is a float, and floats are not exact: calculate with Decimal('0.1') or "
+                "an int; for charts and styles, convert the column with astype('float64')"
+            )
+        return isinstance(other, Decimal | int)
+
     def method(self: Decimal, other: Any) -> Any:
-        return result_of(self, other) if isinstance(other, Decimal | int) else NotImplemented
+        return result_of(self, other) if takes(other) else NotImplemented
 
     def reflected(self: Decimal, other: Any) -> Any:
-        return result_of(other, self) if isinstance(other, Decimal | int) else NotImplemented
+        return result_of(other, self) if takes(other) else NotImplemented
 
     return method, reflected
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.typing import SeriesGroupBy
 
 from fundlab.decimals import wide
 from fundlab.decimals.array import DecimalArray, DecimalDtype
@@ -15,38 +16,60 @@ from fundlab.decimals.scalars import is_whole
 from fundlab.decimals.wide import Wide
 
 
-def rolling(series: pd.Series[Any], window: Any, min_periods: int | None = None) -> Rolling:
+def rolling(
+    series: pd.Series[Any] | SeriesGroupBy[Any, Any], window: Any, min_periods: int | None = None
+) -> Rolling:
     """Exact rolling sums and means of a decimal column, where pandas' own give floats.
 
-    `window` is a number of rows, or a time offset such as ``"7D"`` over a sorted DatetimeIndex
-    (the rows later than `offset` before each row, and the row itself). `min_periods` is the number
-    of values that a result needs: by default all rows of the window, or one for an offset. Raises
-    ValueError for a window of no length and for more `min_periods` than rows, TypeError for a
-    `series` or `window` of another type.
+    `series` may be grouped, as ``rolling(frame.groupby("asset")["amount"], 7)``: no window then
+    reaches beyond its group, and results are sorted and labelled as pandas' own are. `window` is a
+    number of rows, or a time offset such as ``"7D"`` over a sorted DatetimeIndex (the rows later
+    than `offset` before each row, and the row itself). `min_periods` is the number of values that a
+    result needs: by default all rows of the window, or one for an offset. Raises ValueError for a
+    window of no length and for more `min_periods` than rows, TypeError for a `series` or `window`
+    of another type.
 
     >>> fl.decimals.rolling(pd.Series(["0.1", "0.2", "0.3"], dtype="decimal"), 2).sum().tolist()
     [<NA>, Decimal('0.3'), Decimal('0.5')]
     """
+    groups = None
+    if isinstance(series, SeriesGroupBy):
+        groups, series = series, series.obj
     if not isinstance(series, pd.Series) or not isinstance(series.dtype, DecimalDtype):
         given = f"dtype {series.dtype}" if isinstance(series, pd.Series) else type(series).__name__
-        raise TypeError(f"series is of {given}: expected a decimal Series, see astype('decimal')")
+        raise TypeError(
+            f"series is of {given}: expected a decimal Series or groups of one, see "
+            "astype('decimal')"
+        )
+    index = series.index
+    rows: list[Any] = [np.arange(len(series))]  # of each group
+    if groups is not None:
+        rows = list(groups.indices.values()) or rows
+        taken = np.concatenate(rows)
+        series = series.take(taken).set_axis(groups.rolling(1, min_periods=0).count().index)
+    sizes = [len(part) for part in rows]
+    start = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)  # of each row's group
     last = np.arange(1, len(series) + 1)
     most: int | None
     if is_whole(window):
         if window < 1:
             raise ValueError(f"window={window!r}: expected a whole number of rows from 1")
         most = needed = int(window)
-        first = np.maximum(last - most, 0)
+        first = np.maximum(last - most, start)
     else:
-        offset, index = _offset(window), series.index
+        offset = _offset(window)
         if not isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) or index.hasnans:
             raise TypeError(
                 f"window={window!r}: expected a number of rows, or an offset such as '7D' over a "
                 "DatetimeIndex without missing times"
             )
-        if not index.is_monotonic_increasing:
-            raise ValueError("the index must be sorted for a window given as an offset")
-        first = np.asarray(index.searchsorted(index - offset, side="right"))
+        since = []
+        for part in rows:
+            times = index[part]
+            if not times.is_monotonic_increasing:
+                raise ValueError("the index must be sorted for a window given as an offset")
+            since.append(times.searchsorted(times - offset, side="right"))
+        first = start + np.concatenate(since)
         most, needed = None, 1
     if min_periods is not None:
         if not is_whole(min_periods) or min_periods < 0:
