@@ -59,6 +59,13 @@ def test_multiplication(rows: Any) -> None:
     agree(lambda: series(a for a, _ in rows) * series(b for _, b in rows), expected)
 
 
+@law(columns, st.integers(-(2**31) - 1, 2**31 + 1))
+def test_products_of_whole_numbers(values: Any, factor: int) -> None:
+    expected = [None if v is None else EIGHTY.multiply(v, Decimal(factor)) for v in values]
+    agree(lambda: series(values) * factor, expected)
+    agree(lambda: series(values) * 3, [v if v is None else EIGHTY.multiply(v, 3) for v in values])
+
+
 def _quotient(a: Decimal, b: Decimal) -> Decimal:
     return rounded(EIGHTY.divide(a, b))
 

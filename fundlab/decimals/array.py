@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pandas.api.extensions import ExtensionArray, ExtensionDtype, register_extension_dtype
 from pandas.api.indexers import check_array_indexer
 
@@ -647,14 +648,13 @@ class DecimalArray(ExtensionArray):
                         found.append(from_scalar(exact))
                     except (ValueError, OverflowError):
                         continue
-            units = int128.from_ints(found)
-            missing = np.array([is_missing(one) for one in values], bool)
-            known = int128.sort_keys(units)
+            units, missing = int128.from_ints(found), np.zeros(len(found), bool)
+            some_missing = any(is_missing(one) for one in values)
         else:
-            known = int128.sort_keys(units[~missing])
-        codes, _ = pd.factorize(np.concatenate([known, int128.sort_keys(self._units)]))
-        inside = codes[len(known) :] < codes[: len(known)].max(initial=-1) + 1
-        return np.where(self._missing, bool(missing.any()), inside)
+            some_missing = bool(missing.any())
+        among = text.to_arrow(units, missing)
+        inside = pc.is_in(text.to_arrow(*self._column), value_set=among, skip_nulls=True)
+        return np.where(self._missing, some_missing, inside.to_numpy(zero_copy_only=False))
 
     def value_counts(self, dropna: bool = True) -> pd.Series[Any]:
         codes, values = self.factorize(use_na_sentinel=dropna)

@@ -9,7 +9,7 @@ hold zero.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,7 @@ def checked(units: Units) -> Units:
     highs = high(units)
     if len(units) == 0 or (highs.max() < _TOP_HIGH and highs.min() >= -_TOP_HIGH):
         return units
-    bound = np.broadcast_to(from_ints([LIMIT]), units.shape)
+    bound = from_ints([LIMIT])
     if not (less(negative(bound), units) & less(units, bound)).all():
         raise overflow()
     return units
@@ -79,9 +79,10 @@ def add(left: Units, right: Units) -> Units:
         a, part = left[rows], out[rows]
         np.add(a, right[rows], out=part)
         part[:, 1] += part[:, 0] < a[:, 0]
-    # Two numbers of 38 digits add up to less than 2 * 10**38: a sum that wraps around 2**128
-    # lands beyond 10**38 on the other side, so looking at the result finds every overflow.
-    return checked(out)
+        # Two numbers of 38 digits add up to less than 2 * 10**38: a sum that wraps around 2**128
+        # lands beyond 10**38 on the other side, so looking at the result finds every overflow.
+        checked(part)
+    return out
 
 
 def subtract(left: Units, right: Units) -> Units:
@@ -92,7 +93,8 @@ def subtract(left: Units, right: Units) -> Units:
         a, b, part = left[rows], right[rows], out[rows]
         np.subtract(a, b, out=part)
         part[:, 1] -= a[:, 0] < b[:, 0]
-    return checked(out)
+        checked(part)
+    return out
 
 
 def negative(units: Units) -> Units:
@@ -120,14 +122,27 @@ def cleared(units: Units, missing: Bools) -> Column:
 
 
 def equal(left: Units, right: Units) -> Bools:
-    answer: Bools = (left[:, 0] == right[:, 0]) & (left[:, 1] == right[:, 1])
-    return answer
+    return _compared(left, right, lambda a, b: (a[:, 0] == b[:, 0]) & (a[:, 1] == b[:, 1]))
 
 
 def less(left: Units, right: Units) -> Bools:
-    a, b = high(left), high(right)
-    answer: Bools = (a < b) | ((a == b) & (low(left) < low(right)))
-    return answer
+    def lower(a: Units, b: Units) -> Bools:
+        answer: Bools = a[:, 0] < b[:, 0]
+        answer &= high(a) == high(b)
+        answer |= high(a) < high(b)
+        return answer
+
+    return _compared(left, right, lower)
+
+
+def _compared(left: Units, right: Units, kernel: Callable[[Units, Units], Bools]) -> Bools:
+    """Whether `kernel` holds for each two rows; either side may be one row."""
+    out = np.empty(max(len(left), len(right)) if len(left) and len(right) else 0, bool)
+    for rows in blocks(len(out)):
+        a = left if len(left) == 1 else left[rows]
+        b = right if len(right) == 1 else right[rows]
+        out[rows] = kernel(a, b)
+    return out
 
 
 def total(units: Units) -> int:

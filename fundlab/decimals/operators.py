@@ -15,7 +15,7 @@ import pandas as pd
 
 from fundlab.decimals import convert, groups, int128, text, wide
 from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Column, Floats, Units, cleared
-from fundlab.decimals.scalars import INTEGER_DIGITS, from_scalar, is_missing, is_number
+from fundlab.decimals.scalars import INTEGER_DIGITS, from_scalar, is_missing, is_number, is_whole
 
 Signs = npt.NDArray[np.int8]
 
@@ -67,6 +67,10 @@ def calculate(name: str, column: Column, other: Any, reflected: bool) -> Column 
             other = int(other)
         elif getattr(getattr(other, "dtype", None), "kind", None) == "b":
             other = pd.array(other, dtype="Int64")
+    if name == "mul" and is_whole(other):
+        product = wide.multiply_whole(units, int(other))
+        if product is not None:
+            return product, missing.copy()
     if name in {"mul", "truediv"} and _is_finer(other):
         top, bottom = other.as_integer_ratio()
         if name == "mul":
@@ -177,6 +181,13 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
         other = other.item()
     if is_missing(other):
         return boolean(np.zeros(count, bool), np.ones(count, bool))
+    if is_number(other):
+        try:
+            units_of_one = int128.from_ints([from_scalar(other)])
+        except (ValueError, OverflowError):
+            pass  # a number that no value equals, but each is less or greater than
+        else:
+            return boolean(_COMPARED[op](units, units_of_one), missing.copy())
     if is_number(other) or isinstance(other, bool | np.bool_ | float | np.floating | Fraction):
         return boolean(op(_signs_against(units, other), 0), missing.copy())
     if not pd.api.types.is_list_like(other):
@@ -199,7 +210,17 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
         gone = missing | np.array([is_missing(one) for one in other], bool)
         pairs = zip(text.to_objects(*column, None), other, gone, strict=True)
         return boolean(np.array([not lost and bool(op(a, b)) for a, b, lost in pairs], bool), gone)
-    return boolean(op(_signs(units, theirs), 0), missing | gone)
+    return boolean(_COMPARED[op](units, theirs), missing | gone)
+
+
+_COMPARED: dict[Callable[[Any, Any], Any], Callable[[Units, Units], Bools]] = {
+    operator.eq: int128.equal,
+    operator.ne: lambda a, b: ~int128.equal(a, b),
+    operator.lt: int128.less,
+    operator.ge: lambda a, b: ~int128.less(a, b),
+    operator.gt: lambda a, b: int128.less(b, a),
+    operator.le: lambda a, b: ~int128.less(b, a),
+}
 
 
 def _signs(left: Units, right: Units) -> Signs:

@@ -22,6 +22,7 @@ from fundlab.decimals.int128 import (
     blocks,
     checked,
     high,
+    negative,
     overflow,
 )
 
@@ -42,6 +43,27 @@ def multiply(left: Units, right: Units) -> Units:
         return join(shift_down(times(x, y), SCALE), minus_x ^ minus_y)
 
     return _blockwise(product, left, right)
+
+
+def multiply_whole(units: Units, factor: int) -> Units | None:
+    """units * factor, exact or OverflowError; None where it takes more than two words to know."""
+    size, mask, half = abs(factor), np.uint64((1 << 32) - 1), np.uint64(32)
+    highs = high(units)
+    if size >= 1 << 31 or (
+        len(units) and size * max(int(highs.max()), -int(highs.min())) >= 1 << 62
+    ):
+        return None
+
+    def product(a: Units, _: Units) -> Units:
+        words = np.ascontiguousarray(a[:, 0])
+        lower = (words & mask) * np.uint64(size)
+        upper = (words >> half) * np.uint64(size) + (lower >> half)
+        out = np.empty(a.shape, np.uint64)
+        out[:, 0] = (lower & mask) | (upper << half)
+        out[:, 1] = a[:, 1] * np.uint64(size) + (upper >> half)  # wraps as two's complement does
+        return checked(negative(out) if factor < 0 else out)
+
+    return _blockwise(product, units, units)
 
 
 def divide(left: Units, right: Units) -> Units:
