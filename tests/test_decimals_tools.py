@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
@@ -58,6 +60,15 @@ def test_tools_that_read_arrow(transfers: pd.DataFrame) -> None:
     totals = known.group_by("asset").agg(nw.col("amount").sum()).sort("asset").to_native()
     assert (totals["amount"].dtype, totals["amount"].tolist()) == (
         "decimal", [D("-0.1499999"), D(LARGEST)])  # fmt: skip
+
+
+def test_sqlite_keeps_every_digit_as_text(transfers: pd.DataFrame) -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        transfers[["asset", "amount"]].to_sql("kept", connection, index=False)
+        rows = connection.execute("select amount, typeof(amount) from kept").fetchall()
+        assert rows == [(LARGEST, "text"), ("-0.15", "text"), (None, "null"), ("0.0000001", "text")]
+        back = pd.read_sql("select * from kept", connection).astype({"amount": "decimal"})
+    pd.testing.assert_series_equal(back["amount"], transfers["amount"])
 
 
 def test_the_type_is_its_own(transfers: pd.DataFrame) -> None:

@@ -82,7 +82,7 @@ def _bound(answer: Function, pandas_own: Function) -> Function:
 
 
 @instead_of("pandas.core.methods.describe", "describe_numeric_1d", issue=61707)
-def _describe(
+def describe(
     pandas_own: Function, series: pd.Series[Any], percentiles: npt.NDArray[np.float64]
 ) -> Any:
     """A decimal column, too: the standard deviation as its float prints.
@@ -102,7 +102,7 @@ def _describe(
 
 
 @instead_of("pandas.core.methods.selectn:SelectNSeries", "compute", issue=42737)
-def _select_n(pandas_own: Function, task: Any, method: str) -> Any:
+def select_n(pandas_own: Function, task: Any, method: str) -> Any:
     """The `n` largest or smallest values in order, missing ones last.
 
     Of equal ones the first come first, or the last with `keep` "last"; "all" gives more than `n`
@@ -125,7 +125,7 @@ def _select_n(pandas_own: Function, task: Any, method: str) -> Any:
 
 
 @instead_of("pandas:DataFrame", "round", issue=55114)
-def _round(
+def round_by_name(
     pandas_own: Function, frame: pd.DataFrame, decimals: Any = 0, *args: Any, **kwargs: Any
 ) -> Any:
     """``DataFrame.round({"amount": 2})``, of which pandas leaves out all but its own numbers."""
@@ -138,7 +138,7 @@ def _round(
 
 
 @instead_of("pandas.core.reshape.merge:_MergeOperation", "_maybe_coerce_merge_keys", issue=53696)
-def _coerce_merge_keys(pandas_own: Function, merge: Any) -> None:
+def coerce_merge_keys(pandas_own: Function, merge: Any) -> None:
     """Both keys of a merge become decimals, where one is and the other holds whole numbers.
 
     pandas itself has a common type for these, but of nullable and Arrow integers makes floats.
@@ -153,7 +153,7 @@ def _coerce_merge_keys(pandas_own: Function, merge: Any) -> None:
 
 
 @instead_of("pandas.core.reshape.merge", "_factorize_keys", issue=53696)
-def _factorize_keys(pandas_own: Function, left: Any, right: Any, *args: Any, **kwargs: Any) -> Any:
+def factorize_keys(pandas_own: Function, left: Any, right: Any, *args: Any, **kwargs: Any) -> Any:
     """The keys of a join as numbers: pandas would sort Python's Decimals, three times as long."""
     if isinstance(left, DecimalArray) and isinstance(right, DecimalArray):
         left, right = (one._values_for_factorize()[0] for one in (left, right))
@@ -161,7 +161,7 @@ def _factorize_keys(pandas_own: Function, left: Any, right: Any, *args: Any, **k
 
 
 @instead_of("pandas.core.dtypes.concat", "_get_result_dtype", issue=40893)
-def _result_dtype(pandas_own: Function, arrays: Any, *args: Any) -> Any:
+def result_dtype(pandas_own: Function, arrays: Any, *args: Any) -> Any:
     """The type of a concatenation, in which floats or objects without a value have no say."""
     if not any(isinstance(one.dtype, DecimalDtype) for one in arrays):
         return pandas_own(arrays, *args)
@@ -175,7 +175,7 @@ def _result_dtype(pandas_own: Function, arrays: Any, *args: Any) -> Any:
 
 
 @instead_of("pandas.core.arrays.arrow.array", "transpose_homogeneous_pyarrow", issue=54224)
-def _transpose(pandas_own: Function, arrays: Any) -> Any:
+def transpose(pandas_own: Function, arrays: Any) -> Any:
     """The rows of a frame of decimal columns as columns: pandas would make them its own Arrow
     type."""
     arrays = list(arrays)
@@ -186,14 +186,14 @@ def _transpose(pandas_own: Function, arrays: Any) -> Any:
 
 
 @instead_of("pandas.core.groupby.groupby:GroupBy", "ohlc", issue=37493)
-def _ohlc(pandas_own: Function, groups: Any) -> Any:
+def open_high_low_close(pandas_own: Function, groups: Any) -> Any:
     if not isinstance(getattr(groups._selected_obj, "dtype", None), DecimalDtype):
         return pandas_own(groups)
     return groups.agg(open="first", high="max", low="min", close="last")
 
 
 @instead_of("pandas.core.internals.blocks", "convert_dtypes", issue=53648)
-def _convert_dtypes(pandas_own: Function, array: Any, *args: Any, **kwargs: Any) -> Any:
+def convert_dtypes(pandas_own: Function, array: Any, *args: Any, **kwargs: Any) -> Any:
     """``frame.convert_dtypes()`` keeps decimals, of which pandas' own types have none."""
     if isinstance(array.dtype, DecimalDtype):
         return array.dtype
@@ -201,7 +201,7 @@ def _convert_dtypes(pandas_own: Function, array: Any, *args: Any, **kwargs: Any)
 
 
 @instead_of("pandas", "to_numeric", issue=33013)
-def _to_numeric(
+def to_numeric(
     pandas_own: Function, arg: Any, errors: Any = "raise", downcast: Any = None, **kwargs: Any
 ) -> Any:
     """Decimals are numbers already; `downcast` to a type of NumPy is refused."""
@@ -216,7 +216,7 @@ def _to_numeric(
 
 
 @instead_of("pandas.core.generic:NDFrame", "_clip_with_one_bound", issue=40420)
-def _clip(pandas_own: Function, data: Any, bound: Any, method: Any, axis: Any, inplace: Any) -> Any:
+def clip(pandas_own: Function, data: Any, bound: Any, method: Any, axis: Any, inplace: Any) -> Any:
     """``series.clip(lower=others)``: a bound that is missing does not bind.
 
     pandas fills it with an infinity, which is a float.
@@ -237,7 +237,7 @@ def _clip(pandas_own: Function, data: Any, bound: Any, method: Any, axis: Any, i
 
 
 @instead_of("pandas.core.internals.blocks", "get_values_for_csv", issue=26276)
-def _csv_block(pandas_own: Function, values: Any, **kwargs: Any) -> Any:
+def csv_block(pandas_own: Function, values: Any, **kwargs: Any) -> Any:
     """``to_csv(decimal=",", float_format="%.2f")``."""
     if not isinstance(values, DecimalArray):
         return pandas_own(values, **kwargs)
@@ -260,7 +260,7 @@ def _csv_block(pandas_own: Function, values: Any, **kwargs: Any) -> Any:
 
 
 @instead_of("pandas.io.formats.style_render", "_maybe_wrap_formatter", issue=15171)
-def _style(pandas_own: Function, formatter: Any = None, **kwargs: Any) -> Any:
+def style(pandas_own: Function, formatter: Any = None, **kwargs: Any) -> Any:
     """``style.format(precision=2, thousands=",", decimal=".")``; all digits if nobody asks."""
     pandas_shown = pandas_own(formatter, **kwargs)
     precision, thousands = kwargs.get("precision"), kwargs.get("thousands")
@@ -284,17 +284,17 @@ def _style(pandas_own: Function, formatter: Any = None, **kwargs: Any) -> Any:
 
 
 @instead_of("pandas.plotting._core:PlotAccessor", "__call__", issue=26173)
-def _plot(pandas_own: Function, accessor: Any, *args: Any, **kwargs: Any) -> Any:
+def plot(pandas_own: Function, accessor: Any, *args: Any, **kwargs: Any) -> Any:
     return pandas_own(type(accessor)(_in_floats(accessor._parent)), *args, **kwargs)
 
 
 @instead_of("pandas:DataFrame", "boxplot", issue=26173)
-def _boxplot(pandas_own: Function, frame: pd.DataFrame, *args: Any, **kwargs: Any) -> Any:
+def boxplot(pandas_own: Function, frame: pd.DataFrame, *args: Any, **kwargs: Any) -> Any:
     return pandas_own(_in_floats(frame), *args, **kwargs)
 
 
 @instead_of("pandas.core.generic:NDFrame", "to_excel", issue=49598)
-def _to_excel(pandas_own: Function, data: Any, *args: Any, **kwargs: Any) -> None:
+def to_excel(pandas_own: Function, data: Any, *args: Any, **kwargs: Any) -> None:
     """Cells are Decimals, and text where 15 digits are too few.
 
     In columns, categories, the index and the labels of columns.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable
 from decimal import (
     ROUND_HALF_EVEN,
@@ -146,6 +147,10 @@ class ExactDecimal(Decimal):
 
     def __format__(self, spec: str, /, *args: Any, **kwargs: Any) -> str:
         return super().__format__(spec or "f", *args, **kwargs)
+
+
+# SQLite has no decimals, and text is exact: `frame.to_sql` raised
+sqlite3.register_adapter(ExactDecimal, str)
 
 
 def is_missing(value: object) -> bool:
