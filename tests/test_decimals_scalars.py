@@ -7,12 +7,13 @@ import operator
 import pickle
 from decimal import ROUND_HALF_UP, Decimal, DivisionByZero, InvalidOperation, localcontext
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from decimal_laws import LAWS, LIMIT, decimals, half_even, law, series
+from decimal_laws import EIGHTY, LAWS, LIMIT, decimals, half_even, law, series
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -113,4 +114,32 @@ def test_expressions_agree_with_fractions(start: Decimal, rest: Any, divisor: De
 @pytest.mark.slow
 @pytest.mark.parametrize("check", LAWS[__name__], ids=lambda check: check.__name__)
 def test_at_length(check: Any) -> None:
-    settings(max_examples=100_000, deadline=None)(check)()
+    settings(max_examples=2_000, deadline=None)(check)()
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_expressions_agree_with_fractions() -> None:
+    random = Random(20261122)
+    one = 10**18
+
+    def drawn(bits: list[int]) -> list[int]:
+        return [random.randint(-(2**b), 2**b) for b in random.choices(bits, k=100_000)]
+
+    def column_of(units: list[int]) -> pd.Series:
+        return series(EIGHTY.scaleb(Decimal(unit), -18) for unit in units)
+
+    def units_of(column: pd.Series) -> list[int]:
+        return [int(EIGHTY.scaleb(value, 18)) for value in column]
+
+    a, b = drawn([8, 30, 60, 64, 90]), drawn([8, 30, 60, 64, 90])
+    c, d = drawn([8, 30, 60, 70]), [unit or 7 for unit in drawn([60, 61, 70, 90])]
+    w, x, y, z = map(column_of, (a, b, c, d))
+    assert units_of(w + x - y * 2) == [p + q - 2 * r for p, q, r in zip(a, b, c, strict=True)]
+    assert units_of(y * y) == [round(Fraction(r * r, one)) for r in c]
+    assert units_of(y / z) == [round(Fraction(r * one, t)) for r, t in zip(c, d, strict=True)]
+    assert units_of((w - x).round(2)) == [
+        round(Fraction(p - q, 10**16)) * 10**16 for p, q in zip(a, b, strict=True)]  # fmt: skip
+    assert (w < x).tolist() == [p < q for p, q in zip(a, b, strict=True)]
+    for p, q, r in zip(w, x, y, strict=True):
+        whole = p * r - sum([q, abs(r)])
+        assert Fraction(whole) == Fraction(p) * Fraction(r) - Fraction(q) - abs(Fraction(r))
