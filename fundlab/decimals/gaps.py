@@ -70,7 +70,9 @@ def close(gaps: list[Gap]) -> None:
                 stacklevel=2,
             )
         else:
-            setattr(owner, gap.name, _bound(gap.answer, pandas_own))
+            of_property = isinstance(pandas_own, property)
+            answer = _bound(gap.answer, pandas_own.fget if of_property else pandas_own)
+            setattr(owner, gap.name, property(answer) if of_property else answer)
 
 
 def _bound(answer: Function, pandas_own: Function) -> Function:
@@ -259,25 +261,33 @@ def csv_block(pandas_own: Function, values: Any, **kwargs: Any) -> Any:
     return cells
 
 
-@instead_of("pandas.io.formats.style_render", "_maybe_wrap_formatter", issue=15171)
-def style(pandas_own: Function, formatter: Any = None, **kwargs: Any) -> Any:
+def styled(pandas_own: Function, formatter: Any = None, **kwargs: Any) -> Any:
     """``style.format(precision=2, thousands=",", decimal=".")``; all digits if nobody asks."""
     pandas_shown = pandas_own(formatter, **kwargs)
     precision, thousands = kwargs.get("precision"), kwargs.get("thousands")
     decimal = kwargs.get("decimal", ".")
     if formatter is not None or (precision is None and thousands is None and decimal == "."):
         return pandas_shown
+    spec = ("," if thousands is not None else "") + ("f" if precision is None else f".{precision}f")
+    marks = {",": thousands, ".": decimal}
 
     def shown(value: Any) -> Any:
         if not isinstance(value, Decimal):
             return pandas_shown(value)
-        spec = ("," if thousands is not None else "") + (
-            "f" if precision is None else f".{precision}f"
-        )
-        marks = {",": thousands, ".": decimal}
         return "".join(marks.get(mark, mark) for mark in format(value, spec))
 
     return shown
+
+
+STYLES = [Gap("pandas.io.formats.style_render", "_maybe_wrap_formatter", 15171, styled)]
+
+
+@instead_of("pandas:DataFrame", "style", issue=15171)
+def style(pandas_own: Function, frame: pd.DataFrame) -> Any:
+    """The first style closes the gap in styles: only then pandas has loaded what makes them."""
+    close(STYLES)
+    STYLES.clear()
+    return pandas_own(frame)
 
 
 # ---- plots and Excel take the frame in other types

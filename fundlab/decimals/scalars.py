@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable
 from decimal import (
     ROUND_HALF_EVEN,
@@ -139,6 +138,10 @@ class ExactDecimal(Decimal):
             return super().__round__()
         return self.quantize(Decimal((0, (1,), -ndigits)), rounding=ROUND_HALF_EVEN)
 
+    def __conform__(self, protocol: object) -> str:
+        """What sqlite3 writes, which has no decimals: text, every digit of it."""
+        return str(self)
+
     def __str__(self) -> str:
         return Decimal.__format__(self, "f")
 
@@ -147,10 +150,6 @@ class ExactDecimal(Decimal):
 
     def __format__(self, spec: str, /, *args: Any, **kwargs: Any) -> str:
         return super().__format__(spec or "f", *args, **kwargs)
-
-
-# SQLite has no decimals, and text is exact: `frame.to_sql` raised
-sqlite3.register_adapter(ExactDecimal, str)
 
 
 def is_missing(value: object) -> bool:
