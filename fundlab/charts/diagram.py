@@ -16,6 +16,7 @@ from fundlab.charts.look import LIGHT, Layout, Theme, compact, humanise
 MAX_ENDS: Final = 7
 _GAP: Final = 0.03
 _WIDTH: Final = 0.022
+_LEAST: Final = 0.062  # between two labels
 _MARGINS: Final = (176.0, 192.0, 30.0, 10.0)
 _LAYOUT: Final = Layout((720.0, 252.0), _MARGINS, columns=1)
 
@@ -145,6 +146,13 @@ def _nodes(
         amount = compact(float(sizes[name]))
         if side:
             shift = -5 if side == "right" else 5
+            if abs(height - (top + bottom) / 2) > _LEAST / 4:  # moved: a line leads to its bar
+                shift *= 3
+                axes.annotate(
+                    "", (x, (top + bottom) / 2), (x + shift / 352, height), annotation_clip=False,
+                    arrowprops={"arrowstyle": "-", "color": theme.muted, "linewidth": 0.6,
+                                "shrinkA": 0, "shrinkB": 0},
+                )  # fmt: skip
             _label(axes, x, height, f"{shown} · {amount}", shift, side, theme.ink)
         else:
             _label(axes, start + _WIDTH, height, shown, 4, "left", theme.ink)
@@ -157,7 +165,7 @@ def _label(axes: Axes, x: float, y: float, text: str, shift: float, ha: str, col
     )  # fmt: skip
 
 
-def _spread(heights: list[float], least: float = 0.062) -> list[float]:
+def _spread(heights: list[float], least: float = _LEAST) -> list[float]:
     """``heights`` moved apart so that labels do not overlap, and back into the panel."""
     placed: list[float] = []
     for height in heights:
