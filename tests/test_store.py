@@ -384,7 +384,7 @@ class TestDamage:
     def test_is_said_in_one_line_with_the_next_step(self, store: Store, place: str) -> None:
         path = files(store)[1]
         content = bytearray(path.read_bytes())
-        content[{"data": 40, "footer": -200, "end": -2}[place]] ^= 255
+        content[{"data": 60, "footer": -200, "end": -2}[place]] ^= 255
         path.write_bytes(content)
         with pytest.raises(StoreDamaged) as caught:
             store.read("transfers")

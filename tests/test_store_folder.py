@@ -98,7 +98,9 @@ class TestNames:
             raise OSError(f"{uri}: connection refused")
 
         monkeypatch.setattr(fs, "FileSystem", type("Refusing", (), {"from_uri": unreachable}))
-        with pytest.raises(StoreError, match=r"hdfs://books cannot be opened.*refused") as caught:
+        with pytest.raises(
+            StoreError, match=r"hdfs://127.0.0.1:1/books cannot be opened.*refused"
+        ) as caught:
             Store("hdfs://user:swordfish@127.0.0.1:1/books")
         assert "swordfish" not in str(caught.value)
 

@@ -111,7 +111,8 @@ class _Merge:
         pieces.sort()
         waiting: list[pa.Table] = []
         count = 0
-        for (_, place, number), after in zip(pieces, [*pieces[1:], None], strict=True):
+        following = [*pieces[1:], None][: len(pieces)]
+        for (_, place, number), after in zip(pieces, following, strict=True):
             rows = self._versions(self.files[place], number)
             rows = rows.filter(pc.is_null(rows.column(TO)))
             waiting.append(rows)

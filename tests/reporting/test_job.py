@@ -271,7 +271,7 @@ def test_missed_months_are_caught_up(good: fl.Store, tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_is_removed(october: tuple[Any, Path], tmp_path: Path) -> None:
-    (tmp_path / ".report-2026-10.html.0123.tmp").touch()
+    (tmp_path / f".report-2026-10.html.{32 * '0'}.tmp").touch()
     (tmp_path / "note.tmp").touch()
     reporting.write_report(october[0], tmp_path, ["html"])
     names = {path.name for path in tmp_path.iterdir()}
