@@ -188,6 +188,8 @@ def test_an_opening_that_was_taken_over_is_not_called_proved(store: fl.Store) ->
     judgement = fl.reconcile.judge(store)
     assert (judgement.state, judgement.balances, judgement.breaks) == ("moves_proved", 1, 0)
     assert judgement.headline.endswith("no movement is proved yet")
+    tile = reporting.read_report(store).key_figures[0]
+    assert (tile.label, tile.value, tile.tone) == ("Movements that match", "0 of 1", "plain")
     assert "No later observation proves a movement yet: sync again." in judgement.text
     assert judgement.opening["balance"].tolist() == [D("10.5")]
     assert compared(store)["status"].tolist() == ["opening_unknown"]
@@ -458,6 +460,7 @@ class TestFramesKnowWhereTheirRowsBegin:
         assert cut.attrs["until"] == moment(3000)
         found = fl.reconcile.compare(cut, balances)
         assert found["status"].tolist() == ["closing_unknown"]
+        assert fl.reconcile.explain(cut, balances).empty
         built = reporting.build(cut, balances, as_of="2027-01-01T00:00:00Z", title="cut").verdict
         assert (built.state, built.breaks) == ("nothing_to_compare", 0)
         assert "read both without until" in built.text

@@ -90,7 +90,7 @@ def compare_knowing(
     """:func:`compare`, with what the frame ``knowing`` knows of the rows of ``transfers``."""
     with Workbench(transfers) as bench:
         rows = compared(bench, transfers, reported, opening, _moved_since(knowing, reported))
-        if _known(knowing, "transfers").get("until") or _known(reported, "balances").get("until"):
+        if end_early(knowing, reported):
             rows = rows.with_columns(status=nw.lit("closing_unknown"))
         elif opening is None and begins(knowing) is not None:
             rows = rows.with_columns(status=_UNKNOWN)
@@ -101,6 +101,13 @@ def begins(transfers: object) -> str | None:
     """Where the rows begin, of a frame that was read from a store and knows; of a store, too."""
     since = _known(transfers, "transfers").get("since")
     return since if isinstance(since, str) else None
+
+
+def end_early(transfers: object, reported: object) -> bool:
+    """Whether ``until=`` cut rows off one of two frames: a difference then proves nothing."""
+    return bool(_known(transfers, "transfers").get("until")) or bool(
+        _known(reported, "balances").get("until")
+    )
 
 
 def _moved_since(transfers: object, reported: object) -> pa.Table | None:

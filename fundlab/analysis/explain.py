@@ -36,7 +36,7 @@ from fundlab.analysis.causes import (
     units,
 )
 from fundlab.analysis.checks import fee_shares
-from fundlab.analysis.compare import REPORTED, compared
+from fundlab.analysis.compare import REPORTED, compared, end_early
 from fundlab.analysis.counting import KEYS, ZERO, opening_balances, refuse
 from fundlab.analysis.engines import (
     MONEY,
@@ -106,7 +106,7 @@ def explain(
 ) -> FrameT:
     """``profile_id``, ``asset``, ``difference``, ``rank`` (int64, 1 the likeliest), ``cause``,
     ``transfer_id``, ``amount``, ``detail``, sorted: what could make each difference that
-    :func:`compare` finds; empty when everything matches.
+    :func:`compare` finds; empty when everything matches, and where ``until=`` cut off rows.
 
     ``assertions`` are balances observed over time: ``store.read("balances")`` (the columns of
     ``reported``), or ``store.assertions()`` of a store that has every transfer, which knows what
@@ -149,7 +149,8 @@ def explain(
         opened = bench.collect(opening_balances(bench, opening))
         rows = _searchable(bench.take(transfers, _WANTED))
         past = _moved_until(bench, rows, observed)
-        breaks = [*_breaks(sides, observed, opened, past)]
+        cut = end_early(transfers, reported)
+        breaks = [] if cut else [*_breaks(sides, observed, opened, past)]
         # Most balances higher at the service: as where earlier transfers are not there.
         known = [side for side in sides if side["rebuilt"] is not None]
         higher = sum(side["difference"] > 0 for side in known)
