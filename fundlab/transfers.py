@@ -199,8 +199,10 @@ def _of_one_row(rows: Rows) -> Iterator[Rows]:
     empty = rows.filter(nw.col("balance_asset") == "")
     yield _broken(empty, "balance_asset", nw.lit("an asset or nothing"), nw.lit("an empty text"))
     early = rows.filter(nw.col("updated_at") < nw.col("created_at"))
-    gap = (nw.col("created_at") - nw.col("updated_at")).cast(nw.String)
-    before = nw.concat_str([gap, nw.lit(" ns before created_at")])
+    gap = nw.col("created_at") - nw.col("updated_at")
+    seconds = nw.concat_str([(gap // 10**9).cast(nw.String), nw.lit(" s before created_at")])
+    short = nw.concat_str([gap.cast(nw.String), nw.lit(" ns before created_at")])
+    before = nw.when(gap >= 10**9).then(seconds).otherwise(short)
     yield _broken(early, "updated_at", nw.lit("created_at or later"), before)
 
 

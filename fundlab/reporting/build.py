@@ -68,7 +68,8 @@ def build(
     not begun by ``as_of``.
     """
     known_at = moment_ns(as_of, "as_of")
-    rows = Span(None, known_at + 1).of(relation(transfers, "transfers"))
+    every = relation(transfers, "transfers")
+    rows = Span(None, known_at + 1).of(every)
     span, ends = _span(period, tz, known_at)
     inside, until = span.of(rows), Span(None, span.end).of(rows)
     outer = inside.filter(f"NOT {INTERNAL}")
@@ -113,7 +114,12 @@ def build(
         freq=freq,
         verdict=judgement,
         key_figures=verdict.key_figures(
-            details.states(inside), judgement, open_items, fee_sums, violations
+            details.states(inside),
+            judgement,
+            open_items,
+            fee_sums,
+            violations,
+            later=count(every) - count(rows),
         ),
         balances=table,
         course=_course(drawn, span, opened, tz),

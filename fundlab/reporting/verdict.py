@@ -33,14 +33,17 @@ def key_figures(
     open_items: pd.DataFrame,
     fee_sums: pd.DataFrame,
     violations: pd.DataFrame,
+    later: int,
 ) -> tuple[KeyFigure, ...]:
     completed = sum(states.get(status, 0) for status in COMPLETED)
     comparison = judgement.table
     dollars: Any = fee_sums.loc[fee_sums["asset"] == "USD", "fee"].sum()
     matching = judgement.balances - judgement.breaks
-    label = "Balances that match"
+    tone: Tone
+    label, tone = "Balances that match", "good" if judgement.balances else "plain"
     if judgement.since is not None:
         label, matching = "Movements that match", _with_later_observation(judgement)
+        tone = "good" if matching == judgement.balances else "plain"
     oldest = f"the oldest {age_text(open_items['age'].max())}" if len(open_items) else "none waits"
     return (
         KeyFigure(
@@ -48,12 +51,13 @@ def key_figures(
             f"{matching:,} of {judgement.balances:,}",
             f"{number_of(comparison['profile_id'].nunique(), 'profile')}, "
             f"{number_of(comparison['asset'].nunique(), 'asset')}",
-            _tone(judgement.balances, judgement.balances - judgement.breaks),
+            "bad" if judgement.breaks else tone,
         ),
         KeyFigure(
             "Transfers",
             f"{sum(states.values()):,}",
-            f"{completed:,} completed, {states.get('FAILED', 0):,} failed",
+            f"{completed:,} completed, {states.get('FAILED', 0):,} failed"
+            + (f"; {later:,} dated later than this report left out" if later else ""),
         ),
         KeyFigure("Open items", f"{len(open_items):,}", oldest),
         KeyFigure("Fees in USD", money_text(dollars), "completed transfers"),
@@ -71,9 +75,3 @@ def _with_later_observation(judgement: Judgement) -> int:
     counts = judgement.observations.groupby(KEYS).size()
     sound = judgement.table.loc[judgement.table["status"].isin(SOUND), KEYS]
     return int((counts.reindex(pd.MultiIndex.from_frame(sound)) > 1).sum())
-
-
-def _tone(compared: int, matching: int) -> Tone:
-    if not compared:
-        return "plain"
-    return "good" if matching == compared else "bad"

@@ -110,8 +110,15 @@ def test_a_report_shows_its_verdict_and_key_figures() -> None:
     lines = repr(build()).splitlines()
     assert lines[:2] == ["Report", "Reconciled: 0 breaks"]
     assert lines[-5].split() == ["Balances", "that", "match", "2", "of", "2",
-                                 "1", "profiles,", "2", "assets"]  # fmt: skip
+                                 "1", "profile,", "2", "assets"]  # fmt: skip
     assert max(map(len, lines)) <= 88
+
+
+def test_transfers_dated_later_than_the_report_are_counted_apart() -> None:
+    at = TRANSFERS["created_at"].sort_values().iloc[-2]
+    _, figure, *_ = build(as_of=at.isoformat()).key_figures
+    assert figure.value == f"{len(TRANSFERS) - 1:,}"
+    assert figure.note.endswith("; 1 dated later than this report left out")
 
 
 def test_breaks_are_counted_summed_and_shown_first() -> None:
