@@ -80,12 +80,12 @@ class Pace:
         with self._lock:
             now = self._clock()
             self._accepted.append(sent_at)
-            while self._accepted[0] < now - _MEMORY_S:
-                self._accepted.popleft()
             if sent_at < self._changed_at:
                 if self._learning and now < self._next:  # of the burst that was refused
                     self._gap = self._measured()
                 return
+            while self._accepted and self._accepted[0] < now - _MEMORY_S:
+                self._accepted.popleft()
             self._clean, self._refusals = self._clean + 1, 0
             clean_s = now - self._changed_at
             if self._gap > self._own_gap and self._clean >= _CLEAN_COUNT and clean_s >= _CLEAN_S:
@@ -103,22 +103,21 @@ class Pace:
         """
         with self._lock:
             now = self._clock()
-            news = sent_at >= self._changed_at
+            changed_at, news = self._changed_at, sent_at >= self._changed_at
             self._refusals += news
             pause = pause_before(max(self._refusals, 1), asked, draw)
             self._next = max(self._next, now + pause)
             if not news:
                 return pause
-            self._learning = self._gap <= self._own_gap
+            self._changed_at, self._learning = now, self._gap <= self._own_gap
             if self._learning:
                 self._gap = self._measured()
             elif self._gap < self._good_gap:
                 self._gap = self._good_gap
-            elif self._clean < _FORGIVEN_AFTER or now - self._changed_at < _FORGIVEN_AFTER * pause:
+            elif self._clean < _FORGIVEN_AFTER or now - changed_at < _FORGIVEN_AFTER * pause:
                 self._gap = min(self._gap * _SLOWER, max(_LONGEST_GAP_S, self._own_gap))
                 self._good_gap = 0.0
             self._faster = self._clean = 0
-            self._changed_at = now
             return pause
 
     def is_news(self, trouble: str) -> bool:
@@ -135,7 +134,9 @@ class Pace:
         self._line: list[object] = []
 
     def _measured(self) -> float:
-        """The seconds between two requests that the service accepted, its pause among them."""
-        since = self._accepted[0] if self._accepted else self._clock()
-        measured = (self._next - since) / max(len(self._accepted), 1)
+        """The seconds between two requests that the service accepted, its pause among them: of
+        those sent shortly before it refused one, however late their answers come.
+        """
+        burst = [at for at in self._accepted if at >= self._changed_at - _MEMORY_S]
+        measured = (self._next - min(burst, default=self._changed_at)) / max(len(burst), 1)
         return max(min(measured, _LONGEST_GAP_S), self._own_gap)

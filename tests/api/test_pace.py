@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import scripted
 from fake_service import FakeService, transfer
-from scripted import answer, problem
+from scripted import answer, problem, token
 
 from fundlab.api.client import Client
 from fundlab.api.http import Answer, Http, Outgoing
@@ -201,6 +201,81 @@ def test_the_pace_recovers_within_minutes_and_no_further_than_the_own_limit() ->
             sent = sent + 1 if now[0] > 300 else 0
         now[0] += 0.005
     assert 0.8 * 50 * 60 < sent <= 50 * 60 + 1
+
+
+@pytest.mark.parametrize("slow", ["the answer", "the token"])
+def test_an_answer_that_took_longer_than_the_pace_remembers_arrives(
+    slow: str, server: scripted.Scripted, make_client: Callable[..., Client]
+) -> None:
+    now = [0.0]
+
+    def eleven_seconds_later(content: bytes) -> scripted.Answer:
+        def respond(connection: socket.socket, request: scripted.Received) -> None:
+            now[0] += 11
+            connection.sendall(content)
+
+        return respond
+
+    made = answer({"id": "t"})
+    server.script(eleven_seconds_later(made) if slow == "the answer" else made)
+    server.token_answers[:] = [eleven_seconds_later(token()) if slow == "the token" else token()]
+    client = make_client(environment=Environment(clock=lambda: now[0]))
+    paid = client.create_fiat_withdrawal(amount="10", fiat_account_id="f", profile_id="p")
+    assert (paid.id, now[0], len(server.received)) == ("t", 11.0, 1)
+
+
+def test_late_answers_of_a_refused_burst_count_with_it() -> None:
+    now = [1.0]
+    pace = Pace(None, lambda: now[0])
+    pace.refused(0.0, 29.0, 0.5)
+    now[0] = 13.0
+    for _ in range(60):
+        pace.accepted(0.0)
+    now[0] = 30.0
+    assert took_turn(pace)
+    assert pace.wait_s(pace.line_up()) == pytest.approx(30 / 60)
+
+
+def test_one_refusal_after_an_idle_time_hardly_slows_the_client_down() -> None:
+    now = [0.0]
+    pace = Pace(None, lambda: now[0])
+
+    def send() -> float:
+        turn = pace.line_up()
+        while (wait := pace.wait_s(turn)) > 0:
+            now[0] += wait
+        now[0] += 0.05
+        return now[0] - 0.05
+
+    pace.accepted(send())
+    now[0] += 300
+    pace.refused(send(), None, 0.5)
+    started = now[0]
+    for _ in range(50):
+        pace.accepted(send())
+    assert now[0] - started < 11  # at the pause's pace for 10 s; without the refusal 2.5
+
+
+def test_only_what_was_accepted_shortly_before_a_refusal_says_how_fast_to_go_on() -> None:
+    now = [0.0]
+    pace = Pace(None, lambda: now[0])
+    while now[0] < 300:  # 20 a second for minutes, then one a second
+        assert took_turn(pace)
+        pace.accepted(now[0])
+        now[0] += 0.05 if now[0] < 280 else 1.0
+    pace.refused(now[0], 1.0, 0.5)
+    now[0] += 1.0
+    assert took_turn(pace)
+    assert pace.wait_s(pace.line_up()) == pytest.approx(1.1, abs=0.05)
+
+
+def test_a_client_that_is_never_refused_does_not_grow() -> None:
+    now = [0.0]
+    pace = Pace(None, lambda: now[0])
+    for _ in range(20_000):
+        now[0] += 1.0
+        pace.accepted(now[0])
+    assert sum(sys.getsizeof(value) for value in vars(pace).values()) < 10_000
 
 
 def test_one_line_an_episode() -> None:
