@@ -26,11 +26,18 @@ def unfinished(target: Path, mode: int = 0o666) -> Iterator[Path]:
     while True:
         hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
         handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
-        with suppress(OSError):  # a filesystem without locks: there nothing is ever swept
+        try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if hidden.exists():  # else another run swept it before it was locked
+        except BlockingIOError:  # by another run, which is about to sweep it
+            swept = True
+        except OSError:  # a filesystem without locks: there nothing is ever swept
+            swept = False
+        else:
+            swept = not hidden.exists()
+        if not swept:
             break
         os.close(handle)
+        hidden.unlink(missing_ok=True)
     try:
         yield hidden
     finally:
@@ -40,27 +47,37 @@ def unfinished(target: Path, mode: int = 0o666) -> Iterator[Path]:
 
 def sweep(folder: Path, names: str) -> None:
     """Remove what killed runs left of files whose names match the pattern ``names``. A run that
-    lives holds a lock on its file, which the kernel releases however the run ends."""
+    lives holds a lock on its file, which the kernel releases however the run ends. What another
+    user left stays where this one may not open or remove it.
+    """
     ours = re.compile(rf"(\.(?:{names}){_ENDING})(?:-.+\.tmp)?")
     for left in folder.iterdir():
         found = ours.fullmatch(left.name)
-        if found is None or _is_held(left.with_name(found[1])):
+        if found is None:
             continue
-        if left.is_dir():
-            shutil.rmtree(left)
-        else:
-            left.unlink(missing_ok=True)
+        with (
+            suppress(FileNotFoundError, PermissionError),  # swept by another run; another user's
+            _abandoned(left.with_name(found[1])) as abandoned,
+        ):
+            if abandoned and left.is_dir():
+                shutil.rmtree(left)
+            elif abandoned:
+                left.unlink(missing_ok=True)
 
 
-def _is_held(hidden: Path) -> bool:
+@contextmanager
+def _abandoned(hidden: Path) -> Iterator[bool]:
+    """Whether no living run holds ``hidden``; none can take hold of it within."""
     try:
         handle = os.open(hidden, os.O_RDONLY)
     except FileNotFoundError:
-        return False
+        yield True
+        return
+    free = False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # by a run that lives, or nobody knows, for want of locks
-        return True
+        with suppress(OSError):  # held by a run that lives, or nobody knows, for want of locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        yield free
     finally:
         os.close(handle)
-    return False
