@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +28,7 @@ _NOT_FOUND: Final = 404
 _KEY_ADVICE: Final = "set the key, its file or signing_key_password right, then run this again"
 _READS: Final = ("list_transfers", "list_events", "list_fiat_accounts")
 _READING: Final = ":read_"
+_SHORTEST_ID: Final = 8
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,10 @@ def _token_and_scopes(client: Client, granted: list[str]) -> Iterator[Check]:
         except ScopeMissing as error:
             findings.append(_lacking(scope, error))
         except CallError as error:
-            said = _said(error).replace(client.client_id, "(the client_id)")
+            said = _said(error)
+            if len(client.client_id) >= _SHORTEST_ID:  # a shorter one may be any word of the text
+                itself = rf"(?<!\w){re.escape(client.client_id)}(?!\w)"
+                said = re.sub(itself, "(the client_id)", said)
             yield Check("token", False, said, error.hint or "")
             return
         else:

@@ -188,6 +188,27 @@ def test_a_secret_in_the_place_of_the_client_id_is_not_shown(
     assert check.detail.endswith("knows this credential, client client-1")
 
 
+@pytest.mark.parametrize(
+    ("client_id", "shown"),
+    [
+        ("c", "no client c in the accounts of client-10"),
+        ("client", "no client c in the accounts of client-10"),
+        ("accounts", "no client c in the (the client_id) of client-10"),
+        ("client-1", "no client c in the accounts of client-10"),
+    ],
+)
+def test_what_the_token_endpoint_says_stays_readable(
+    client_id: str, shown: str, server: scripted.Scripted, make_client: Callable[..., Client]
+) -> None:
+    server.script(KNOCK)
+    said = "no client c in the accounts of client-10"
+    refused = {"error": "invalid_client", "error_description": said}
+    server.token_answers[:] = [answer(refused, 401)]
+    check = doctor(make_client(client_id=client_id).settings)[-1]
+    assert check.name == "token"
+    assert shown in check.detail
+
+
 @pytest.mark.parametrize(("signed", "advice"), [(False, "set signing_key"), (True, "registered")])
 def test_a_signature_that_is_missing_or_refused(
     signed: bool, advice: str, server: scripted.Scripted, make_client: Callable[..., Client],
