@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import scripted
 from fake_service import FakeService, transfer
-from scripted import answer, reset
+from scripted import answer, problem, reset, token
 
 from fundlab.api.client import Client
 from fundlab.errors import DataError
@@ -62,18 +62,34 @@ for call in calls:
 """
 
 
+def fails_beside(client: Client, begun: threading.Event) -> Callable[[str], object]:
+    """Work of which one part fails once the service has the request of the other."""
+
+    def work(part: str) -> object:
+        if part == "asks":
+            return client.get_transfer("t")
+        assert begun.wait(10)
+        raise ValueError(part)
+
+    return work
+
+
+def background_threads() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name.startswith("fundlab-pages")]
+
+
 def test_an_interrupt_ends_it_while_the_service_hangs(
     server: scripted.Scripted, tmp_path: Path
 ) -> None:
     service = FakeService([transfer(n) for n in range(40)], largest_page=5)
-    hung, over, kind = threading.Event(), threading.Event(), ["all"]
+    hung, over, kind = threading.Event(), [threading.Event()], ["all"]
 
     def respond(connection: socket.socket, request: scripted.Received) -> None:
         parts = urlsplit(request.target)
         query = parse_qsl(parts.query)
         if HANGS[kind[0]](parts.path, dict(query)):
             hung.set()
-            over.wait(60)
+            over[-1].wait(60)
             raise ConnectionAbortedError
         connection.sendall(answer(service.fetch_page(LISTS[parts.path.rpartition("/")[2]], query)))
 
@@ -94,12 +110,15 @@ def test_an_interrupt_ends_it_while_the_service_hangs(
                 sent, count = time.monotonic(), len(server.received)
                 run.send_signal(signal.SIGINT)
                 took[call, kind[0]] = float(run.stdout.readline() or "inf") - sent
+                over[-1].set()  # what hung fails now; its next try would come within 0.25 s
+                time.sleep(0.4)
                 assert len(server.received) == count, call
+                over.append(threading.Event())
             ended = time.monotonic()
             assert run.wait(20) == 0
             ended = time.monotonic() - ended
         finally:
-            over.set()
+            over[-1].set()
             run.kill()
     assert max(took.values()) < LIMIT_S, took
     assert ended < LIMIT_S + 3  # no thread keeps the process; the end takes its time under load
@@ -115,7 +134,45 @@ def test_nobody_goes_on_paging_once_a_load_has_failed(
     count = len(server.received)
     time.sleep(1.0)  # the next attempts would come after 0.13, 0.25 and 0.5 s
     assert len(server.received) == count
-    assert not [one for one in threading.enumerate() if one.name.startswith("fundlab-pages")]
+    assert background_threads() == []
+
+
+def test_nothing_is_sent_with_a_token_that_comes_when_nobody_waits_any_more(
+    server: scripted.Scripted, client: Client
+) -> None:
+    asked, failed = threading.Event(), threading.Event()
+
+    def respond(connection: socket.socket, request: scripted.Received) -> None:
+        asked.set()
+        assert failed.wait(10)
+        connection.sendall(token())
+
+    server.token_answers[:] = [respond]
+    with pytest.raises(ValueError, match="fails"):
+        gathered(fails_beside(client, asked), ["asks", "fails"], 2)
+    failed.set()
+    for thread in background_threads():
+        thread.join(10)
+    assert background_threads() == []
+    assert (len(server.token_requests), server.received) == (1, [])
+
+
+def test_no_thread_sleeps_on_until_its_next_try_when_nobody_waits_any_more(
+    server: scripted.Scripted, client: Client
+) -> None:
+    asked = threading.Event()
+
+    def respond(connection: socket.socket, request: scripted.Received) -> None:
+        connection.sendall(problem(503, headers={"Retry-After": "60"}))
+        asked.set()
+
+    server.script(respond)
+    with pytest.raises(ValueError, match="fails"):
+        gathered(fails_beside(client, asked), ["asks", "fails"], 2)
+    for thread in background_threads():
+        thread.join(LIMIT_S)
+    assert background_threads() == []
+    assert len(server.received) == 1
 
 
 def test_what_is_gathered_keeps_its_order_and_stops_at_the_first_error() -> None:
