@@ -98,9 +98,8 @@ class TestNames:
             raise OSError(f"{uri}: connection refused")
 
         monkeypatch.setattr(fs, "FileSystem", type("Refusing", (), {"from_uri": unreachable}))
-        with pytest.raises(
-            StoreError, match=r"hdfs://127.0.0.1:1/books cannot be opened.*refused"
-        ) as caught:
+        problem = r"hdfs://127.0.0.1:1/books cannot be opened.*refused"
+        with pytest.raises(StoreError, match=problem) as caught:
             Store("hdfs://user:swordfish@127.0.0.1:1/books")
         assert "swordfish" not in str(caught.value)
 

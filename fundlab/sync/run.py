@@ -183,7 +183,8 @@ def _bound(store: Store, client: Client) -> Mapping[str, str]:
     if owner is not None and dict(owner) != service:
         raise StoreError(
             f"{store.path} holds the data of {owner['base_url']} (client {owner['client_id']}), "
-            f"not of {service['base_url']} (client {service['client_id']}); use another store"
+            f"not of {service['base_url']} (client {service['client_id']}); use another "
+            "store (a sandbox started anew is another service, too)"
         )
     return service
 
