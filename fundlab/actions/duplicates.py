@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -12,6 +12,7 @@ from fundlab.actions.intents import Intent, Pages, State
 from fundlab.actions.kinds import WITHDRAWAL
 from fundlab.actions.plan import Desk, Order
 from fundlab.actions.recent import WINDOW, Recent, asked, created_ns
+from fundlab.actions.submission import arguments_of
 from fundlab.errors import ActionRefused
 from fundlab.models import Transfer
 from fundlab.values import EXACT
@@ -19,14 +20,18 @@ from fundlab.values import EXACT
 
 @dataclass(frozen=True)
 class Candidate:
-    """An earlier payment of the same amount, or the same total, to the same account; ``state`` as
-    in the journal."""
+    """An earlier payment to the same account that is, or may be, the same; ``state`` as in the
+    journal.
+
+    ``how_much`` is what it was asked by, where that is a total and now an amount, or the reverse.
+    """
 
     ref_id: str | None
     at: int
     state: State
     status: str | None = None
     transfer_id: str | None = None
+    how_much: str | None = None
 
     def described(self, now: int) -> str:
         """What is known of it, as the end of a sentence."""
@@ -46,14 +51,12 @@ def find_candidates(desk: Desk, wanted: Order, recent: Recent) -> list[Candidate
     Where money is real, the service's clock finds those of the journal too: this machine's may be
     or have been wrong. A sandbox's is a business time, in which a day may take minutes.
     """
-    arguments = wanted.arguments
-    made, fee = recent.alike(arguments), recent.fee(arguments["fiat_account_id"])
+    made = recent.alike(wanted.arguments)
     with desk.journal.reading() as pages:
-        noted = journalled_candidates(desk, wanted, pages, fee)
-        alike = _alike(pages, arguments, fee, since=0)
-    known = {intent.outcome.resource_id for intent in alike}
+        noted = journalled_candidates(desk, wanted, pages)
+        known = {t.id for t in made if _is_of(pages, t)}
     if desk.environment.is_production:
-        known = {candidate.transfer_id for candidate in noted}
+        known = {str(candidate.transfer_id) for candidate in noted}
     return noted + [
         Candidate(t.ref_id, created_ns(t), "done", str(t.status), t.id)
         for t in made
@@ -61,32 +64,52 @@ def find_candidates(desk: Desk, wanted: Order, recent: Recent) -> list[Candidate
     ]
 
 
-def journalled_candidates(
-    desk: Desk, wanted: Order, pages: Pages, fee: Decimal | None
-) -> list[Candidate]:
-    """Those of the journal for which money moved, or still may; ``fee`` is the account's."""
+def _is_of(pages: Pages, transfer: Transfer) -> bool:
+    """Whether the journal notes that it made ``transfer``."""
+    intent = pages.find(transfer.ref_id or "")
+    return intent is not None and intent.outcome.resource_id == transfer.id
+
+
+def journalled_candidates(desk: Desk, wanted: Order, pages: Pages) -> list[Candidate]:
+    """Those of the journal for which money moved, or still may."""
+    since, arguments = desk.now() - WINDOW, wanted.arguments
+    found: list[tuple[Intent, str | None]] = [
+        (intent, None) for intent in pages.alike(WITHDRAWAL, arguments, since)
+    ]
+    found += _in_the_other_form(pages, arguments, since)
     return [
         Candidate(
             intent.ref_id, intent.sent_at, intent.outcome.state, intent.outcome.status,
-            intent.outcome.resource_id,
+            intent.outcome.resource_id, how_much,
         )
-        for intent in _alike(pages, wanted.arguments, fee, desk.now() - WINDOW)
+        for intent, how_much in found
         if intent.is_live and intent.ref_id != wanted.ref_id
     ]  # fmt: skip
 
 
-def _alike(
-    pages: Pages, arguments: Mapping[str, Any], fee: Decimal | None, since: int
-) -> list[Intent]:
-    """Intents that ask for the same, by amount or by total where ``fee`` tells one from the
-    other."""
-    found = pages.alike(WITHDRAWAL, arguments, since)
-    if fee is None:
-        return found
+def _in_the_other_form(
+    pages: Pages, arguments: Mapping[str, Any], since: int
+) -> Iterator[tuple[Intent, str]]:
+    """Intents by total where an amount is asked for, or the reverse, that may be the same payment.
+
+    What an earlier withdrawal cost does not tell what this one did: until its own fee is known,
+    every amount up to a total may be the same as that total.
+    """
     name, wanted = asked(arguments)
-    other, sum_of = ("total", EXACT.add) if name == "amount" else ("amount", EXACT.subtract)
-    rest = {member: value for member, value in arguments.items() if member != name}
-    return found + pages.alike(WITHDRAWAL, {**rest, other: str(sum_of(wanted, fee))}, since)
+    rest = _besides_the_sum(arguments)
+    for intent in pages.to_account(WITHDRAWAL, arguments["fiat_account_id"], since):
+        other, how_much = asked(arguments_of(intent))
+        if other == name or _besides_the_sum(arguments_of(intent)) != rest:
+            continue
+        amount, total = (wanted, how_much) if other == "total" else (how_much, wanted)
+        fee = intent.outcome.fee
+        if amount <= total if fee is None else EXACT.add(amount, Decimal(fee)) == total:
+            yield intent, f"{other}={how_much} {arguments['asset']}, maybe the same payment,"
+
+
+def _besides_the_sum(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    aside = ("amount", "total", "ref_id", "metadata", "memo")
+    return {name: value for name, value in arguments.items() if name not in aside}
 
 
 def refuse_duplicates(wanted: Order, candidates: Sequence[Candidate], now: int) -> None:
@@ -101,10 +124,11 @@ def refuse_duplicates(wanted: Order, candidates: Sequence[Candidate], now: int) 
         if unknown is None
         else "settle that first, then plan again"
     )
+    shown = unknown or candidates[0]
+    what = shown.how_much or f"{how_much} {wanted.arguments['asset']}"
     raise ActionRefused(
         "duplicate",
-        f"{how_much} {wanted.arguments['asset']} to this account "
-        f"{(unknown or candidates[0]).described(now)}; nothing was sent: {advice}",
+        f"{what} to this account {shown.described(now)}; nothing was sent: {advice}",
     )
 
 

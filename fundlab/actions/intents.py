@@ -318,6 +318,14 @@ class Pages:
         marks = ", ".join("?" * len(likenesses))
         return self._select(f"WHERE i.likeness IN ({marks}) AND sent_at >= ?", *likenesses, since)
 
+    def to_account(self, operation: str, fiat_account_id: str, since: int) -> list[Intent]:
+        """Intents of ``operation`` to a fiat account, sent since ``since`` (ns)."""
+        return self._select(
+            "WHERE i.number IN (SELECT number FROM intents WHERE operation = ? AND "
+            "instr(facts, ?)) AND sent_at >= ?",
+            operation, json.dumps(fiat_account_id), since,
+        )  # fmt: skip
+
     def sent_since(self, operation: str, since: int) -> list[Intent]:
         """Intents of ``operation`` sent since ``since`` (ns), again or for the first time."""
         return self._select(

@@ -111,10 +111,7 @@ class WithdrawalPlan(Plan[Transfer]):
         shown = () if seen is None else seen.today
         check_daily_limit(settings, pages, [self.amount], [self.ref_id], now, shown)
         if not self.allow_duplicate:
-            fee = self.fee if seen is None else seen.fee(self.account.id)
-            refuse_duplicates(
-                self.order, journalled_candidates(self.desk, self.order, pages, fee), now
-            )
+            refuse_duplicates(self.order, journalled_candidates(self.desk, self.order, pages), now)
 
     def noticed(self, made: Transfer, seen: Recent) -> str | None:
         after = recent_withdrawals(self.desk.client, self.profile_id, self.desk.now())
@@ -546,7 +543,7 @@ def _warnings(
     arguments, account, now = wanted.arguments, situation.account, desk.now()
     amount, total = _amount_and_total(arguments, situation.fee)
     found = [
-        f"The same amount to this account {candidate.described(now)}."
+        f"{candidate.how_much or 'The same amount'} to this account {candidate.described(now)}."
         for candidate in candidates[:_RECENT_SHOWN]
     ]
     name, wanted_sum = asked(arguments)

@@ -75,6 +75,54 @@ def test_the_same_payment_in_other_words_is_a_likely_duplicate(
     assert refused.value.reason == "duplicate"
 
 
+@pytest.mark.parametrize("is_absent", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"amount": None, "total": "200.00"}, {"amount": "175.00"}),
+        ({"amount": "175.00"}, {"amount": None, "total": "200.00"}),
+    ],
+)
+def test_a_lost_payment_is_not_paid_again_in_other_words_before_its_fee_is_known(
+    bench: Any, first: dict[str, Any], second: dict[str, Any], is_absent: bool
+) -> None:
+    plan = bench.plan(**first)
+    later = bench.plan(**second, ref_id=f"later-{bench.account.id}")  # made before anything is sent
+    bench.sandbox.faults.add("reset", "create_fiat_withdrawal")
+    with pytest.raises(fl.errors.CallError):
+        plan.submit(confirm=plan.code)
+    bench.sandbox.faults.clear()
+    if is_absent:
+        fl.resume(bench.client, say=bench.said.append)
+    name, how_much = next((name, value) for name, value in first.items() if value is not None)
+    again = rf"^{name}={how_much} USD, maybe the same payment, .*(unknown|not sent so far)"
+    for refused in (lambda: bench.plan(**second), lambda: later.submit(confirm=later.code)):
+        with pytest.raises(ActionRefused, match=again) as refusal:
+            refused()
+        assert refusal.value.reason == "duplicate"
+    assert f"{name}={how_much} USD, maybe" in repr(bench.plan(**second, allow_duplicate=True))
+    assert bench.made() == []
+    plan.submit(confirm=plan.code)
+    with pytest.raises(ActionRefused, match="was submitted"):
+        bench.plan(**second)
+    assert len(bench.made()) == 1
+
+
+def test_another_fee_than_the_last_does_not_hide_a_lost_payment(bench: Any) -> None:
+    """The last withdrawal to the account cost 25.00; the lost one need not."""
+    bench.pay("1.00")
+    plan = bench.plan(None, total="200.00")
+    bench.sandbox.faults.add("reset", "create_fiat_withdrawal")
+    with pytest.raises(fl.errors.CallError):
+        plan.submit(confirm=plan.code)
+    bench.sandbox.faults.clear()
+    with pytest.raises(ActionRefused, match="maybe the same payment"):
+        bench.plan("160.00")
+    assert bench.plan("200.01").amount == Decimal("200.01")  # more than that total
+    plan.submit(confirm=plan.code)
+    assert bench.plan("160.00").amount == 160  # its fee is known by now
+
+
 def test_own_limits_count_a_total(new_bench: Callable[..., Any]) -> None:
     bench = new_bench(withdrawal_limit="500.00", daily_withdrawal_limit="600.00")
     with pytest.raises(ActionRefused, match="above your limit of 500"):
