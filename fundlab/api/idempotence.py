@@ -24,6 +24,7 @@ _SHOWN_WITHIN: Final = ("fiat_network", "routing_number_type")  # the bank detai
 _ECHOED: Final = (
     "ref_id", "amount", "total", "asset", "profile_id", "identity_id", "account_id",
     "fiat_account_id", "crypto_network", "source_asset", "destination_asset",
+    "memo",
 )  # fmt: skip
 
 
@@ -34,8 +35,8 @@ def differences(
 
     What ``existing`` leaves out is no difference, unless it is ``complete``. Amounts are compared
     as numbers and metadata in full. In bank details, members that the service leaves out or masks
-    to the last four characters count as equal. Metadata and an end user that ``existing`` has and
-    nobody asked for are differences.
+    to the last four characters count as equal. Metadata, a memo and an end user that ``existing``
+    has and nobody asked for are differences.
     """
     found = [
         problem
@@ -58,7 +59,7 @@ def contradictions(asked: Mapping[str, Any], made: Mapping[str, Any]) -> list[st
 
 def _only_on_request(asked: Mapping[str, Any]) -> Iterator[str]:
     """What a resource has only if it was asked for."""
-    yield from ("metadata", "account_id")
+    yield from ("metadata", "account_id", "memo")
     if "fiat_network" not in asked:  # deposit instructions always name an identity (§2.2)
         yield "identity_id"
 

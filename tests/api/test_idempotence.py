@@ -79,6 +79,8 @@ def test_the_same(asked: dict[str, Any], existing: dict[str, Any]) -> None:
          "metadata is {'a': '7'}, not left out"),
         ({"ref_id": "r"}, {"ref_id": "r", "identity_id": "i"}, "identity_id is 'i', not left out"),
         ({"ref_id": "r"}, {"ref_id": "r", "account_id": "a"}, "account_id is 'a', not left out"),
+        ({"ref_id": "r"}, {"ref_id": "r", "memo": "m"}, "memo is 'm', not left out"),
+        ({"memo": "n"}, {"memo": "m"}, "memo is 'm', not 'n'"),
         ({"source": {"profile": {"profile_id": "p"}}}, {"source": {"crypto": {"address": "x"}}},
          "source is {'crypto'"),
     ],
@@ -96,15 +98,17 @@ def test_what_is_complete_lacks_what_it_does_not_show() -> None:
     assert differences(asked, {}, complete=True) == ["metadata is None, not {'a': '7'}"]
 
 
-MADE = {"ref_id": "r", "amount": "1.00", "asset": "USD", "profile_id": "p"}
+MADE = {"ref_id": "r", "amount": "1.00", "asset": "USD", "profile_id": "p", "memo": "m"}
 
 
-@pytest.mark.parametrize("made", [MADE, {}, MADE | {"amount": "01.0", "fee": "9", "memo": "x"}])
+@pytest.mark.parametrize("made", [MADE, {}, MADE | {"amount": "01.0", "fee": "9"}])
 def test_no_contradiction(made: dict[str, Any]) -> None:
     assert contradictions(MADE | {"metadata": {"a": "b"}}, made) == []
 
 
-@pytest.mark.parametrize("change", [{"ref_id": "s"}, {"amount": "999"}, {"profile_id": "q"}])
+@pytest.mark.parametrize(
+    "change", [{"ref_id": "s"}, {"amount": "999"}, {"profile_id": "q"}, {"memo": "n"}]
+)
 def test_a_contradiction(change: dict[str, str]) -> None:
     ((name, found),) = change.items()
     assert contradictions(MADE, MADE | change) == [f"{name} is {found!r}, not {MADE[name]!r}"]
