@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _ROWS_SHOWN: Final = 12
 _LONGEST: Final = 20
 _ID_SHOWN: Final = 13
+_MEMO_SHOWN: Final = 40
 _TOTAL_HEADS: Final = ("profile", "payments", "amount", "known fees", "available", "after")
-_ROW_HEADS: Final = ("from", "to", "account", "amount", "fee", "so far")
+_ROW_HEADS: Final = ("from", "to", "account", "amount", "fee")
 _OWN_SHOWN: Final = 2
 _NUMBERS: Final = frozenset(_TOTAL_HEADS[1:]) | {"fee"}
 
@@ -89,7 +90,12 @@ def _own_columns(batch: BatchPlan) -> list[str]:
 
 
 def _row_heads(batch: BatchPlan) -> tuple[str, ...]:
-    return ("row", *map(str, _own_columns(batch)), *_ROW_HEADS)
+    memo = ["memo"] * _has_memo(batch)
+    return ("row", *map(str, _own_columns(batch)), *_ROW_HEADS, *memo, "so far")
+
+
+def _has_memo(batch: BatchPlan) -> bool:
+    return "memo" in batch.table.columns
 
 
 def _rows(batch: BatchPlan) -> list[tuple[str, ...]]:
@@ -108,6 +114,7 @@ def _rows(batch: BatchPlan) -> list[tuple[str, ...]]:
             f"{plan.account.bank} {plan.account.number}",
             f"{money_text(plan.amount)} {plan.asset}",
             "not known" if plan.fee is None else money_text(plan.fee),
+            *[_short(plan.order.arguments.get("memo", ""), _MEMO_SHOWN)] * _has_memo(batch),
             plan.status or "new",
         )
         for number, (label, plan) in enumerate(zip(shown.index, batch.plans, strict=False))

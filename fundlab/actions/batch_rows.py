@@ -14,7 +14,9 @@ from fundlab.decimals.scalars import is_missing
 from fundlab.errors import InvalidRequest, shorten
 
 NEEDED: Final = ("profile_id", "fiat_account_id", "amount")
-OPTIONAL: Final = ("asset", "ref_id", "identity_id", "account_id", "metadata")
+OPTIONAL: Final = ("asset", "ref_id", "identity_id", "account_id", "memo", "metadata")
+_OF_ONE: Final = ("total", "allow_duplicate")
+"""What ``plan_withdrawal`` takes for one payment and a table does not for each row."""
 RESULT: Final = ("ref_id", "state", "status", "transfer_id", "fee", "total", "detail")
 _ALIKE: Final = 0.92
 
@@ -28,6 +30,12 @@ def check_table(payments: object) -> None:
             f"{', '.join(NEEDED)} (of another kind of table: its to_pandas())"
         )
     names = [*map(str, payments.columns)]
+    for name in _OF_ONE:
+        if name in names:
+            raise InvalidRequest(
+                f"payments has the column {name}, which a table does not take for each row: rename "
+                f"or drop it, or pay with plan_withdrawal({name}=…) one by one; nothing was sent"
+            )
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise InvalidRequest(

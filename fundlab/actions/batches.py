@@ -183,9 +183,9 @@ def plan_withdrawals(
 
     ``payments`` has the columns ``profile_id``, ``fiat_account_id`` and ``amount`` (text, decimals
     or integers, no floats), and may have ``asset`` (``USD``), ``ref_id``, ``identity_id``,
-    ``account_id`` and ``metadata``; other columns are left alone. Rows alike need a ``ref_id`` each
-    and ``allow_duplicate``. Balances are checked against the sum of all rows that are still to be
-    paid.
+    ``account_id``, ``memo`` (goes to the bank) and ``metadata``; other columns are left alone.
+    Rows alike need a ``ref_id`` each and ``allow_duplicate``. Balances are checked against the sum
+    of all rows that are still to be paid.
 
     Raises ``ActionRefused`` that names every row at fault, ``InvalidRequest`` for a missing column,
     and as ``plan_withdrawal`` does.

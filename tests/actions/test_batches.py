@@ -43,6 +43,26 @@ def test_every_row_is_paid_and_the_result_stands_beside_it(bench: Any) -> None:
     assert list(frame.columns) == ["profile_id", "fiat_account_id", "amount", "invoice"]
 
 
+def test_a_memo_is_shown_confirmed_and_sent(bench: Any) -> None:
+    frame = table(bench, "1.00", "2.00", "3.00", memo=["INV-1", None, "m" * 100])
+    plan = batch(bench, frame)
+    assert "INV-1" in repr(plan)
+    assert f"{'m' * 35}…mmmm" in repr(plan)
+    assert "INV-1" in plan._repr_html_()
+    assert plan.code != batch(bench, frame.replace("INV-1", "INV-2")).code
+    ids = plan.submit(confirm=plan.code)["transfer_id"]
+    assert [bench.client.get_transfer(id_).memo for id_ in ids] == ["INV-1", None, "m" * 100]
+    with pytest.raises(ActionRefused, match=r"row 0: .*memo"):
+        batch(bench, table(bench, "4.00", memo=["m" * 101]))
+
+
+@pytest.mark.parametrize("name", ["total", "allow_duplicate"])
+def test_a_column_that_only_one_payment_takes_is_refused(bench: Any, name: str) -> None:
+    for frame in (table(bench, "1.00"), table(bench, "1.00").drop(columns="amount")):
+        with pytest.raises(InvalidRequest, match=rf"has the column {name}, .*plan_withdrawal\("):
+            batch(bench, frame.assign(**{name: "1.00"}))
+
+
 @pytest.mark.parametrize("dtype", ["decimal", "int64", "str"])
 def test_amount_columns_of_every_exact_kind(bench: Any, dtype: str) -> None:
     frame = table(bench, 7, 8)
