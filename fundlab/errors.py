@@ -260,8 +260,9 @@ class ActionRefused(ActionError):
     """Refused here before anything was sent; ``str()`` says why and what to do.
 
     Attributes: ``reason`` names the rule: ``account_not_approved``, ``insufficient_balance``,
-    ``own_limit``, ``lapsed``, ``balance_changed``, ``account_changed``, ``wrong_environment``,
-    ``code``, ``amount``, ``memo``, ``duplicate``, ``end_user``, ``ref_id`` or ``batch``.
+    ``own_limit``, ``lapsed``, ``balance_changed``, ``fee_changed``, ``account_changed``,
+    ``wrong_environment``, ``code``, ``amount``, ``memo``, ``duplicate``, ``end_user``, ``ref_id``
+    or ``batch``.
     """
 
     def __init__(self, reason: str, message: str) -> None:

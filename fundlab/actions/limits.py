@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from fundlab.actions.clock import start_of_day
 from fundlab.actions.intents import Intent, Pages
 from fundlab.actions.kinds import WITHDRAWAL
+from fundlab.actions.recent import asked
+from fundlab.actions.submission import arguments_of
 from fundlab.errors import ActionRefused
 from fundlab.models import Transfer
 from fundlab.settings import Settings
@@ -17,14 +19,19 @@ from fundlab.values import EXACT, exact_sum
 _CHANGE: Final = "nothing was sent: pay less, or change the setting"
 
 
-def check_limits(settings: Settings, fiat_account_id: str, amount: Decimal) -> None:
-    """Refuses a withdrawal above ``withdrawal_limit`` or to an account that is not allowed."""
+def check_limits(settings: Settings, arguments: Mapping[str, Any]) -> None:
+    """Refuses a withdrawal above ``withdrawal_limit`` or to an account that is not allowed.
+
+    One by total counts with its total: what its fee will leave of it is not known before.
+    """
+    name, amount = asked(arguments)
+    fiat_account_id = arguments["fiat_account_id"]
     limit, allowed = settings.withdrawal_limit, settings.allowed_accounts
     if limit is not None and amount > limit:
         above = EXACT.subtract(amount, limit)
         raise ActionRefused(
             "own_limit",
-            f"amount={amount} is {above} above your limit of {limit} for one withdrawal "
+            f"{name}={amount} is {above} above your limit of {limit} for one withdrawal "
             f"(setting withdrawal_limit); {_CHANGE}",
         )
     if allowed is not None and fiat_account_id not in allowed:
@@ -69,11 +76,15 @@ def check_daily_limit(
     if above > 0:
         raise ActionRefused(
             "own_limit",
-            f"amount={wanted} with the {spent} already withdrawn today (UTC) is {above} above your "
+            f"{wanted} with the {spent} already withdrawn today (UTC) is {above} above your "
             f"daily limit of {limit} (setting daily_withdrawal_limit); {_CHANGE}",
         )
 
 
 def amount_of(intent: Intent) -> Decimal:
-    """What is known of it, at most: of a withdrawal by total, the total."""
-    return Decimal(intent.facts.get("amount") or intent.facts.get("total") or 0)
+    """What the withdrawal sent, as far as is known; of one by total else that total."""
+    name, how_much = asked(arguments_of(intent))
+    fee, total = intent.outcome.fee, intent.outcome.total
+    if name == "total" and fee is not None and total is not None:
+        return EXACT.subtract(Decimal(total), Decimal(fee))
+    return how_much

@@ -21,8 +21,9 @@ from fundlab.actions.intents import (
     read_intents,
     store_name,
 )
-from fundlab.actions.kinds import KINDS
-from fundlab.actions.submission import Sender, outcome_of, told_if_not_noted
+from fundlab.actions.kinds import KINDS, WITHDRAWAL
+from fundlab.actions.limits import amount_of
+from fundlab.actions.submission import Sender, arguments_of, outcome_of, told_if_not_noted
 from fundlab.decimals import DecimalArray
 from fundlab.errors import ActionRefused, Conflict, NotFound, ValidationFailed
 from fundlab.models import Transfer
@@ -143,13 +144,22 @@ def _row(intent: Intent, service: str) -> dict[str, Any]:
     return {
         "number": intent.number, "confirmed_at": intent.recorded_at,
         "action": KINDS[intent.operation].noun, "state": outcome.state, "status": outcome.status,
-        "amount": facts.get("amount"), "asset": facts.get("asset"),
+        "amount": _amount(intent), "asset": facts.get("asset"),
         "fee": outcome.fee, "total": outcome.total,
         "account": facts.get("account"), "profile_id": facts.get("profile_id"),
         "fiat_account_id": facts.get("fiat_account_id"), "resource_id": outcome.resource_id,
         "ref_id": intent.ref_id, "batch": intent.batch, "noted_at": outcome.at,
         "detail": outcome.detail, "service": service, "store": intent.store,
     }  # fmt: skip
+
+
+def _amount(intent: Intent) -> str | None:
+    """What arrives; of a withdrawal by total, whose amount is only expected, once its fee is
+    known."""
+    if intent.operation == WITHDRAWAL and "total" in arguments_of(intent):
+        has_fee = intent.outcome.fee is not None and intent.outcome.total is not None
+        return str(amount_of(intent)) if has_fee else None
+    return intent.facts.get("amount")
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:

@@ -74,7 +74,8 @@ class WithdrawalPlan(Plan[Transfer]):
     """A withdrawal that can be confirmed. Amounts are exact; ``fee`` is ``None`` if not known.
 
     ``total`` is what leaves the profile, where it is known or was asked for; ``amount`` what
-    arrives: of a withdrawal by ``total`` whose fee is not known, at most that total.
+    arrives: of a withdrawal by ``total`` about what ``fee``, the last one to this account, leaves
+    of it, and at most that total where no fee is known.
     """
 
     profile_id: str
@@ -85,6 +86,11 @@ class WithdrawalPlan(Plan[Transfer]):
     fee: Decimal | None
     available: Decimal
     allow_duplicate: bool = False
+
+    @property
+    def limited(self) -> Decimal:
+        """What own limits count of it: the amount, or the total where that is asked for."""
+        return asked(self.order.arguments)[1]
 
     def card(self) -> Card:
         """How it looks; of a payment that is made already, also how to make another."""
@@ -109,7 +115,7 @@ class WithdrawalPlan(Plan[Transfer]):
     def allowed(self, pages: Pages, seen: Recent | None = None) -> None:
         settings, now = self.desk.client.settings, self.desk.now()
         shown = () if seen is None else seen.today
-        check_daily_limit(settings, pages, [self.amount], [self.ref_id], now, shown)
+        check_daily_limit(settings, pages, [self.limited], [self.ref_id], now, shown)
         if not self.allow_duplicate:
             refuse_duplicates(self.order, journalled_candidates(self.desk, self.order, pages), now)
 
@@ -222,7 +228,7 @@ def assemble(desk: Desk, wanted: Order, reader: Reader, *, allow_duplicate: bool
         check_situation(desk, wanted, situation, [] if allow_duplicate else candidates)
         with desk.journal.reading() as pages:
             settings, shown = desk.client.settings, situation.recent.today
-            check_daily_limit(settings, pages, [amount], [wanted.ref_id], planned_at, shown)
+            check_daily_limit(settings, pages, [plan.limited], [plan.ref_id], planned_at, shown)
     return plan
 
 
@@ -287,6 +293,13 @@ def check_again(
         now = reader.situation(plan.order)
         with _naming(named.get(plan.ref_id)):
             check_unchanged(plan.account, now.account)
+            if plan.fee is not None and now.fee != plan.fee:
+                raise ActionRefused(
+                    "fee_changed",
+                    f"the last fee to this account has changed since the plan, from {plan.fee} to "
+                    f"{now.fee} {plan.asset}; nothing was sent now: run the cell that plans again, "
+                    "look, and confirm",
+                )
         if available[key] < EXACT.subtract(plan.available, paid[key]):
             which = f" of profile {plan.profile_id}" if len(plans) > 1 else ""
             raise ActionRefused(
@@ -393,7 +406,7 @@ def check_sums(plans: Sequence[WithdrawalPlan], reader: Reader) -> None:
                 "fund the profile first",
             )
     desk = plans[0].desk
-    amounts, ref_ids = [plan.amount for plan in plans], [plan.ref_id for plan in plans]
+    amounts, ref_ids = [plan.limited for plan in plans], [plan.ref_id for plan in plans]
     shown = reader.recent(plans[0].profile_id).today
     with desk.journal.reading() as pages:
         settings = desk.client.settings
@@ -420,7 +433,7 @@ def check_situation(
             "nothing was sent: shorten it",
         )
     check_account(account, arguments.get("identity_id"), arguments.get("account_id"))
-    check_limits(desk.client.settings, account.id, amount)
+    check_limits(desk.client.settings, arguments)
     check_balance(arguments["profile_id"], arguments["asset"], situation, amount)
     refuse_duplicates(wanted, candidates, desk.now())
 
@@ -498,14 +511,14 @@ def _earlier(desk: Desk, wanted: Order) -> Intent | None:
 def _rows(wanted: Order, situation: Situation, *, settled: bool) -> tuple[Row, ...]:
     arguments, account, fee = wanted.arguments, situation.account, situation.fee
     asset, (amount, total) = arguments["asset"], _amount_and_total(arguments, fee)
-    at_most = fee is None and total is not None
+    of_amount = ""
+    if "total" in arguments:
+        of_amount = "less the fee" if fee is None else "about: what the fee leaves of the total"
     rows = [
         Row("From", f"profile {arguments['profile_id']}"),
         Row("To", account.owner, "strong", f"{account.bank} {account.number}"),
         Row("Account", account.id, "faint", f"{account.network} · {account.status}"),
-        Row(
-            "Amount", _money(amount, asset), "strong", "less the fee" if at_most else "", money=True
-        ),
+        Row("Amount", _money(amount, asset), "strong", of_amount, money=True),
         Row("Fee", *_fee_shown(situation, asset), money=True),
     ]
     if total is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from benches import approved_account
 
 import fundlab as fl
-from fundlab.errors import ActionRefused, InvalidRequest
+from fundlab.demo import BANK
+from fundlab.errors import ActionRefused, Conflict, InvalidRequest
 
 
 def test_a_total_takes_the_fee_with_it(bench: Any) -> None:
@@ -36,6 +38,7 @@ def test_a_total_whose_fee_is_known_shows_what_arrives(bench: Any) -> None:
     bench.pay("1.00")
     plan = bench.plan(None, total="200.00")
     assert (plan.amount, plan.total, plan.fee) == (Decimal(175), Decimal(200), Decimal(25))
+    assert re.search(r"Amount +175\.00 USD +about: what the fee leaves of the total", repr(plan))
     assert plan.to_json()["amount"] == "175.00"
     assert plan.submit(confirm=plan.code).amount == plan.amount
 
@@ -132,6 +135,55 @@ def test_own_limits_count_a_total(new_bench: Callable[..., Any]) -> None:
     with pytest.raises(ActionRefused, match="daily limit of 600"):
         bench.plan("125.01")
     assert bench.plan(None, total="125.00", ref_id="known-now").amount == Decimal(100)
+
+
+def test_own_limits_and_the_journal_do_not_rely_on_the_last_fee(
+    new_bench: Callable[..., Any],
+) -> None:
+    """The account had a SWIFT number (40.00) and got an ABA number (25.00) since it was paid."""
+    bench = new_bench(withdrawal_limit="500.00", daily_withdrawal_limit="1000.00")
+    swift = {"routing_number_type": "SWIFT", "routing_number": "DEUTDEFF"}
+    wire = BANK["wire"]
+    bench.account = approved_account(
+        bench.sandbox, bench.client,
+        fiat_network_instructions={
+            "wire": {**wire, "routing_details": {**wire["routing_details"], **swift}}
+        },
+    )  # fmt: skip
+    assert bench.pay("1.00").fee == 40
+    bench.client.update_fiat_account(bench.account.id, fiat_network_instructions=BANK)
+    bench.sandbox.clock.advance(11)
+    with pytest.raises(ActionRefused, match=r"total=540\.00 is 40\.00 above your limit of 500"):
+        bench.plan(None, total="540.00")
+    plan, later = bench.plan(None, total="500.00"), bench.plan("10.00")
+    assert plan.fee == 40
+    made = plan.submit(confirm=plan.code)
+    assert made.amount == 475
+    assert bench.journal()["amount"].tolist() == [1, 475]
+    with pytest.raises(ActionRefused, match=r"from 40\.00 to 25\.00 USD; nothing was sent"):
+        later.submit(confirm=later.code)
+    bench.pay("475.00", allow_duplicate=True)  # 951 by now
+    with pytest.raises(ActionRefused, match=r"with the 951\S* already .* 0\.01 above your daily"):
+        bench.plan(None, total="49.01")
+    assert bench.plan(None, total="49.00").total == 49
+
+
+def test_a_ref_id_with_another_memo_is_another_payment(bench: Any) -> None:
+    """Paid by another program, with a memo."""
+    ref_id = f"memo-{bench.account.id}"
+    given = {
+        "profile_id": bench.profile_id, "fiat_account_id": bench.account.id, "ref_id": ref_id,
+        "amount": "12.00", "asset": "USD",
+    }  # fmt: skip
+    made = bench.client.create_fiat_withdrawal(**given, memo="AAA")
+    assert bench.client.create_fiat_withdrawal(**given, memo="AAA").id == made.id
+    with pytest.raises(Conflict, match="memo is 'AAA', not left out"):
+        bench.client.create_fiat_withdrawal(**given)
+    with pytest.raises(ActionRefused, match="memo is 'AAA', not left out"):
+        bench.plan("12.00", ref_id=ref_id)
+    with pytest.raises(ActionRefused, match=r"memo is 'AAA', not 'BBB'.*choose another ref_id"):
+        bench.plan("12.00", ref_id=ref_id, memo="BBB")
+    assert bench.pay("12.00", ref_id=ref_id, memo="AAA").id == made.id
 
 
 def test_what_cannot_be_sent_is_refused_while_planning(bench: Any) -> None:
