@@ -78,6 +78,27 @@ def test_the_same_payment_in_other_words_is_a_likely_duplicate(
     assert refused.value.reason == "duplicate"
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"amount": "75.00"}, {"amount": None, "total": "100.00"}),
+        ({"amount": None, "total": "100.00"}, {"amount": "75.00"}),
+        ({"amount": None, "total": "100.00"}, {"amount": None, "total": "100.00"}),
+    ],
+)
+def test_another_users_payment_in_other_words_is_found_at_the_service(
+    new_bench: Callable[..., Any], first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    here, there = new_bench(), new_bench()  # there: a journal that knows nothing of it
+    there.account = here.account
+    made = here.pay(**first)
+    with pytest.raises(ActionRefused, match=rf"was submitted .*transfer {made.id}") as refused:
+        there.plan(**second)
+    assert refused.value.reason == "duplicate"
+    other = {name: value and f"{value[:-1]}1" for name, value in second.items()}
+    assert there.plan(**other).order.arguments["ref_id"]  # another cent is another payment
+
+
 @pytest.mark.parametrize("is_absent", [False, True])
 @pytest.mark.parametrize(
     ("first", "second"),
