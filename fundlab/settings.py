@@ -55,9 +55,9 @@ class Settings:
     ``journal`` is the folder of the journals of payments, one for each service and credential; by
     default it is in the user's data folder, so that all stores share it. ``withdrawal_limit`` (of
     one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day: what the journal holds and, where
-    money is real, every other withdrawal that the service shows) are amounts without fees;
-    ``allowed_accounts`` are the fiat accounts that may be paid: a list, or text with commas.
-    ``None`` sets no limit.
+    money is real, every other withdrawal that the service shows) are amounts without fees (of one
+    by ``total`` that total, until its fee is known); ``allowed_accounts`` are the fiat accounts
+    that may be paid: a list, or text with commas. ``None`` sets no limit.
 
     >>> settings = fl.Settings(
     ...     base_url="https://api.example.com",
