@@ -35,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog="Exit status: 0 done; 1 failed; 2 wrong usage; 3 done, but balances do not match or "
     "rows break a rule; 4 another run holds the store; 130 interrupted (Ctrl-C); 143 ended by "
-    "SIGTERM. After 130 and 143 run the same command again to go on.",
+    "SIGTERM (a sandbox then ends with 0). After 130 and 143 run the same command again to go on.",
 )
 keys = typer.Typer(no_args_is_help=True, help="Keys that sign requests.")
 app.add_typer(keys, name="keys")
