@@ -23,6 +23,7 @@ from fake_service import FakeService, moment, transfer, withdrawal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fundlab as fl
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
 from fundlab.store import Store, compaction, disk, parts, snapshot, writing
 from fundlab.tables import to_arrow, to_frame
@@ -401,6 +402,20 @@ class TestDamage:
         assert "Restore the files that are not what was written from a backup" in str(
             store.verify()
         )
+
+    def test_a_dictionary_said_to_be_empty(self, store: Store) -> None:
+        """Its number of values is in a page's header, which no checksum covers."""
+        path = files(store)[0]
+        content = bytearray(path.read_bytes())
+        metadata = pq.ParquetFile(path).metadata
+        names = metadata.schema.names
+        start = metadata.row_group(0).column(names.index("asset")).dictionary_page_offset
+        number = content.index(b"\x3c\x15", start) + 2  # in the header of a dictionary's page
+        assert content[number] == 2 * 1
+        content[number] = 0
+        path.write_bytes(content)
+        with pytest.raises(StoreDamaged):
+            fl.balances.running(store).read_all()
 
     def test_a_file_cut_short(self, store: Store) -> None:
         path = files(store)[1]

@@ -190,6 +190,9 @@ class PartReader:
         rows = self.part.header.row_groups[group][0]
         with _reading(self.part.path, f"row group {group}"):
             found = self._file.read_row_group(group, columns=there)
+            for column in found.columns:
+                if pa.types.is_dictionary(column.type):
+                    column.validate(full=True)  # how many values there are, no checksum covers
         if found.num_rows != rows and there:
             raise damaged(
                 self.part.path, f"row group {group} has {found.num_rows} rows instead of {rows}"
