@@ -196,6 +196,7 @@ def test_keys_made_by_openssl_are_read(tmp_path: Path) -> None:
         (private_pem(ed25519.Ed25519PrivateKey.generate(), b"pw"), "no", "the password is wrong"),
         (private_pem(ed25519.Ed25519PrivateKey.generate()), "pw", "has no password; leave"),
     ],
+    ids=["another curve", "RSA", "nonsense", "encrypted", "wrong password", "needless password"],
 )
 def test_a_key_that_cannot_sign_is_refused_with_what_to_do(
     tmp_path: Path, content: bytes, password: str | None, message: str
