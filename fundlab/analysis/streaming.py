@@ -6,12 +6,10 @@ to walk them. Reading, summing and writing go side by side.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from queue import Full, Queue
-from typing import Any, Final, TypeVar, get_args
+from typing import Final, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +19,7 @@ import pyarrow.parquet as pq
 
 from fundlab.analysis.counting import choice
 from fundlab.analysis.engines import MONEY_TYPE, TEXT_TYPE, TIME_TYPE
+from fundlab.background import produced
 from fundlab.decimals import groups, int128
 from fundlab.errors import AnalysisError, shorten
 from fundlab.models import DIRECTIONS, STATUSES
@@ -28,7 +27,6 @@ from fundlab.store.parts import PartReader
 from fundlab.store.snapshot import Snapshot, keep
 from fundlab.transfers import View, does_count, is_taken, moved_asset_in
 
-T = TypeVar("T")
 _Ints = npt.NDArray[np.int64]
 CODED: Final = pa.dictionary(pa.int32(), TEXT_TYPE)
 _KEY, _CHANGE = "key:", "change:"
@@ -70,7 +68,7 @@ def stream_running(
     sums = _Sums(opened, view, names)
     batches = (
         batch
-        for rows in _in_time_order(_ahead(_groups(snapshot, names, sums)))
+        for rows in _in_time_order(produced([_groups(snapshot, names, sums)], _AHEAD))
         for batch in sums.after(rows).select(schema.names).cast(schema).to_batches()
         if len(batch)
     )
@@ -89,7 +87,7 @@ def write_stream(reader: pa.RecordBatchReader, path: str | Path) -> int:
             unfinished, reader.schema, compression="zstd", compression_level=1, use_dictionary=coded
         ) as writer,
     ):
-        for batch in _ahead(reader):
+        for batch in produced([(one for one in reader)], _AHEAD):
             writer.write_table(pa.Table.from_batches([batch]), row_group_size=len(batch))
             rows += len(batch)
     return rows
@@ -106,7 +104,7 @@ _Group = tuple[int, int, pa.Table]
 """First and last moment (ns) of some rows, and the rows, already reduced to those that count."""
 
 
-def _groups(snapshot: Snapshot, names: Sequence[str], sums: _Sums) -> Iterator[_Group]:
+def _groups(snapshot: Snapshot, names: Sequence[str], sums: _Sums) -> Generator[_Group]:
     """The row groups of all files in order of their first moment."""
     places = []
     for part in snapshot.files:
@@ -173,43 +171,6 @@ def _ordered(tables: Sequence[pa.Table]) -> pa.Table:
         sort_keys=[("created_at", "ascending"), ("id", "ascending")],
     )
     return rows.take(order)
-
-
-def _ahead(items: Iterable[T]) -> Iterator[T]:
-    """``items``, made in a thread of their own, a few ahead; its errors are raised here."""
-    queue: Queue[Any] = Queue(_AHEAD)
-    stop = threading.Event()
-
-    def put(entry: object) -> None:
-        while not stop.is_set():
-            try:
-                queue.put(entry, timeout=0.1)
-            except Full:
-                continue
-            return
-
-    def work() -> None:
-        try:
-            for item in items:
-                put((item, None))
-                if stop.is_set():
-                    return
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            put((None, error))
-        else:
-            put(None)
-
-    thread = threading.Thread(target=work, name="fundlab-stream", daemon=True)
-    thread.start()
-    try:
-        while (entry := queue.get()) is not None:
-            item, error = entry
-            if error is not None:
-                raise error
-            yield item
-    finally:
-        stop.set()
-        thread.join()
 
 
 # --------------------------------------------------------------------------------- summing

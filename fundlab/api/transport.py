@@ -8,7 +8,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
@@ -38,6 +37,7 @@ from fundlab.api.retries import (
     retry_after_seconds,
 )
 from fundlab.api.signing import Signer, request_signature
+from fundlab.background import caller_gone
 from fundlab.errors import CallError, ProtocolError, SigningFailed
 from fundlab.secret import Secret
 from fundlab.settings import Settings
@@ -50,9 +50,6 @@ _TIMED_OUT: Final = 408
 _REFUSED: Final = range(400, 500)
 _NOTABLE_PAUSE_S: Final = 1.0
 _NAP_S: Final = 0.1
-
-caller_gone: Final[ContextVar[Callable[[], bool]]] = ContextVar("caller_gone")
-"""Set in threads that work for another: whether it is gone. Then nothing more is sent for it."""
 
 
 class CallerGone(Exception):

@@ -29,8 +29,8 @@ from fundlab.api.arguments import (
     TransferFilters,
 )
 from fundlab.api.filters import Asked, texts, warn_of_filters, whole_number
+from fundlab.background import gathered
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
-from fundlab.load.background import gathered
 from fundlab.load.stream import Fetched, PageSource, ask_table, fetch_pages
 from fundlab.load.windows import Span, fetch_with_workers, within
 from fundlab.moments import moment_ns

@@ -6,7 +6,7 @@ that the interface does not list: rows that do not belong are left out here, wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import count
@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from fundlab.api import paging
 from fundlab.api.filters import Asked, Check, ask
+from fundlab.background import produced
 from fundlab.errors import InvalidRequest, ProtocolError
-from fundlab.load.background import Offer, produced
 from fundlab.models import OPERATIONS
 from fundlab.tables.decode import decode_page
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table
@@ -182,12 +182,11 @@ def fetch_pages(
     """
     walk = Walk(source, asked, part_of=part_of)
 
-    def fetch(offer: Offer[tuple[bytes, bool]]) -> None:
+    def bodies() -> Generator[tuple[bytes, bool]]:
         while not walk.ended:
-            body = walk.next_body()
-            offer((body, walk.ended))
+            yield walk.next_body(), walk.ended
 
-    for number, (body, last) in enumerate(produced([fetch], _AHEAD), start=1):
+    for number, (body, last) in enumerate(produced([bodies()], _AHEAD), start=1):
         yield walk.decode(body, number, last=last)
 
 

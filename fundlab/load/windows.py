@@ -8,19 +8,19 @@ window is cut, and the caller drops repeats; none is left out.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.api.filters import Asked
+from fundlab.background import gathered, produced
 from fundlab.errors import ValidationFailed
-from fundlab.load.background import Offer, gathered, produced
 from fundlab.load.stream import Fetched, PageSource, Walk, table_of
 from fundlab.tables.schema import INSTANT_TYPE, Table
 from fundlab.values import Instant
@@ -48,17 +48,18 @@ def fetch_with_workers(
 def _decoded(source: PageSource, asked: Asked, board: _Board, workers: int) -> Iterator[Fetched]:
     """Workers only download: threads that decode would stand in each other's way."""
 
-    def work(offer: Offer[_Downloaded]) -> None:
+    def work() -> Generator[tuple[Walk, bytes, bool]]:
         try:
             while (window := board.take()) is not None:
-                _read(source, asked, window, board, offer)
+                yield from _downloaded(source, asked, window, board)
                 board.finished()
         except BaseException:
             board.stop()
             raise
 
-    for number, page in enumerate(produced([work] * workers, 2 * workers), start=1):
-        yield page.walk.decode(page.body, number, last=page.last)
+    found = produced([work() for _ in range(workers)], 2 * workers)
+    for number, (walk, body, last) in enumerate(found, start=1):
+        yield walk.decode(body, number, last=last)
 
 
 @dataclass(frozen=True)
@@ -80,30 +81,20 @@ class _Window:
         return (_Window(*pair) for pair in pairwise(edges))
 
 
-class _Downloaded(NamedTuple):
-    walk: Walk
-    body: bytes
-    last: bool
-
-
 def within(asked: Asked, window: Span) -> Asked:
     """The same question of one stretch of time, oldest rows first."""
     start, end = (None if ns is None else Instant.from_ns(ns) for ns in window)
     return asked.but(**{LOWER: start, UPPER: end, "order": "ASC"})
 
 
-def _read(
-    source: PageSource,
-    asked: Asked,
-    window: _Window,
-    board: _Board,
-    offer: Offer[_Downloaded],
-) -> None:
+def _downloaded(
+    source: PageSource, asked: Asked, window: _Window, board: _Board
+) -> Generator[tuple[Walk, bytes, bool]]:
     """All pages of ``window``, less what is given away on the way."""
     walk = Walk(source, window.asked(asked), part_of=asked)
     while True:
         body = walk.next_body()
-        offer(_Downloaded(walk, body, walk.ended))
+        yield walk, body, walk.ended
         if walk.ended:
             return
         rest = board.split(window, _newest(table_of(asked), body)) if board.hungry else None

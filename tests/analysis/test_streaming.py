@@ -197,6 +197,6 @@ def test_a_reader_left_early_leaves_no_thread(store: Store) -> None:
     del reader
     gc.collect()
     deadline = time.monotonic() + 5
-    while names := [one for one in threading.enumerate() if one.name == "fundlab-stream"]:
+    while names := [one for one in threading.enumerate() if one.name.startswith("fundlab-ahead")]:
         assert time.monotonic() < deadline, names
         time.sleep(0.01)

@@ -18,9 +18,9 @@ from fake_service import FakeService, transfer
 from scripted import answer, problem, reset, token
 
 from fundlab.api.client import Client
+from fundlab.background import gathered
 from fundlab.errors import DataError
 from fundlab.load import load_transfers
-from fundlab.load.background import gathered
 
 LIMIT_S = 2.0
 CALLS = [
@@ -75,7 +75,7 @@ def fails_beside(client: Client, begun: threading.Event) -> Callable[[str], obje
 
 
 def background_threads() -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name.startswith("fundlab-pages")]
+    return [one for one in threading.enumerate() if one.name.startswith("fundlab-ahead")]
 
 
 def test_an_interrupt_ends_it_while_the_service_hangs(
