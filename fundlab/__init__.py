@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from fundlab.analysis import balances, checks, events, fees, flows, reconcile
     from fundlab.api.client import Client, connect
     from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
+    from fundlab.display import show
     from fundlab.load import (
         load_addresses,
         load_balances,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
         load_fiat_accounts,
         load_transfers,
     )
-    from fundlab.notebook import show
     from fundlab.reporting import report
     from fundlab.sample_store import sample
     from fundlab.settings import Settings
@@ -94,7 +94,7 @@ _HOME: Final[dict[str, str]] = {
     "report": "fundlab.reporting",
     "resume": "fundlab.actions",
     "sample": "fundlab.sample_store",
-    "show": "fundlab.notebook",
+    "show": "fundlab.display",
     "simulate_deposit": "fundlab.actions",
     "types_mapper": "fundlab.decimals",
     "wait_for": "fundlab.actions",

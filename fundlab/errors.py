@@ -326,7 +326,7 @@ def printable(line: str) -> str:
 
     Spaces of every width, which names have in many scripts, become plain ones.
     """
-    return "".join(_printable(char) for char in line)
+    return line if line.isprintable() else "".join(_printable(char) for char in line)
 
 
 def _printable(char: str) -> str:

@@ -40,6 +40,7 @@ ROOMS: dict[str, set[str]] = {
         "analysis",
         "charts",
         "decimals",
+        "display",
         "exports",
         "paths",
         "secret",
@@ -49,10 +50,10 @@ ROOMS: dict[str, set[str]] = {
         "unfinished",
     },
     "actions": BASE
-    | {"api", "decimals", "progress", "secret", "setting_values", "settings", "store"},
+    | {"api", "decimals", "display", "progress", "secret", "setting_values", "settings", "store"},
     "sandbox": {"errors", "models", "values"},
     "sample_store": {"errors", "store"},
-    "notebook": {"decimals", "errors", "values"},
+    "display": {"decimals", "errors", "values"},
     "console": {"errors"},
 }
 ANYTHING_GOES = {"__init__", "__main__", "cli", "demo"}

@@ -7,18 +7,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from textwrap import wrap
-from typing import Final, Literal
+from typing import Final
 
 import pandas as pd
 
-from fundlab.errors import printable
-from fundlab.reporting.card import render_card
+from fundlab.display import Card, Row, Tone
 from fundlab.store.judgement import Judgement, State
 
-Tone = Literal["good", "bad", "warn", "plain"]
-
-_WIDTH: Final = 88
 _TONES: Final[Mapping[State, Tone]] = {
     "proved": "good",
     "moves_proved": "warn",
@@ -150,25 +145,23 @@ class Report:
             places.append(f"{len(tables)} tables in {tables[-1].with_name(stem)}.*.csv")
         return places
 
-    def _repr_html_(self) -> str:
-        """The verdict, the key figures and the files as a card, for a notebook."""
-        return render_card(self)
+    def card(self) -> Card:
+        """The verdict, the key figures and the files at a glance."""
+        return Card(
+            self.title,
+            tuple(Row(f.label, f.value, detail=f.note, money=True) for f in self.key_figures),
+            warnings=(self.remark,) if self.remark else (),
+            notes=tuple(self.places),
+            headline=self.verdict.headline,
+            detail=self.verdict.detail,
+            tone=self.tone,
+        )
 
     def __repr__(self) -> str:
-        """The same for a terminal."""
-        figures = [(figure.label, figure.value) for figure in self.key_figures]
-        label, value = (max(map(len, column)) for column in zip(("", ""), *figures, strict=True))
-        lines = [
-            self.title,
-            self.verdict.headline,
-            *wrap(printable(f"{self.verdict.detail} {self.remark}"), _WIDTH),
-            *(
-                f"  {figure.label:<{label}}  {figure.value:>{value}}  {figure.note}"
-                for figure in self.key_figures
-            ),
-            *self.places,
-        ]
-        return "\n".join(map(printable, lines))
+        return repr(self.card())
+
+    def _repr_html_(self) -> str:
+        return self.card()._repr_html_()
 
 
 def versions(components: Iterable[str] = _COMPONENTS) -> dict[str, str]:

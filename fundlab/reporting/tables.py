@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any, Final
 
 import pandas as pd
 from pandas.api.typing import NaTType
 
 from fundlab.charts import humanise, shorten_id
+from fundlab.display import Cell, Style, Table
 from fundlab.models import COMPLETED
 from fundlab.reporting.facts import Report, age_text, decimals
 from fundlab.store.judgement import SOUND
-
-Style = Literal["text", "number", "zero", "short", "id", "time", "good", "bad", "warn"]
 
 MAX_ROWS: Final = 250
 MAX_TEXT: Final = 120
@@ -36,28 +35,7 @@ _VERDICTS: Final[dict[str, tuple[str, Style]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Cell:
-    """``value`` is what a column of numbers or times is sorted by; ``place`` comes of it."""
-
-    text: str
-    style: Style = "text"
-    title: str = ""
-    value: Any = None
-    place: int | None = None
-
-
-@dataclass(frozen=True)
-class View:
-    """One table of the page. ``hidden`` rows were cut to keep the page small."""
-
-    caption: str
-    columns: tuple[tuple[str, Style], ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    hidden: int = 0
-
-
-def reconciliation(report: Report) -> View:
+def reconciliation(report: Report) -> Table:
     frame = report.reconciliation
     broken_first = frame.assign(matches=frame["status"].isin(SOUND)).sort_values(
         ["matches", "asset", "profile_id"], kind="stable"
@@ -78,7 +56,7 @@ def reconciliation(report: Report) -> View:
     return _view("Rebuilt and reported balances", columns, broken_first, cells)
 
 
-def balances(report: Report) -> View:
+def balances(report: Report) -> Table:
     names = ("opening", "inflow", "outflow", "closing", "held", "available")
     frame = report.balances
     money = _Money(frame, *names)
@@ -92,7 +70,7 @@ def balances(report: Report) -> View:
     return _view("Balances by asset and profile", columns, frame, cells)
 
 
-def flows(report: Report) -> View:
+def flows(report: Report) -> Table:
     sums = report.flows.sort_values(["period", "asset"], ascending=[False, True], kind="stable")
     money = _Money(sums, "inflow", "outflow", "net")
 
@@ -105,7 +83,7 @@ def flows(report: Report) -> View:
     return _view("Inflow and outflow, all profiles", columns, sums, cells)
 
 
-def fees(report: Report) -> View:
+def fees(report: Report) -> Table:
     charged = report.fees[report.fees["fee"].astype("float64") != 0]
     frame = charged.sort_values(["asset", "type"], kind="stable")
     frame = frame.rename(columns={"count": "transfers"})  # a named tuple has a method of that name
@@ -124,7 +102,7 @@ def fees(report: Report) -> View:
     return _view("Fees by asset and type", columns, frame, cells)
 
 
-def causes(report: Report) -> View:
+def causes(report: Report) -> Table:
     frame = report.causes
     money = _Money(frame, "difference", "amount")
 
@@ -141,7 +119,7 @@ def causes(report: Report) -> View:
     return _view("What could make the differences, likeliest first", columns, frame, cells)
 
 
-def ageing(report: Report) -> View:
+def ageing(report: Report) -> Table:
     frame = report.ageing.rename(columns={"count": "transfers"})
     money = _Money(frame, "total")
 
@@ -168,7 +146,7 @@ def _spans(text: str) -> str:
     return _SPAN.sub(lambda span: age_text(pd.Timedelta(span[0])), text)
 
 
-def open_items(report: Report) -> View:
+def open_items(report: Report) -> Table:
     frame = report.open_items
     money = _Money(frame, "amount", "total")
 
@@ -192,7 +170,7 @@ def open_items(report: Report) -> View:
     return _view("Pending transfers, oldest first", columns, frame, cells)
 
 
-def withdrawals(report: Report) -> View:
+def withdrawals(report: Report) -> Table:
     frame = report.withdrawals
     money = _Money(frame.head(MAX_ROWS), "amount", "fee", "total")
     tones: dict[str, Style] = {**dict.fromkeys(COMPLETED, "good"), "FAILED": "bad"}
@@ -215,7 +193,7 @@ def withdrawals(report: Report) -> View:
     return _view("Withdrawals, latest first", columns, frame, cells, limit=25)
 
 
-def recipients(report: Report) -> View:
+def recipients(report: Report) -> Table:
     frame = report.recipients.rename(columns={"count": "transfers"})
     money = _Money(frame, "amount", "fee")
 
@@ -230,7 +208,7 @@ def recipients(report: Report) -> View:
     return _view("Where completed withdrawals went", columns, frame, cells, limit=100)
 
 
-def settlement(report: Report) -> View:
+def settlement(report: Report) -> Table:
     frame = report.settlement.rename(columns={"count": "transfers"})
 
     def cells(row: Any) -> tuple[Cell, ...]:
@@ -242,7 +220,7 @@ def settlement(report: Report) -> View:
     return _view("Time to settle by type", columns, frame, cells)
 
 
-def anomalies(report: Report) -> View:
+def anomalies(report: Report) -> Table:
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
             _time(row.created_at, report), Cell(str(row.rule).replace("_", " ")),
@@ -254,7 +232,7 @@ def anomalies(report: Report) -> View:
     return _view("Transfers worth a look, latest first", columns, report.anomalies, cells, limit=50)
 
 
-def pairs(report: Report) -> View:
+def pairs(report: Report) -> Table:
     frame = report.pairs
     money = _Money(frame, "amount")
 
@@ -269,7 +247,7 @@ def pairs(report: Report) -> View:
     return _view("Internal transfers whose halves do not match", columns, frame, cells)
 
 
-def notable(report: Report) -> View:
+def notable(report: Report) -> Table:
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
             _time(row.created_at, report),
@@ -301,7 +279,7 @@ def _word(value: Any) -> str:
     return shorten_id(text) if _UUID.fullmatch(text) else text
 
 
-def violations(report: Report) -> View:
+def violations(report: Report) -> Table:
     def cells(row: Any) -> tuple[Cell, ...]:
         return (
             Cell(str(row.rule).replace("_", " ")), _text(row.expected), _text(row.found),
@@ -312,7 +290,7 @@ def violations(report: Report) -> View:
     return _view("Transfers that break a rule", columns, report.violations, cells)
 
 
-def events(report: Report) -> View:
+def events(report: Report) -> Table:
     def cells(row: Any) -> tuple[Cell, ...]:
         return (_text(row.type), _count(row.events))
 
@@ -349,11 +327,11 @@ def _view(
     frame: pd.DataFrame,
     cells: Any,
     limit: int = MAX_ROWS,
-) -> View:
+) -> Table:
     rows = [cells(row) for row in frame.head(limit).itertuples(index=False)]
     columns_of_cells = [_placed(column) for column in zip(*rows, strict=True)]
     placed = tuple(zip(*columns_of_cells, strict=True))
-    return View(caption, columns, placed, max(len(frame) - limit, 0))
+    return Table(columns, placed, caption, hidden=max(len(frame) - limit, 0))
 
 
 def _placed(cells: Sequence[Cell]) -> list[Cell]:
@@ -418,7 +396,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
 
 
-VIEWS: Final[Mapping[str, Callable[[Report], View]]] = {
+VIEWS: Final[Mapping[str, Callable[[Report], Table]]] = {
     "balances": balances,
     "reconciliation": reconciliation,
     "causes": causes,

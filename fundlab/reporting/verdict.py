@@ -7,9 +7,10 @@ from typing import Any
 import pandas as pd
 
 from fundlab.analysis import reconcile
+from fundlab.display import Tone
 from fundlab.errors import number_of
 from fundlab.models import COMPLETED
-from fundlab.reporting.facts import KeyFigure, Tone, age_text
+from fundlab.reporting.facts import KeyFigure, age_text
 from fundlab.reporting.inputs import Relation, frame_of
 from fundlab.store.judgement import KEYS, SOUND, Judgement
 from fundlab.values import money_text

@@ -37,7 +37,7 @@ def test_money_times_and_ids_are_shown_for_people(frame: pd.DataFrame) -> None:
 
 def test_the_whole_shows_on_hover_and_text_is_escaped(frame: pd.DataFrame) -> None:
     page = fl.show(frame)._repr_html_()
-    assert f'<abbr title="{ID}">37f447e2…9d6b</abbr>' in page
+    assert f'title="{ID}">37f447e2…9d6b</td>' in page
     assert 'title="2026-11-21T14:02:31.500000+00:00"' in page
     assert "&lt;b&gt;bold&lt;/b&gt;" in page
     assert "<b>" not in page

@@ -1,0 +1,353 @@
+"""What people look at: one table and one card, the same in a terminal and a notebook; the report's
+page draws its tables with the same cells.
+
+For looking only: nothing shown is rounded, and what would move or repaint a terminal is replaced
+by a mark. Colours come from the notebook's theme, so that all reads in the light and in the dark;
+only the band that names the environment has its own.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from fundlab.decimals import DecimalDtype
+from fundlab.decimals.scalars import is_missing
+from fundlab.errors import InvalidRequest, printable, shorten
+from fundlab.values import money_text
+
+Tone = Literal["good", "bad", "warn", "plain"]
+Style = Literal["text", "number", "long", "zero", "short", "id", "time", "good", "bad", "warn"]
+"""Numbers stand to the right, long texts are folded, a tone is a chip on the report's page."""
+
+DEFAULT_ROWS: Final = 20
+WIDTH: Final = 78
+_SIGNS: Final[Mapping[str, str]] = {"good": "✓", "bad": "✗"}
+_DECIMALS: Final[Mapping[str, int]] = {"BTC": 8, "BCH": 8, "LTC": 8, "ETH": 6, "SOL": 6}
+_BPS: Final = 4
+"""Decimals of basis points, which are no money of the row's asset."""
+_LONG_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|[A-Za-z0-9_-]{28,}", re.ASCII)
+_LONG_TEXT: Final = 32
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown. ``title`` is the complete text where that is shortened; a column of the
+    report's page is sorted by the ``value`` of its cells, whose order is their ``place``."""
+
+    text: str
+    style: Style = "text"
+    title: str = ""
+    value: Any = None
+    place: int | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Rows of cells under columns with a name and a style; ``hidden`` rows are not shown."""
+
+    columns: tuple[tuple[str, Style], ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+    note: str = ""
+    hidden: int = 0
+
+    def lines(self) -> list[str]:
+        """The header and the rows as aligned text."""
+        padded = []
+        for column, (name, style) in enumerate(self.columns):
+            texts = [printable(name), *(printable(row[column].text) for row in self.rows)]
+            width = max(map(len, texts))
+            padded.append([t.rjust(width) if style == "number" else t.ljust(width) for t in texts])
+        return ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+
+    def body(self) -> Markup:
+        """``<thead>`` and ``<tbody>``."""
+        return Markup(_BODY.render(table=self))  # noqa: S704 - escaped there
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.lines(), self.note])
+
+    def _repr_html_(self) -> str:
+        return _TABLE.render(table=self, style=_STYLE)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a card; ``detail`` stands beside the value, ``money`` is set to the right."""
+
+    label: str
+    value: str
+    weight: Literal["plain", "strong", "faint"] = "plain"
+    detail: str = ""
+    money: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Card:
+    """A payment, a batch or a report at a glance. Of an action, ``service`` is the name of the
+    environment and its address; of a report, ``headline`` and ``detail`` are the verdict."""
+
+    title: str
+    rows: tuple[Row, ...] = ()
+    tables: tuple[Table, ...] = ()
+    warnings: tuple[str, ...] = ()
+    status: str | None = None
+    notes: tuple[str, ...] = ()
+    service: tuple[str, str] | None = None
+    real_money: bool = False
+    headline: str = ""
+    detail: str = ""
+    tone: Tone = "plain"
+
+    @property
+    def sign(self) -> str:
+        return _SIGNS.get(self.tone, "!")
+
+    def __repr__(self) -> str:
+        framed = self.service is not None
+        label = max((len(row.label) for row in self.rows), default=0)
+        money = max((len(row.value) for row in self.rows if row.money), default=0)
+        lines = [self.title]
+        if self.service is not None:
+            name, address = self.service
+            lines = [f"── {name} ── {address} ".ljust(WIDTH, "─"), self.title, ""]
+        if self.headline:
+            lines += [self.headline, *textwrap.wrap(printable(self.detail), WIDTH)]
+        for row in self.rows:
+            value = row.value.rjust(money) if row.money else row.value
+            lines.append(f"  {row.label.ljust(label)}  {value}  {row.detail}".rstrip())
+        for number, table in enumerate(self.tables):
+            lines += [""] * bool(number) + [f"  {line}" for line in table.lines()]
+            lines += [table.note] * bool(table.note)
+        for warning in self.warnings:
+            lines += textwrap.wrap(
+                f"! {warning}", WIDTH, initial_indent="  ", subsequent_indent="    ",
+                break_on_hyphens=False, break_long_words=False,
+            )  # fmt: skip
+        lines += [""] * framed
+        if self.status:
+            lines.append(f"  ✓ {self.status}")
+        lines += [f"  {note}" if framed else note for note in self.notes]
+        lines += ["─" * WIDTH] * framed
+        return "\n".join(map(printable, lines))
+
+    def _repr_html_(self) -> str:
+        return _CARD.render(card=self, style=_STYLE)
+
+
+def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Table:
+    """``frame`` for a human: the first ``rows`` rows.
+
+    Money (columns of type ``decimal``) has thousands separators and the decimals of its row's
+    asset, more where the amount has more; basis points have four; times are in ``tz``, a zone
+    such as ``"Europe/Zurich"``; long ids are shortened, the complete one shows on hover. Raises
+    ``InvalidRequest`` for an unknown zone, and for what is not a frame.
+
+    >>> fl.show(transfers[["created_at", "type", "total", "asset"]], tz="Europe/Zurich", rows=2)
+    created_at           type                total  asset
+    2026-10-01 11:00:00  WIRE_DEPOSIT     1,000.00  USD
+    2026-10-02 11:00:00  WIRE_WITHDRAWAL    225.00  USD
+    5 rows, 3 of them not shown · times in Europe/Zurich
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise InvalidRequest(f"frame is a {type(frame).__name__}; give a pandas DataFrame")
+    try:
+        ZoneInfo(tz)
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):  # a folder of zones, say
+        raise InvalidRequest(
+            f"tz={shorten(tz)} is not a time zone; give a name such as 'UTC' or 'Europe/Zurich'"
+        ) from None
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+        raise InvalidRequest(f"rows={shorten(rows)} is not accepted; give 0 or more")
+    head = frame.head(rows)
+    asset = next((name for name in ("balance_asset", "asset") if name in head.columns), None)
+    usual = [2] * len(head) if asset is None else [_DECIMALS.get(str(a), 2) for a in head[asset]]
+    times = False
+    heads: list[tuple[str, Style]] = []
+    columns: list[list[Cell]] = []
+    for position, label in enumerate(head.columns):
+        name, values = printable(str(label)), head.iloc[:, position]
+        there = [None if is_missing(value) else value for value in values]
+        style: Style = "text"
+        if isinstance(values.dtype, DecimalDtype):
+            style, digits = "number", [_BPS] * len(head) if name.startswith("bps") else usual
+            cells = [
+                Cell("" if value is None else money_text(value, places), style)
+                for value, places in zip(there, digits, strict=True)
+            ]
+        elif isinstance(values.dtype, pd.DatetimeTZDtype):
+            times = True
+            local = [None if value is None else value.tz_convert(tz) for value in there]
+            cells = [
+                Cell("" if at is None else f"{at:%Y-%m-%d %H:%M:%S}",
+                     title="" if at is None else at.isoformat())
+                for at in local
+            ]  # fmt: skip
+        elif pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(
+            values.dtype
+        ):
+            style = "number"  # a float has as many digits as tell it apart
+            cells = [
+                Cell("" if value is None else f"{value:,}".removesuffix(".0"), style)
+                for value in there
+            ]
+        else:
+            texts = ["" if value is None else printable(str(value)) for value in there]
+            cells = [
+                Cell(f"{text[:8]}…{text[-4:]}", title=text)
+                if _LONG_ID.fullmatch(text)
+                else Cell(text)
+                for text in texts
+            ]
+            if any(len(cell.text) > _LONG_TEXT for cell in cells):
+                style = "long"
+                cells = [Cell(cell.text, style, cell.title) for cell in cells]
+        heads.append((name, style))
+        columns.append(cells)
+    hidden = len(frame) - len(head)
+    note = "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
+    note += f", {hidden:,} of them not shown" if hidden else ""
+    note += f" · times in {tz}" if times else ""
+    return Table(tuple(heads), tuple(zip(*columns, strict=True)), note=note, hidden=hidden)
+
+
+_STYLE: Final = """
+.fl-card, .fl-table {
+  --ink: var(--jp-ui-font-color1, var(--vscode-editor-foreground, currentColor));
+  --soft: var(--jp-ui-font-color2, var(--vscode-descriptionForeground, currentColor));
+  --line: color-mix(in srgb, var(--ink) 22%, transparent);
+  color: var(--ink); margin: 4px 0; font: 14px/1.45 system-ui, sans-serif; }
+.fl-card { border: 1px solid var(--line); border-radius: 8px; overflow: hidden; max-width: 46rem; }
+.fl-card.fl-wide { max-width: 64rem; }
+.fl-card .fl-band { color: #fff; padding: 7px 14px; display: flex; flex-wrap: wrap;
+  gap: 0 14px; justify-content: space-between; }
+.fl-card .fl-band b { letter-spacing: .06em; }
+.fl-card .fl-band span, .fl-card .fl-title, .fl-card dd, .fl-card .fl-verdict, .fl-card .fl-note {
+  overflow-wrap: anywhere; }
+.fl-card .fl-title { font-size: 17px; font-weight: 600; padding: 10px 14px 4px; }
+.fl-card .fl-good { --tone: #1a8f5f; } .fl-card .fl-bad { --tone: #d0323f; }
+.fl-card .fl-warn { --tone: #c07a00; } .fl-card .fl-plain { --tone: var(--line); }
+.fl-card .fl-verdict { border-left: 6px solid var(--tone); padding: 10px 14px;
+  background: color-mix(in srgb, var(--tone) 13%, transparent); }
+.fl-card .fl-verdict b { font-size: 17px; font-weight: 600; }
+.fl-card .fl-verdict small { display: block; color: var(--soft); font-size: 13px; }
+.fl-card dl { display: grid; grid-template-columns: max-content 1fr; gap: 3px 18px;
+  margin: 0; padding: 4px 14px 12px; }
+.fl-card dl > div { display: contents; }
+.fl-card dt, .fl-card dd { float: none; width: auto; margin: 0; padding: 0; }
+.fl-card dt { color: var(--soft); font-weight: 400; white-space: nowrap; }
+.fl-card dd.fl-money b { display: inline-block; min-width: 11em; text-align: right;
+  font-variant-numeric: tabular-nums; }
+.fl-card dd b { font-weight: 400; }
+.fl-card dd.fl-strong b { font-weight: 650 !important; }
+.fl-card .fl-faint, .fl-card .fl-detail { color: var(--soft); }
+.fl-card .fl-detail { padding-left: .7em; font-size: 13px; }
+.fl-card dl.fl-figures { display: flex; flex-wrap: wrap; gap: 8px 24px; padding: 12px 14px; }
+.fl-card .fl-figures > div { display: block; min-width: 6.5em; }
+.fl-card .fl-figures dt, .fl-card .fl-figures .fl-detail { font-size: 13px; padding: 0; }
+.fl-card .fl-figures dd b { display: block; font-size: 17px; font-weight: 600; text-align: left;
+  min-width: 0; }
+.fl-card .fl-warning, .fl-card .fl-status { margin: 0 14px 8px; padding: 6px 10px;
+  border-left: 4px solid #d98a00; background: color-mix(in srgb, #d98a00 14%, transparent); }
+.fl-card .fl-status { border-color: #2a7de1; font-weight: 600;
+  background: color-mix(in srgb, #2a7de1 14%, transparent); }
+.fl-card .fl-note { border-top: 1px solid var(--line); padding: 8px 14px; color: var(--soft); }
+.fl-card .fl-files { font: 12.5px/1.6 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+.fl-card .fl-more { padding: 0 14px 10px; color: var(--soft); font-size: 13px; }
+.fl-table, .fl-card .fl-scroll { overflow-x: auto; font-size: 13px; }
+.fl-card .fl-scroll table { width: 100%; margin: 0 0 10px; }
+.fl-card table, .fl-table table { table-layout: auto; border-collapse: collapse; }
+.fl-card th, .fl-card td, .fl-table th, .fl-table td { padding: 4px 12px !important;
+  text-align: left !important; border-bottom: 1px solid var(--line); white-space: nowrap;
+  background: none !important; color: var(--ink); }
+.fl-card th, .fl-table th { color: var(--soft); font-weight: 500; }
+.fl-card th.fl-number, .fl-card td.fl-number, .fl-table th.fl-number, .fl-table td.fl-number {
+  text-align: right !important; font-variant-numeric: tabular-nums; }
+.fl-table .fl-long { white-space: normal; min-width: 15em; }
+.fl-table td[title] { cursor: help; text-decoration: underline dotted var(--soft);
+  text-underline-offset: 3px; }
+.fl-table p { color: var(--soft); margin: 6px 12px; }
+"""
+_TEMPLATES: Final = Environment(
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    finalize=lambda value: printable(value) if type(value) is str else value,  # no Markup
+)
+_BODY: Final = _TEMPLATES.from_string(
+    """\
+<thead><tr>
+{% for name, style in table.columns %}<th scope="col"\
+{% if style != "text" %} class="fl-{{ style }}"{% endif %}>{{ name }}</th>{% endfor %}
+
+</tr></thead>
+<tbody>
+{% for row in table.rows %}<tr>{% for cell in row %}<td\
+{% if cell.style != "text" %} class="fl-{{ cell.style }}"{% endif %}\
+{% if cell.place is not none %} data-k="{{ cell.place }}"{% endif %}\
+{% if cell.title %} title="{{ cell.title }}"{% endif %}>\
+{% if cell.style in ("good", "bad", "warn") %}<span class="chip {{ cell.style }}">\
+{{ cell.text }}</span>{% else %}{{ cell.text }}{% endif %}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody>
+"""
+)
+_TABLE: Final = _TEMPLATES.from_string(
+    """\
+<div class="fl-table"><style>{{ style|safe }}</style>
+<table>{{ table.body() }}</table>
+<p>{{ table.note }}</p></div>
+"""
+)
+_CARD: Final = _TEMPLATES.from_string(
+    """\
+<div class="fl-card{{ ' fl-wide' if card.tables or card.headline }}">\
+<style>{{ style|safe }}</style>
+{% if card.service %}
+<div class="fl-band" style="background: {{ '#b3261e' if card.real_money else '#1d6b52' }}">\
+<b>{{ card.service[0] }}</b><span>{{ card.service[1] }}</span></div>
+{% endif %}
+{% if card.headline %}
+<div class="fl-verdict fl-{{ card.tone }}"><small>{{ card.title }}</small>
+<b>{{ card.sign }} {{ card.headline }}</b>
+<div>{{ card.detail }}</div></div>
+{% else %}
+<div class="fl-title">{{ card.title }}</div>
+{% endif %}
+{% if card.rows %}
+<dl{{ ' class="fl-figures"'|safe if card.headline }}>
+{% for row in card.rows %}
+<div><dt>{{ row.label }}</dt>
+<dd class="fl-{{ row.weight }}{{ ' fl-money' if row.money }}"><b>{{ row.value }}</b>\
+{% if row.detail %}<span class="fl-detail">{{ row.detail }}</span>{% endif %}</dd></div>
+{% endfor %}
+</dl>
+{% endif %}
+{% for table in card.tables if table.rows %}
+<div class="fl-scroll"><table>{{ table.body() }}</table></div>
+{% if table.note %}
+<div class="fl-more">{{ table.note }}</div>
+{% endif %}
+{% endfor %}
+{% for warning in card.warnings %}
+<div class="fl-warning">{{ warning }}</div>
+{% endfor %}
+{% if card.status %}
+<div class="fl-status">{{ card.status }}</div>
+{% endif %}
+{% for note in card.notes %}
+<div class="fl-note{{ ' fl-files' if card.headline }}">{{ note }}</div>
+{% endfor %}
+</div>
+"""
+)
