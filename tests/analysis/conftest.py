@@ -1,13 +1,9 @@
 """The tests here borrow the stand-in for the service from the folder above."""
 
-import sys
 from collections.abc import Iterator
 from decimal import Context, localcontext
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1]))
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_transfers import table, tampered
-from transfer_examples import records
+from transfer_examples import records, table, tampered
 
 from fundlab.analysis import explain, reconcile
 

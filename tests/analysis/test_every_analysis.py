@@ -12,8 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from made_transfers import balances_by_hand, make_rows, observed, table
-from transfer_examples import DAY, START, records
+from transfer_examples import DAY, START, balances_by_hand, make_rows, observed, records, table
 
 from fundlab.analysis import balances, checks, fees, flows, reconcile
 from fundlab.errors import AnalysisError

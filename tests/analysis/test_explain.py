@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from made_transfers import observed
-from transfer_examples import DAY, KINDS, START, Row, arrow, exact_sum, records, transfer
+from transfer_examples import DAY, KINDS, START, Row, arrow, exact_sum, observed, records, transfer
 
 from fundlab.analysis import reconcile
 from fundlab.errors import AnalysisError

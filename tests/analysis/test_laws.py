@@ -11,8 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_transfers import TEXTS, TIME, table
-from transfer_examples import DAY, START, Row, exact_sum, key, records, transfer
+from transfer_examples import DAY, START, TEXTS, TIME, Row, exact_sum, key, records, table, transfer
 
 from fundlab.analysis import checks, events, fees, flows
 

@@ -8,8 +8,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from made_transfers import balances_by_hand, make_rows, observed, table
-from transfer_examples import DAY, START, Row, arrow, change, exact_sum, key, records, transfer
+from transfer_examples import (
+    DAY,
+    START,
+    Row,
+    arrow,
+    balances_by_hand,
+    change,
+    exact_sum,
+    key,
+    make_rows,
+    observed,
+    records,
+    table,
+    transfer,
+)
 
 from fundlab.analysis import reconcile
 

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from made_transfers import make_rows, table
-from transfer_examples import DAY, Row, records
+from transfer_examples import DAY, Row, make_rows, records, table
 
 from fundlab.analysis import balances
 

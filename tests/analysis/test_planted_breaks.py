@@ -8,8 +8,19 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from made_transfers import balances_by_hand, history_by_hand, make_rows, observed, table
-from transfer_examples import DAY, START, Row, change, key, records
+from transfer_examples import (
+    DAY,
+    START,
+    Row,
+    balances_by_hand,
+    change,
+    history_by_hand,
+    key,
+    make_rows,
+    observed,
+    records,
+    table,
+)
 
 from fundlab.analysis import explain, reconcile
 

@@ -13,8 +13,19 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from made_transfers import TEXTS, make_rows, table
-from transfer_examples import DAY, START, Row, change, exact_sum, laws, records, transfers
+from transfer_examples import (
+    DAY,
+    START,
+    TEXTS,
+    Row,
+    change,
+    exact_sum,
+    laws,
+    make_rows,
+    records,
+    table,
+    transfers,
+)
 from transfer_examples import transfer as basic
 
 from fundlab.analysis import checks, fees, flows

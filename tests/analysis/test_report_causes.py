@@ -9,8 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_transfers import observed, table, tampered
-from transfer_examples import DAY, START, Row, records, transfer
+from transfer_examples import DAY, START, Row, observed, records, table, tampered, transfer
 
 from fundlab import reporting
 from fundlab.analysis import reconcile

@@ -18,8 +18,17 @@ import pyarrow as pa
 import pytest
 from fake_service import FakeService, moment, withdrawal
 from fake_service import transfer as service_transfer
-from made_transfers import balances_by_hand, make_rows, observed, table
-from transfer_examples import DAY, START, arrow, records, transfer
+from transfer_examples import (
+    DAY,
+    START,
+    arrow,
+    balances_by_hand,
+    make_rows,
+    observed,
+    records,
+    table,
+    transfer,
+)
 
 from fundlab.analysis import balances, checks, events, fees, flows, reconcile
 from fundlab.errors import AnalysisError, InvalidRequest, StoreDamaged

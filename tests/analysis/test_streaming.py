@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fake_service import FakeService
-from made_transfers import make_rows
-from transfer_examples import START, Row, records
+from transfer_examples import START, Row, make_rows, records
 
 from fundlab.analysis import balances
 from fundlab.errors import AnalysisError, OutputError

@@ -23,7 +23,7 @@ from fundlab.api.client import Client
 from fundlab.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from skipped_time import skipping
+from scripted import skipping
 
 PASSING = (errors.NetworkError, errors.ProtocolError, errors.Unavailable, errors.RateLimited)
 THREADS = 4

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import scripted
-from scripted import answer, problem, token
-from skipped_time import skipping
+from scripted import answer, problem, skipping, token
 
 from fundlab.api.client import Client
 from fundlab.api.doctor import Check, doctor

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import scripted
-from skipped_time import skipping
+from scripted import skipping
 
 from fundlab import errors, sandbox
 from fundlab.api.client import Client, connect

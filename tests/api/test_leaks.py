@@ -38,8 +38,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.pretty import pretty_repr
 from rich.traceback import Traceback
-from scripted import answer, problem
-from skipped_time import skipping
+from scripted import answer, problem, skipping
 from test_operations import SENT
 
 from fundlab import errors

@@ -19,8 +19,7 @@ import scripted
 from IPython.core.ultratb import VerboseTB
 from rich.console import Console
 from rich.traceback import Traceback
-from scripted import answer, problem
-from skipped_time import skipping
+from scripted import answer, problem, skipping
 from test_operations import SENT
 
 from fundlab import errors

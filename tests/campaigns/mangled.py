@@ -22,11 +22,10 @@ from random import Random
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "api"))
 
 import scripted
 from mutations import mutated, wired
-from skipped_time import skipping
+from scripted import skipping
 
 import fundlab as fl
 from fundlab.api.client import Client

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sandbox_bodies import RULES
 from sandbox_caller import (
     OWNER,
+    RULES,
     WIRE,
     Caller,
     approved_account,

@@ -5,27 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sandbox_bodies import (
+from sandbox_caller import (
     ACCOUNTS,
     ADDRESSES,
     INSTRUCTIONS,
     MISSING,
+    OWNER,
     QUOTES,
     RULES,
-    WITHDRAWALS,
-    assert_problem,
-    withdrawal,
-)  # fmt: skip
-from sandbox_caller import (
-    OWNER,
     WIRE,
+    WITHDRAWALS,
     Caller,
     approved_account,
+    assert_problem,
     caller_of,
     deposit,
     fund,
     instructions,
-)  # fmt: skip
+    withdrawal,
+)  # fmt: skip  # fmt: skip
 
 from fundlab.sandbox import Sandbox
 

@@ -10,8 +10,7 @@ import openapi_spec_validator
 import pytest
 import requests
 from jsonschema import Draft202012Validator
-from sandbox_bodies import with_routing
-from sandbox_caller import WIRE
+from sandbox_caller import WIRE, with_routing
 from sandbox_gallery import Gallery
 
 from fundlab.models import OPERATIONS

@@ -11,25 +11,23 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from sandbox_bodies import (
+from sandbox_caller import (
     ACCOUNTS,
     INSTRUCTIONS,
     MISSING,
-    SWIFT,
-    WITHDRAWALS,
-    assert_problem,
-    with_routing,
-    withdrawal,
-)  # fmt: skip
-from sandbox_caller import (
     OWNER,
+    SWIFT,
     WIRE,
+    WITHDRAWALS,
     Caller,
     approved_account,
+    assert_problem,
     deposit,
     fund,
     instructions,
-)  # fmt: skip
+    with_routing,
+    withdrawal,
+)  # fmt: skip  # fmt: skip
 
 from fundlab.sandbox import Sandbox
 

@@ -6,16 +6,14 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from sandbox_bodies import (
+from sandbox_caller import (
     ADDRESSES,
     MISSING,
     QUOTES,
-    assert_problem,
-)  # fmt: skip
-from sandbox_caller import (
     Caller,
+    assert_problem,
     fund,
-)  # fmt: skip
+)  # fmt: skip  # fmt: skip
 
 from fundlab.errors import SandboxError
 from fundlab.sandbox import Sandbox

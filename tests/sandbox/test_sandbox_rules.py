@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sandbox_bodies import (
+from sandbox_caller import (
     ADDRESSES,
     MISSING,
     RULES,
-    assert_problem,
-    with_routing,
-)  # fmt: skip
-from sandbox_caller import (
     Caller,
     approved_account,
+    assert_problem,
     deposit,
     fund,
     instructions,
-)  # fmt: skip
+    with_routing,
+)  # fmt: skip  # fmt: skip
 
 from fundlab.sandbox import Sandbox
 

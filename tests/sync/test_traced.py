@@ -1,7 +1,7 @@
 """Every part is on disk before it is visible: the system calls of many syncs, as strace saw them.
 
 Whatever gets its name in the store, its bytes were synced after the last write to them and before
-that call, and its folder was synced afterwards (``tests/traced.py`` reads the trace).
+that call, and its folder was synced afterwards (``traced.py`` runs them and reads the trace).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from traced import TRACED, publications
 
-PROGRAM = Path(__file__).with_name("sync_rounds.py")
+PROGRAM = Path(__file__).with_name("traced.py")
 
 
 def can_trace() -> bool:
@@ -57,3 +57,24 @@ def check_calls(folder: Path, seed: int, figure: Any, rounds: int) -> None:
     )
     assert found.count > 6 * rounds
     assert found.unsafe == []
+
+
+def test_what_the_reader_of_traces_finds(tmp_path: Path) -> None:
+    good = [
+        '7 openat(AT_FDCWD, "/s/t/.a.tmp", O_CREAT) = 3</s/t/.a.tmp>',
+        '7 write(3</s/t/.a.tmp>, "PAR1", 4) = 4',
+        "7 fsync(3</s/t/.a.tmp> <unfinished ...>",
+        "8 close(5</x>) = 0",
+        "7 <... fsync resumed>) = 0",
+        '7 rename("/s/t/.a.tmp", "/s/t/a") = 0',
+        "7 fsync(4</s/t>) = 0",
+    ]
+    assert publications(good, Path("/s")).unsafe == []
+    assert publications(good, Path("/s")).count == 1
+    assert publications(good, Path("/other")).count == 0
+    late = [*good[:5], good[1], *good[5:]]
+    assert publications(late, Path("/s")).unsafe == ["/s/t/a: renamed before its bytes were synced"]
+    failed = [*good[:4], "7 <... fsync resumed>) = -1 EIO (Input/output error)", *good[5:]]
+    assert "before its bytes" in publications(failed, Path("/s")).unsafe[0]
+    lost = good[:-1]
+    assert publications(lost, Path("/s")).unsafe == ["/s/t/a: its folder was not synced after"]

@@ -223,7 +223,7 @@ def test_a_sync_keeps_the_files_current(tmp_path: Path) -> None:
         settings = {
             "FUNDLAB_BASE_URL": service.base_url, "FUNDLAB_AUTH_URL": service.auth_url,
             "FUNDLAB_CLIENT_ID": service.client_id, "FUNDLAB_CLIENT_SECRET": service.client_secret,
-            "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[1]),
+            "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2]),
         }  # fmt: skip
         command = [sys.executable, "-m", "fundlab", "sync", "--export", "out", "--json"]
         done = subprocess.run(command, env=settings, cwd=tmp_path, capture_output=True, text=True)

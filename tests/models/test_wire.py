@@ -12,11 +12,11 @@ import pytest
 from fundlab import models
 from fundlab.models import FiatAccount, FiatDepositInstructions, Resource, Transfer
 
-FILES = sorted((Path(__file__).parent / "wire").glob("*.json"))
+FILES = sorted((Path(__file__).parents[1] / "wire").glob("*.json"))
 
 
 def wire(name: str) -> Any:
-    path = Path(__file__).parent / "wire" / f"{name}.json"
+    path = Path(__file__).parents[1] / "wire" / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8"))["body"]
 
 

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab.errors import StoreError, StoreLocked

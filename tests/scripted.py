@@ -17,6 +17,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from fundlab.api.transport import Environment
+
+
+def skipping(**other: Any) -> Environment:
+    """``other`` are members of ``Environment``."""
+    skipped = [0.0]
+
+    def sleep(seconds: float) -> None:
+        skipped[0] += seconds
+
+    return Environment(clock=lambda: time.monotonic() + skipped[0], sleep=sleep, **other)
+
+
 TOKEN = "token-of-the-scripted-server"
 
 

@@ -16,7 +16,7 @@ from fundlab.sandbox import serve
 from fundlab.store import Store, compaction
 from fundlab.tables import TABLES
 
-PAGE = Path(__file__).parents[1] / "notebooks" / "store-format.md"
+PAGE = Path(__file__).parents[2] / "notebooks" / "store-format.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 DAY = 86_400
 

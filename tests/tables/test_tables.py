@@ -171,7 +171,7 @@ class TestExpand:
 
 class TestDocument:
     def test_the_page_in_the_docs_is_what_the_models_say(self) -> None:
-        page = Path(__file__).parents[1] / "notebooks" / "tables.md"
+        page = Path(__file__).parents[2] / "notebooks" / "tables.md"
         assert page.read_text(encoding="utf-8") == document()
 
     def test_the_types_it_names_are_those_of_a_frame(self) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fake_service import FakeService, moment, transfer
-from planted import rewrite
+from fake_service import FakeService, moment, rewrite, transfer
 
 import fundlab as fl
 from fundlab.errors import StoreDamaged

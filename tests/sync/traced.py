@@ -1,4 +1,7 @@
-"""What a run asks of the kernel, by ``strace``: was each file down before it got its name?"""
+"""What syncs ask of the kernel, by ``strace``: was each file down before it got its name?
+
+Run as a script, with a store's folder, a number of rounds and a seed, it is the program traced.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,14 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fake_service import FakeService, moment, transfer
+
+from fundlab.store import Store, staging
 
 TRACED: Final = "openat,open,fsync,fdatasync,rename,renameat,renameat2,close,write,pwrite64"
 _CALL: Final = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)", re.ASCII)
@@ -62,19 +72,20 @@ def _calls(trace: Iterable[str]) -> Iterable[tuple[str, str]]:
             yield match[1], match[2]
 
 
-def main() -> None:
-    """Sync twice, pin and compact the store named on the command line."""
-    from interrupted import first_state, second_state
-
-    from fundlab.store import Store, staging
-
-    staging.FILE_ROWS = 25  # type: ignore[misc]
-    store = Store(sys.argv[1])
-    store.sync(first_state())
-    store.pin("first")
-    store.sync(second_state())
-    store.compact()
+def main(folder: Path, rounds: int, chance: Random) -> None:
+    """In each round: a sync whose rows are staged in several files, a compaction, a pin."""
+    staging.FILE_ROWS = 50  # type: ignore[misc]
+    store = Store(folder)
+    rows = [transfer(n) for n in range(200)]
+    for number in range(rounds):
+        rows += [transfer(2000 * (number + 1) + n) for n in range(chance.randint(1, 150))]
+        events = [{"id": f"e-{n:04d}", "created_at": moment(n)} for n in range(50 + number)]
+        service = FakeService([*rows], events=events, largest_page=40)
+        store.sync(service, workers=1 + number % 3)  # type: ignore[arg-type]
+        if number % 2:
+            store.compact()
+        store.pin(f"pin-{number}")
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]), int(sys.argv[2]), Random(int(sys.argv[3])))

@@ -15,10 +15,9 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from fake_service import FakeService, moment, transfer
+from fake_service import FakeService, moment, rewrite, transfer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from planted import rewrite
 
 import fundlab as fl
 from fundlab.errors import AnalysisError, StoreDamaged, StoreError
