@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextvars import ContextVar
 from operator import itemgetter
 from typing import Any, Final, TypeVar
@@ -27,7 +27,7 @@ caller_gone: Final[ContextVar[Callable[[], bool]]] = ContextVar("caller_gone")
 """Set in threads that work for another: whether it is gone. Then nothing more is sent for it."""
 
 
-def produced(sources: Sequence[Generator[T]], ahead: int) -> Iterator[T]:
+def produced(sources: Sequence[Generator[T]], ahead: int) -> Generator[T]:
     """What the ``sources`` yield, each run in a thread of its own, ``ahead`` items at most waiting.
 
     The first error of a source is raised here and stops the others, as does closing the iterator:

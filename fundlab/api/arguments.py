@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
 from fundlab.models import (
@@ -110,3 +111,26 @@ class EventFilters(ListFilters, total=False):
 
     type: str | None
     is_test: bool | None
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def spelled_out(filters: type) -> Callable[[F], F]:
+    """Shows the keywords of ``filters`` in the signature of a function that takes them as
+    ``**filters``: for ``help()`` and completion, which stop at the two asterisks."""
+
+    def spell(function: F) -> F:
+        signature = inspect.signature(function)
+        *own, _ = signature.parameters.values()
+        keywords = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint.__forward_arg__
+            )
+            for name, hint in filters.__annotations__.items()
+        ]
+        shown = signature.replace(parameters=[*own, *keywords])
+        setattr(function, "__signature__", shown)  # noqa: B010 - no attribute that types know
+        return function
+
+    return spell

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from fundlab.api.filters import ask, whole_number
 from fundlab.api.idempotence import contradictions, differences
-from fundlab.api.rows import Rows
+from fundlab.api.pages import Rows, ask, whole_number
 from fundlab.api.signing import Signer, load_signer
 from fundlab.api.transport import Call, Environment, Reply, Transport
 from fundlab.api.urls import encoded_target
@@ -28,7 +27,6 @@ from fundlab.models import (
     Operation,
     OrchestrationRule,
     OrchestrationRuleAnswer,
-    Query,
     Resource,
 )
 from fundlab.settings import Settings
@@ -191,10 +189,8 @@ class Caller:
         asked = ask(operation, given, label=name)
         answer, items = operation.answer, operation.items
 
-        def fetch(query: Query, cursor: str | None, number: int) -> tuple[list[Any], str | None]:
-            if cursor is not None:
-                query = query.model_copy(update={"page_cursor": cursor})
-            reply = self._send(operation, params=query.to_params())
+        def fetch(params: Sequence[tuple[str, str]], number: int) -> tuple[list[Any], str | None]:
+            reply = self._send(operation, params=params)
             page: Any = read_answer(
                 answer,
                 name,

@@ -16,7 +16,7 @@ from fundlab.api.arguments import (
     Time,
 )
 from fundlab.api.caller import Caller
-from fundlab.api.rows import Rows
+from fundlab.api.pages import Rows
 from fundlab.models import (
     ConversionTarget,
     CryptoDestinationAddress,

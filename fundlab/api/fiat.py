@@ -17,7 +17,7 @@ from fundlab.api.arguments import (
     Time,
 )
 from fundlab.api.caller import Caller
-from fundlab.api.rows import Rows
+from fundlab.api.pages import Rows
 from fundlab.errors import InvalidRequest
 from fundlab.models import FiatAccount, FiatDepositInstructions, Transfer
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from fundlab.api.arguments import Sorting, Statuses, Texts, Time, Types
 from fundlab.api.caller import Caller
-from fundlab.api.rows import Rows
+from fundlab.api.pages import Rows
 from fundlab.models import Event, ProfileBalance, Transfer
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, Unpack
 
 import pandas as pd
@@ -27,12 +26,12 @@ from fundlab.api.arguments import (
     Texts,
     Time,
     TransferFilters,
+    spelled_out,
 )
-from fundlab.api.filters import Asked, texts, warn_of_filters, whole_number
+from fundlab.api.pages import Asked, texts, warn_of_filters, whole_number
 from fundlab.background import gathered
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
-from fundlab.load.stream import Fetched, PageSource, ask_table, fetch_pages
-from fundlab.load.windows import Span, fetch_with_workers, within
+from fundlab.load.pages import ask_table, fetch
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
 from fundlab.tables.expand import expand as expanded
@@ -48,6 +47,7 @@ Pair = tuple[str, str]
 BALANCES: Final = TABLES["balances"]
 
 
+@spelled_out(TransferFilters)
 def load_transfers(
     client: Client,
     *,
@@ -70,6 +70,7 @@ def load_transfers(
     return _load("transfers", client, since, until, workers, progress, filters)
 
 
+@spelled_out(EventFilters)
 def load_events(
     client: Client,
     *,
@@ -93,6 +94,7 @@ def load_events(
     return expanded(frame, "object") if expand else frame
 
 
+@spelled_out(AddressFilters)
 def load_addresses(
     client: Client,
     *,
@@ -110,6 +112,7 @@ def load_addresses(
     return _load("addresses", client, since, until, workers, progress, filters)
 
 
+@spelled_out(FiatAccountFilters)
 def load_fiat_accounts(
     client: Client,
     *,
@@ -127,6 +130,7 @@ def load_fiat_accounts(
     return _load("fiat_accounts", client, since, until, workers, progress, filters)
 
 
+@spelled_out(FiatAccountFilters)
 def load_deposit_instructions(
     client: Client,
     *,
@@ -171,7 +175,27 @@ def load_balances(
     1   USD  4559466.78        0
     """
     count = checked_workers(workers)
-    pairs = _asked_pairs(client, profile_ids, assets, transfers, count, progress)
+    profiles, names = (
+        None if value is None else texts(value, f"load_balances: {name}")
+        for name, value in (("profile_ids", profile_ids), ("assets", assets))
+    )
+    found: set[Pair] = set()
+    if profiles is not None and names is not None:
+        pairs = [(profile, asset) for profile in profiles for asset in names]
+    else:
+        if transfers is not None:
+            shown = [n for n in ("profile_id", "asset", "balance_asset") if n in transfers.columns]
+            found = pairs_of(to_arrow(transfers[shown], "transfers"))
+        else:
+            asked = ask_table(TABLES["transfers"], {"profile_ids": profiles}, "load_balances")
+            for rows in _pages(client, asked, count, "finding profiles", progress, stacklevel=3):
+                found |= pairs_of(rows)
+        wanted = [None if v is None else {one.casefold() for one in v} for v in (profiles, names)]
+        pairs = sorted(
+            pair
+            for pair in found
+            if all(w is None or one.casefold() in w for one, w in zip(pair, wanted, strict=True))
+        )
     with progress_bar(len(pairs), "balances", "balances", progress) as bar:
         rows = observe_balances(client, pairs, workers=count, clock=clock, step=bar.update)
     return to_frame(in_order(rows, BALANCES).drop_columns(["extra"]))
@@ -228,6 +252,11 @@ def pairs_of(transfers: pa.Table) -> set[Pair]:
     return {(profile, asset) for profile, asset in pairs if profile and asset}
 
 
+def checked_workers(workers: SupportsIndex) -> int:
+    """``workers``; raises ``InvalidRequest`` unless it is a whole number of at least 1."""
+    return whole_number(workers, "workers", 1)
+
+
 def _load(
     name: str,
     client: Client,
@@ -237,16 +266,23 @@ def _load(
     progress: bool | None,
     filters: Mapping[str, Any],
 ) -> pd.DataFrame:
-    table, label = TABLES[name], f"load_{name}"
+    table, label, given = TABLES[name], f"load_{name}", dict(filters)
     count = checked_workers(workers)
     if "page_cursor" in filters:
         raise InvalidRequest(
             f"{label}: page_cursor is not accepted, because all pages are read; client.fetch_page "
             "reads a single one"
         )
-    given = {**_window(since, until, filters), **filters}
+    for parameter, value, filter_ in (
+        ("since", since, "created_at_gte"),
+        ("until", until, "created_at_lt"),
+    ):
+        if value is not None:
+            if filters.get(filter_) is not None:
+                raise InvalidRequest(f"give either {parameter} or {filter_}, not both")
+            given[filter_] = Instant.from_ns(moment_ns(value, parameter))
     asked = ask_table(table, given, label, ("since", "until", "workers", "progress"))
-    found = [table.empty(), *_pages(client, asked, count, name, progress)]
+    found = [table.empty(), *_pages(client, asked, count, name, progress, stacklevel=4)]
     rows = in_order(distinct(pa.concat_tables(found), table), table)
     if asked.filters["order"] == "DESC":
         rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
@@ -254,77 +290,14 @@ def _load(
 
 
 def _pages(
-    client: Client, asked: Asked, workers: int, title: str, progress: bool | None
+    client: Client, asked: Asked, workers: int, title: str, progress: bool | None, stacklevel: int
 ) -> Iterator[pa.Table]:
     """The rows of every page, shown as progress; at the end, what became of the filters."""
     ignored, unchecked = set[str](), set[str]()
     with progress_bar(desc=title, enabled=progress) as bar:
         for page in fetch(client, asked, workers):
             yield page.rows
-            ignored.update(page.ignored)
-            unchecked.update(page.unchecked)
+            ignored |= page.ignored
+            unchecked |= page.unchecked
             bar.update(page.rows.num_rows)
-    warn_of_filters(asked.label, ignored, unchecked, stacklevel=4)  # where the loader is called
-
-
-def fetch(
-    source: PageSource, asked: Asked, workers: int, gaps: Sequence[Span] | None = None
-) -> Iterator[Fetched]:
-    """Every page: in order by one worker, in any order by several, with repeats.
-
-    ``gaps`` are the stretches of ``created_at`` to read, all that is asked for by default.
-    """
-    for part in asked.parts():
-        pages = fetch_with_workers(source, part, workers, gaps) if workers > 1 else None
-        if pages is None:
-            spans = [part] if gaps is None else [within(part, gap) for gap in gaps]
-            pages = chain.from_iterable(fetch_pages(source, span, part) for span in spans)
-        yield from pages
-
-
-def checked_workers(workers: SupportsIndex) -> int:
-    """``workers``; raises ``InvalidRequest`` unless it is a whole number of at least 1."""
-    return whole_number(workers, "workers", 1)
-
-
-def _window(since: Time | None, until: Time | None, filters: Mapping[str, Any]) -> dict[str, Any]:
-    window: dict[str, Any] = {}
-    for parameter, value, name in (
-        ("since", since, "created_at_gte"),
-        ("until", until, "created_at_lt"),
-    ):
-        if value is not None:
-            if filters.get(name) is not None:
-                raise InvalidRequest(f"give either {parameter} or {name}, not both")
-            window[name] = Instant.from_ns(moment_ns(value, parameter))
-    return window
-
-
-def _asked_pairs(
-    client: Client,
-    profile_ids: Texts | None,
-    assets: Texts | None,
-    transfers: pd.DataFrame | None,
-    workers: int,
-    progress: bool | None,
-) -> list[Pair]:
-    profiles, names = (
-        None if value is None else texts(value, f"load_balances: {name}")
-        for name, value in (("profile_ids", profile_ids), ("assets", assets))
-    )
-    if profiles is not None and names is not None:
-        return [(profile, asset) for profile in profiles for asset in names]
-    pairs: set[Pair] = set()
-    if transfers is not None:
-        columns = [n for n in ("profile_id", "asset", "balance_asset") if n in transfers.columns]
-        pairs = pairs_of(to_arrow(transfers[columns], "transfers"))
-    else:
-        asked = ask_table(TABLES["transfers"], {"profile_ids": profiles}, "load_balances")
-        for rows in _pages(client, asked, workers, "finding profiles", progress):
-            pairs |= pairs_of(rows)
-    wanted = [None if v is None else {one.casefold() for one in v} for v in (profiles, names)]
-    return sorted(
-        pair
-        for pair in pairs
-        if all(w is None or one.casefold() in w for one, w in zip(pair, wanted, strict=True))
-    )
+    warn_of_filters(asked.label, ignored, unchecked, stacklevel=stacklevel)  # at the loader's call

@@ -15,10 +15,9 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.api.filters import warn_of_filters
+from fundlab.api.pages import warn_of_filters
 from fundlab.errors import ValidationFailed, shorten
-from fundlab.load.loaders import fetch
-from fundlab.load.stream import Fetched, PageSource, ask_table
+from fundlab.load.pages import Fetched, PageSource, ask_table, fetch
 from fundlab.load.windows import Span
 from fundlab.models import FINAL_STATUSES
 from fundlab.store.parts import Publication
@@ -231,7 +230,7 @@ class Fetcher:
         if self.table.name != "transfers":
             return None
         newest_first = {"order_by": "UPDATED_AT", "order": "DESC", "limit": 1}
-        params = ask_table(self.table, newest_first).query.to_params()
+        params = ask_table(self.table, newest_first).query().to_params()
         try:
             body = self.source.fetch_page(str(self.table.operation), params)
         except ValidationFailed:

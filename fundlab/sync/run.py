@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, number_of
 from fundlab.load.loaders import Pair, checked_workers, observe_balances, pairs_of
-from fundlab.load.stream import Fetched
+from fundlab.load.pages import Fetched
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
 from fundlab.store import compaction

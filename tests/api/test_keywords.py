@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +81,24 @@ def test_mypy_takes_what_numpy_and_pandas_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "keywords"),
+    ("operation", "load", "keywords"),
     [
-        ("list_transfers", TransferFilters),
-        ("list_events", EventFilters),
-        ("list_crypto_destination_addresses", AddressFilters),
-        ("list_fiat_accounts", FiatAccountFilters),
-        ("list_fiat_deposit_instructions", FiatAccountFilters),
+        ("list_transfers", fl.load_transfers, TransferFilters),
+        ("list_events", fl.load_events, EventFilters),
+        ("list_crypto_destination_addresses", fl.load_addresses, AddressFilters),
+        ("list_fiat_accounts", fl.load_fiat_accounts, FiatAccountFilters),
+        ("list_fiat_deposit_instructions", fl.load_deposit_instructions, FiatAccountFilters),
     ],
 )
-def test_a_loader_knows_every_filter_of_its_list(operation: str, keywords: Any) -> None:
+def test_a_loader_knows_every_filter_of_its_list(
+    operation: str, load: Callable[..., object], keywords: Any
+) -> None:
     query = OPERATIONS[operation].query
     assert query is not None
     assert keywords.__annotations__.keys() == query.model_fields.keys() - {"page_cursor"}
+    shown = inspect.signature(load).parameters
+    assert all(shown[name].default is None for name in keywords.__annotations__)
+    assert f"{list(keywords.__annotations__)[-1]}: " in pydoc.render_doc(load)
 
 
 def test_connect_knows_every_setting() -> None:

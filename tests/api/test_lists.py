@@ -129,7 +129,7 @@ def test_addresses_are_compared_without_case_and_identities_only_where_shown(
 def test_pages_that_bring_nothing_new_end(
     server: scripted.Scripted, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fundlab.api.paging.MAX_REPEATED_PAGES", 5)
+    monkeypatch.setattr("fundlab.api.pages.MAX_REPEATED_PAGES", 5)
     server.script(*(page("a", cursor=str(number)) for number in range(9)))
     with pytest.raises(errors.ProtocolError, match="6 pages in succession without a new row"):
         list(client.list_transfers())

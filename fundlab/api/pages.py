@@ -1,0 +1,430 @@
+"""The pages of a list, once: what is asked, how its pages are walked, which of their rows belong.
+
+A service may ignore a filter that the interface does not list, leave out the member that it is
+about, spell an id in another case, send a row or a page twice, or no end. So each row is held
+against what was asked: it belongs, or it does not, or the answer does not say, and then it is kept;
+and a walk that would not end is refused. ``Rows`` are the models of a page, one after another;
+`fundlab.load.pages` makes Arrow tables of it.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import compress, islice, product, repeat
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from fundlab.api.validation import MODEL_NAMES, checked
+from fundlab.errors import (
+    InvalidRequest,
+    ProtocolError,
+    UnheededFilterWarning,
+    shorten,
+    with_likely,
+)
+from fundlab.models import MAX_FILTER_ENTRIES, SPELLINGS, Operation, Query, Resource
+from fundlab.values import Instant
+
+MAX_EMPTY_PAGES: Final = 1000
+"""In succession, each with a cursor: a service that filters late may send many."""
+MAX_REPEATED_PAGES: Final = 20
+"""In succession, of rows that came before: a page may come twice, but not for ever."""
+MEMBERS: Final[Mapping[str, str]] = {
+    "ids": "id",
+    "ref_ids": "ref_id",
+    "profile_ids": "profile_id",
+    "identity_id": "identity_id",
+    "identity_ids": "identity_id",
+    "account_ids": "account_id",
+    "group_ids": "group_id",
+    "crypto_tx_hashes": "crypto_tx_hash",
+    "crypto_networks": "crypto_network",
+    "addresses": "address",
+    "nicknames": "nickname",
+    "bookmarked_status": "bookmarked",
+    "is_test": "is_test",
+    "type": "type",
+    "statuses": "status",
+    "secondary_statuses": "secondary_status",
+}
+"""Filters by value, and the member of a row that each is about; of a secondary status, the name."""
+_SELDOM_SHOWN: Final = {
+    ("list_crypto_destination_addresses", "identity_id"),
+    ("list_events", "is_test"),
+}
+"""Members that the interface's own records lack (§2.8, §2.10): nothing to warn of."""
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "lt": operator.lt,
+    "lte": operator.le,
+    "eq": operator.eq,
+    "gte": operator.ge,
+    "gt": operator.gt,
+}
+
+# ----------------------------------------------------------------------------- what is asked
+
+
+def ask(
+    operation: Operation, given: Mapping[str, Any], *, label: str, own: Iterable[str] = ()
+) -> Asked:
+    """What ``given`` (keywords; ``None`` is not given) asks of a list operation.
+
+    ``own`` are keywords that the caller takes beside these. Raises ``InvalidRequest``, naming the
+    keyword, for one that is not a filter and for a value that it cannot be.
+    """
+    if operation.query is None:
+        raise InvalidRequest(f"{operation.name} does not list anything")
+    fields = operation.query.model_fields
+    filters: dict[str, Any] = {}
+    keywords: dict[str, str] = {}
+    for keyword, value in given.items():
+        name, what = MODEL_NAMES.get(keyword, keyword.replace(".", "_")), f"{label}: {keyword}"
+        if name not in fields:
+            known = [*(field for field in fields if field != "page_cursor"), *own]
+            raise InvalidRequest(
+                f"{label}: {with_likely(keyword, known)} is not accepted; "
+                f"accepted are {', '.join(known)}; nothing was sent"
+            )
+        if value is None:
+            continue
+        keywords[name] = keyword
+        if name.rpartition("_")[2] in _COMPARISONS:
+            try:
+                filters[name] = Instant.parse(value)
+            except ValueError as error:
+                raise InvalidRequest(f"{what}: {error}; nothing was sent") from None
+        elif name == "limit":
+            filters[name] = whole_number(value, what)
+        elif name in ("bookmarked_status", "is_test"):
+            if str(value) not in ("True", "False"):  # NumPy has flags of its own
+                raise InvalidRequest(f"{what}={shorten(value)} is not accepted; give True or False")
+            filters[name] = str(value) == "True"
+        elif operation.query.takes_list(name):
+            filters[name] = texts(value, what)
+        else:
+            filters[name] = _plain(value) if isinstance(value, str | UUID) else value
+    asked = Asked(operation, filters, label)
+    if "page_cursor" in filters and len(asked.parts()) > 1:
+        raise InvalidRequest(
+            f"{label}: page_cursor continues a single list; give at most {MAX_FILTER_ENTRIES} "
+            "values of each filter with it; nothing was sent"
+        )
+    sample = {
+        n: v[:MAX_FILTER_ENTRIES] if isinstance(v, list) else v for n, v in asked.sent.items()
+    }
+    checked(operation.query, label, {keywords[name]: value for name, value in sample.items()})
+    return asked
+
+
+class Asked:
+    """A list operation and what was asked of it, as ``ask`` makes it.
+
+    ``filters`` go by the names of the query model: lists of texts, instants, flags, texts.
+    ``label`` is what the user called, for messages. ``sent`` are the filters that the service gets:
+    of the two times one only, as its order demands. ``checks`` are what a row must hold; of two
+    filters about one member it needs to meet one.
+    """
+
+    def __init__(self, operation: Operation, filters: Mapping[str, Any], label: str) -> None:
+        self.operation, self.filters, self.label = operation, filters, label
+        updated = any(name.startswith("updated_at_") for name in filters)
+        self.sent = {
+            name: value
+            for name, value in filters.items()
+            if not (updated and name.startswith("created_at_"))
+        }
+        wanted: dict[str, set[str]] = {}
+        for name, value in filters.items():
+            if name in MEMBERS and not isinstance(value, bool):
+                member, values = MEMBERS[name], value if isinstance(value, list) else [value]
+                wanted.setdefault(member, set()).update(_comparable(member, one) for one in values)
+        self.checks: list[Check] = []
+        for name, value in filters.items():
+            member, _, comparison = name.rpartition("_")
+            if isinstance(value, Instant):
+                self.checks.append(Check(name, member, value.ns, _COMPARISONS[comparison]))
+            elif name in MEMBERS:
+                member = MEMBERS[name]
+                one = value if isinstance(value, bool) else frozenset(wanted[member])
+                shown = (operation.name, member) not in _SELDOM_SHOWN
+                self.checks.append(Check(name, member, one, shown=shown))
+
+    def but(self, **filters: Any) -> Asked:
+        """The same with other ``filters``; ``None`` takes one away."""
+        changed = {**self.filters, **filters}
+        kept = {name: value for name, value in changed.items() if value is not None}
+        return Asked(self.operation, kept, self.label)
+
+    def query(self) -> Query:
+        """What is sent for one of the ``parts``."""
+        if self.operation.query is None:
+            raise InvalidRequest(f"{self.operation.name} does not list anything")
+        return self.operation.query(**self.sent)
+
+    def parts(self) -> list[Asked]:
+        """What to ask, one after another, to have it all: lists of values go out in hundreds.
+
+        Nothing is to be asked where a list is empty: no row has one of its values.
+        """
+        step = MAX_FILTER_ENTRIES
+        lists = {
+            name: [value[start : start + step] for start in range(0, len(value), step)]
+            for name, value in self.filters.items()
+            if isinstance(value, list)
+        }
+        return [
+            Asked(
+                self.operation, {**self.filters, **dict(zip(lists, part, strict=True))}, self.label
+            )
+            for part in product(*lists.values())
+        ]
+
+
+class Check(NamedTuple):
+    """One filter, to be held against the ``member`` of a row.
+
+    ``wanted`` are texts as ``_comparable`` makes them, a flag, or nanoseconds since 1970.
+    ``shown``: whether the interface has the member in its records.
+    """
+
+    name: str
+    member: str
+    wanted: frozenset[str] | bool | int
+    compare: Callable[[Any, Any], Any] = operator.eq
+    shown: bool = True
+
+    def verdict(self, found: Any) -> bool | None:
+        """Whether a row that holds ``found`` belongs; ``None`` where the answer does not say."""
+        if found is None:
+            return None
+        if isinstance(self.wanted, frozenset):
+            return _comparable(self.member, found) in self.wanted
+        return bool(self.compare(found, self.wanted))
+
+
+def _comparable(member: str, text: str) -> str:
+    """What texts are compared by: a service may spell an id or an address in another case."""
+    return (SPELLINGS.get(text.upper(), text) if member == "status" else text).casefold()
+
+
+# ----------------------------------------------------------------------------- the walk
+
+
+class Judged(NamedTuple):
+    """Which rows of a page belong (``None``: all), the filters that the service ``ignored``, and
+    those that some of the rows that belong leave open."""
+
+    belong: list[bool] | None
+    ignored: set[str]
+    unchecked: set[str]
+
+
+class Walk:
+    """The pages of what was asked, one after another, whatever represents a page.
+
+    ``params`` is what to send for the next page, until the walk has ``ended``. ``follow`` is told
+    the cursor in each page, ``judge`` what its rows are: they may be read in different threads.
+    Both raise ``ProtocolError`` where the walk would not end. Where this is ``part_of`` a larger
+    question, rows belong that belong to it: a service may cut the edges of a part more coarsely
+    than named.
+    """
+
+    def __init__(self, asked: Asked, part_of: Asked | None = None) -> None:
+        self.asked, self._whole = asked, part_of or asked
+        self.checks, self.ended = self._whole.checks, False
+        self.params = asked.query().to_params()
+        self._first = [pair for pair in self.params if pair[0] != "page_cursor"]
+        self._cursors: set[str] = set()
+        # Ids that came before are known by their hash only, any number of them in 4 MiB: a new one
+        # may be taken for one of them, but not all those of many pages in succession.
+        self._came = bytearray(1 << 22)
+        self._empty = self._repeated = 0
+
+    def follow(self, cursor: str | None) -> None:
+        """Go on to the page of ``cursor``; the end of the list is an empty one or none."""
+        if not cursor:
+            self.ended = True
+        elif cursor in self._cursors:
+            raise self._endless(
+                f"page {len(self._cursors) + 1} repeats the cursor {shorten(cursor)} of an earlier "
+                "page; stopped rather than going in circles"
+            )
+        else:
+            self._cursors.add(cursor)
+            self.params = [*self._first, ("page_cursor", cursor)]
+
+    def judge(self, ids: Sequence[str], verdicts: Sequence[Sequence[bool | None]]) -> Judged:
+        """What becomes of the rows of a page: ``verdicts`` are those of each of ``checks``."""
+        places = [hash(id_) & 0x3FFFFF for id_ in ids]
+        if not all(map(self._came.__getitem__, places)):
+            self._empty = self._repeated = 0
+        elif ids:
+            self._repeated += 1
+        else:
+            self._empty += 1
+        for place in places:
+            self._came[place] = 1
+        if self._repeated > MAX_REPEATED_PAGES:
+            raise self._endless(
+                f"{self._repeated} pages in succession without a new row, and no end: the service "
+                "seems to ignore page_cursor"
+            )
+        if self._empty > MAX_EMPTY_PAGES:
+            raise self._endless(f"{self._empty} pages in succession without rows, and no end")
+        found = list(zip(self.checks, verdicts, strict=True))
+        ignored = {check.name for check, met in found if False in met}
+        belong = [False not in row for row in zip(*verdicts, strict=True)] if ignored else None
+        unchecked = {
+            check.name
+            for check, met in found
+            if check.shown and None in (met if belong is None else [*compress(met, belong)])
+        }
+        return Judged(belong, ignored & self._whole.sent.keys(), unchecked)
+
+    def _endless(self, problem: str) -> ProtocolError:
+        return ProtocolError(
+            f"{self.asked.label}: {problem}",
+            hint="rows may be missing: ask again with another page size or narrower filters; if it "
+            "stays, show it to the operator of the service",
+            operation=self.asked.label,
+        )
+
+
+Row = TypeVar("Row", bound=Resource)
+Fetch = Callable[[Sequence[tuple[str, str]], int], tuple[list[Row], str | None]]
+"""From what is sent and the page's number: its rows, and the cursor of the next one."""
+
+
+class Rows(Iterator[Row], Generic[Row]):
+    """Lazily every row of a list: nothing is sent before the first ``next()``.
+
+    ``repeated`` counts rows that came again and were dropped, ``unasked`` those that did not meet
+    the filters (a service may not honour each of them), ``pages`` the answers.
+    Raises ``ProtocolError`` when a cursor comes back, or when pages without a new row do not end.
+    """
+
+    def __init__(self, asked: Asked, fetch: Fetch[Row], max_rows: int | None) -> None:
+        self.operation, self.pages, self.repeated, self.unasked = asked.label, 0, 0, 0
+        self._fetch = fetch
+        self._given: set[str] = set()
+        self._warned: set[str] = set()
+        parts = asked.parts()
+        rows: Iterator[Row] = iter(())
+        if parts:  # as one list would give the rows of all
+            query = parts[0].query()
+            time = getattr(query, "order_by", "CREATED_AT").lower()
+            rows = merge(
+                *map(self._walk, parts),
+                key=lambda row: _shown(row, time) or 0,
+                reverse=query.order == "DESC",
+            )
+        self._rows = islice(rows, max_rows)
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def __repr__(self) -> str:
+        made = vars(self)
+        return f"<Rows of {made.get('operation')}: {made.get('pages', 0)} pages so far>"
+
+    def _walk(self, asked: Asked) -> Iterator[Row]:
+        walk = Walk(asked)
+        while not walk.ended:
+            rows, cursor = self._fetch(walk.params, self.pages + 1)
+            self.pages += 1
+            ids: list[str] = [getattr(row, "id") for row in rows]  # noqa: B009 - each has one
+            judged = walk.judge(
+                ids, [[c.verdict(_shown(row, c.member)) for row in rows] for c in walk.checks]
+            )
+            for kind, names in (("ignored", judged.ignored), ("unchecked", judged.unchecked)):
+                if names and kind not in self._warned:
+                    self._warned.add(kind)
+                    warn_of_filters(self.operation, **{kind: names}, stacklevel=4)  # at next()
+            for row, id_, belongs in zip(rows, ids, judged.belong or repeat(True), strict=False):
+                if not belongs:
+                    self.unasked += 1
+                elif id_ in self._given:
+                    self.repeated += 1
+                else:
+                    self._given.add(id_)
+                    yield row
+            walk.follow(cursor)
+
+
+def _shown(row: Resource, member: str) -> Any:
+    """What ``row`` holds, as a ``Check`` takes it."""
+    found = getattr(row, member, None)
+    if isinstance(found, Instant):
+        return found.ns
+    if isinstance(found, Mapping):  # a secondary status
+        name = found.get("name")
+        return name if isinstance(name, str) else None
+    return found
+
+
+# ----------------------------------------------------------------------------- how values are given
+
+
+def texts(value: Any, what: str) -> list[str]:
+    """One text or any iterable of texts (an iterator, an array, a Series …) as a list, each once.
+
+    Raises ``InvalidRequest`` beginning with ``what`` for anything else.
+    """
+    if isinstance(value, str | UUID):
+        return [_plain(value)]
+    plain = isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | bytearray)
+    if not plain or getattr(value, "ndim", 1) != 1:
+        raise InvalidRequest(
+            f"{what} is a {type(value).__name__}; give text or a list of texts; nothing was sent"
+        )
+    found = list(value)
+    for number, entry in enumerate(found, start=1):
+        if not isinstance(entry, str | UUID):
+            raise InvalidRequest(
+                f"{what}: entry {number} is {shorten(entry)}; give texts, without missing values; "
+                "nothing was sent"
+            )
+    return list(dict.fromkeys(map(_plain, found)))
+
+
+def _plain(value: str | UUID) -> str:
+    """A plain ``str`` of the same characters: members of enumerations would print their names."""
+    return str.__str__(value) if isinstance(value, str) else str(value)
+
+
+def whole_number(value: Any, what: str, least: int | None = None) -> int:
+    """``value``, an integer of Python's or NumPy's, as an ``int`` of at least ``least``.
+
+    Raises ``InvalidRequest`` beginning with ``what`` for anything else.
+    """
+    wanted = "a whole number" if least is None else f"a whole number, {least} or more"
+    try:
+        flag = type(value).__name__ in ("bool", "bool_")  # NumPy has flags of its own
+        number = None if flag else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or (least is not None and number < least):
+        raise InvalidRequest(f"{what}={shorten(value)} is not accepted; give {wanted}")
+    return number
+
+
+def warn_of_filters(
+    label: str, ignored: Iterable[str] = (), unchecked: Iterable[str] = (), *, stacklevel: int = 2
+) -> None:
+    """Say once what became of filters that the service ``ignored``, or that rows left open."""
+    for names, text in (
+        (ignored, "the service ignored {}: rows that do not belong are left out here"),
+        (
+            unchecked,
+            "{} cannot be checked where a row does not show what it is about; such rows are kept",
+        ),
+    ):
+        if names := sorted(names):
+            warnings.warn(
+                f"{label}: {text.format(', '.join(names))}",
+                UnheededFilterWarning,
+                stacklevel=stacklevel + 1,
+            )

@@ -1,0 +1,275 @@
+"""The pages of a list as Arrow tables, read by one worker in order or by several side by side.
+
+Pages are fetched in the background while earlier ones are decoded. Several workers read disjoint
+windows of ``created_at`` where the service honours them, see `fundlab.load.windows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any, Final, Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fundlab.api.pages import Asked, Check, Walk, ask
+from fundlab.background import gathered, produced
+from fundlab.errors import InvalidRequest, ProtocolError, ValidationFailed
+from fundlab.load.windows import Board, Span, Window
+from fundlab.models import OPERATIONS
+from fundlab.tables.decode import decode_page
+from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table
+from fundlab.values import Instant
+
+_AHEAD: Final = 2
+_LOWER, _UPPER = "created_at_gte", "created_at_lt"
+_TABLE_OF: Final = {table.operation: table for table in TABLES.values()}
+_numbers: Final = count(1)
+
+
+class PageSource(Protocol):
+    """What is needed of a client."""
+
+    def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes: ...
+
+
+def ask_table(
+    table: Table, given: Mapping[str, Any], label: str = "", own: Sequence[str] = ()
+) -> Asked:
+    """What ``given`` asks of the list of ``table``: oldest first in its largest pages by default.
+
+    Raises ``InvalidRequest`` as ``ask`` does, and where no operation lists the table.
+    """
+    if table.operation is None:
+        raise InvalidRequest(f"{table.name} do not come in pages")
+    defaults = {"limit": table.page_size, "order": "ASC"}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return ask(OPERATIONS[table.operation], defaults | chosen, label=label or table.name, own=own)
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """One page: its rows that belong, the filters that the service ``ignored``, and those that some
+    of these rows leave open.
+
+    ``walk`` tells apart the walks it may belong to. ``covered`` is the stretch of ``created_at``
+    (ns, the end excluded, ``None`` is open) that is complete with it; ``None`` if nobody can say.
+    """
+
+    rows: pa.Table
+    ignored: set[str]
+    unchecked: set[str]
+    walk: int
+    covered: Span | None
+
+
+def fetch(
+    source: PageSource, asked: Asked, workers: int, gaps: Sequence[Span] | None = None
+) -> Iterator[Fetched]:
+    """Every page: in order by one worker, in any order by several, with repeats.
+
+    ``gaps`` are the stretches of ``created_at`` to read, all that is asked for by default. Raises
+    ``ProtocolError`` and ``DataError`` for malformed pages, and whatever the client raises.
+    """
+    for part in asked.parts():
+        span = _probed_span(source, part) if workers > 1 else None
+        if span is None:
+            bodies = [_in_order(source, part, gaps)]
+        else:
+            spans = [_bounds(part)] if gaps is None else gaps
+            board = Board(
+                span[1], [one for gap in spans for one in Window(*gap).parts(workers, span)]
+            )
+            bodies = [_side_by_side(source, part, board) for _ in range(workers)]
+        # Workers only download: threads that decode would stand in each other's way.
+        with closing(produced(bodies, _AHEAD * len(bodies))) as found:
+            for number, (walk, body, last) in enumerate(found, start=1):
+                yield walk.decode(body, number, last=last)
+
+
+Bodies = Generator[tuple["TableWalk", bytes, bool]]
+"""Pages as they came, each with its walk, and whether it is the last one of it."""
+
+
+def _in_order(source: PageSource, asked: Asked, gaps: Sequence[Span] | None) -> Bodies:
+    for part in [asked] if gaps is None else [_within(asked, gap) for gap in gaps]:
+        walk = TableWalk(source, part, asked)
+        while not walk.ended:
+            yield walk, walk.next_body(), walk.ended
+
+
+def _side_by_side(source: PageSource, asked: Asked, board: Board) -> Bodies:
+    """The pages of one worker: of its windows, less what it gives away on the way."""
+    try:
+        while (window := board.take()) is not None:
+            walk = TableWalk(source, _within(asked, window), asked)
+            while not walk.ended:
+                body = walk.next_body()
+                yield walk, body, walk.ended
+                if walk.ended or not board.hungry:
+                    continue
+                rest = board.split(window, _newest(walk.table, body))
+                if rest is not None:
+                    window = rest
+                    walk = TableWalk(source, _within(asked, window), asked)
+            board.finished()
+    except BaseException:
+        board.stop()
+        raise
+
+
+class TableWalk(Walk):
+    """A walk whose pages become Arrow tables; rows that do not belong are left out."""
+
+    def __init__(self, source: PageSource, asked: Asked, whole: Asked) -> None:
+        super().__init__(asked, whole)
+        self.table = _TABLE_OF[asked.operation.name]
+        self._source, self._number = source, next(_numbers)
+        self._begin, self._end = _bounds(asked)
+        others = asked.sent.keys() - {_LOWER, _UPPER, "limit", "order"}
+        self._covers = not others and asked.filters["order"] == "ASC"
+
+    def next_body(self) -> bytes:
+        """Fetch the next page and find out whether another follows."""
+        body = self._source.fetch_page(self.asked.operation.name, self.params)
+        try:
+            found = _cursors.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ProtocolError(
+                f"{self.table.name}: a page that is not JSON, or no page: {error}"
+            ) from None
+        self.follow(found.next_page_cursor or found.next_page)
+        return body
+
+    def decode(self, body: bytes, number: int, *, last: bool) -> Fetched:
+        """The rows of a page, the ``number``-th of the load; ``last`` of this walk or not."""
+        rows, covered = decode_page(self.table, body, page=number).rows, None
+        judged = self.judge(
+            rows.column("id").to_pylist(), [_verdicts(rows, check) for check in self.checks]
+        )
+        if self._covers:
+            # Complete is what lies before the newest row, whose moment may go on overleaf; and
+            # nothing more where the order breaks.
+            column = rows.column("created_at")
+            moments = column.drop_null().cast(pa.int64()).to_numpy()
+            if self._begin is not None:
+                moments = np.concatenate([[self._begin], moments])
+            self._covers = not column.null_count and not np.any(moments[1:] < moments[:-1])
+            if self._covers and len(moments):
+                begin, self._begin = self._begin, int(moments[-1])
+                covered = begin, self._end if last and self._end is not None else self._begin
+        if judged.belong is not None:
+            rows = rows.filter(pa.array(judged.belong, pa.bool_()))
+        return Fetched(rows, judged.ignored, judged.unchecked, self._number, covered)
+
+
+def _verdicts(rows: pa.Table, check: Check) -> list[bool | None]:
+    """``check.verdict`` of every row: of moments all at once, else of each value once."""
+    column = rows.column(check.member).combine_chunks()
+    if column.type == INSTANT_TYPE:
+        met = check.compare(column.cast(pa.int64()).fill_null(0).to_numpy(), check.wanted)
+        found = pa.array(met, mask=column.is_null().to_numpy(zero_copy_only=False))
+    else:
+        coded = column.dictionary_encode()
+        values = coded.dictionary.to_pylist()
+        if check.member == "secondary_status":
+            values = [_name_in(text) for text in values]
+        found = pa.array(map(check.verdict, values), pa.bool_()).take(coded.indices)
+    verdicts: list[bool | None] = found.to_pylist()
+    return verdicts
+
+
+class _Named(msgspec.Struct):
+    name: str | None = None
+
+
+def _name_in(text: str) -> str | None:
+    """The ``name`` in a JSON object, if it is a text."""
+    try:
+        return msgspec.json.decode(text, type=_Named).name
+    except (msgspec.ValidationError, RecursionError):
+        return None
+
+
+class _Cursors(msgspec.Struct):
+    """All that is read of a page before the next one is asked for."""
+
+    next_page_cursor: str | None = None
+    next_page: str | None = None
+
+
+_cursors: Final = msgspec.json.Decoder(_Cursors)
+
+# ----------------------------------------------------------------------------- stretches of time
+
+
+def _bounds(asked: Asked) -> Span:
+    """The window that ``asked`` names itself."""
+    first, end = (asked.sent.get(name) for name in (_LOWER, _UPPER))
+    return first and first.ns, end and end.ns
+
+
+def _within(asked: Asked, window: Span) -> Asked:
+    """The same question of one stretch of time, oldest rows first."""
+    start, end = (None if ns is None else Instant.from_ns(ns) for ns in window)
+    return asked.but(**{_LOWER: start, _UPPER: end, "order": "ASC"})
+
+
+def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
+    """The oldest and newest moment of what is asked for, if windows on it are honoured.
+
+    A window from the middle on must begin there, and one up to the middle must end there. ``None``
+    too where there are too few rows to share, or another order is asked for.
+    """
+    others = asked.filters.keys() - {_LOWER, _UPPER}
+    if any(name.startswith(("created_at", "updated_at", "order_by")) for name in others):
+        return None
+    table = _TABLE_OF[asked.operation.name]
+
+    def edge(question: Asked) -> int | None:
+        """The moment of the first row, as the service gives it."""
+        params = question.query().to_params()
+        rows = decode_page(table, source.fetch_page(question.operation.name, params)).rows
+        if rows.num_rows == 0 or rows.column("created_at").null_count:
+            return None
+        moment: int = rows.column("created_at").cast(pa.int64())[0].as_py()
+        return moment
+
+    both = [asked.but(order="ASC", limit=1), asked.but(order="DESC", limit=1)]
+    first, last = gathered(edge, both, 2)
+    if first is None or last is None or last - first < 2:
+        return None
+    middle = Instant.from_ns((first + last) // 2 + 1)
+    cut = [both[0].but(**{_LOWER: middle}), both[1].but(**{_UPPER: middle})]
+    try:
+        above, below = gathered(edge, cut, 2)
+    except ValidationFailed:
+        return None
+    honoured = above is not None and below is not None and below < middle.ns <= above
+    return (first, last) if honoured else None
+
+
+class _Created(msgspec.Struct, gc=False):
+    created_at: str | None = None
+
+
+@cache
+def _moments_of(items: str) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(msgspec.defstruct("Page", [(items, list[_Created])]))
+
+
+def _newest(table: Table, body: bytes) -> int | None:
+    """The newest moment of a page; ``None`` where it cannot be told, which decoding will name."""
+    try:
+        rows = getattr(_moments_of(str(table.items)).decode(body), str(table.items))
+        texts = pa.array([row.created_at for row in rows], pa.string())
+        found: int | None = pc.max(texts.cast(INSTANT_TYPE).cast(pa.int64())).as_py()
+    except (msgspec.DecodeError, pa.ArrowInvalid):
+        return None
+    return found
