@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fundlab.api.client import Client, connect
     from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
     from fundlab.display import show
+    from fundlab.facade import Store, sample
     from fundlab.load import (
         load_addresses,
         load_balances,
@@ -61,9 +62,7 @@ if TYPE_CHECKING:
         load_transfers,
     )
     from fundlab.reporting import report
-    from fundlab.sample_store import sample
     from fundlab.settings import Settings
-    from fundlab.store import Store
 
 __version__ = "0.1.0"
 
@@ -71,10 +70,20 @@ _HOME: Final[dict[str, str]] = {
     "Client": "fundlab.api.client",
     "DecimalDtype": "fundlab.decimals",
     "Settings": "fundlab.settings",
-    "Store": "fundlab.store",
+    "Store": "fundlab.facade",
+    "actions": "fundlab.actions",
+    "balances": "fundlab.analysis.balances",
+    "charts": "fundlab.charts",
+    "checks": "fundlab.analysis.checks",
     "connect": "fundlab.api.client",
+    "decimals": "fundlab.decimals",
     "deposit_sheet": "fundlab.actions",
+    "errors": "fundlab.errors",
+    "events": "fundlab.analysis.events",
+    "exports": "fundlab.exports",
+    "fees": "fundlab.analysis.fees",
     "find_deposits": "fundlab.actions",
+    "flows": "fundlab.analysis.flows",
     "journal": "fundlab.actions",
     "load_addresses": "fundlab.load",
     "load_balances": "fundlab.load",
@@ -82,6 +91,7 @@ _HOME: Final[dict[str, str]] = {
     "load_events": "fundlab.load",
     "load_fiat_accounts": "fundlab.load",
     "load_transfers": "fundlab.load",
+    "models": "fundlab.models",
     "plan_account_update": "fundlab.actions",
     "plan_deposit": "fundlab.actions",
     "plan_deposit_address": "fundlab.actions",
@@ -90,31 +100,19 @@ _HOME: Final[dict[str, str]] = {
     "plan_withdrawals": "fundlab.actions",
     "quote_fee": "fundlab.actions",
     "read_parquet": "fundlab.decimals",
+    "reconcile": "fundlab.analysis.reconcile",
     "register_fiat_account": "fundlab.actions",
     "report": "fundlab.reporting",
     "resume": "fundlab.actions",
-    "sample": "fundlab.sample_store",
+    "sample": "fundlab.facade",
+    "sandbox": "fundlab.sandbox",
     "show": "fundlab.display",
     "simulate_deposit": "fundlab.actions",
     "types_mapper": "fundlab.decimals",
     "wait_for": "fundlab.actions",
     "wait_for_deposit": "fundlab.actions",
 }
-_MODULES: Final[dict[str, str]] = {
-    "actions": "fundlab.actions",
-    "balances": "fundlab.analysis.balances",
-    "charts": "fundlab.charts",
-    "checks": "fundlab.analysis.checks",
-    "decimals": "fundlab.decimals",
-    "errors": "fundlab.errors",
-    "events": "fundlab.analysis.events",
-    "exports": "fundlab.exports",
-    "fees": "fundlab.analysis.fees",
-    "flows": "fundlab.analysis.flows",
-    "models": "fundlab.models",
-    "reconcile": "fundlab.analysis.reconcile",
-    "sandbox": "fundlab.sandbox",
-}
+"""Where each public name is; one that a module is called by is the module itself."""
 
 __all__ = [
     "Client",
@@ -165,13 +163,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module(_MODULES[name])
-    else:
+    if name not in _HOME:
         raise AttributeError(f"module 'fundlab' has no attribute {name!r}")
-    globals()[name] = value
+    home = importlib.import_module(_HOME[name])
+    value = globals()[name] = home if home.__name__.endswith(f".{name}") else getattr(home, name)
     return value
 
 

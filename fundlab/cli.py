@@ -24,7 +24,7 @@ from fundlab.errors import ActionRefused, FundlabError, SettingsError, StoreErro
 
 if TYPE_CHECKING:
     from fundlab.api.doctor import Check
-    from fundlab.store import Store
+    from fundlab.facade import Store
 
 _UNWRAPPED: Final = 10_000
 
@@ -167,7 +167,7 @@ def sync(
 ) -> None:
     """Bring the store up to date."""
     from fundlab.api.client import connect
-    from fundlab.store import Store
+    from fundlab.facade import Store
     from fundlab.store.current import export_files
 
     with connect() as client:
@@ -443,8 +443,8 @@ def run(arguments: list[str]) -> None:
 
 def _existing(given: str | None) -> Store:
     """The store, not an empty one that a mistyped path would stand for."""
+    from fundlab.facade import Store
     from fundlab.settings import store_folder
-    from fundlab.store import Store
 
     path = given or store_folder()
     elsewhere = "://" in str(path)

@@ -23,9 +23,9 @@ from fundlab.actions.intents import FOLDER as JOURNALS
 from fundlab.analysis import reconcile
 from fundlab.api.client import Client
 from fundlab.errors import ActionError, StoreError
+from fundlab.facade import Store
 from fundlab.models import FiatAccountStatus
 from fundlab.setting_values import is_loopback
-from fundlab.store import Store
 
 AMOUNT = Decimal("1000.00")
 BANK = {

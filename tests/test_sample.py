@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import fundlab as fl
-from fundlab import sample_store as home
+from fundlab import facade as home
 from fundlab.errors import StoreError
 from fundlab.tables import TABLES
 
@@ -73,10 +73,10 @@ def test_a_wheel_holds_it_where_it_is_looked_for(
     targets = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
     included = targets["build"]["targets"]["wheel"]["force-include"]
     assert included == {"data/sample": "fundlab/data/sample"}
-    assert home._PLACES == (
+    assert home._SAMPLES == (
         ROOT / "fundlab" / "data" / "sample",
         ROOT / "data" / "sample",
     )
-    monkeypatch.setattr(home, "_PLACES", (tmp_path / "no", tmp_path / "where"))
+    monkeypatch.setattr(home, "_SAMPLES", (tmp_path / "no", tmp_path / "where"))
     with pytest.raises(StoreError, match="the sample store is not at"):
         fl.sample()

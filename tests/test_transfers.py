@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fundlab as fl
+from fundlab import Store
 from fundlab import transfers as meaning
 from fundlab.errors import AnalysisError
 from fundlab.models import Direction, TransferType
 from fundlab.reporting import read_report
-from fundlab.store import Store
 from fundlab.values import EXACT
 
 Row = dict[str, Any]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 import uvicorn
 from fastapi import FastAPI
 
+from fundlab.api.client import Client, connect
 from fundlab.errors import SandboxError
 from fundlab.sandbox.app import build_app, protocol_class
 from fundlab.sandbox.clock import ClockMode
@@ -31,13 +32,11 @@ from fundlab.sandbox.control_app import CONTROL_PREFIX, add_control, is_loopback
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.opening import Options, check_whole, made_with, open_service, scope_names
+from fundlab.settings import SettingKeywords
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from fundlab.api.client import Client
-    from fundlab.settings import SettingKeywords
 
 DEFAULT_TRANSFERS: Final = 2_000
 DEFAULT_PROFILES: Final = 5
@@ -259,8 +258,6 @@ class Sandbox:
         ...     len(list(other.list_transfers()))
         50
         """
-        from fundlab.api.client import connect
-
         given: dict[str, Any] = {
             "base_url": self.base_url,
             "auth_url": self.auth_url,

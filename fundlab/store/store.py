@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -33,9 +32,10 @@ from fundlab.store.compaction import compact_table, remove_superseded
 from fundlab.store.current import export_files, write_current
 from fundlab.store.parts import Header, Part, Publication
 from fundlab.store.pins import check_pin_name, pinned_limits, read_pins, write_pin
-from fundlab.store.problems import Problem
 from fundlab.store.proof import Verification, verify_store
 from fundlab.store.remote import StorePath, locate
+from fundlab.store.scan import scan_with_duckdb
+from fundlab.store.scan_spark import scan_with_spark
 from fundlab.store.snapshot import (
     Snapshot,
     newest_file,
@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import SparkSession
 
-    from fundlab.api.client import Client
-    from fundlab.sync import SyncResult
-
 _STAGING: Final = ".staging"
 _PINS: Final = "pins"
 _CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
@@ -66,32 +63,10 @@ Moment = str | datetime
 
 
 class Store:
-    """A store at ``path``, created by the first sync.
+    """The tables at ``path``, on their own: ``fl.Store`` is this with the service and the journal.
 
-    Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
-    with a zone or in UTC. ``clock`` gives nanoseconds since 1970. A ``read_only`` store is never
-    written to: what would, raises ``StoreError``.
-
-    ``path`` is a folder (``~`` is the home, and it stays the same place where the process changes
-    its folder), or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``) or a
-    key in ``filesystem``, one of ``pyarrow.fs`` or of ``fsspec``; URIs that Arrow does not
-    know need ``fsspec`` installed, and so does ``scan``. Elsewhere the lock holds off other runs
-    on this machine and by this user only: sync from one machine. Two that publish at once are
-    noticed (``StoreDamaged``).
-
-    The files are Parquet, yet not for reading with other tools as they are: a sum over them counts
-    replaced versions, Polars refuses parts beside a base, and Spark the nanoseconds
-    (``spark.sql.legacy.parquet.nanosAsLong``). ``export_current`` writes files for any tool.
-
-    >>> store = fl.Store(folder / "books")
-    >>> done = store.sync(client)
-    >>> done["transfers"].new
-    50
-    >>> store.pin("october")
-    >>> len(store.read("transfers", pin="october", columns=["id", "total"]))
-    50
-    >>> store.verify().ok
-    True
+    ``clock`` gives nanoseconds since 1970. What would write to a ``read_only`` store raises
+    ``StoreError``.
     """
 
     def __init__(
@@ -235,11 +210,7 @@ class Store:
                 raise InvalidRequest("connection and memory_limit are DuckDB's; Spark has its own")
             if spark is None:
                 raise InvalidRequest("engine='spark' needs a session: give spark=session")
-            from fundlab.store.scan_spark import scan_with_spark
-
             return steadily(lambda: scan_with_spark(self.snapshot(table, as_of, pin=pin), spark))
-        from fundlab.store.scan import scan_with_duckdb
-
         return steadily(
             lambda: scan_with_duckdb(self.snapshot(table, as_of, pin=pin), connection, memory_limit)
         )
@@ -377,28 +348,6 @@ class Store:
 
     # ------------------------------------------------------------------------ writing
 
-    def sync(
-        self,
-        client: Client,
-        tables: Sequence[str] | None = None,
-        since: Moment | None = None,
-        workers: int = 1,
-        full: bool = False,
-        progress: bool | None = None,
-    ) -> SyncResult:
-        """Bring the store up to date with the service; see ``fundlab.sync.sync``.
-
-        >>> done = store.sync(client)
-        >>> done["transfers"].new, done["transfers"].unchanged
-        (0, 1)
-        """
-        from fundlab.sync import sync
-
-        return sync(
-            self, client, tables=tables, since=since, workers=workers, full=full, progress=progress,
-            clock=self._clock,
-        )  # fmt: skip
-
     @contextmanager
     def lock(self) -> Iterator[Callable[[], None]]:
         """Hold the store for writing. The kernel releases the lock of a run that was killed.
@@ -436,25 +385,13 @@ class Store:
 
     def verify(self) -> Verification:
         """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
-        the change between any two balances observed against the transfers in between, pins, and
-        the journals of payments to its service: the user's, and what earlier versions kept here.
+        the change between any two balances observed against the transfers in between, and pins.
 
         Finds and names problems rather than raising; ``.ok`` is true when there are none. That
         the newest file of a table was taken away shows only where a pin, or balances observed,
         belong to it.
-
-        >>> store.verify().ok
-        True
         """
-
-        found = verify_store(self.path, self.path / _PINS)
-        return replace(found, problems=(*found.problems, *self._journal_problems()))
-
-    def _journal_problems(self) -> Iterator[Problem]:
-        from fundlab.actions.journal_check import damaged_journals
-
-        for path, wrong in damaged_journals(self):
-            yield Problem("journal", "file", path.name, "intact", wrong)
+        return verify_store(self.path, self.path / _PINS)
 
     def draft(
         self,

@@ -13,11 +13,10 @@ import pytest
 from fake_service import FakeService, transfer
 
 import fundlab as fl
-from fundlab import cli
+from fundlab import Store, cli
 from fundlab.analysis.engines import engine_errors
 from fundlab.errors import AnalysisError
 from fundlab.models import ProfileBalance
-from fundlab.store import Store
 
 LARGEST = "9" * 20
 LIMIT = "has more than 20 integer digits: amounts hold 38 digits, 18 of them decimals"

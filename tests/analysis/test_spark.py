@@ -30,9 +30,9 @@ from transfer_examples import (
     transfer,
 )
 
+from fundlab import Store
 from fundlab.analysis import balances, checks, events, fees, flows, reconcile
 from fundlab.errors import AnalysisError, InvalidRequest, StoreDamaged
-from fundlab.store import Store
 
 pyspark = pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 pytestmark = [

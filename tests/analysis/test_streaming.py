@@ -16,9 +16,9 @@ import pytest
 from fake_service import FakeService
 from transfer_examples import START, Row, make_rows, records
 
+from fundlab import Store
 from fundlab.analysis import balances
 from fundlab.errors import AnalysisError, OutputError
-from fundlab.store import Store
 from fundlab.values import Instant
 
 TIME = pa.timestamp("ns", "UTC")

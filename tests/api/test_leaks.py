@@ -41,13 +41,12 @@ from rich.traceback import Traceback
 from scripted import answer, problem, skipping
 from test_operations import SENT
 
-from fundlab import errors
+from fundlab import Store, errors
 from fundlab.api.client import Client
 from fundlab.api.doctor import doctor
 from fundlab.api.keys import new_key
 from fundlab.secret import Secret
 from fundlab.settings import Settings
-from fundlab.store import Store
 
 SECRET, TOKEN, PASSWORD = "canary-5f0c2d", scripted.TOKEN, "canary-of-the-key-8d"
 CANARIES = (SECRET, TOKEN, PASSWORD)

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from analysis_store import make_store
 
+from fundlab import Store
 from fundlab.analysis import balances
-from fundlab.store import Store
 
 ROWS = 10_000_000
 TURNS = 3

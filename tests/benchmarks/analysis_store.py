@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from fundlab.store import Store
+from fundlab import Store
 from fundlab.store.parts import Header, Publication
 from fundlab.store.writing import ROW_GROUP_ROWS, write_part
 from fundlab.tables.schema import TABLES

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from analysis_store import make_store
 
-from fundlab import reporting
-from fundlab.store import Store
+from fundlab import Store, reporting
 
 ROWS = 1_000_000
 SECONDS, MEBIBYTES, PAGE_BYTES = 20.0, 1024.0, 3_000_000

@@ -28,11 +28,11 @@ from mutations import mutated, wired
 from scripted import skipping
 
 import fundlab as fl
+from fundlab import Store
 from fundlab.api.client import Client
 from fundlab.errors import FundlabError
 from fundlab.models import OPERATIONS
 from fundlab.settings import Settings
-from fundlab.store import Store
 from fundlab.tables import EXTRA, TABLES
 from fundlab.values import Instant
 

@@ -23,10 +23,10 @@ import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
-from fundlab import cli
+from fundlab import Store, cli
 from fundlab.actions.intents import Draft, Journal, Outcome
 from fundlab.errors import FundlabError, NetworkError
-from fundlab.store import Store, changes, compaction, snapshot, staging, writing
+from fundlab.store import changes, compaction, snapshot, staging, writing
 from fundlab.store.parts import read_footer
 
 Views = dict[str, Callable[[Store], Any]]

@@ -28,9 +28,8 @@ from amounts import is_held, plain, random_amount
 from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
-from fundlab import exports, reporting, tables
+from fundlab import Store, exports, reporting, tables
 from fundlab.errors import DataError
-from fundlab.store import Store
 from fundlab.values import Amount
 
 PAGE_ROWS = 1_000

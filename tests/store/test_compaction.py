@@ -15,9 +15,9 @@ from fake_service import FakeService, moment, transfer, withdrawal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fundlab import cli
+from fundlab import Store, cli
 from fundlab.errors import StoreDamaged, StoreError
-from fundlab.store import Store, compaction, writing
+from fundlab.store import compaction, writing
 from fundlab.sync import SyncResult
 
 DAYS = 28

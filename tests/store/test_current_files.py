@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 from fake_service import FakeService, moment, transfer
 
-from fundlab import cli, sandbox
+from fundlab import Store, cli, sandbox
 from fundlab.errors import InvalidRequest, StoreError
-from fundlab.store import Store, compaction
+from fundlab.store import compaction
 from fundlab.tables import TABLES
 
 TOTALS = ["99999999999.123456789012345678", "0.000000000000000001", "12345678901.1", "7"]

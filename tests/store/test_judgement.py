@@ -18,9 +18,8 @@ import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
-from fundlab import cli, reporting
+from fundlab import Store, cli, reporting
 from fundlab.models import ProfileBalance
-from fundlab.store import Store
 from fundlab.store.judgement import Judgement
 from fundlab.store.writing import Draft
 

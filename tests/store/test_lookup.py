@@ -10,8 +10,9 @@ from fake_service import FakeService, moment, transfer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fundlab import Store
 from fundlab.errors import StoreError
-from fundlab.store import Store, changes, lookup
+from fundlab.store import changes, lookup
 from fundlab.store.lookup import find_rows, hash_texts
 
 

@@ -13,8 +13,9 @@ import pytest
 from fake_service import FakeService, moment, rewrite, transfer
 
 import fundlab as fl
+from fundlab import Store
 from fundlab.errors import StoreDamaged
-from fundlab.store import Store, compaction, parts
+from fundlab.store import compaction, parts
 from fundlab.store.parts import FROM, REPLACED_PART, REPLACED_ROW, TO
 
 FIRST, SECOND = "part-00000002", "part-00000003"

@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
+from fundlab import Store
 from fundlab.actions.intents import FOLDER, Draft, Journal, Outcome
 from fundlab.models import ProfileBalance
-from fundlab.store import Store, compaction, proof, snapshot
+from fundlab.store import compaction, proof, snapshot
 from fundlab.store.parts import Part
 from fundlab.store.snapshot import Snapshot
 

@@ -12,8 +12,9 @@ from fake_service import FakeService, moment, transfer
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from pyarrow import fs
 
+from fundlab import Store
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
-from fundlab.store import Store, compaction
+from fundlab.store import compaction
 from fundlab.store.parts import Part, PartReader
 from fundlab.store.remote import RemotePath
 from fundlab.store.remote_files import RemoteFiles

@@ -20,9 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fundlab as fl
+from fundlab import Store
 from fundlab.errors import AnalysisError, StoreDamaged, StoreError
 from fundlab.reporting import job
-from fundlab.store import Store, changes, compaction, scan, writing
+from fundlab.store import changes, compaction, scan, writing
 from fundlab.tables import to_frame
 
 EDITS = st.lists(

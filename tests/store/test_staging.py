@@ -10,8 +10,9 @@ from fake_service import FakeService, moment, transfer, withdrawal
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fundlab import Store
 from fundlab.errors import NetworkError, StoreError
-from fundlab.store import Store, disk, staging
+from fundlab.store import disk, staging
 from fundlab.store.staging import Stage, merged, missing
 from fundlab.tables import TABLES, decode_page
 

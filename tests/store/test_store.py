@@ -24,8 +24,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fundlab as fl
+from fundlab import Store
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
-from fundlab.store import Store, compaction, disk, parts, snapshot, writing
+from fundlab.store import compaction, disk, parts, snapshot, writing
 from fundlab.tables import to_arrow, to_frame
 
 
@@ -533,7 +534,7 @@ class TestWriting:
 def holder(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that holds the lock of ``tmp_path``."""
     code = (
-        "import sys, time; from fundlab.store import Store\n"
+        "import sys, time; from fundlab import Store\n"
         "with Store(sys.argv[1]).lock(): print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(

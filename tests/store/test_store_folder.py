@@ -17,8 +17,9 @@ from fake_service import FakeService, transfer
 from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import fs
 
+from fundlab import Store
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
-from fundlab.store import Store, duck
+from fundlab.store import duck
 from fundlab.store.disk import locked
 from fundlab.store.duck import own_connection, shared_connection
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 import fundlab as fl
+from fundlab import Store
 from fundlab.sandbox import serve
-from fundlab.store import Store, compaction
+from fundlab.store import compaction
 from fundlab.tables import TABLES
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "store-format.md"

@@ -23,8 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fake_service import FakeService, moment, transfer, withdrawal
 
+from fundlab import Store
 from fundlab.errors import StoreError, StoreLocked
-from fundlab.store import Store, changes, compaction, staging, writing
+from fundlab.store import changes, compaction, staging, writing
 
 ROWS = 120
 

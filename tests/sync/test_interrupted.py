@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from interrupted import ROWS, Outcome, Run, Runner, first_state, second_state
 
-from fundlab.store import Store
+from fundlab import Store
 
 STATES = {"first": first_state, "second": second_state}
 WORKS = ("first", "second", "merging", "compact")

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from fake_service import ITEMS, FakeService, moment, transfer, withdrawal
 
+from fundlab import Store
 from fundlab.errors import NetworkError
 from fundlab.load import load_transfers
-from fundlab.store import Store, staging
+from fundlab.store import staging
 
 WAYS = (
     {"created_at", "updated_at", "ids"},

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from fake_service import FakeService, change, moment, transfer, withdrawal
 
+from fundlab import Store
 from fundlab.errors import (
     DataError,
     InvalidRequest,
@@ -17,7 +18,6 @@ from fundlab.errors import (
     StoreLocked,
     UnheededFilterWarning,
 )
-from fundlab.store import Store
 from fundlab.sync import sync
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from fundlab import Store
 from fundlab import sandbox as fl_sandbox
 from fundlab.analysis import reconcile
 from fundlab.api.client import Client
 from fundlab.errors import FundlabError, NetworkError
 from fundlab.load import load_balances, load_events, load_transfers
 from fundlab.sandbox import Sandbox
-from fundlab.store import Store
 
 BANK = {
     "wire": {

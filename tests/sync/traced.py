@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fake_service import FakeService, moment, transfer
 
-from fundlab.store import Store, staging
+from fundlab import Store
+from fundlab.store import staging
 
 TRACED: Final = "openat,open,fsync,fdatasync,rename,renameat,renameat2,close,write,pwrite64"
 _CALL: Final = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)", re.ASCII)

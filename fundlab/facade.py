@@ -1,0 +1,120 @@
+"""``fl.Store``: the store with the service it is synced from and the payments that its user made.
+
+The one place that knows them all: the store itself (:mod:`fundlab.store`) knows files and rows, no
+client and no journal. And ``fl.sample()``, the store that comes with fundlab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fundlab import store
+from fundlab.errors import StoreError
+from fundlab.store.problems import Problem
+from fundlab.store.proof import Verification
+
+if TYPE_CHECKING:
+    from fundlab.api.client import Client
+    from fundlab.sync import SyncResult
+
+_PACKAGE: Final = Path(__file__).parent
+_SAMPLES: Final = (_PACKAGE / "data" / "sample", _PACKAGE.parent / "data" / "sample")
+"""In an installed package, and in a clone of the project."""
+
+
+class Store(store.Store):
+    """A store at ``path``, created by the first sync.
+
+    Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
+    with a zone or in UTC. ``clock`` gives nanoseconds since 1970. A ``read_only`` store is never
+    written to: what would, raises ``StoreError``.
+
+    ``path`` is a folder (``~`` is the home, and it stays the same place where the process changes
+    its folder), or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``) or a
+    key in ``filesystem``, one of ``pyarrow.fs`` or of ``fsspec``; URIs that Arrow does not
+    know need ``fsspec`` installed, and so does ``scan``. Elsewhere the lock holds off other runs
+    on this machine and by this user only: sync from one machine. Two that publish at once are
+    noticed (``StoreDamaged``).
+
+    The files are Parquet, yet not for reading with other tools as they are: a sum over them counts
+    replaced versions, Polars refuses parts beside a base, and Spark the nanoseconds
+    (``spark.sql.legacy.parquet.nanosAsLong``). ``export_current`` writes files for any tool.
+
+    >>> store = fl.Store(folder / "books")
+    >>> done = store.sync(client)
+    >>> done["transfers"].new
+    50
+    >>> store.pin("october")
+    >>> len(store.read("transfers", pin="october", columns=["id", "total"]))
+    50
+    >>> store.verify().ok
+    True
+    """
+
+    # The client takes as long to load as the store, so reading does without it.
+
+    def sync(
+        self,
+        client: Client,
+        tables: Sequence[str] | None = None,
+        since: str | datetime | None = None,
+        workers: int = 1,
+        full: bool = False,
+        progress: bool | None = None,
+    ) -> SyncResult:
+        """Bring the store up to date with the service; see ``fundlab.sync.sync``.
+
+        >>> done = store.sync(client)
+        >>> done["transfers"].new, done["transfers"].unchanged
+        (0, 1)
+        """
+        from fundlab.sync import sync
+
+        return sync(
+            self, client, tables=tables, since=since, workers=workers, full=full, progress=progress,
+            clock=self._clock,
+        )  # fmt: skip
+
+    def verify(self) -> Verification:
+        """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
+        the change between any two balances observed against the transfers in between, pins, and
+        the journals of payments to its service: the user's, and what earlier versions kept here.
+
+        Finds and names problems rather than raising; ``.ok`` is true when there are none. That
+        the newest file of a table was taken away shows only where a pin, or balances observed,
+        belong to it.
+
+        >>> store.verify().ok
+        True
+        """
+        from fundlab.actions.journal_check import damaged_journals
+
+        found = super().verify()
+        journals = (
+            Problem("journal", "file", path.name, "intact", wrong)
+            for path, wrong in damaged_journals(self)
+        )
+        return replace(found, problems=(*found.problems, *journals))
+
+
+def sample() -> Store:
+    """The sample store, read-only: 3,000 transfers of four profiles in ten assets, with events,
+    balances, accounts and addresses, from November 2025 to 2 November 2026; the pin ``october``
+    is the state before the last weekend. ``data/make_sample.py`` makes it from the sandbox's seed.
+
+    Raises ``StoreError`` where it was not installed.
+
+    >>> sample = fl.sample()
+    >>> len(sample.read("transfers"))
+    3000
+    >>> sample.verify().ok
+    True
+    """
+    for path in _SAMPLES:
+        if path.is_dir():
+            return Store(path, read_only=True)
+    raise StoreError(f"the sample store is not at {_SAMPLES[0]}; install fundlab again")
