@@ -1,4 +1,4 @@
-"""Service → store: ``run.py`` is one sync, ``fetching.py`` what it asks for."""
+"""Service → store: one sync, from what is asked for to what is published."""
 
 from fundlab.sync.run import SyncResult, TableSync, sync
 

@@ -4,6 +4,11 @@ merge the files of a table where they have become many.
 Until everything has been fetched and checked nothing is published, so a service that dies in the
 middle leaves the store as it was. Each table then becomes visible by one rename.
 
+Transfers are asked for by ``updated_at`` where the service honours it, else by ``created_at``, with
+every open transfer again by id; events and addresses by ``created_at``; the short lists in full.
+Watermarks are the service's own times, never this machine's, and each is stepped back by the
+overlap.
+
 Transfers and balances prove each other, so they must belong together although the service moves
 on: after the balances are read, the transfers changed meanwhile are fetched, and whatever they
 moved is read again, until nothing moves.
@@ -14,38 +19,51 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, number_of
+from fundlab.api.pages import warn_of_filters
+from fundlab.errors import (
+    InvalidRequest,
+    StoreDamaged,
+    StoreError,
+    ValidationFailed,
+    number_of,
+    shorten,
+)
 from fundlab.load.loaders import Pair, checked_workers, observe_balances, pairs_of
-from fundlab.load.pages import Fetched
+from fundlab.load.pages import Fetched, ask_table, fetch
+from fundlab.load.windows import Span
+from fundlab.models import FINAL_STATUSES
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
 from fundlab.store import compaction
 from fundlab.store.changes import Changes, all_new, differing
 from fundlab.store.lookup import find_rows
 from fundlab.store.snapshot import Snapshot, read_standing
-from fundlab.store.staging import Stage
+from fundlab.store.staging import Stage, missing
 from fundlab.store.writing import Draft
-from fundlab.sync.fetching import OVERLAP_NS, Fetcher, Known, Plan, fetch_table, open_transfers
+from fundlab.tables.decode import decode_page
 from fundlab.tables.order import distinct
 from fundlab.tables.schema import TABLES, find_table
+from fundlab.values import Instant
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
     from fundlab.store import Store
 
 MAX_ROUNDS: Final = 8
+OVERLAP_NS: Final = 15 * 60 * 1_000_000_000
+SHORT_LISTS: Final = ("fiat_accounts", "deposit_instructions")
 PAIR_COLUMNS: Final = ("profile_id", "asset", "balance_asset")
 
 Moment = str | datetime
+Keep = Callable[[Fetched], None]
 log = logging.getLogger(__name__)
 
 
@@ -145,82 +163,57 @@ def sync(
     """
     started = time.monotonic()
     checked_workers(workers)
-    chosen = _chosen(tables)
-    first = None if since is None else moment_ns(since, "since")
-    with store.lock() as check_held:
-        service = _bound(store, client)
-        run = _Run(store, client, service, workers, full, first, progress, clock, check_held)
-        try:
-            for table in chosen:
-                if TABLES[table].operation is not None:
-                    run.fetch(table)
-            if "balances" in chosen:
-                run.observe()
-            done = run.publish()
-        except BaseException:
-            run.keep()
-            raise
-        compacted = _compact(store, chosen, check_held)
-    seconds = round(time.monotonic() - started, 3)
-    return SyncResult(str(store.path), tuple(done), seconds, tuple(run.unsettled), compacted)
-
-
-def _chosen(tables: Sequence[str] | None) -> list[str]:
-    if isinstance(tables, str):
-        tables = [tables]
-    wanted = {find_table(name).name for name in (TABLES if tables is None else tables)}
+    given = [tables] if isinstance(tables, str) else TABLES if tables is None else tables
+    wanted = {find_table(name).name for name in given}
     if not wanted:
         raise InvalidRequest(f"tables={tables!r}: name at least one of {', '.join(TABLES)}")
     if "balances" in wanted:
         wanted.add("transfers")
-    return [name for name in TABLES if name in wanted]
-
-
-def _bound(store: Store, client: Client) -> Mapping[str, str]:
-    """The service of ``client``, if the store is its or nobody's yet."""
-    service = {"base_url": client.base_url, "client_id": client.client_id}
-    owner = store.service()
-    if owner is not None and dict(owner) != service:
-        raise StoreError(
-            f"{store.path} holds the data of {owner['base_url']} (client {owner['client_id']}), "
-            f"not of {service['base_url']} (client {service['client_id']}); use another "
-            "store (a sandbox started anew is another service, too)"
-        )
-    return service
-
-
-def _compact(
-    store: Store, tables: Sequence[str], check_held: Callable[[], None]
-) -> tuple[str, ...]:
-    """Merge the files of the tables where it pays; which they are.
-
-    Everything is published by now, so a disk that takes no more is a matter for the next sync.
-    """
-    done = []
-    for table in tables:
-        snapshot = store.snapshot(table)
-        if not compaction.pays(snapshot):
-            continue
+    chosen = [name for name in TABLES if name in wanted]
+    first = None if since is None else moment_ns(since, "since")
+    with store.lock() as check_held:
+        service = {"base_url": client.base_url, "client_id": client.client_id}
+        owner = store.service()
+        if owner is not None and dict(owner) != service:
+            raise StoreError(
+                f"{store.path} holds the data of {owner['base_url']} (client "
+                f"{owner['client_id']}), not of {service['base_url']} (client "
+                f"{service['client_id']}); use another store (a sandbox started anew is another "
+                "service, too)"
+            )
+        run = _Run(store, client, service, workers, progress, clock)
         try:
-            compaction.compact_table(store.path / table, snapshot, check_held)
-        except StoreDamaged:
+            for name in chosen:
+                if TABLES[name].operation is not None:
+                    run.fetch(name, first, full)
+            if "balances" in wanted:
+                run.observe()
+            done = run.publish(check_held)
+        except BaseException:
+            # What was written but not published goes; what was fetched stays for the next run.
+            for draft in run.drafts:
+                draft.discard()
+            for fetched in run.fetches.values():
+                fetched.stage.flush()
             raise
-        except StoreError as error:
-            log.warning("%s: the sync is complete, but its files were not merged: %s", table, error)
-        else:
-            done.append(table)
-    return tuple(done)
-
-
-@dataclass
-class _Work:
-    """What is known about one table in the course of a sync."""
-
-    snapshot: Snapshot
-    known: Known
-    stage: Stage
-    pages: int = 0
-    fetched: int = 0
+        # All is published by now: a disk that takes no more is a matter for the next sync.
+        compacted = []
+        for name in chosen:
+            snapshot = store.snapshot(name)
+            if not compaction.pays(snapshot):
+                continue
+            try:
+                compaction.compact_table(store.path / name, snapshot, check_held)
+            except StoreDamaged:
+                raise
+            except StoreError as error:
+                log.warning(
+                    "%s: the sync is complete, but its files were not merged: %s", name, error
+                )
+            else:
+                compacted.append(name)
+    seconds = round(time.monotonic() - started, 3)
+    return SyncResult(str(store.path), tuple(done), seconds, tuple(run.unsettled), tuple(compacted))
 
 
 @dataclass
@@ -231,152 +224,138 @@ class _Run:
     client: Client
     service: Mapping[str, str]
     workers: int
-    full: bool
-    since: int | None
     progress: bool | None
     clock: Callable[[], int]
-    check_held: Callable[[], None]
-    work: dict[str, _Work] = field(default_factory=dict)
+    fetches: dict[str, _Fetch] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
     observed: pa.Table | None = None
     unsettled: list[Pair] = field(default_factory=list)
 
-    def fetch(self, name: str) -> None:
+    def fetch(self, name: str, since: int | None, full: bool) -> None:
         """Fetch what may have changed, onto the disk; a run that died may have had some of it."""
-        table, snapshot = TABLES[name], self.store.snapshot(name)
-        known = Known.of(snapshot.last)
-        plan = Plan.of(table, known, since=self.since, full=self.full)
-        question = {"since": plan.since, "publication": snapshot.limit, **self.service}
-        stage = self.store.stage(table, question if plan.resumable else None)
-        work = self.work[name] = _Work(snapshot, known, stage)
+        snapshot = self.store.snapshot(name)
+        last, begins = snapshot.last, snapshot.begins
+        short, new = name in SHORT_LISTS, last is None
+        wider = since is not None and begins is not None and since < begins
+        everything = short or new or wider or full
+        since = since if (new or wider) and not short else None
+        # What a run that died had counts where later syncs find whatever has changed since.
+        resumable = (new or wider) and not (short or full)
+        question = {"since": since, "publication": snapshot.limit, **self.service}
+        stage = self.store.stage(snapshot.table, question if resumable else None)
+        known = {} if last is None else last.watermark
+        one = self.fetches[name] = _Fetch(
+            self.client, snapshot, stage, self.workers, self.clock() + OVERLAP_NS, begins,
+            {mark: Watermark.of(known[mark]) for mark in ("created", "updated") if mark in known},
+        )  # fmt: skip
         with progress_bar(desc=name, enabled=self.progress) as bar:
 
             def keep(page: Fetched) -> None:
                 stage.add(page.rows, page.walk, page.covered)
+                one.rows += page.rows.num_rows
                 bar.update(page.rows.num_rows)
 
             bar.update(sum(piece.rows for piece in stage.pieces))
-            fetcher = Fetcher(self.client, table, keep, self.workers, self._latest())
-            work.known = fetch_table(fetcher, known, lambda: _open_ids(work), plan, stage)
-        work.pages, work.fetched = fetcher.pages, fetcher.rows
-
-    def _latest(self) -> int:
-        """The last moment that a row can truly be of, clocks that differ a little allowed for."""
-        return self.clock() + OVERLAP_NS
+            if not everything:
+                one.changes(keep)
+            else:
+                resumed = bool(stage.covered)
+                one.everything(since, keep, resume=True)
+                if resumed and one.marks:
+                    one.changes(keep)  # what moved since the run that died
 
     def observe(self) -> None:
         """Read the balances until they belong to the transfers, whatever moves meanwhile."""
-        transfers = self.work["transfers"]
+        transfers = self.fetches["transfers"]
+        stage, table = transfers.stage, transfers.snapshot.table
         pending = pairs_of(read_standing(transfers.snapshot, PAIR_COLUMNS))
-        for rows in transfers.stage.read(PAIR_COLUMNS):
+        for rows in stage.read(PAIR_COLUMNS):
             pending |= pairs_of(rows)
         observed = TABLES["balances"].empty()
         for _ in range(MAX_ROUNDS):
-            observed = pa.concat_tables([_without(observed, pending), self._look_at(pending)])
-            pending = self._moved_meanwhile(transfers)
+            with progress_bar(len(pending), "balances", "balances", self.progress) as bar:
+                looked = observe_balances(
+                    self.client, sorted(pending), workers=self.workers, clock=self.clock,
+                    step=bar.update,
+                )  # fmt: skip
+            observed = pa.concat_tables([_without(observed, pending), looked])
+            # Whose balances may have moved meanwhile: those of transfers that have changed since
+            # the last fetch, as they are now and as they were known: staged, else stored.
+            found: list[Fetched] = []
+            transfers.latest = self.clock() + OVERLAP_NS
+            transfers.changes(found.append)
+            rows = distinct(
+                pa.concat_tables([table.empty(), *(page.rows for page in found)]), table
+            )
+            ids = rows.column("id").combine_chunks()
+            staged = stage.versions(ids)
+            known = staged.column("id").combine_chunks()
+            stored = find_rows(transfers.snapshot, ids.filter(pc.invert(pc.is_in(ids, known))))
+            before = pa.concat_tables([one.replace_schema_metadata() for one in (staged, stored)])
+            stage.add(rows)
+            pending = pairs_of(differing(rows, before)) | pairs_of(differing(before, rows))
             if not pending:
                 break
         self.observed = _without(observed, pending)
         self.unsettled = sorted(pending)
 
-    def _look_at(self, pairs: set[Pair]) -> pa.Table:
-        with progress_bar(len(pairs), "balances", "balances", self.progress) as bar:
-            return observe_balances(
-                self.client, sorted(pairs), workers=self.workers, clock=self.clock, step=bar.update
-            )
-
-    def _moved_meanwhile(self, transfers: _Work) -> set[Pair]:
-        """Fetch what has changed since the last fetch; whose balances it may have moved."""
-        table = transfers.snapshot.table
-        found = [table.empty()]
-        fetcher = Fetcher(
-            self.client, table, lambda page: found.append(page.rows), latest=self._latest()
-        )
-        plan = Plan(everything=not transfers.known.watermarks(), since=transfers.known.since)
-        known = fetch_table(fetcher, transfers.known, lambda: _open_ids(transfers), plan)
-        rows = distinct(pa.concat_tables(found), table)
-        before = _versions(transfers, rows.column("id").combine_chunks())
-        transfers.stage.add(rows)
-        transfers.known, transfers.pages = known, transfers.pages + fetcher.pages
-        return pairs_of(differing(rows, before)) | pairs_of(differing(before, rows))
-
-    def publish(self) -> list[TableSync]:
+    def publish(self, check_held: Callable[[], None]) -> list[TableSync]:
         """Write the parts of every table, then let them appear."""
-        published_at = self.store.now()
-        done = [self._write(name, work, published_at) for name, work in self.work.items()]
+        published_at, done = self.store.now(), []
+        proved_by = 0  # the publication of transfers that the balances belong to
+        for name, one in self.fetches.items():
+            changes = Changes(one.snapshot, one.stage)
+            covered = {"since": None if one.since is None else str(Instant.from_ns(one.since))}
+            marks = {kind: mark.to_json() for kind, mark in one.marks.items()}
+            # Where the rows begin, for the first time or earlier than before, is worth saying even
+            # if there are none.
+            moved = one.snapshot.begins != one.since
+            part = self._draft(one.snapshot, changes.groups(), published_at, covered, marks, moved)
+            if name == "transfers":
+                proved_by = one.snapshot.limit + (part is not None)
+            done.append(
+                TableSync(
+                    name, one.rows, changes.new, changes.changed, changes.unchanged, one.pages, part
+                )
+            )
         if self.observed is not None:
-            done.append(self._write_balances(self.observed, published_at))
-        self.check_held()
+            snapshot, count = self.store.snapshot("balances"), self.observed.num_rows
+            query: dict[str, Any] = {"since": None}
+            if self.unsettled:
+                query["unsettled"] = self.unsettled
+            part = self._draft(
+                snapshot, all_new(snapshot.table, self.observed), published_at, query, {},
+                proved_by=proved_by,
+            )  # fmt: skip
+            done.append(TableSync("balances", count, count, 0, 0, 0, part))
+        check_held()
         for draft in self.drafts:
             draft.publish()
         self.drafts.clear()
-        for work in self.work.values():
-            work.stage.discard()
+        for one in self.fetches.values():
+            one.stage.discard()
         return done
-
-    def _write(self, name: str, work: _Work, published_at: int) -> TableSync:
-        changes = Changes(work.snapshot, work.stage)
-        part = self._draft(work.snapshot, changes.groups(), published_at, work.known)
-        return TableSync(
-            name, work.fetched, changes.new, changes.changed, changes.unchanged, work.pages, part
-        )
-
-    def _write_balances(self, observed: pa.Table, published_at: int) -> TableSync:
-        snapshot, transfers = self.store.snapshot("balances"), self.work["transfers"]
-        proved_by = transfers.snapshot.limit + ("transfers" in self._drafted())
-        groups = all_new(snapshot.table, observed)
-        unsettled = {"unsettled": self.unsettled} if self.unsettled else {}
-        part = self._draft(snapshot, groups, published_at, Known(), proved_by, unsettled)
-        count = observed.num_rows
-        return TableSync("balances", count, count, 0, 0, 0, part)
 
     def _draft(
         self,
         snapshot: Snapshot,
         groups: Iterable[pa.Table],
         published_at: int,
-        known: Known,
+        query: Mapping[str, Any],
+        marks: Mapping[str, Mapping[str, str]],
+        moved: bool = False,
         proved_by: int | None = None,
-        also: Mapping[str, Any] | None = None,
     ) -> str | None:
-        """Write a part that nobody sees yet; none where there is nothing to say. Where the rows
-        begin, for the first time or earlier than before, is worth saying even if there are none."""
-        query = {**known.query(), **(also or {})}
+        """Write a part that nobody sees yet; none where there is nothing to say."""
         draft = self.store.draft(
-            snapshot, groups, published_at=published_at, service=self.service,
-            query=query, watermark=known.watermarks(), proved_by=proved_by,
+            snapshot, groups, published_at=published_at, service=self.service, query=query,
+            watermark=marks, proved_by=proved_by,
         )  # fmt: skip
         self.drafts.append(draft)
-        moved = snapshot.begins != known.since
         if draft.rows or moved:
             return str(draft.path)
         self.drafts.pop().discard()
         return None
-
-    def _drafted(self) -> set[str]:
-        return {draft.path.parent.name for draft in self.drafts}
-
-    def keep(self) -> None:
-        """Remove what was written but not published; what was fetched stays for the next run."""
-        for draft in self.drafts:
-            draft.discard()
-        for work in self.work.values():
-            work.stage.flush()
-
-
-def _open_ids(transfers: _Work) -> list[str]:
-    """The transfers, stored or just fetched, that may still change."""
-    stored = open_transfers(read_standing(transfers.snapshot, ["id", "status"]))
-    staged = (open_transfers(rows) for rows in transfers.stage.read(["id", "status"]))
-    return [*dict.fromkeys(chain(stored, *staged))]
-
-
-def _versions(transfers: _Work, ids: pa.Array) -> pa.Table:
-    """The transfers with these ids as they are known: staged, else stored."""
-    staged = transfers.stage.versions(ids)
-    others = ids.filter(pc.invert(pc.is_in(ids, value_set=staged.column("id").combine_chunks())))
-    stored = find_rows(transfers.snapshot, others)
-    return pa.concat_tables([table.replace_schema_metadata(None) for table in (staged, stored)])
 
 
 def _without(balances: pa.Table, pairs: set[Pair]) -> pa.Table:
@@ -384,3 +363,203 @@ def _without(balances: pa.Table, pairs: set[Pair]) -> pa.Table:
         balances.column("profile_id").to_pylist(), balances.column("asset").to_pylist(), strict=True
     )
     return balances.filter(pa.array([pair not in pairs for pair in names], pa.bool_()))
+
+
+# ----------------------------------------------------------------------------- one table
+
+
+class Watermark(NamedTuple):
+    """The newest row known when a fetch began: its time (ns) and its id."""
+
+    at: int
+    id: str
+
+    @classmethod
+    def of(cls, found: Mapping[str, str]) -> Watermark:
+        """What ``to_json`` made of one."""
+        return cls(Instant.parse(found["at"]).ns, found["id"])
+
+    def to_json(self) -> dict[str, str]:
+        return {"at": str(Instant.from_ns(self.at)), "id": self.id}
+
+
+class _Ignored(Exception):
+    """The service does not honour a filter that this way of asking relies on."""
+
+
+@dataclass
+class _Fetch:
+    """One table in the course of a sync: what is known of it, and what is asked for.
+
+    ``latest`` (ns) is the last moment a watermark may name, clocks that differ a little allowed
+    for: one row dated years ahead would otherwise hide all that come after it. ``since``: from
+    where on rows are known (ns, ``None``: all). ``marks``: up to where, by ``created`` and
+    ``updated``. ``seen`` are the newest rows that came, ``undated``: some lack ``updated_at``.
+    """
+
+    client: Client
+    snapshot: Snapshot
+    stage: Stage
+    workers: int
+    latest: int
+    since: int | None
+    marks: dict[str, Watermark]
+    pages: int = 0
+    rows: int = 0
+    seen: dict[str, Watermark] = field(default_factory=dict)
+    undated: bool = False
+    ignored: set[str] = field(default_factory=set)
+    unchecked: set[str] = field(default_factory=set)
+
+    def changes(self, keep: Keep) -> None:
+        """The rows that may have changed since the last fetch, in the cheapest way that the
+        service honours; all of them where none can be relied on."""
+        table, marks = self.snapshot.table, self.marks
+        if (mark := marks.get("updated")) is not None:
+            # Rows older than the store's first are asked for, too, and left out: the watermark may
+            # be of one of them, and it says what had happened before the balances were looked at.
+            bound = Instant.from_ns(mark.at - OVERLAP_NS)
+            try:
+                self._ask({"updated_at_gte": bound}, keep, expect=[mark.id])
+            except (_Ignored, ValidationFailed) as error:
+                log.info("%s: not by updated_at: %s", table.name, error)
+                del marks["updated"]
+            else:
+                self._done(_later(mark, self.seen.get("updated")))
+                return
+        if (mark := marks.get("created")) is not None:
+            begin = mark.at - OVERLAP_NS
+            bound = Instant.from_ns(begin if self.since is None else max(begin, self.since))
+            came = set[str]()
+            try:
+                self._ask({"created_at_gte": bound}, keep, expect=[mark.id], came=came)
+                if table.name == "transfers":  # all that may still change, stored or just fetched
+                    columns, final = ["id", "status"], pa.array(FINAL_STATUSES)
+                    unseen: dict[str, None] = {}
+                    for rows in (
+                        read_standing(self.snapshot, columns), *self.stage.read(columns)
+                    ):  # fmt: skip
+                        still = pc.invert(pc.is_in(rows.column("status"), value_set=final))
+                        unseen |= dict.fromkeys(rows.filter(still).column("id").to_pylist())
+                    wanted = [id_ for id_ in unseen if id_ not in came]
+                    self._ask({"ids": wanted}, keep, expect=wanted)
+            except (_Ignored, ValidationFailed) as error:
+                log.warning("%s: fetching everything again: %s", table.name, error)
+            else:
+                self._done(None)
+                return
+        self.everything(self.since, keep)
+
+    def everything(self, since: int | None, keep: Keep, *, resume: bool = False) -> None:
+        """All rows created from ``since`` on, everything ever where it is ``None``; to ``resume``
+        a run that died, only what it did not come to: its watermark of updates holds."""
+        self.since, table, stage = since, self.snapshot.table, self.stage
+        if resume and stage.covered:
+            begun = stage.note.get("updated")
+            dated = [n for n in ("created_at", "updated_at") if n in table.schema.names]
+            try:
+                for rows in stage.read([*dated, "id"]):
+                    self._note(rows)
+                gaps = missing(stage.covered, (since, None), OVERLAP_NS)
+                self._ask({}, keep, workers=self.workers, gaps=gaps)
+            except ValidationFailed as error:
+                log.info("%s: not by created_at, so from the start: %s", table.name, error)
+                stage.discard()
+            else:
+                self._done(begun and Watermark.of(begun))
+                return
+        updated = None
+        if table.name == "transfers":
+            # The newest update before anything else is fetched: what changes while all pages are
+            # being read must not be behind the watermark.
+            newest_first = {"order_by": "UPDATED_AT", "order": "DESC", "limit": 1}
+            params = ask_table(table, newest_first).query().to_params()
+            try:
+                rows = decode_page(table, self.client.fetch_page("list_transfers", params)).rows
+                updated = _newest(rows, "updated_at", None, self.latest)
+            except ValidationFailed as error:
+                log.info("%s: not by updated_at: %s", table.name, error)
+        if resume:
+            stage.note = {"updated": updated and updated.to_json()}
+        filters = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
+        self._ask(filters, keep, workers=self.workers)
+        self._done(updated)
+
+    def _ask(
+        self,
+        filters: Mapping[str, Any],
+        keep: Keep,
+        *,
+        expect: Iterable[str] = (),
+        came: set[str] | None = None,
+        workers: int = 1,
+        gaps: Sequence[Span] | None = None,
+    ) -> None:
+        """Keep all pages of one question; ``came`` gets the ids.
+
+        Raises ``_Ignored`` where the answers cannot be relied on: a filter that rows are missed
+        with ignored, an id of ``expect`` left out, rows by update that do not say when.
+        """
+        by_update, missed = "updated_at_gte" in filters, set(expect)
+        for page in fetch(self.client, ask_table(self.snapshot.table, filters), workers, gaps):
+            rows, self.pages = page.rows, self.pages + 1
+            if by_update and self.since is not None:
+                created = rows.column("created_at").cast(pa.int64())
+                page = replace(page, rows=rows.filter(pc.greater_equal(created, self.since)))
+            keep(page)
+            self._note(rows)
+            if ignored := page.ignored & {"updated_at_gte", "ids"}:
+                raise _Ignored(f"the service ignores {', '.join(ignored)}")
+            if by_update and rows.column("updated_at").null_count:
+                raise _Ignored("rows without updated_at")
+            self.ignored |= page.ignored
+            self.unchecked |= page.unchecked
+            if missed or came is not None:
+                ids = rows.column("id").to_pylist()
+                missed.difference_update(ids)
+                if came is not None:
+                    came.update(ids)
+        if missed:
+            raise _Ignored(f"{shorten(min(missed))} is missing from the answer")
+
+    def _note(self, rows: pa.Table) -> None:
+        for name in ("created", "updated"):
+            newest = _newest(rows, f"{name}_at", self.seen.get(name), self.latest)
+            if newest is not None:
+                self.seen[name] = newest
+        if self.snapshot.table.name == "transfers" and rows.column("updated_at").null_count:
+            self.undated = True
+
+    def _done(self, updated: Watermark | None) -> None:
+        warn_of_filters(self.snapshot.table.name, self.ignored, self.unchecked)
+        # A service that filters by updated_at never shows what has none.
+        marks = {
+            "created": _later(self.marks.get("created"), self.seen.get("created")),
+            "updated": None if self.undated else updated,
+        }
+        self.marks = {name: mark for name, mark in marks.items() if mark is not None}
+
+
+def _newest(rows: pa.Table, column: str, before: Watermark | None, latest: int) -> Watermark | None:
+    """The watermark after ``rows``: their newest moment up to ``latest``, unless ``before`` is."""
+    if column not in rows.schema.names or rows.num_rows == rows.column(column).null_count:
+        return before
+    moments = rows.column(column).cast(pa.int64())
+    at = pc.max(moments).as_py()
+    if at > latest:
+        log.warning(
+            "%s: rows dated %s, in the future; the next sync does not rely on their time",
+            column, Instant.from_ns(at),
+        )  # fmt: skip
+        at = pc.max(moments.filter(pc.less_equal(moments, latest))).as_py()
+        if at is None:
+            return before
+    if before is not None and before.at >= at:
+        return before
+    return Watermark(at, rows.column("id")[pc.index(moments, at).as_py()].as_py())
+
+
+def _later(one: Watermark | None, other: Watermark | None) -> Watermark | None:
+    if one is None or other is None:
+        return one or other
+    return other if other.at > one.at else one
