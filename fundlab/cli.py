@@ -378,7 +378,7 @@ def new_key(
     as_json: Json = False,
 ) -> None:
     """Make a key pair: the private key in a file (mode 0600), the public key printed."""
-    from fundlab.api import keys as job
+    from fundlab.api import signing as job
     from fundlab.secret import Secret
 
     password = Secret(_asked_password()) if encrypt else None

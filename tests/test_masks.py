@@ -18,7 +18,8 @@ import fundlab as fl
 from fundlab import reporting
 from fundlab.actions.accounts import _warnings
 from fundlab.actions.bank import bank_account, shown_bank
-from fundlab.api.validation import read_answer
+from fundlab.api.calls import read_answer
+from fundlab.api.transport import Reply
 from fundlab.demo import BANK, OWNER
 from fundlab.errors import DataError, ProtocolError
 from fundlab.models import CreateFiatAccount, FiatAccount, FiatNetworkInstructions
@@ -99,20 +100,22 @@ def test_a_request_shows_no_number() -> None:
     assert request.to_json()["fiat_network_instructions"]["wire"]["account_number"] == NUMBER
 
 
+def read(answer: Any) -> FiatAccount:
+    body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    return read_answer(FiatAccount, "get_fiat_account", Reply(body, "request-1", 200))
+
+
 def test_a_malformed_answer_is_told_without_the_number() -> None:
     for nested in (wire(int("7" + NUMBER)), wire([NUMBER]), {"wire": [wire(NUMBER)]}):
         with pytest.raises(DataError) as caught:
-            read_answer(FiatAccount, "get_fiat_account", json.dumps(
-                {"id": "a", "fiat_network_instructions": nested}).encode())  # fmt: skip
+            read({"id": "a", "fiat_network_instructions": nested})
         assert NUMBER not in str(caught.value) + str(vars(caught.value))
     owner = {"fiat_network_instructions": wire(int("7" + NUMBER))}
     with pytest.raises(DataError) as caught:
-        read_answer(FiatAccount, "get_fiat_account",
-                    json.dumps({"id": "a", "fiat_account_owner": owner}).encode())  # fmt: skip
+        read({"id": "a", "fiat_account_owner": owner})
     assert NUMBER not in str(caught.value)
     with pytest.raises(ProtocolError, match="not JSON") as cut:
-        read_answer(FiatAccount, "get_fiat_account",
-                    b'{"wire":{"account_number": "%s' % NUMBER.encode())  # fmt: skip
+        read(b'{"wire":{"account_number": "%s' % NUMBER.encode())
     assert NUMBER not in str(cut.value)
 
 

@@ -29,9 +29,9 @@ from fundlab.actions.intents import (
 )
 from fundlab.actions.kinds import KINDS, Kind
 from fundlab.actions.submission import Sender, check_same
-from fundlab.api.validation import body_bytes, checked
 from fundlab.errors import ActionRefused, InvalidRequest, shorten
 from fundlab.models import OPERATIONS, Request, Resource
+from fundlab.models.requests import body_bytes, checked
 from fundlab.store import Store
 from fundlab.values import Instant
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fundlab.api.client import Client
-from fundlab.api.http import Answer
-from fundlab.api.problems import clock_skew
+from fundlab.api.http import Answer, clock_skew
 from fundlab.api.signing import Signer
 from fundlab.api.transport import Environment
 from fundlab.errors import (

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import http.client
 import io
+import json
 import os
 import re
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
+from urllib.parse import quote, quote_plus, unquote_plus
 
 import requests
 import urllib3
@@ -26,6 +31,7 @@ from requests.utils import get_environ_proxies
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, DecodeError, NewConnectionError
 
+from fundlab.secret import Secret
 from fundlab.setting_values import is_loopback
 
 SMALLEST_BOUND: Final = 8 * 1024 * 1024
@@ -43,6 +49,9 @@ _NO_TLS: Final = {
     "TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_VERSION_NUMBER",
 }  # fmt: skip
 """What OpenSSL says before a request can be sent."""
+_MASK: Final = "***"
+_SHORTEST_IN_RESOURCES: Final = 16
+_SHORTEST_UNSENT: Final = 8
 
 
 class MaskedText(str):
@@ -51,7 +60,7 @@ class MaskedText(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "'***'"
+        return f"'{_MASK}'"
 
 
 class MaskedBytes(bytes):
@@ -60,19 +69,21 @@ class MaskedBytes(bytes):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "b'***'"
+        return f"b'{_MASK}'"
 
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A request ready to go: ``url`` ends in the encoded path and query."""
+    """A request ready to go: ``url`` ends in the encoded path and query.
+
+    ``rows`` is how many rows the answer has at most, which bounds how many bytes of it are read.
+    """
 
     method: str
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes | None = field(default=None, repr=False)
-    bound: int = SMALLEST_BOUND
-    """How many bytes of the answer are read."""
+    rows: int = 1
 
 
 @dataclass(frozen=True)
@@ -95,11 +106,6 @@ class Failure:
     """Trying again would not help (certificate, proxy, size, coding)."""
     hint: str = ""
     """What to check, where it is not the address."""
-
-
-def bound_of(rows: int) -> int:
-    """How many bytes an answer of so many rows may have."""
-    return max(rows * _BYTES_A_ROW, SMALLEST_BOUND)
 
 
 class Http:
@@ -126,76 +132,66 @@ class Http:
         """
         if timeout <= 0:
             return Failure("the call's time was used up", sent=False, timed_out=True)
+        if self._process != os.getpid():  # on its parent's connections, a forked process would
+            # read the parent's answers
+            self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
+        prepared = requests.PreparedRequest()  # filled by hand: prepare() would quote the URL anew
+        prepared.method, prepared.url, prepared.body = request.method, request.url, request.body
+        prepared.headers = CaseInsensitiveDict(request.headers)
+        if request.body is not None:
+            prepared.headers["Content-Length"] = str(len(request.body))
+        # No proxy for this machine: what goes to it is not encrypted.
+        proxied = self._trust_env and not is_loopback(request.url)
         _call.deadline = time.monotonic() + timeout
         try:
-            with self._connections().send(
-                _prepared(request),
+            with self._adapter.send(
+                prepared,
                 stream=True,
                 timeout=(min(self._connect_timeout, timeout), min(self._read_timeout, timeout)),
                 verify=self._verify,
-                proxies=self._proxies(request.url),
+                proxies=get_environ_proxies(request.url) if proxied else {},
             ) as response:
-                body = _read_bounded(response, request.bound)
-                if isinstance(body, str):
-                    return Failure(body, sent=True, final=True)
+                chunks, size, bound = [], 0, max(request.rows * _BYTES_A_ROW, SMALLEST_BOUND)
+                while chunk := response.raw.read1(_CHUNK, decode_content=True):
+                    size += len(chunk)
+                    if size > bound:
+                        problem = f"the answer is larger than {bound / 2**20:.0f} MiB"
+                        return Failure(problem, sent=True, final=True)
+                    chunks.append(chunk)
+                body, most = b"".join(chunks), bound // _BYTES_A_VALUE
+                if size > most and sum(map(body.count, (b",", b"[", b"{"))) > most:
+                    problem = f"the answer holds more than {most:,} values"
+                    return Failure(problem, sent=True, final=True)
                 return Answer(response.status_code, response.headers, body)
         except (OSError, urllib3.exceptions.HTTPError) as error:  # requests' own are OSErrors
-            return _failure(error)
+            return failure_of(error)
         finally:
             _call.deadline = None
 
     def close(self) -> None:
         self._adapter.close()
 
-    def _proxies(self, url: str) -> dict[str, str]:
-        """None for this machine: what goes to it is not encrypted."""
-        obeyed = self._trust_env and not is_loopback(url)
-        return get_environ_proxies(url) if obeyed else {}
 
-    def _connections(self) -> HTTPAdapter:
-        """Those of this process: on its parent's, a forked one would read the parent's answers."""
-        if self._process != os.getpid():
-            self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
-        return self._adapter
-
-
-def _prepared(request: Outgoing) -> requests.PreparedRequest:
-    prepared = requests.PreparedRequest()  # filled by hand: prepare() would quote the URL anew
-    prepared.method, prepared.url = request.method, request.url
-    prepared.headers = CaseInsensitiveDict(request.headers)
-    prepared.body = request.body
-    if request.body is not None:
-        prepared.headers["Content-Length"] = str(len(request.body))
-    return prepared
-
-
-def _read_bounded(response: requests.Response, bound: int) -> bytes | str:
-    """The body, or what is wrong with its size."""
-    chunks, size = [], 0
-    while chunk := response.raw.read1(_CHUNK, decode_content=True):
-        size += len(chunk)
-        if size > bound:
-            return f"the answer is larger than {bound / 2**20:.0f} MiB"
-        chunks.append(chunk)
-    body, most = b"".join(chunks), bound // _BYTES_A_VALUE
-    if size > most and sum(map(body.count, (b",", b"[", b"{"))) > most:
-        return f"the answer holds more than {most:,} values"
-    return body
-
-
-def _failure(error: Exception) -> Failure:
-    causes = _causes(error)
+def failure_of(error: Exception) -> Failure:
+    """What went wrong, by what ``error`` and the errors wrapped in it say."""
+    causes: list[BaseException] = []  # outermost first
+    queue: list[Any] = [error]
+    while queue:
+        item = queue.pop(0)
+        if isinstance(item, BaseException) and item not in causes:
+            causes.append(item)
+            reason = getattr(item, "reason", None)
+            queue += [*item.args, reason, item.__cause__, item.__context__]
     kinds = {type(cause).__name__ for cause in causes}
+
     if "SSLCertVerificationError" in kinds or "CertificateError" in kinds:
         return Failure("its certificate could not be verified", sent=False, final=True)
     if any(isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS for cause in causes):
-        return Failure(
-            "no TLS connection: it speaks plain http, or TLS of no version known here",
-            sent=False,
-            final=True,
-        )
+        problem = "no TLS connection: it speaks plain http, or TLS of no version known here"
+        return Failure(problem, sent=False, final=True)
     if "CA certificate bundle" in str(error):
         return Failure("the certificates of ca_bundle cannot be read", sent=False, final=True)
+
     if isinstance(error, requests.exceptions.InvalidSchema):  # our own addresses are checked
         return Failure(
             "the proxy is a SOCKS proxy, for which the package PySocks is missing",
@@ -204,12 +200,19 @@ def _failure(error: Exception) -> Failure:
     if isinstance(error, requests.exceptions.InvalidURL):
         problem = "the proxy's address is not one of the form http://host:port"
         return Failure(problem, sent=False, final=True, hint=_PROXY_HINT)
+    system = next((c for c in causes if isinstance(c, OSError) and c.errno and c.strerror), None)
     if "ProxyError" in kinds:
-        return _proxy_failure(causes)
+        said = next(filter(None, (_TUNNEL.search(str(cause)) for cause in causes)), None)
+        reason = said[1] if said else system.strerror if system else "no answer"
+        retryable = said[1].startswith("5") if said else system is None
+        return Failure(
+            f"the proxy of http_proxy or https_proxy cannot be used ({reason})",
+            sent=False, final=not retryable, hint=_PROXY_HINT,
+        )  # fmt: skip
+
     if any(isinstance(cause, ConnectTimeoutError | NewConnectionError) for cause in causes):
         timed_out = not kinds & {"NewConnectionError", "NameResolutionError"}
-        refused = next((c for c in causes if isinstance(c, OSError) and c.errno), None)
-        reason = (refused.strerror if refused else None) or "no answer"
+        reason = system.strerror if system else "no answer"
         return Failure(f"no connection ({reason})", sent=False, timed_out=timed_out)
     if "UnknownProtocol" in kinds:
         return Failure("the answer is not in HTTP/1.1", sent=True, final=True)
@@ -220,29 +223,82 @@ def _failure(error: Exception) -> Failure:
     return Failure(f"the connection broke ({type(causes[-1]).__name__})", sent=True)
 
 
-def _proxy_failure(causes: list[BaseException]) -> Failure:
-    """What is wrong with the proxy; only what it may overcome is tried again."""
-    said = next(filter(None, (_TUNNEL.search(str(cause)) for cause in causes)), None)
-    system = next((c for c in causes if isinstance(c, OSError) and c.errno and c.strerror), None)
-    reason = said[1] if said else system.strerror if system else "no answer"
-    passing = said[1].startswith("5") if said else system is None
-    return Failure(
-        f"the proxy of http_proxy or https_proxy cannot be used ({reason})",
-        sent=False, final=not passing, hint=_PROXY_HINT,
-    )  # fmt: skip
+# ----------------------------------------------------------------------- what headers say of time
 
 
-def _causes(error: BaseException) -> list[BaseException]:
-    """``error`` and what is wrapped in it, outermost first."""
-    found: list[BaseException] = []
-    queue: list[Any] = [error]
-    while queue:
-        item = queue.pop(0)
-        if isinstance(item, BaseException) and item not in found:
-            found.append(item)
-            reason = getattr(item, "reason", None)
-            queue += [*item.args, reason, item.__cause__, item.__context__]
-    return found
+def retry_after_seconds(value: str | None, now: float) -> float | None:
+    """``Retry-After`` in seconds from ``now`` (UNIX): a number or an HTTP date; else ``None``."""
+    text = (value or "").strip()
+    if re.fullmatch(r"[0-9]+", text, re.ASCII):
+        return float(text[:12])
+    moment = http_date(text)
+    try:
+        return None if moment is None else max(0.0, moment.timestamp() - now)
+    except OverflowError:
+        return None
+
+
+def clock_skew(date: str | None, now: float) -> float | None:
+    """Seconds by which the service's ``Date`` is ahead of ``now``; ``None`` if unreadable."""
+    moment = http_date(date or "")
+    return None if moment is None else moment.timestamp() - now
+
+
+def http_date(text: str) -> datetime | None:
+    """The moment that an HTTP date stands for, in UTC where it names no zone; else ``None``."""
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, IndexError, OverflowError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+# ------------------------------------------------------------- answers that repeat what was sent
+
+
+def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
+    """``answer`` without the secret that was ``sent``, nor ``others`` that the service knows.
+
+    A text so short that it may stand in a resource by chance is left there; so are short
+    ``others`` everywhere.
+    """
+    refused = answer.status >= 300
+    shortest = _SHORTEST_UNSENT if refused else _SHORTEST_IN_RESOURCES
+    secrets = [secret for secret in (sent, *others) if len(secret.reveal()) >= shortest]
+    if refused and sent not in secrets:
+        secrets.append(sent)
+    body, headers = answer.body, CaseInsensitiveDict(answer.headers)
+    for secret in secrets:
+        spellings = spellings_of(secret)
+        for spelling in spellings:
+            body = body.replace(spelling, _MASK.encode())
+        if refused or b"\\" in body:  # escapes spell one text in many ways: compare what they say
+            try:
+                plain = json.dumps(json.loads(body))
+            except (ValueError, RecursionError):
+                plain = ""
+            masked = plain.replace(json.dumps(secret.reveal())[1:-1], _MASK)
+            body = body if masked == plain else masked.encode()
+        for name in filter(
+            headers.__contains__, ("Location", "X-Request-Id")
+        ):  # messages show them
+            raw = headers[name].encode("latin-1", "replace")  # as http.client reads headers
+            for spelling in spellings:
+                raw = raw.replace(spelling, _MASK.encode())
+            read = {unquote_plus(raw.decode(coding, "replace")) for coding in ("utf-8", "latin-1")}
+            shown = raw.decode("latin-1")
+            headers[name] = _MASK if any(secret.reveal() in text for text in read) else shown
+    return replace(answer, body=body, headers=headers)
+
+
+def spellings_of(secret: Secret) -> set[bytes]:
+    """``secret`` as it is, and as JSON, a URL or a form has it."""
+    text = secret.reveal()
+    as_json = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+    in_url = (quote(text), quote(text, safe=""), quote_plus(text))
+    spellings = {spelling.encode() for spelling in (text, *as_json, *in_url)}
+    in_latin = all(ord(char) < 256 for char in text)
+    return spellings | {text.encode("latin-1")} if in_latin else spellings
 
 
 # ------------------------------------------------------------------- a deadline for every byte
@@ -252,35 +308,34 @@ def _causes(error: BaseException) -> list[BaseException]:
 _call: Final = threading.local()
 
 
-class _DeadlineReader(io.RawIOBase):
-    def __init__(self, raw: io.RawIOBase, sock: Any, deadline: float) -> None:
-        self._raw, self._sock, self._deadline = raw, sock, deadline
-        self._timeout: float = sock.gettimeout() or float("inf")
-        self.ended = False
+class _BoundedReader(socket.SocketIO):
+    """The reading end of a connection, for one answer."""
 
-    def readable(self) -> bool:
-        return True
+    connection: Any
+    deadline: float
+    timeout: float
+    ended: bool
 
     def readinto(self, buffer: Any) -> int | None:
-        left = self._deadline - time.monotonic()
+        left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the call's time was used up")
-        self._sock.settimeout(min(self._timeout, left))
-        count: int | None = self._raw.readinto(buffer)
+        self.connection.settimeout(min(self.timeout, left))
+        count = super().readinto(buffer)
         self.ended = count == 0
         return count
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
 
 
 class _Response(http.client.HTTPResponse):
     def __init__(self, sock: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
-        deadline = getattr(_call, "deadline", None) or float("inf")
-        self._reader = _DeadlineReader(self.fp.detach(), sock, deadline)
-        self.fp = io.BufferedReader(self._reader)
+        reader: Any = self.fp.detach()
+        reader.__class__ = _BoundedReader  # a second reader would count the connection twice
+        reader.connection, reader.ended = sock, False
+        reader.deadline = getattr(_call, "deadline", None) or float("inf")
+        reader.timeout = sock.gettimeout() or float("inf")
+        self._reader: _BoundedReader = reader
+        self.fp = io.BufferedReader(reader)
 
     def begin(self) -> None:
         super().begin()

@@ -7,7 +7,7 @@ contradicts nothing, and case makes no other id.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -38,71 +38,71 @@ def differences(
     to the last four characters count as equal. Metadata, a memo and an end user that ``existing``
     has and nobody asked for are differences.
     """
-    found = [
-        problem
+    compared = [
+        _difference(name, asked[name], existing)
         for name in asked
         if complete or existing.get(name) is not None or name in _SHOWN_WITHIN
-        for problem in _compared(name, asked[name], existing)
     ]
-    return found + [
+    only_on_request = ["metadata", "account_id", "memo"]
+    if "fiat_network" not in asked:  # deposit instructions always name an identity (§2.2)
+        only_on_request.append("identity_id")
+    return [problem for problem in compared if problem] + [
         f"{name} is {shorten(existing[name])}, not left out"
-        for name in _only_on_request(asked)
+        for name in only_on_request
         if name not in asked and existing.get(name)
     ]
 
 
 def contradictions(asked: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
     """What ``made`` (the answer to a request) says otherwise than ``asked``; absent is no word."""
-    told = [name for name in _ECHOED if name in asked and made.get(name) is not None]
-    return [problem for name in told for problem in _compared(name, asked[name], made)]
+    said = [name for name in _ECHOED if name in asked and made.get(name) is not None]
+    compared = [_difference(name, asked[name], made) for name in said]
+    return [problem for problem in compared if problem]
 
 
-def _only_on_request(asked: Mapping[str, Any]) -> Iterator[str]:
-    """What a resource has only if it was asked for."""
-    yield from ("metadata", "account_id", "memo")
-    if "fiat_network" not in asked:  # deposit instructions always name an identity (§2.2)
-        yield "identity_id"
-
-
-def _compared(name: str, asked: Any, existing: Mapping[str, Any]) -> Iterator[str]:
+def _difference(name: str, asked: Any, existing: Mapping[str, Any]) -> str | None:
+    found = existing.get(name)
     if name in _SHOWN_WITHIN:
-        found = _network(existing) if name == "fiat_network" else _routing_type(existing)
+        found = existing.get("fiat_network_instructions")
+        if name == "routing_number_type":
+            for part in ("wire", "routing_details", "routing_number_type"):
+                found = found.get(part) if isinstance(found, Mapping) else None
+        elif isinstance(found, Mapping):
+            found = "CUBIX" if found.get("wire") is None else "WIRE"
+        else:
+            found = None
         equal = found is None or found == asked
-    elif name in _DETAILS:
-        found = existing.get(name)
-        equal = found is None or _same_variant(name, _plain(asked), _plain(found))
     elif name == "metadata":
-        found = existing.get(name)
-        equal = _texts(found if isinstance(found, Mapping) else {}) == _texts(asked)
+        shown = found if isinstance(found, Mapping) else {}
+        equal = dict(asked) == {
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in shown.items()
+        }
     elif name in _AMOUNTS:
-        found = existing.get(name)
-        equal = _number(found) == _number(asked) is not None
-    elif isinstance(asked, Mapping):
-        found = existing.get(name)
-        equal = _same_variant(name, asked, found)
+        try:
+            equal = isinstance(found, str) and Decimal(found) == Decimal(asked)
+        except InvalidOperation:
+            equal = False
+    elif isinstance(asked, Mapping):  # the same kind of owner, account or end, and equal in it
+        asked, found = _in_one_layout(asked), _in_one_layout(found)
+        if isinstance(found, Mapping):
+            kinds = {part for part in asked if part in _VARIANTS}
+            shown_kinds = {part for part in found if part in _VARIANTS and found[part] is not None}
+            equal = (not shown_kinds or kinds == shown_kinds) and _agree(name, asked, found)
+        else:
+            equal = found is None and name in _DETAILS
     else:
-        found = existing.get(name)
-        equal = _details_agree(name, asked, found) if name in _IDS else found == asked
-    if not equal:
-        secret = name in _DETAILS
-        yield f"{name} differs" if secret else f"{name} is {shorten(found)}, not {shorten(asked)}"
-
-
-def _number(value: object) -> Decimal | None:
-    try:
-        return Decimal(value) if isinstance(value, str) else None
-    except InvalidOperation:
+        equal = _agree(name, asked, found) if name in _IDS else found == asked
+    if equal:
         return None
+    return (
+        f"{name} differs"
+        if name in _DETAILS
+        else (f"{name} is {shorten(found)}, not {shorten(asked)}")
+    )
 
 
-def _texts(metadata: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        key: value if isinstance(value, str) else json.dumps(value)
-        for key, value in metadata.items()
-    }
-
-
-def _plain(details: Any) -> Any:
+def _in_one_layout(details: Any) -> Any:
     """``details`` with the two layouts of a CUBIX account as one."""
     if isinstance(details, Mapping) and details.get("wallet_address") is not None:
         rest = {name: value for name, value in details.items() if name != "wallet_address"}
@@ -110,41 +110,14 @@ def _plain(details: Any) -> Any:
     return details
 
 
-def _same_variant(name: str, asked: Any, found: Any) -> bool:
-    """Whether both hold the same kind of owner, account or end, and agree in it."""
-    if not isinstance(asked, Mapping) or not isinstance(found, Mapping):
-        return False
-    kinds = {name for name in asked if name in _VARIANTS}
-    shown = {name for name, value in found.items() if name in _VARIANTS and value is not None}
-    return (not shown or kinds == shown) and _details_agree(name, asked, found)
-
-
-def _details_agree(name: str, asked: Any, found: Any) -> bool:
+def _agree(name: str, asked: Any, found: Any) -> bool:
     if found is None:
         return True
     if isinstance(asked, Mapping) and isinstance(found, Mapping):
-        return all(_details_agree(part, value, found.get(part)) for part, value in asked.items())
+        return all(_agree(part, value, found.get(part)) for part, value in asked.items())
     if isinstance(asked, str) and isinstance(found, str):
-        same = asked.casefold() == found.casefold() if name in _IDS else asked == found
-        return same or _masks(found, asked)
+        hidden, last = found[:-_LAST_SHOWN], found[-_LAST_SHOWN:]
+        if set(hidden) == {"X"} and last == asked[-_LAST_SHOWN:]:
+            return True  # ``XXXXXX6789`` stands for any text of that ending
+        return asked.casefold() == found.casefold() if name in _IDS else asked == found
     return bool(found == asked)
-
-
-def _masks(found: str, asked: str) -> bool:
-    """``XXXXXX6789`` stands for any text of that ending."""
-    hidden = found[:-_LAST_SHOWN]
-    return bool(hidden) and set(hidden) == {"X"} and found[-_LAST_SHOWN:] == asked[-_LAST_SHOWN:]
-
-
-def _network(existing: Mapping[str, Any]) -> str | None:
-    instructions = existing.get("fiat_network_instructions")
-    if not isinstance(instructions, Mapping):
-        return None
-    return "WIRE" if instructions.get("wire") is not None else "CUBIX"
-
-
-def _routing_type(existing: Mapping[str, Any]) -> Any:
-    node: Any = existing
-    for name in ("fiat_network_instructions", "wire", "routing_details", "routing_number_type"):
-        node = node.get(name) if isinstance(node, Mapping) else None
-    return node

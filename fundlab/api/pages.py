@@ -17,7 +17,6 @@ from itertools import compress, islice, product, repeat
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from fundlab.api.validation import MODEL_NAMES, checked
 from fundlab.errors import (
     InvalidRequest,
     ProtocolError,
@@ -26,6 +25,7 @@ from fundlab.errors import (
     with_likely,
 )
 from fundlab.models import MAX_FILTER_ENTRIES, SPELLINGS, Operation, Query, Resource
+from fundlab.models.requests import MODEL_NAMES, checked
 from fundlab.values import Instant
 
 MAX_EMPTY_PAGES: Final = 1000

@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
-from fundlab.api.http import Answer, Failure
-from fundlab.api.retries import http_date, retry_after_seconds
+from fundlab.api.http import Answer, Failure, clock_skew, retry_after_seconds
 from fundlab.errors import (
     AuthenticationFailed,
     CallError,
@@ -64,43 +63,35 @@ _HINTS: Final[Mapping[type[ServiceError], str]] = {
     Conflict: "look at what there is already before trying again",
     ServiceError: "check base_url; if it is right, show the operator of the service the request_id",
 }
+_SCOPE_HINT: Final = "ask the administrator to grant the scope {} to this credential"
 
 
 @dataclass
 class Attempted:
-    """A call as messages name it, or the asking for its token.
+    """A call as messages ``name`` it, or the asking for its token.
 
     ``again`` says what to do when it is unknown whether the service carried it out; ``changes``:
     it does more than read; ``in_doubt``: an attempt so far may have been carried out.
     """
 
+    name: str
     operation: str
     request_id: str
     scope: str
     again: str = "trying again is safe"
     changes: bool = False
-    step: str = ""
     setting: str = "base_url"
     in_doubt: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.operation + self.step
-
-
-def service_error(answer: Answer, tried: Attempted, now: float) -> ServiceError:
-    """The error that ``answer`` (status 400 and up) stands for; ``now`` is in UNIX seconds."""
-    return _service_error(answer, tried, now, _CREDENTIAL_HINT)
 
 
 def token_error(answer: Answer, tried: Attempted, now: float) -> ServiceError:
     """The error of the token endpoint that ``answer`` stands for (RFC 6749 §5.2)."""
-    members = _members(answer.body)
+    members = json_members(answer.body)
     code = members.get("error")
     if not isinstance(code, str):
-        return _service_error(answer, tried, now, _CLIENT_HINT)
+        return service_error(answer, tried, now, _CLIENT_HINT)
     kinds: dict[str, tuple[type[ServiceError], str]] = {
-        "invalid_scope": (ScopeMissing, _scope_hint(tried.scope)),
+        "invalid_scope": (ScopeMissing, _SCOPE_HINT.format(tried.scope)),
         "invalid_client": (AuthenticationFailed, _CLIENT_HINT),
         "unauthorized_client": (AuthenticationFailed, _CLIENT_HINT),
     }
@@ -112,11 +103,70 @@ def token_error(answer: Answer, tried: Attempted, now: float) -> ServiceError:
     kind, hint = kinds.get(code, fallback)
     return kind(
         answer.status,
-        _text(code) or "error",
-        _text(members.get("error_description")),
+        one_line(code) or "error",
+        one_line(members.get("error_description")),
         operation=tried.operation,
         request_id=tried.request_id,
         hint=hint,
+    )
+
+
+def service_error(
+    answer: Answer, tried: Attempted, now: float, credential_hint: str = _CREDENTIAL_HINT
+) -> ServiceError:
+    """The error that ``answer`` (status 400 and up) stands for; ``now`` is in UNIX seconds."""
+    problem = json_members(answer.body)
+    meta = problem.get("meta")
+    meta = meta if isinstance(meta, dict) else {}
+    kind = str(problem.get("type") or "about:blank")
+    title, detail = one_line(problem.get("title")), one_line(problem.get("detail"))
+    error = _BY_STATUS.get(answer.status, Unavailable if answer.status >= 500 else ServiceError)
+    if error is PermissionDenied:
+        words = f"{problem.get('title')} {detail}".lower()
+        if kind.endswith("insufficient-funds"):
+            error = InsufficientFunds
+        elif kind.endswith("scope") or "scope" in words or any("scope" in str(k) for k in meta):
+            error = ScopeMissing
+    if title is None:
+        known = answer.status in set(HTTPStatus)
+        title = HTTPStatus(answer.status).phrase if known else "Error"
+
+    retry_after = answer.headers.get("Retry-After")
+    in_doubt = tried.again if tried.in_doubt and tried.changes else ""
+    if error is ScopeMissing:
+        hint = _SCOPE_HINT.format(tried.scope)
+    elif error is AuthenticationFailed:
+        hint = credential_hint
+        skew = clock_skew(answer.headers.get("Date"), now)
+        if skew is not None and abs(skew) > _SKEW_S:
+            way = "behind" if skew > 0 else "ahead of"
+            hint = f"this machine's clock is {abs(skew):.0f} s {way} the service's: set it right"
+        elif b"timestamp" in answer.body:
+            hint = "check this machine's clock (signatures are valid for 30 minutes)"
+            hint += ": fundlab doctor"
+    elif error is RateLimited:
+        hint = when_to_try_again(retry_after, now)
+    elif error is Unavailable:
+        hint, in_doubt = (tried.again if tried.changes else ""), ""
+        if retry_after is not None or not tried.changes:
+            hint += "; " * bool(hint) + when_to_try_again(retry_after, now)
+    elif error is NotFound and tried.setting == "auth_url":
+        hint = "check auth_url: it is what comes before /oauth2/token"
+    elif error is NotFound and tried.operation.startswith("list_"):
+        hint = "check base_url: it is what comes before /v2"
+    elif in_doubt:  # what this answer refuses may be what an earlier attempt has made
+        hint, in_doubt = in_doubt, ""
+    else:
+        hint = _HINTS[error]
+    return error(
+        answer.status,
+        title,
+        detail,
+        meta,
+        type=kind,
+        operation=tried.operation,
+        request_id=one_line(answer.headers.get("X-Request-Id")) or tried.request_id,
+        hint=f"{hint}; {in_doubt}" if in_doubt else hint,
     )
 
 
@@ -184,83 +234,7 @@ def unsigned(error: SigningFailed, tried: Attempted) -> SigningFailed:
     )
 
 
-def clock_skew(date: str | None, now: float) -> float | None:
-    """Seconds by which the service's ``Date`` is ahead of ``now``; ``None`` if unreadable."""
-    moment = http_date(date or "")
-    return None if moment is None else moment.timestamp() - now
-
-
-def _service_error(
-    answer: Answer, tried: Attempted, now: float, credential_hint: str
-) -> ServiceError:
-    problem = _members(answer.body)
-    meta = problem.get("meta")
-    meta = meta if isinstance(meta, dict) else {}
-    kind = str(problem.get("type") or "about:blank")
-    detail = _text(problem.get("detail"))
-    error = _BY_STATUS.get(answer.status, Unavailable if answer.status >= 500 else ServiceError)
-    if error is PermissionDenied:
-        error = _denial(kind, meta, f"{problem.get('title')} {detail}")
-    return error(
-        answer.status,
-        _text(problem.get("title")) or _phrase(answer.status),
-        detail,
-        meta,
-        type=kind,
-        operation=tried.operation,
-        request_id=_text(answer.headers.get("X-Request-Id")) or tried.request_id,
-        hint=_hint(error, answer, tried, now, credential_hint),
-    )
-
-
-def _scope_hint(scope: str) -> str:
-    return f"ask the administrator to grant the scope {scope} to this credential"
-
-
-def _denial(kind: str, meta: Mapping[str, Any], text: str) -> type[ServiceError]:
-    if kind.endswith("insufficient-funds"):
-        return InsufficientFunds
-    named = kind.endswith("scope") or any("scope" in str(key) for key in meta)
-    return ScopeMissing if named or "scope" in text.lower() else PermissionDenied
-
-
-def _hint(
-    error: type[ServiceError], answer: Answer, tried: Attempted, now: float, credential_hint: str
-) -> str:
-    if error is ScopeMissing:
-        hint = _scope_hint(tried.scope)
-    elif error is AuthenticationFailed:
-        hint = _skew_hint(answer, now) or credential_hint
-    elif error is RateLimited:
-        hint = _later_hint(answer.headers.get("Retry-After"), now)
-    elif error is Unavailable:
-        later = answer.headers.get("Retry-After")
-        hints = [tried.again] if tried.changes else []
-        if later is not None or not tried.changes:
-            hints.append(_later_hint(later, now))
-        return "; ".join(hints)
-    elif error is NotFound and tried.setting == "auth_url":
-        hint = "check auth_url: it is what comes before /oauth2/token"
-    elif error is NotFound and tried.operation.startswith("list_"):
-        hint = "check base_url: it is what comes before /v2"
-    elif tried.in_doubt and tried.changes:
-        return tried.again  # what this answer refuses may be what an earlier attempt has made
-    else:
-        return _HINTS[error]
-    return f"{hint}; {tried.again}" if tried.in_doubt and tried.changes else hint
-
-
-def _skew_hint(answer: Answer, now: float) -> str | None:
-    skew = clock_skew(answer.headers.get("Date"), now)
-    if skew is not None and abs(skew) > _SKEW_S:
-        way = "behind" if skew > 0 else "ahead of"
-        return f"this machine's clock is {abs(skew):.0f} s {way} the service's: set it right"
-    if b"timestamp" in answer.body:
-        return "check this machine's clock (signatures are valid for 30 minutes): fundlab doctor"
-    return None
-
-
-def _later_hint(retry_after: str | None, now: float) -> str:
+def when_to_try_again(retry_after: str | None, now: float) -> str:
     seconds = retry_after_seconds(retry_after, now)
     if seconds is None:
         return "try again later"
@@ -271,7 +245,8 @@ def _later_hint(retry_after: str | None, now: float) -> str:
     return f"try again after {moment:%Y-%m-%dT%H:%M:%SZ}, in {seconds:.0f} s"
 
 
-def _members(body: bytes) -> dict[str, Any]:
+def json_members(body: bytes) -> dict[str, Any]:
+    """The members of an object; of anything else none."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
@@ -279,15 +254,8 @@ def _members(body: bytes) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _text(value: object) -> str | None:
+def one_line(value: object) -> str | None:
     """Text of the service as a message may show it: one line, printable, not endless."""
     if not isinstance(value, str) or not value:
         return None
     return printable(" ".join(value.split())[:_LONGEST_TEXT])
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Error"

@@ -1,4 +1,4 @@
-"""Request signatures: a compact JWS over the exact bytes sent (interface §5.2).
+"""Request signatures: a compact JWS over the exact bytes sent, and the keys for it (§5.2).
 
 A signer is three members, so that a key in an HSM or a cloud KMS can sign as well as a PEM file.
 """
@@ -6,6 +6,7 @@ A signer is three members, so that a key in an HSM or a cloud KMS can sign as we
 from __future__ import annotations
 
 import json
+import os
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,15 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 
 from fundlab.errors import SettingsError, SigningFailed
 from fundlab.secret import Secret, read_private
@@ -24,6 +33,8 @@ ALGORITHMS: Final = ("ES256", "EdDSA")
 _COORDINATE_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 64
 _ES256 = ec.ECDSA(SHA256())
+_LONGEST_PASSWORD: Final = 1023
+"""In bytes, as OpenSSL accepts it."""
 
 
 class Signer(Protocol):
@@ -61,7 +72,7 @@ def load_signer(path: Path, kid: str, password: Secret | None = None) -> Signer:
         )
     except (ValueError, UnsupportedAlgorithm):
         if password:
-            problem = "cannot be opened: the password is wrong, or it is no PEM private key"
+            problem = "cannot be opened: the password is wrong, or it is not a PEM private key"
     else:
         if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
             return EcSigner(kid, key)
@@ -117,15 +128,10 @@ def request_signature(
         f"{prefix}request-path": target,
     }
     signing_input = b".".join(
-        (_base64url(json.dumps(header, separators=(",", ":")).encode()), _base64url(body))
+        (base64url(json.dumps(header, separators=(",", ":")).encode()), base64url(body))
     )
-    signature = _signed(signer, signing_input)
-    return b".".join((signing_input, _base64url(signature))).decode("ascii")
-
-
-def _signed(signer: Signer, message: bytes) -> bytes:
     try:
-        signature: object = signer.sign(message)
+        signature: object = signer.sign(signing_input)
     except Exception as error:  # a device or a cloud service, with errors of its own
         raise SigningFailed(
             f"the signer of key {signer.kid} raised {type(error).__name__}"
@@ -140,8 +146,54 @@ def _signed(signer: Signer, message: bytes) -> bytes:
             f"{_SIGNATURE_BYTES} of an {signer.alg} signature in a JWS; devices that answer in DER "
             "need fundlab.api.signing.raw_signature"
         )
-    return signature
+    return b".".join((signing_input, base64url(signature))).decode("ascii")
 
 
-def _base64url(data: bytes) -> bytes:
+def base64url(data: bytes) -> bytes:
+    """As a JWS has it, without padding (RFC 7515 §2)."""
     return urlsafe_b64encode(data).rstrip(b"=")
+
+
+def new_key(alg: str, out: Path, password: Secret | None = None) -> str:
+    """Write a new private key to ``out`` (PEM, mode 0600) and return the public key as PEM.
+
+    ``alg`` is ``ES256`` or ``EdDSA``. Register the public key on the credential; the id it gets
+    there is ``signing_key_id``. Raises ``SettingsError`` when ``out`` exists: nothing is ever
+    overwritten, and where it cannot be written nothing is left behind.
+    """
+    if alg not in ALGORITHMS:
+        raise SettingsError(f"alg={alg!r} is not accepted; give {' or '.join(ALGORITHMS)}")
+    encryption: KeySerializationEncryption = NoEncryption()
+    if password is not None:
+        # An error of the codec's would quote the password: surrogates are not text in UTF-8.
+        usable = not any("\ud800" <= char <= "\udfff" for char in password.reveal())
+        if not usable or not 0 < len(password.reveal().encode()) <= _LONGEST_PASSWORD:
+            raise SettingsError(
+                f"the password cannot be used: give up to {_LONGEST_PASSWORD} bytes of text in "
+                "UTF-8"
+            )
+        encryption = BestAvailableEncryption(password.reveal().encode())
+    key = (
+        ec.generate_private_key(ec.SECP256R1())
+        if alg == "ES256"
+        else ed25519.Ed25519PrivateKey.generate()
+    )
+    content = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    try:
+        stream = os.fdopen(os.open(out, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
+    except FileExistsError:
+        raise SettingsError(f"{out} exists and is not overwritten; choose another name") from None
+    except OSError as error:
+        raise SettingsError(f"{out} cannot be written: {error.strerror}") from None
+    try:
+        with stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException as error:
+        out.unlink()
+        if isinstance(error, OSError):
+            raise SettingsError(f"{out} cannot be written: {error.strerror}") from None
+        raise
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return public.decode("ascii")

@@ -1,24 +1,36 @@
-"""One call to the service: token, signature, retries within a deadline, errors as exceptions."""
+"""One call to the service: its token and signature, its turn, retries within a deadline.
+
+Here stands what may be sent again and what may have been done (``may_repeat``, ``in_doubt``), how
+long to wait (``pause_before``, ``Pace``), and what becomes an exception.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import re
+import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from fundlab.api.auth import Grant, TokenSource, read_grant, token_form
-from fundlab.api.echoes import without
-from fundlab.api.http import Answer, Failure, Http, MaskedText, Outgoing, bound_of
-from fundlab.api.pace import Pace
+from fundlab.api.http import (
+    Answer,
+    Failure,
+    Http,
+    MaskedText,
+    Outgoing,
+    http_date,
+    retry_after_seconds,
+    without,
+)
 from fundlab.api.problems import (
     Attempted,
-    clock_skew,
     no_turn,
     redirected,
     service_error,
@@ -26,34 +38,50 @@ from fundlab.api.problems import (
     unanswered,
     unsigned,
 )
-from fundlab.api.retries import (
-    MAX_ATTEMPTS,
-    MAX_RETRY_AFTER_S,
-    PASSING,
-    TOO_MANY,
-    is_passing,
-    may_repeat,
-    pause_before,
-    retry_after_seconds,
-)
 from fundlab.api.signing import Signer, request_signature
+from fundlab.api.tokens import Grant, TokenSource, read_grant, token_form
 from fundlab.background import caller_gone
 from fundlab.errors import CallError, ProtocolError, SigningFailed
-from fundlab.secret import Secret
 from fundlab.settings import Settings
 
 log: Final = logging.getLogger("fundlab.api")
 USER_AGENT: Final = "fundlab/0.1"
+_HEADERS: Final = {
+    "Accept": "application/json, application/problem+json",
+    "Accept-Encoding": "gzip, deflate",
+    "User-Agent": USER_AGENT,
+}
 _INSTANCE: Final = re.compile(r"[0-9a-f]{32}")
 _UNAUTHORIZED: Final = 401
 _TIMED_OUT: Final = 408
-_REFUSED: Final = range(400, 500)
 _NOTABLE_PAUSE_S: Final = 1.0
 _NAP_S: Final = 0.1
+
+MAX_ATTEMPTS: Final = 6
+MAX_RETRY_AFTER_S: Final = 120.0
+_FIRST_PAUSE_S: Final = 0.25
+_LONGEST_PAUSE_S: Final = 10.0
+TOO_MANY: Final = 429
+RETRYABLE: Final = {408, 425, 500, 502, 503, 504, *range(520, 530)}
+"""Statuses of a service, or what is before it, that may answer at the next try."""
 
 
 class CallerGone(Exception):
     """Nobody waits for the answer any more."""
+
+
+_MEMORY_S: Final = 10.0
+"""What was accepted before says nothing about how fast the service takes requests now."""
+_LONGEST_GAP_S: Final = 2.0
+"""A slower service names its pauses itself, or is asked ever more rarely."""
+_SHORTEST_GAP_S: Final = 0.001
+_FASTER: Final = 0.15
+_SLOWER: Final = 1.3
+_CLEAN_S: Final = 10.0
+_CLEAN_COUNT: Final = 10
+_FORGIVEN_AFTER: Final = 20
+"""Accepted requests, and pauses' lengths of time, after which a refusal more slows nobody down."""
+_EPISODE_S: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -123,24 +151,44 @@ class Transport:
         Raises ``ServiceError`` (the service said no), ``NetworkError`` (no usable answer),
         ``ProtocolError`` (an answer that is not the interface's).
         """
-        started, request_id = self._env.clock(), self._env.new_id()
+        env, settings = self._env, self._settings
+        started, request_id = env.clock(), env.new_id()
+        deadline = started + settings.call_timeout
+        changes = call.method != "GET"
         tried = Attempted(
-            call.operation, request_id, call.scope, call.again, changes=call.method != "GET"
+            call.operation, call.operation, request_id, call.scope, call.again, changes=changes
         )
+        headers = {**_HEADERS, "X-Request-Id": request_id}
+        if call.body is not None:
+            headers["Content-Type"] = "application/json"
+        url = f"{self._origin}{self._base_path}{call.target}"
+        request = Outgoing(call.method, url, headers, call.body, call.rows)
         status, lost = "failed", None
         try:
-            answer = self._authorized(call, tried, started + self._settings.call_timeout)
-            skew_s = clock_skew(answer.headers.get("Date"), self._env.now())
-            self.skew_s = self.skew_s if skew_s is None else skew_s
+            for renewed in (False, True):  # a token that is no longer accepted is renewed once
+                token = self._tokens.token(call.scope, operation=call.operation, deadline=deadline)
+                bearer = {"Authorization": MaskedText(f"Bearer {token.reveal()}")}
+                answer = self._until_settled(
+                    replace(request, headers=headers | bearer), tried,
+                    repeatable=call.repeatable, deadline=deadline, signer=self._signer,
+                )  # fmt: skip
+                if renewed or answer.status != _UNAUTHORIZED:
+                    break
+                self._tokens.reject(token)
+            answer = without(answer, token, settings.client_secret)
+            if date := http_date(answer.headers.get("Date", "")):
+                self.skew_s = date.timestamp() - env.now()
             self._answered, self._instance = True, answer.headers.get("Sandbox-Instance", "")
             status = str(answer.status)
-            request_id = _named(answer) or request_id
+            named = answer.headers.get("X-Request-Id", "")
+            if 0 < len(named) <= 128 and named.isascii() and named.isprintable():
+                request_id = named
         except CallError as error:
-            if not (tried.in_doubt and tried.changes):
+            if not (tried.in_doubt and changes):
                 raise
             lost = error
         finally:
-            spent = (self._env.clock() - started) * 1000
+            spent = (env.clock() - started) * 1000
             log.info("%s %s in %.0f ms, request %s", call.operation, status, spent, request_id)
         if lost is not None:  # raised here: frames further down hold headers
             raise lost.doubted() from lost.__cause__
@@ -150,31 +198,32 @@ class Transport:
         refused: CallError = (
             redirected(answer, tried)
             if answer.status < 400
-            else service_error(answer, tried, self._env.now())
+            else service_error(answer, tried, env.now())
         )
-        raise refused.doubted() if tried.in_doubt and tried.changes else refused
+        raise refused.doubted() if tried.in_doubt and changes else refused
 
     def fetch_token(
         self, scopes: frozenset[str], *, operation: str, deadline: float | None = None
     ) -> Grant:
         """Ask the token endpoint for exactly ``scopes`` (§5.1)."""
-        env, asked_at = self._env, self._env.clock()
+        env, settings, asked_at = self._env, self._settings, self._env.clock()
         tried = Attempted(
-            operation, env.new_id(), " ".join(sorted(scopes)), step=", asking for a token",
+            f"{operation}, asking for a token", operation, env.new_id(), " ".join(sorted(scopes)),
             setting="auth_url",
         )  # fmt: skip
+        body, content_type = token_form(settings.client_id, settings.client_secret, scopes)
+        headers = {**_HEADERS, "Content-Type": content_type, "X-Request-Id": tried.request_id}
         answer = self._until_settled(
-            lambda: self._token_request(scopes, tried.request_id),
+            Outgoing("POST", f"{settings.auth_url}/oauth2/token", headers, body),
             tried,
             repeatable=True,
-            deadline=asked_at + self._settings.call_timeout if deadline is None else deadline,
+            deadline=asked_at + settings.call_timeout if deadline is None else deadline,
         )
         log.debug("token for %s: %d, request %s", tried.scope, answer.status, tried.request_id)
-        if answer.status >= 400:
-            answer = without(answer, self._settings.client_secret)
-            raise token_error(answer, tried, env.now())
         if answer.status >= 300:
-            answer = without(answer, self._settings.client_secret)
+            answer = without(answer, settings.client_secret)
+            if answer.status >= 400:
+                raise token_error(answer, tried, env.now())
             raise redirected(answer, tried)
         grant = read_grant(answer.body, scopes, asked_at)
         if isinstance(grant, Grant):
@@ -190,8 +239,8 @@ class Transport:
     def probe(self, operation: str = "doctor") -> Answer:
         """The service's answer to a read without a token."""
         return self._until_settled(
-            lambda: Outgoing("GET", f"{self._origin}{self._base_path}/v2/events", self._common()),
-            Attempted(operation, self._env.new_id(), scope=""),
+            Outgoing("GET", f"{self._origin}{self._base_path}/v2/events", _HEADERS),
+            Attempted(operation, operation, self._env.new_id(), scope=""),
             repeatable=True,
             deadline=self._env.clock() + self._settings.call_timeout,
         )
@@ -209,160 +258,110 @@ class Transport:
     def close(self) -> None:
         self._http.close()
 
-    # ------------------------------------------------------------------------------ one call
-
-    def _authorized(self, call: Call, tried: Attempted, deadline: float) -> Answer:
-        """The answer to ``call``; a token that is no longer accepted is renewed once."""
-        answer, token = self._once(call, tried, deadline)
-        if answer.status == _UNAUTHORIZED:
-            self._tokens.reject(token)
-            answer, token = self._once(call, tried, deadline)
-        return without(answer, token, self._settings.client_secret)
-
-    def _once(self, call: Call, tried: Attempted, deadline: float) -> tuple[Answer, Secret]:
-        token = self._tokens.token(call.scope, operation=call.operation, deadline=deadline)
-        answer = self._until_settled(
-            lambda: self._request(call, token, tried.request_id),
-            tried,
-            repeatable=call.repeatable,
-            deadline=deadline,
-        )
-        return answer, token
-
-    def _request(self, call: Call, token: Secret, request_id: str) -> Outgoing:
-        target = f"{self._base_path}{call.target}"
-        headers = self._common() | {
-            "Authorization": MaskedText(f"Bearer {token.reveal()}"),
-            "X-Request-Id": request_id,
-        }
-        if call.body is not None:
-            headers["Content-Type"] = "application/json"
-        if self._signer is not None:
-            headers[self._settings.signature_header] = request_signature(
-                self._signer,
-                method=call.method,
-                target=target,
-                body=call.body or b"",
-                timestamp=int(self._env.now()),
-                prefix=self._settings.signature_prefix,
-            )
-        url, bound = f"{self._origin}{target}", bound_of(call.rows)
-        return Outgoing(call.method, url, headers, call.body, bound)
-
-    def _token_request(self, scopes: frozenset[str], request_id: str) -> Outgoing:
-        settings = self._settings
-        body, content_type = token_form(settings.client_id, settings.client_secret, scopes)
-        headers = {"Content-Type": content_type, "X-Request-Id": request_id}
-        return Outgoing("POST", f"{settings.auth_url}/oauth2/token", self._common() | headers, body)
-
-    def _common(self) -> dict[str, str]:
-        return {
-            "Accept": "application/json, application/problem+json",
-            "Accept-Encoding": "gzip, deflate",
-            "User-Agent": USER_AGENT,
-        }
-
-    # ------------------------------------------------------------------------------ retries
-
     def _until_settled(
         self,
-        make: Callable[[], Outgoing],
+        request: Outgoing,
         tried: Attempted,
         *,
         repeatable: bool,
         deadline: float,
+        signer: Signer | None = None,
     ) -> Answer:
-        """Exchange what ``make`` gives (the same body each time) until the answer stands."""
+        """Send ``request``, signed anew each time, until there is an answer to keep."""
         env, attempt, refusals = self._env, 0, 0
         while True:
             attempt += 1
-            self._await_turn(tried, deadline)
-            request, sent_at = _made(make, tried), env.clock()
-            outcome = self._http.exchange(request, deadline - sent_at)
+            turn = object()
+            try:
+                while 0 < (wait := self._pace.wait_s(turn)) <= deadline - env.clock():
+                    if wait >= _NOTABLE_PAUSE_S:
+                        log.info(
+                            "%s: its turn comes in %.0f s, request %s",
+                            tried.name, wait, tried.request_id,
+                        )  # fmt: skip
+                    self._sleep(wait)
+            finally:
+                self._pace.leave(turn)
+            if wait > 0:
+                raise no_turn(tried, wait)
+            gone = caller_gone.get(None)
+            if gone is not None and gone():
+                raise CallerGone
+
+            signed = request
+            if signer is not None:
+                try:
+                    signature = request_signature(
+                        signer,
+                        method=request.method,
+                        target=request.url.removeprefix(self._origin),
+                        body=request.body or b"",
+                        timestamp=int(env.now()),
+                        prefix=self._settings.signature_prefix,
+                    )
+                except SigningFailed as error:
+                    raise unsigned(error, tried) from error.__cause__
+                header = {self._settings.signature_header: signature}
+                signed = replace(request, headers={**request.headers, **header})
+
+            sent_at = env.clock()
+            outcome = self._http.exchange(signed, deadline - sent_at)
+            if isinstance(outcome, Failure):
+                summary = outcome.problem
+                tried.in_doubt = tried.in_doubt or outcome.sent
+            else:
+                summary = f"{outcome.status}, {len(outcome.body)} bytes"
+                refused = 400 <= outcome.status < 500 and outcome.status != _TIMED_OUT
+                tried.in_doubt = tried.in_doubt or not refused
             log.debug(
                 "%s, attempt %d: %s, request %s",
-                tried.name, attempt, _summary(outcome), tried.request_id,
+                tried.name, attempt, summary, tried.request_id,
             )  # fmt: skip
-            tried.in_doubt = tried.in_doubt or _may_have_been_done(outcome)
+            if isinstance(outcome, Answer) and outcome.status not in (TOO_MANY, *RETRYABLE):
+                self._pace.accepted(sent_at)
+                return outcome
+            if not may_repeat(outcome, repeatable=repeatable):
+                break
+            asked = (
+                retry_after_seconds(outcome.headers.get("Retry-After"), env.now())
+                if isinstance(outcome, Answer)
+                else None
+            )
             if isinstance(outcome, Answer) and outcome.status == TOO_MANY:
-                refusals += 1  # they count against the deadline only
-                if not self._may_line_up_again(outcome, sent_at, tried, deadline):
+                # All calls of this client slow down together; refusals count against the time only.
+                refusals += 1
+                if asked is not None and asked > MAX_RETRY_AFTER_S:
+                    break
+                pause = self._pace.refused(sent_at, asked, env.draw())
+                log.log(
+                    logging.WARNING if self._pace.is_news("refusals") else logging.INFO,
+                    "%s: the service takes no more requests now (429); waiting %.1f s, then going "
+                    "on at the pace it accepts, request %s",
+                    tried.name, pause, tried.request_id,
+                )  # fmt: skip
+                if env.clock() + pause >= deadline:
                     break
                 continue
-            if isinstance(outcome, Answer) and outcome.status not in PASSING:
-                self._pace.accepted(sent_at)
-            pause = self._pause(outcome, attempt - refusals, repeatable, deadline)
-            if pause is None:
+            if asked is not None and asked <= MAX_RETRY_AFTER_S:
+                self._pace.hold(asked)
+            pause = pause_before(attempt - refusals, asked, env.draw())
+            too_late = env.clock() + pause >= deadline
+            if attempt - refusals >= MAX_ATTEMPTS or pause > MAX_RETRY_AFTER_S or too_late:
                 break
             news = pause >= _NOTABLE_PAUSE_S and self._pace.is_news("failures")
             log.log(
                 logging.WARNING if news else logging.INFO,
                 "%s, attempt %d: %s; waiting %.0f s before the next, request %s",
-                tried.name, attempt, _summary(outcome), pause, tried.request_id,
+                tried.name, attempt, summary, pause, tried.request_id,
             )  # fmt: skip
             self._sleep(pause)
         if isinstance(outcome, Answer):
             return outcome
-        raise unanswered(
-            outcome,
-            tried,
-            urlsplit(request.url).netloc,
-            attempts=attempt,
-            late=env.clock() >= deadline,
-        )
-
-    def _pause(
-        self, outcome: Answer | Failure, attempt: int, repeatable: bool, deadline: float
-    ) -> float | None:
-        """Seconds until the next attempt, or ``None`` when there shall be none."""
-        if not is_passing(outcome) or not may_repeat(outcome, repeatable=repeatable):
-            return None
-        asked = self._asked_pause(outcome) if isinstance(outcome, Answer) else None
-        if asked is not None and asked <= MAX_RETRY_AFTER_S:
-            self._pace.hold(asked)
-        pause = pause_before(attempt, asked, self._env.draw())
-        too_late = self._env.clock() + pause >= deadline
-        if attempt >= MAX_ATTEMPTS or pause > MAX_RETRY_AFTER_S or too_late:
-            return None
-        return pause
-
-    def _may_line_up_again(
-        self, refusal: Answer, sent_at: float, tried: Attempted, deadline: float
-    ) -> bool:
-        """Slow down, all calls of this client together; whether this one's time allows for it."""
-        asked = self._asked_pause(refusal)
-        if asked is not None and asked > MAX_RETRY_AFTER_S:
-            return False
-        pause = self._pace.refused(sent_at, asked, self._env.draw())
-        log.log(
-            logging.WARNING if self._pace.is_news("refusals") else logging.INFO,
-            "%s: the service takes no more requests now (429); waiting %.1f s, then going on at "
-            "the pace it accepts, request %s",
-            tried.name, pause, tried.request_id,
-        )  # fmt: skip
-        return self._env.clock() + pause < deadline
-
-    def _asked_pause(self, answer: Answer) -> float | None:
-        return retry_after_seconds(answer.headers.get("Retry-After"), self._env.now())
-
-    def _await_turn(self, tried: Attempted, deadline: float) -> None:
-        turn = self._pace.line_up()
-        try:
-            while (wait := self._pace.wait_s(turn)) > 0:
-                if wait > deadline - self._env.clock():
-                    raise no_turn(tried, wait)
-                if wait >= _NOTABLE_PAUSE_S:
-                    log.info(
-                        "%s: its turn comes in %.0f s, request %s",
-                        tried.name, wait, tried.request_id,
-                    )  # fmt: skip
-                self._sleep(wait)
-        finally:
-            self._pace.leave(turn)
-        if caller_gone.get(_never)():
-            raise CallerGone
+        where, late = urlsplit(request.url).netloc, env.clock() >= deadline
+        raise unanswered(outcome, tried, where, attempts=attempt, late=late)
 
     def _sleep(self, seconds: float) -> None:
+        """In naps, where another thread may go away meanwhile for whom this is done."""
         gone = caller_gone.get(None)
         if gone is None:
             self._env.sleep(seconds)
@@ -374,29 +373,143 @@ class Transport:
             seconds -= _NAP_S
 
 
-def _never() -> bool:
-    return False
+# ------------------------------------------------------------------------------ when to send again
 
 
-def _made(make: Callable[[], Outgoing], tried: Attempted) -> Outgoing:
-    try:
-        return make()
-    except SigningFailed as error:
-        raise unsigned(error, tried) from error.__cause__
+def may_repeat(outcome: Answer | Failure, *, repeatable: bool) -> bool:
+    """Whether the same bytes may be sent again after ``outcome``, and might then succeed.
 
-
-def _may_have_been_done(outcome: Answer | Failure) -> bool:
+    What was never sent, or refused with 429, may always; the rest only when ``repeatable`` (a read,
+    or a create whose ``ref_id`` stops a second one).
+    """
     if isinstance(outcome, Failure):
-        return outcome.sent
-    return outcome.status not in _REFUSED or outcome.status == _TIMED_OUT
+        return not outcome.final and (repeatable or not outcome.sent)
+    return outcome.status == TOO_MANY or (repeatable and outcome.status in RETRYABLE)
 
 
-def _named(answer: Answer) -> str | None:
-    name = answer.headers.get("X-Request-Id", "")
-    return name if 0 < len(name) <= 128 and name.isascii() and name.isprintable() else None
+def pause_before(attempt: int, retry_after: float | None, draw: float) -> float:
+    """Seconds to wait before the retry after ``attempt`` (from 1); ``draw`` is in [0, 1).
+
+    At least ``retry_after``, and never less than without it: a service that says 0 is not pressed.
+    """
+    own = min(_FIRST_PAUSE_S * 2.0 ** (attempt - 1), _LONGEST_PAUSE_S) * (0.5 + draw / 2)
+    return own if retry_after is None else max(retry_after, own)
 
 
-def _summary(outcome: Answer | Failure) -> str:
-    if isinstance(outcome, Failure):
-        return outcome.problem
-    return f"{outcome.status}, {len(outcome.body)} bytes"
+# ------------------------------------------------------------------------------ when to send at all
+
+
+class Pace:
+    """Whose turn it is to send. Thread-safe.
+
+    Calls line up, and turns come ``1 / rate_limit`` seconds apart. Where the service refuses
+    requests as too many (429), all wait for as long as it asks, and turns come as far apart from
+    then on as those it accepted. Further refusals slow down, clean stretches speed up, each by
+    steps that grow as long as they go the same way. What was learned stays with the client.
+    """
+
+    def __init__(self, rate_limit: float | None, clock: Callable[[], float]) -> None:
+        self._own_gap = self._gap = 1 / rate_limit if rate_limit else 0.0
+        self._clock = clock
+        self._next = float("-inf")
+        self._accepted: deque[float] = deque()
+        self._changed_at = float("-inf")
+        self._faster = self._refusals = self._clean = 0
+        self._learning = False
+        self._good_gap = 0.0  # that a clean stretch was sent at; 0 where none is known
+        self._troubles: dict[str, float] = {}
+        self._begin()
+
+    def leave(self, turn: object) -> None:
+        with self._lock:
+            if turn in self._line:
+                self._line.remove(turn)
+
+    def wait_s(self, turn: object) -> float:
+        """Seconds until ``turn`` comes, as far as is known now; 0 takes it.
+
+        A turn that is new stands at the end of the line, until it is taken or left.
+        """
+        if self._process != os.getpid():
+            self._begin()
+        with self._lock:
+            if turn not in self._line:
+                self._line.append(turn)
+            now = self._clock()
+            moment = self._next + (self._line.index(turn) * self._gap if self._gap else 0)
+            if moment > now:
+                return moment - now
+            self._line.remove(turn)
+            self._next = max(now, self._next) + self._gap
+            return 0.0
+
+    def hold(self, seconds: float) -> None:
+        """Nobody sends for ``seconds``: the service asked for a pause."""
+        with self._lock:
+            self._next = max(self._next, self._clock() + seconds)
+
+    def accepted(self, sent_at: float) -> None:
+        """A request sent at ``sent_at`` was not too many."""
+        with self._lock:
+            now = self._clock()
+            self._accepted.append(sent_at)
+            if sent_at < self._changed_at:
+                if self._learning and now < self._next:  # of the burst that was refused
+                    self._gap = self._measured()
+                return
+            while self._accepted and self._accepted[0] < now - _MEMORY_S:
+                self._accepted.popleft()
+            self._clean, self._refusals = self._clean + 1, 0
+            clean_s = now - self._changed_at
+            if self._gap > self._own_gap and self._clean >= _CLEAN_COUNT and clean_s >= _CLEAN_S:
+                self._good_gap = self._gap
+                self._gap = max(self._gap / (1 + _FASTER * 2.0**self._faster), self._own_gap)
+                if self._gap < _SHORTEST_GAP_S:
+                    self._gap = self._own_gap
+                self._faster += 1
+                self._changed_at, self._clean = now, 0
+
+    def refused(self, sent_at: float, asked: float | None, draw: float) -> float:
+        """A request sent at ``sent_at`` was one too many: the seconds that nobody sends now.
+
+        ``asked`` is what the service names, ``draw`` in [0, 1) the chance in what it does not.
+        """
+        with self._lock:
+            now = self._clock()
+            changed_at, news = self._changed_at, sent_at >= self._changed_at
+            self._refusals += news
+            pause = pause_before(max(self._refusals, 1), asked, draw)
+            self._next = max(self._next, now + pause)
+            if not news:
+                return pause
+            self._changed_at, self._learning = now, self._gap <= self._own_gap
+            if self._learning:
+                self._gap = self._measured()
+            elif self._gap < self._good_gap:
+                self._gap = self._good_gap
+            elif self._clean < _FORGIVEN_AFTER or now - changed_at < _FORGIVEN_AFTER * pause:
+                self._gap = min(self._gap * _SLOWER, max(_LONGEST_GAP_S, self._own_gap))
+                self._good_gap = 0.0
+            self._faster = self._clean = 0
+            return pause
+
+    def is_news(self, trouble: str) -> bool:
+        """Whether ``trouble`` of this kind begins now: not met in the last minute."""
+        with self._lock:
+            now = self._clock()
+            before = self._troubles.get(trouble, float("-inf"))
+            self._troubles[trouble] = now
+            return now - before > _EPISODE_S
+
+    def _begin(self) -> None:
+        """The line of this process: a forked one has not the threads that wait in its parent's."""
+        self._process, self._lock = os.getpid(), threading.Lock()
+        self._line: list[object] = []
+
+    def _measured(self) -> float:
+        """The seconds between two requests that the service accepted, its pause among them: of
+        those sent shortly before it refused one, however late their answers come.
+        """
+        burst = [at for at in self._accepted if at >= self._changed_at - _MEMORY_S]
+        measured = (self._next - min(burst, default=self._changed_at)) / max(len(burst), 1)
+        return max(min(measured, _LONGEST_GAP_S), self._own_gap)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Annotated, Any, Final, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -11,9 +13,11 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationError,
     model_validator,
 )
 
+from fundlab.errors import InvalidRequest, shorten
 from fundlab.models.enumerations import CryptoNetwork, FiatNetwork, RoutingNumberType, StableAsset
 from fundlab.models.parts import FiatAccountOwner, FiatNetworkInstructions, RoutingDetails
 from fundlab.models.resources import RuleEnd
@@ -24,6 +28,12 @@ MAX_METADATA_LENGTH: Final = 100
 MAX_WIRE_MEMO: Final = 100
 MAX_CUBIX_MEMO: Final = 40
 ROUTING_NUMBER: Final = re.compile("[0-9A-Za-z]+")
+MODEL_NAMES: Final = {"page_size": "limit"}
+"""Keywords that the interface knows under another name."""
+_PRIVATE: Final = {"fiat_account_owner", "fiat_network_instructions", "metadata"}
+_MASKED: Final = re.compile(r"(?:X+|•+).{0,4}", re.DOTALL)  # by a service, or as shown here
+
+Given = TypeVar("Given", bound=BaseModel)
 
 
 class Request(BaseModel):
@@ -239,3 +249,93 @@ class CreateCryptoWithdrawalFee(Request):
     def _check_amount(self) -> Self:
         _check_one_of(self.asset, self.amount, self.total)
         return self
+
+
+# --------------------------------------------------------------- from keywords to what is sent
+
+
+def checked(model: type[Given], operation: str, values: Mapping[str, Any]) -> Given:
+    """``values`` (keywords of an operation, those that are not ``None``) as ``model``.
+
+    Raises ``InvalidRequest`` naming what is wrong; it repeats nothing of bank details and metadata.
+    """
+    keywords = {MODEL_NAMES.get(name, name): name for name in values}
+    given = {
+        name: values[keyword] for name, keyword in keywords.items() if values[keyword] is not None
+    }
+    problems = []
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            problem, location, value = sentence(item), item["loc"], item["input"]
+            if location:
+                showable = location[0] not in _PRIVATE and isinstance(value, str | int | float)
+                if showable and repr(value) not in problem:
+                    problem += f" ({shorten(value)} given)"
+                path = field_path(location)
+                problem = f"{keywords.get(path, path)}: {problem}"
+            problems.append(problem)
+    raise InvalidRequest(f"{operation}: {'; '.join(dict.fromkeys(problems))}; nothing was sent")
+
+
+def unknown_members(
+    model: type[BaseModel], given: Mapping[str, Any], within: str = ""
+) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The members of ``given``, at every depth, that its model does not have: path and model."""
+    for name, value in given.items():
+        field = model.model_fields.get(name)
+        if field is None:
+            yield f"{within}{name}", model
+        elif isinstance(value, Mapping):
+            kinds: list[Any] = [field.annotation]
+            for kind in kinds:
+                kinds += get_args(kind)
+                if isinstance(kind, type) and issubclass(kind, BaseModel):
+                    yield from unknown_members(kind, value, f"{within}{name}.")
+
+
+def body_bytes(request: Request, operation: str) -> bytes:
+    """The JSON of ``request``: compact, UTF-8, the bytes that are signed and sent.
+
+    Raises ``InvalidRequest`` for a request without members, and for an account number as lists and
+    reprs show it: sent back, the mask would replace the number.
+    """
+    instructions = getattr(request, "fiat_network_instructions", None)
+    for name, number in (("wire", "account_number"), ("cubix", "account_id")):
+        text = getattr(getattr(instructions, name, None), number, None)
+        if _MASKED.fullmatch(text or ""):
+            raise InvalidRequest(
+                f"{operation}: fiat_network_instructions.{name}.{number} is masked, as it is "
+                "shown: it would replace the real one; give the complete number (an attribute of "
+                "what get_fiat_account returns); nothing was sent"
+            )
+    content = request.to_json()
+    if not content:
+        raise InvalidRequest(
+            f"{operation}: nothing to change is given; give one of "
+            f"{', '.join(type(request).model_fields)}; nothing was sent"
+        )
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        at = text[max(0, error.start - 20) : error.start]
+    raise InvalidRequest(f"{operation}: not valid Unicode after {at!r}; nothing was sent")
+
+
+def sentence(error: Mapping[str, Any]) -> str:
+    """What one of pydantic's errors says."""
+    if error["type"] == "missing":
+        return "is missing"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def field_path(location: tuple[int | str, ...]) -> str:
+    """The field's name within its record, without the alternatives that pydantic tried."""
+    inner = location
+    for depth, part in enumerate(location[:-1]):
+        if isinstance(part, int):
+            inner = location[depth + 1 :]
+            break
+    return ".".join(part for part in inner if isinstance(part, str) and part.isidentifier())

@@ -14,9 +14,9 @@ import pytest
 
 import fundlab as fl
 from fundlab.api.http import Http
-from fundlab.api.validation import body_bytes, checked
 from fundlab.errors import ActionRefused, CallError, NetworkError, StoreDamaged, Unavailable
 from fundlab.models import CreateFiatWithdrawal
+from fundlab.models.requests import body_bytes, checked
 
 
 def test_a_payment_is_made_once_and_a_rerun_says_so(bench: Any) -> None:

@@ -19,10 +19,9 @@ from joserfc.jwk import import_key
 from jwcrypto import jwk
 from jwcrypto import jws as jwcrypto_jws
 
+from fundlab.api.calls import encoded_target
 from fundlab.api.client import Client
-from fundlab.api.keys import new_key
-from fundlab.api.signing import raw_signature
-from fundlab.api.urls import encoded_target
+from fundlab.api.signing import new_key, raw_signature
 from fundlab.errors import InvalidRequest, SigningFailed
 
 HOSTILE = [

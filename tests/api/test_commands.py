@@ -13,8 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from fundlab import sandbox
-from fundlab.api.keys import new_key
-from fundlab.api.signing import load_signer
+from fundlab.api.signing import load_signer, new_key
 from fundlab.errors import SettingsError
 from fundlab.models import SCOPES
 from fundlab.secret import Secret

@@ -11,7 +11,7 @@ from scripted import answer, problem, skipping, token
 
 from fundlab.api.client import Client
 from fundlab.api.doctor import Check, doctor
-from fundlab.api.keys import new_key
+from fundlab.api.signing import new_key
 from fundlab.models import SCOPES
 
 SECRET = "canary-8d2e41"

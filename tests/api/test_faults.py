@@ -285,7 +285,7 @@ def make_quick(
     make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[float], Client]:
     monkeypatch.setattr("fundlab.api.transport.MAX_ATTEMPTS", 3)
-    monkeypatch.setattr("fundlab.api.retries._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("fundlab.api.transport._FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr("fundlab.api.http.SMALLEST_BOUND", CAP_MIB * 2**20)
     return lambda call_timeout: make_client(call_timeout=call_timeout)
 
@@ -347,7 +347,7 @@ def test_the_service_error_has_every_part_of_the_problem(
 def test_a_refused_connection_says_that_nothing_was_sent(
     make_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fundlab.api.retries._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("fundlab.api.transport._FIRST_PAUSE_S", 0.001)
     client = make_client(auth_url="http://127.0.0.1:1")
     with pytest.raises(errors.NetworkError, match=r"127\.0\.0\.1:1: no connection .*refused.*noth"):
         client.get_transfer("t")
@@ -487,7 +487,7 @@ def test_a_proxy_is_obeyed_when_settings_say_so(
         client.get_transfer("t-1")
     assert [request.target for request in server.received] == ["auth.example.com:443"]
     server.script(answer(b"", 502))  # it could not reach the service: perhaps it will
-    monkeypatch.setattr("fundlab.api.retries._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("fundlab.api.transport._FIRST_PAUSE_S", 0.01)
     with pytest.raises(errors.NetworkError, match=r"used \(502 Whatever\) after 6 attempts"):
         client.get_transfer("t-1")
 

@@ -13,7 +13,7 @@ from scripted import skipping
 
 from fundlab import errors, sandbox
 from fundlab.api.client import Client, connect
-from fundlab.api.keys import new_key
+from fundlab.api.signing import new_key
 from fundlab.models import SCOPES
 
 LACKING = "transfer:read_transfer"

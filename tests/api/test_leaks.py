@@ -44,7 +44,7 @@ from test_operations import SENT
 from fundlab import Store, errors
 from fundlab.api.client import Client
 from fundlab.api.doctor import doctor
-from fundlab.api.keys import new_key
+from fundlab.api.signing import new_key
 from fundlab.secret import Secret
 from fundlab.settings import Settings
 

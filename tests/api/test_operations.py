@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pandas as pd
 import pytest
@@ -177,6 +178,50 @@ def test_there_is_one_method_for_each_operation() -> None:
         assert f"§{operation.section}" in documentation, name
         for parameter in parameters:
             assert f"``{parameter}``" in documentation, f"{name}: {parameter}"
+
+
+MEMBERS: dict[str, Any] = {
+    "profile_id": "p", "ref_id": "r", "identity_id": "i", "account_id": "a", "nickname": "n",
+    "metadata": {"a": "b"}, "fiat_network": "WIRE", "routing_number_type": "ABA", "memo_id": "M",
+    "fiat_account_owner": OWNER, "fiat_network_instructions": WIRE, "fiat_account_id": "f",
+    "amount": "1.00", "total": "2.00", "asset": "USD", "memo": "m", "crypto_network": "SOLANA",
+    "conversion_target_asset": "USD", "source_asset": "USDC", "destination_asset": "USD",
+    "source": {"profile": {"profile_id": "p"}}, "destination": {"crypto": {"address": "x"}},
+    "destination_address": "x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("left_out", ["amount", "total"])
+@pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.body])
+def test_every_keyword_reaches_the_body(
+    name: str, left_out: str, server: scripted.Scripted, client: Client
+) -> None:
+    body = OPERATIONS[name].body
+    assert body is not None
+    given = {field: MEMBERS[field] for field in body.model_fields}
+    if "total" in given:
+        del given[left_out]
+    server.script(answer({"rule": RULE} if "rule" in name else {"id": "f", "fee": "1"}))
+    path = {"id": "f"} if name == "update_fiat_account" else {}
+    getattr(client, name)(**given, **path)
+    assert server.received[0].json() == given
+
+
+@pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.query])
+def test_every_keyword_reaches_the_query(
+    name: str, server: scripted.Scripted, client: Client
+) -> None:
+    query, page = OPERATIONS[name].query, OPERATIONS[name].items
+    assert query is not None
+    server.script(answer({page: []}))
+    for field, about in query.model_fields.items():
+        given: Any = "2026-10-01T00:00:00Z" if "_at_" in field else "BASE"
+        given = {"limit": 7, "order": "ASC", "order_by": "CREATED_AT"}.get(field, given)
+        given = True if "bool" in str(about.annotation) else given
+        keyword = "page_size" if field == "limit" else field
+        list(getattr(client, name)(**{keyword: given}))
+        sent = dict(parse_qsl(urlsplit(server.received[-1].target).query))
+        assert sent[about.alias or field] == str(given).replace("True", "true"), keyword
 
 
 def test_models_are_taken_for_nested_objects(server: scripted.Scripted, client: Client) -> None:

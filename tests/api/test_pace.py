@@ -23,8 +23,7 @@ from scripted import answer, problem, token
 
 from fundlab.api.client import Client
 from fundlab.api.http import Answer, Http, Outgoing
-from fundlab.api.pace import Pace
-from fundlab.api.transport import Environment
+from fundlab.api.transport import Environment, Pace
 from fundlab.load import load_transfers
 
 LATENCY_S = 0.05
@@ -164,7 +163,7 @@ def test_a_load_with_many_workers_ends_at_a_limited_service(
 
 
 def took_turn(pace: Pace) -> bool:
-    turn = pace.line_up()
+    turn = object()
     taken = pace.wait_s(turn) == 0
     pace.leave(turn)
     return taken
@@ -173,7 +172,7 @@ def took_turn(pace: Pace) -> bool:
 def test_refused_calls_do_not_wake_together() -> None:
     now = [0.0]
     pace = Pace(None, lambda: now[0])
-    turns = [pace.line_up() for _ in range(6)]
+    turns = [object() for _ in range(6)]
     assert [pace.wait_s(turn) for turn in turns] == [0.0] * 6
     now[0] = 0.1
     pace.accepted(0.0)
@@ -181,7 +180,7 @@ def test_refused_calls_do_not_wake_together() -> None:
         assert pace.refused(0.0, 2.0, 0.5) == 2.0
     pace.accepted(0.0)  # the answer that was longest under way
     gap = 2.1 / 2
-    waiting = [pace.line_up() for _ in range(4)]
+    waiting = [object() for _ in range(4)]
     assert [pace.wait_s(turn) for turn in waiting] == pytest.approx(
         [2.0, 2.0 + gap, 2.0 + 2 * gap, 2.0 + 3 * gap]
     )
@@ -233,7 +232,7 @@ def test_late_answers_of_a_refused_burst_count_with_it() -> None:
         pace.accepted(0.0)
     now[0] = 30.0
     assert took_turn(pace)
-    assert pace.wait_s(pace.line_up()) == pytest.approx(30 / 60)
+    assert pace.wait_s(object()) == pytest.approx(30 / 60)
 
 
 def test_one_refusal_after_an_idle_time_hardly_slows_the_client_down() -> None:
@@ -241,7 +240,7 @@ def test_one_refusal_after_an_idle_time_hardly_slows_the_client_down() -> None:
     pace = Pace(None, lambda: now[0])
 
     def send() -> float:
-        turn = pace.line_up()
+        turn = object()
         while (wait := pace.wait_s(turn)) > 0:
             now[0] += wait
         now[0] += 0.05
@@ -266,7 +265,7 @@ def test_only_what_was_accepted_shortly_before_a_refusal_says_how_fast_to_go_on(
     pace.refused(now[0], 1.0, 0.5)
     now[0] += 1.0
     assert took_turn(pace)
-    assert pace.wait_s(pace.line_up()) == pytest.approx(1.1, abs=0.05)
+    assert pace.wait_s(object()) == pytest.approx(1.1, abs=0.05)
 
 
 def test_a_client_that_is_never_refused_does_not_grow() -> None:
@@ -290,10 +289,10 @@ def test_one_line_an_episode() -> None:
 def test_a_forked_process_has_a_line_of_its_own() -> None:
     pace = Pace(1.0, lambda: 0.0)
     assert took_turn(pace)
-    pace.line_up()
+    object()
     child = os.fork()
     if child == 0:
-        os._exit(int(pace.wait_s(pace.line_up())))
+        os._exit(int(pace.wait_s(object())))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 

@@ -11,10 +11,8 @@ from scripted import answer, problem
 
 from fundlab import errors
 from fundlab.api.client import Client
-from fundlab.api.http import Answer, Failure
-from fundlab.api.pace import Pace
-from fundlab.api.retries import may_repeat, pause_before, retry_after_seconds
-from fundlab.api.transport import Environment
+from fundlab.api.http import Answer, Failure, retry_after_seconds
+from fundlab.api.transport import Environment, Pace, may_repeat, pause_before
 
 NOON = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 
@@ -140,9 +138,9 @@ def test_a_turn_that_comes_too_late_is_an_error_and_nothing_is_sent(
 
 def test_a_turn_that_nobody_waits_for_is_left_to_others() -> None:
     pace = Pace(1.0, lambda: 0.0)
-    assert pace.wait_s(pace.line_up()) == 0.0
+    assert pace.wait_s(object()) == 0.0
     for _ in range(100):
-        turn = pace.line_up()
+        turn = object()
         assert pace.wait_s(turn) == 1.0
         pace.leave(turn)
 
@@ -170,7 +168,7 @@ def test_a_pause_that_the_service_asks_for_holds_for_all() -> None:
     now = [10.0]
     pace = Pace(None, lambda: now[0])
     pace.hold(5.0)
-    turns = [pace.line_up(), pace.line_up()]
+    turns = [object(), object()]
     assert [pace.wait_s(turn) for turn in turns] == [5.0, 5.0]
     now[0] = 15.0
     assert [pace.wait_s(turn) for turn in turns] == [0.0, 0.0]

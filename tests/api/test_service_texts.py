@@ -12,7 +12,7 @@ from scripted import answer, problem
 
 from fundlab import errors
 from fundlab.api.client import Client
-from fundlab.api.problems import clock_skew
+from fundlab.api.http import clock_skew
 
 NASTY = "x\x1b]0;own\x07\nsecond line\u202e" + "x" * 1_000_000
 WITHDRAWAL = {"amount": "1.00", "fiat_account_id": "f", "profile_id": "p", "ref_id": "r"}

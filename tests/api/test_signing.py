@@ -23,8 +23,14 @@ from joserfc.jwk import import_key
 from jwcrypto import jwk
 from jwcrypto import jws as jwcrypto_jws
 
-from fundlab.api.keys import new_key
-from fundlab.api.signing import EcSigner, EdSigner, load_signer, raw_signature, request_signature
+from fundlab.api.signing import (
+    EcSigner,
+    EdSigner,
+    load_signer,
+    new_key,
+    raw_signature,
+    request_signature,
+)
 from fundlab.errors import SettingsError
 from fundlab.secret import Secret
 

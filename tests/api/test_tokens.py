@@ -12,8 +12,8 @@ import scripted
 from scripted import answer, problem, token
 
 from fundlab import errors
-from fundlab.api.auth import Grant, TokenSource, read_grant
 from fundlab.api.client import Client
+from fundlab.api.tokens import Grant, TokenSource, read_grant
 from fundlab.api.transport import Environment
 from fundlab.secret import Secret
 

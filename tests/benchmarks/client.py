@@ -25,8 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from fundlab.api.client import Client
-from fundlab.api.keys import new_key
-from fundlab.api.signing import load_signer, request_signature
+from fundlab.api.signing import load_signer, new_key, request_signature
 from fundlab.settings import Settings
 
 CALLS = 1500

@@ -78,9 +78,9 @@ def mirroring(status: int) -> Iterator[str]:
 
 PASSWORD, WRONG = "canary-of-the-key-8d41", "canary-of-a-wrong-secret-c7"
 CRASHES = (
-    "fundlab.api.http.Http.exchange", "fundlab.api.auth.read_grant",
+    "fundlab.api.http.Http.exchange", "fundlab.api.tokens.read_grant",
     "fundlab.api.transport.request_signature", "fundlab.api.transport.token_form",
-    "fundlab.api.caller.read_answer", "fundlab.load.pages.decode_page",
+    "fundlab.api.calls.read_answer", "fundlab.load.pages.decode_page",
     "fundlab.store.disk.publish", "fundlab.store.parts.footer_hash",
     "fundlab.actions.intents.Journal.record", "requests.adapters.HTTPAdapter.send",
     "urllib3.connectionpool.HTTPConnectionPool.urlopen", "http.client.HTTPConnection.putheader",

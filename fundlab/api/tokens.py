@@ -32,28 +32,19 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 class Grant:
     """A token, the scopes it was asked for, and until when (on the caller's clock) it is used.
 
-    From ``use_until`` on it is to be renewed; until ``lapses`` it serves where that fails.
+    From ``use_until`` on it is to be renewed; until ``expires_at`` it serves where that fails.
     """
 
     token: Secret
     scopes: frozenset[str]
     use_until: float
-    lapses: float
+    expires_at: float
 
 
 class Fetch(Protocol):
     """Asks the token endpoint; raises ``ScopeMissing`` when a scope is not granted."""
 
     def __call__(self, scopes: frozenset[str], *, operation: str, deadline: float) -> Grant: ...
-
-
-class _Locks:
-    def __init__(self) -> None:
-        self.process = os.getpid()
-        self.renewal = threading.Lock()
-        """Held while the token endpoint is asked."""
-        self.swap = threading.Lock()
-        """Held for a moment, never while waiting."""
 
 
 class TokenSource:
@@ -64,97 +55,80 @@ class TokenSource:
 
     def __init__(self, fetch: Fetch, clock: Callable[[], float]) -> None:
         self._fetch, self._clock = fetch, clock
-        self._kept_locks = _Locks()
         self._grant: Grant | None = None
+        self._new_locks()
 
     def token(self, scope: str, *, operation: str, deadline: float) -> Secret:
         """A token good for ``scope``, from memory or fetched."""
-        if grant := self._usable(scope):
-            return grant.token
-        if live := self._live(scope):
-            return self._renewed_early(live, scope, operation, deadline).token
-        left, renewal = max(0.0, deadline - self._clock()), self._locks().renewal
-        if not renewal.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
+        now, held = self._clock(), self._grant
+        serves = held is not None and scope in held.scopes
+        if held and serves and now < held.use_until:
+            return held.token
+
+        # One thread asks for all. Meanwhile a token that has not expired serves the others, which
+        # wait only where there is none.
+        early = held if held and serves and now < held.expires_at else None
+        if self._process != os.getpid():
+            self._new_locks()
+        renewal, patience = self._renewal, min(max(0.0, deadline - now), threading.TIMEOUT_MAX)
+        if not renewal.acquire(timeout=0 if early else patience):
+            if early:
+                return early.token
             raise DeadlineExceeded(
                 f"{operation}: no access token within the call's time",
                 hint="the token endpoint is slow: try again, or give a longer call_timeout",
                 operation=operation,
             )
         try:
-            grant = self._usable(scope)  # another thread may have fetched it meanwhile
-            if grant is None:
-                grant = self._keep(self._renewed(scope, operation, deadline))
+            now, held = self._clock(), self._grant
+            if held and scope in held.scopes and now < held.use_until:
+                return held.token  # another thread has fetched it
+            if early:
+                deadline = now + min(_EARLY_RENEWAL_S, (deadline - now) / 2)
+            alone = frozenset({scope})
+            wanted = alone | held.scopes if held else alone
+            try:
+                try:
+                    grant = self._fetch(wanted, operation=operation, deadline=deadline)
+                except ScopeMissing:  # this scope, or one held before that was taken away since
+                    if wanted == alone:
+                        raise
+                    grant = self._fetch(alone, operation=operation, deadline=deadline)
+            except (NetworkError, RateLimited, Unavailable) as error:
+                if early is None:
+                    raise
+                log.warning(
+                    "%s: the token could not be renewed early (%s); it serves for %.0f s more",
+                    operation, type(error).__name__, early.expires_at - self._clock(),
+                )  # fmt: skip
+                until = min(self._clock() + _EARLY_RENEWAL_S, early.expires_at)
+                grant = replace(early, use_until=until)
+                with self._swap:
+                    if self._grant is early:  # not rejected meanwhile
+                        self._grant = grant
+                return early.token
+            with self._swap:
+                self._grant = grant
             return grant.token
         finally:
             renewal.release()
 
     def reject(self, token: Secret) -> None:
         """Forget ``token``: the service did not accept it."""
-        with self._locks().swap:
+        if self._process != os.getpid():
+            self._new_locks()
+        with self._swap:
             if self._grant is not None and self._grant.token == token:
                 past = float("-inf")
-                self._grant = replace(self._grant, use_until=past, lapses=past)
+                self._grant = replace(self._grant, use_until=past, expires_at=past)
 
-    def _locks(self) -> _Locks:
+    def _new_locks(self) -> None:
         """Those of this process: a forked one has not the threads that hold its parent's."""
-        if self._kept_locks.process != os.getpid():
-            self._kept_locks = _Locks()
-        return self._kept_locks
-
-    def _usable(self, scope: str) -> Grant | None:
-        grant = self._grant
-        if grant and scope in grant.scopes and self._clock() < grant.use_until:
-            return grant
-        return None
-
-    def _live(self, scope: str) -> Grant | None:
-        grant = self._grant
-        if grant and scope in grant.scopes and self._clock() < grant.lapses:
-            return grant
-        return None
-
-    def _keep(self, grant: Grant) -> Grant:
-        with self._locks().swap:
-            self._grant = grant
-        return grant
-
-    def _renewed_early(self, live: Grant, scope: str, operation: str, deadline: float) -> Grant:
-        """A new grant, or ``live`` where another thread is at it or the endpoint falters."""
-        renewal = self._locks().renewal
-        if not renewal.acquire(blocking=False):
-            return live
-        try:
-            if grant := self._usable(scope):
-                return grant
-            now = self._clock()
-            patience = min(_EARLY_RENEWAL_S, (deadline - now) / 2)
-            try:
-                return self._keep(self._renewed(scope, operation, now + patience))
-            except (NetworkError, RateLimited, Unavailable) as error:
-                log.warning(
-                    "%s: the token could not be renewed early (%s); it serves for %.0f s more",
-                    operation, type(error).__name__, live.lapses - self._clock(),
-                )  # fmt: skip
-            return self._postponed(live)
-        finally:
-            renewal.release()
-
-    def _postponed(self, live: Grant) -> Grant:
-        with self._locks().swap:
-            if self._grant is live:  # not rejected meanwhile
-                until = min(self._clock() + _EARLY_RENEWAL_S, live.lapses)
-                self._grant = replace(live, use_until=until)
-        return live
-
-    def _renewed(self, scope: str, operation: str, deadline: float) -> Grant:
-        held = self._grant.scopes if self._grant else frozenset[str]()
-        alone = frozenset({scope})
-        if held <= alone:
-            return self._fetch(alone, operation=operation, deadline=deadline)
-        try:
-            return self._fetch(held | alone, operation=operation, deadline=deadline)
-        except ScopeMissing:  # this scope, or one held before that was taken away since
-            return self._fetch(alone, operation=operation, deadline=deadline)
+        self._renewal = threading.Lock()
+        """Held while the token endpoint is asked."""
+        self._swap = threading.Lock()
+        """Held for a moment, never while waiting."""
+        self._process = os.getpid()
 
 
 def token_form(client_id: str, client_secret: Secret, scopes: frozenset[str]) -> tuple[bytes, str]:
@@ -188,9 +162,9 @@ def read_grant(body: bytes, scopes: frozenset[str], asked_at: float) -> Grant | 
     if isinstance(lifetime, str) and re.fullmatch(r"[0-9]{1,9}", lifetime, re.ASCII):
         lifetime = int(lifetime)
     if isinstance(lifetime, bool) or not isinstance(lifetime, int | float):
-        return "with an expires_in that is no number of seconds"
+        return "with an expires_in that is not a number of seconds"
     if not 0 < lifetime <= _LONGEST_STATED_S:  # compared exactly, also where no float is as large
-        return "with an expires_in that is no number of seconds a token may last"
+        return "with an expires_in that is not a number of seconds a token may last"
     lifetime = min(lifetime, _LONGEST_LIFETIME_S)
     early = min(RENEW_EARLY_S, lifetime / 2)  # a short-lived token must not be renewed every call
     return Grant(Secret(token), scopes, asked_at + lifetime - early, asked_at + lifetime)

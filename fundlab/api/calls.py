@@ -1,0 +1,387 @@
+"""What happens in one call: its arguments are checked, it is sent, and its answer is read.
+
+``Client`` stands on ``Caller`` here; ``Transport`` carries the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import cache
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, get_args
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from fundlab.api.idempotence import contradictions, differences
+from fundlab.api.pages import Rows, ask, whole_number
+from fundlab.api.signing import Signer, load_signer
+from fundlab.api.transport import Call, Environment, Reply, Transport
+from fundlab.errors import (
+    CallError,
+    Conflict,
+    DataError,
+    InvalidRequest,
+    ProtocolError,
+    UnknownValueWarning,
+    shorten,
+)
+from fundlab.models import OPERATIONS, OrchestrationRule, OrchestrationRuleAnswer, Resource
+from fundlab.models.requests import body_bytes, checked, field_path, sentence, unknown_members
+from fundlab.secret import without_numbers
+from fundlab.settings import Settings
+
+_MAX_UNLISTED: Final = 100
+"""Warnings of unlisted values that one client gives: a service may make them up without end."""
+
+_SHOWN_BY: Final[Mapping[type[Resource], str]] = {
+    operation.answer: name
+    for name, operation in OPERATIONS.items()
+    if operation.answer is not None and operation.path.endswith("/{id}") and not operation.body
+}
+"""The operation that shows a resource by its id, for those that have one."""
+_NAMED_PART: Final = re.compile(r"\{(\w+)\}")
+_START: Final = 60
+_NUMBER_BEGINS: Final = re.compile(rb'"(?:account_number|account_id|wallet_address|iban)"\s*:')
+
+R = TypeVar("R", bound=Resource)
+
+
+class Caller:
+    """One service, one credential, any number of threads: what ``Client`` stands on."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        signer: Signer | None = None,
+        environment: Environment | None = None,
+    ) -> None:
+        self.settings = settings
+        self.base_url, self.client_id = settings.base_url, settings.client_id
+        if signer is None and settings.signing_key and settings.signing_key_id:
+            signer = load_signer(
+                settings.signing_key, settings.signing_key_id, settings.signing_key_password
+            )
+        self.signer = signer
+        self.transport = Transport(settings, signer, environment)
+        self._unlisted: set[str] = set()
+
+    def __repr__(self) -> str:
+        made = vars(self)  # a traceback may show one that is only half made
+        shown = (f"{n}={made[n]!r}" for n in ("base_url", "client_id") if n in made)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the idle connections. A later call opens new ones."""
+        self.transport.close()
+
+    def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes:
+        """One page of a list operation as it came: JSON bytes, decoded of their transfer only.
+
+        ``operation`` is a ``list_…`` name; ``params`` are the query's pairs, ``page_cursor``
+        among them.
+        """
+        listed = OPERATIONS.get(operation)
+        if listed is None or listed.query is None:
+            names = ", ".join(name for name, op in OPERATIONS.items() if op.query)
+            raise InvalidRequest(f"operation={operation!r} is not accepted; give one of {names}")
+        return self._send(operation, params=params)[0].body
+
+    def _call(self, model: type[R], name: str, /, **given: object) -> R:
+        """Carry out operation ``name`` with ``given``; its answer, read as ``model``."""
+        try:
+            reply, asked = self._send(name, given)
+        except Conflict as error:
+            conflict = error
+        else:
+            hint = None  # what to do when the service took a change but its answer cannot be read
+            if asked:
+                hint = "it was probably carried out: look for it "
+                hint += (
+                    "before trying again"
+                    if given.get("ref_id") is None
+                    else "by its ref_id, or call again with the same ref_id, which does nothing "
+                    "twice"
+                )
+            answer: Any
+            if model is OrchestrationRule:
+                answer = read_answer(OrchestrationRuleAnswer, name, reply, hint=hint).rule
+            else:
+                answer = read_answer(model, name, reply, hint=hint)
+            self._warn_of_unlisted(answer)
+
+            # An answer about something else is not one: a proxy may have mixed two up.
+            other = []
+            if asked:
+                other = contradictions(asked, answer.model_dump(mode="json", exclude_none=True))
+            for part in {"id", "asset"} & set(_NAMED_PART.findall(OPERATIONS[name].path)):
+                found, wanted = getattr(answer, part, None), given[part]
+                if str(found).casefold() != str(wanted).casefold():  # ids in another case are equal
+                    other.append(f"{part} is {shorten(found)}, not {shorten(wanted)}")
+            if not other:
+                return answer  # type: ignore[no-any-return]
+            raise ProtocolError(
+                f"{name}: the answer is about something else: {'; '.join(other)}",
+                hint=hint or "show it to the operator of the service",
+                operation=name,
+                request_id=reply.request_id,
+                status=reply.status,
+            )
+        return self._existing(model, name, given, conflict)
+
+    def _existing(
+        self, model: type[R], name: str, given: Mapping[str, Any], conflict: Conflict
+    ) -> R:
+        """What an earlier request with the same ``ref_id`` made, if it asked for the same.
+
+        The conflict may show little of it, only its id say: then the resource itself is asked for.
+        """
+        found = conflict.meta.get("existing")
+        if isinstance(found, Mapping) and isinstance(found.get("rule"), Mapping):
+            found = found["rule"]
+        ref_id, body = given.get("ref_id"), OPERATIONS[name].body
+        existing = None
+        if body is not None and ref_id and isinstance(found, Mapping):
+            try:
+                existing = read_answer(model, name, Reply(json.dumps(found).encode(), "", 409))
+            except ProtocolError:  # the service's own refusal says more
+                existing = None
+        if existing is None or body is None:
+            raise conflict
+        asked = checked(body, name, given).to_json()
+        shown = existing.model_dump(mode="json", exclude_none=True)
+        if shown.get("ref_id", ref_id) != ref_id:
+            raise conflict  # something else is in the way: the service says what
+        id_ = str(shown.get("id", "another"))
+        lacking = {name for name in asked if asked[name] and name in model.model_fields} - {*shown}
+        if lacking and model in _SHOWN_BY:
+            try:
+                existing = self._call(model, _SHOWN_BY[model], id=id_)
+            except CallError as error:
+                conflict.add_note(f"Asking for what is there brought no more: {error}")
+            else:
+                shown |= existing.model_dump(mode="json", exclude_none=True)
+        different = differences(asked, shown)
+        if not different and asked.keys() & shown.keys():
+            return existing
+        what = f"ref_id {ref_id!r} already stands for {shorten(id_)}, "
+        hint = "look at it first; trying again with the same ref_id is safe"
+        if not different:
+            what += "of which the service shows too little to tell whether that is asked for now"
+        else:
+            what += f"which is not what is asked for now: {'; '.join(different)}"
+            if contradictions(asked, shown) and not conflict.in_doubt:
+                hint = "nothing was done now; for a new intent choose another ref_id"
+        explained = Conflict(
+            conflict.status,
+            conflict.title,
+            what,
+            conflict.meta,
+            type=conflict.type,
+            operation=name,
+            request_id=conflict.request_id,
+            hint=hint,
+        )
+        for note in getattr(conflict, "__notes__", ()):
+            explained.add_note(note)
+        raise explained.doubted() if conflict.in_doubt else explained
+
+    def _list(
+        self,
+        name: str,
+        filters: Mapping[str, object],
+        page_cursor: str | None,
+        page_size: int | None,
+        max_rows: int | None,
+    ) -> Rows[Any]:
+        """Every row of a list. ``filters`` go by the names of the operation's query."""
+        operation = OPERATIONS[name]
+        if operation.answer is None or operation.items is None:
+            raise InvalidRequest(f"{name} does not list anything")
+        answer, items = operation.answer, operation.items
+        if max_rows is not None:
+            max_rows = whole_number(max_rows, f"{name}: max_rows", 0)
+        given = {**filters, "page_cursor": page_cursor, "page_size": page_size}
+        asked = ask(operation, given, label=name)
+
+        def fetch(params: Sequence[tuple[str, str]], number: int) -> tuple[list[Any], str | None]:
+            reply, _ = self._send(name, params=params)
+            page: Any = read_answer(answer, name, reply, page=number)
+            self._warn_of_unlisted(page)
+            following = page.next_page_cursor or (page.model_extra or {}).get("next_page")
+            return getattr(page, items), None if following is None else str(following)
+
+        return Rows(asked, fetch, max_rows)
+
+    def _send(
+        self,
+        name: str,
+        given: Mapping[str, Any] | None = None,
+        params: Iterable[tuple[str, str]] = (),
+    ) -> tuple[Reply, dict[str, Any]]:
+        """The reply to operation ``name``, and the members of the body that was sent.
+
+        What is wrong with ``given`` or ``params`` is an ``InvalidRequest``, before anything leaves.
+        """
+        operation, given, params = OPERATIONS[name], given or {}, list(params)
+        body, asked = None, dict[str, Any]()
+        repeatable, again = True, "trying again is safe"
+        if operation.body is not None:
+            within_path = _NAMED_PART.findall(operation.path)
+            members = {n: value for n, value in given.items() if n not in within_path}
+            request = checked(operation.body, name, members)
+            if unknown := [path for path, _ in unknown_members(operation.body, members)]:
+                raise InvalidRequest(
+                    f"{name}: {', '.join(unknown)} is not in the interface: a slip? (to send it "
+                    "nevertheless, give the object as a model of fundlab.models); nothing was sent"
+                )
+            body, asked = body_bytes(request, name), request.to_json()
+            # A second one is stopped by the ref_id, by which the service knows the first.
+            repeatable = given.get("ref_id") is not None
+            if repeatable:
+                again = "trying again with the same ref_id is safe"
+            else:
+                again = "look for it before trying again"
+                if "ref_id" in operation.body.model_fields:
+                    again += ", and give a ref_id, with which that is safe"
+        try:
+            target = encoded_target(operation.path, given, params)
+        except InvalidRequest as error:
+            problem = f"{name}: {error}; nothing was sent"
+        else:
+            rows = dict(params).get("limit", "")
+            call = Call(
+                name, operation.method, target, operation.scope, body, repeatable, again,
+                rows=int(rows) if rows.isdecimal() else 1,
+            )  # fmt: skip
+            return self.transport.send(call), asked
+        raise InvalidRequest(problem)
+
+    def _warn_of_unlisted(self, resource: Resource) -> None:
+        """Say which values no enumeration of the interface has, each once."""
+        for name in _enumerated(type(resource)):
+            value = getattr(resource, name)
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, Resource):
+                    self._warn_of_unlisted(one)
+                elif type(one) is str:  # a listed value is a member of its enumeration
+                    text = (
+                        f"{type(resource).__name__}.{name} is {shorten(one)}, which the interface "
+                        "does not list; it is kept"
+                    )
+                    if text not in self._unlisted and len(self._unlisted) < _MAX_UNLISTED:
+                        self._unlisted.add(text)
+                        warnings.warn(text, UnknownValueWarning, stacklevel=4)
+
+
+@cache
+def _enumerated(model: type[Resource]) -> tuple[str, ...]:
+    """The fields of ``model`` that are of an enumeration, or hold resources with such fields."""
+    found = []
+    for name, field in model.model_fields.items():
+        kinds: list[Any] = [field.annotation]
+        for kind in kinds:
+            kinds += get_args(kind)  # alternatives, and what a list holds
+        if any(
+            issubclass(kind, StrEnum) or (issubclass(kind, Resource) and _enumerated(kind))
+            for kind in kinds
+            if isinstance(kind, type)
+        ):
+            found.append(name)
+    return tuple(found)
+
+
+def encoded_target(
+    path: str, values: Mapping[str, Any] | None = None, params: Iterable[tuple[str, str]] = ()
+) -> str:
+    """``path`` with its ``{name}`` parts filled in from ``values``, and the query: encoded once,
+    as it is signed and sent.
+
+    Values keep ``A-Za-z0-9-._~``; every other byte of their UTF-8 becomes ``%XX``.
+    Raises ``InvalidRequest`` for a value that no path can carry.
+    """
+    name: str
+    value: Any
+    try:
+        for name in _NAMED_PART.findall(path):
+            value = (values or {})[name]
+            if not isinstance(value, str) or value in ("", ".", ".."):
+                raise InvalidRequest(f"{name}={shorten(value)} is not accepted; give an id as text")
+            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+        pairs = []
+        for name, value in params:
+            pairs.append(f"{quote(name, safe='')}={quote(value, safe='')}")
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"{name}={shorten(value)} is not valid Unicode") from None
+    return f"{path}?{'&'.join(pairs)}" if pairs else path
+
+
+def read_answer(
+    model: type[R],
+    operation: str,
+    reply: Reply,
+    *,
+    page: int | None = None,
+    hint: str | None = None,
+) -> R:
+    """The body of ``reply`` as ``model``; ``hint`` is what to do when that fails, where more than a
+    read did.
+
+    Raises ``ProtocolError`` when it is no JSON object of that shape and ``DataError``, naming
+    record and field, when one record is malformed.
+    """
+    try:
+        return model.model_validate_json(reply.body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+    location = first["loc"]
+    if first["type"] == "json_invalid" or not location:
+        kind = "not JSON" if first["type"] == "json_invalid" else "not a JSON object"
+        start = _NUMBER_BEGINS.split(reply.body[:_START])[0]
+        raise ProtocolError(
+            f"{operation}: the answer is {kind} "
+            f"({f'it starts {start!r}' if reply.body else 'it is empty'})",
+            hint=hint or "check base_url: is this the service, or a proxy or portal before it?",
+            operation=operation,
+            request_id=reply.request_id,
+            status=reply.status,
+        )
+    # The record that is malformed: the answer itself, or a row of it, by its id or position.
+    record = json.loads(reply.body)
+    number = location[1] if len(location) > 1 else None
+    rows = record.get(location[0])
+    if isinstance(rows, list) and isinstance(number, int):
+        record = rows[number] if isinstance(rows[number], dict) else {}
+    else:
+        number = None
+    known = record.get("id")
+    if not isinstance(known, str):
+        known = None if number is None else f"number {number + 1}"
+    path = field_path(location)
+    raise DataError(
+        sentence(first),
+        table=operation,
+        page=page,
+        record=known,
+        field=path or None,
+        value=None if first["type"] == "missing" else without_numbers(first["input"], path),
+        hint=hint or "the answer breaks the interface: show it to the operator of the service",
+        operation=operation,
+        request_id=reply.request_id,
+    )
