@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scripted
 
 import fundlab as fl
-from fundlab.api.http import Http
+from fundlab.api.http import Answer, Http, Outgoing
 from fundlab.errors import ActionRefused, CallError, NetworkError, StoreDamaged, Unavailable
 from fundlab.models import CreateFiatWithdrawal
 from fundlab.models.requests import body_bytes, checked
@@ -239,8 +240,10 @@ def test_a_forked_process_has_connections_of_its_own(bench: Any) -> None:
 
 
 def test_another_process_has_other_sockets() -> None:
-    first = Http(connect_timeout=1, read_timeout=1)
-    before = first._connections()
-    assert first._connections() is before
-    first._process -= 1
-    assert first._connections() is not before
+    with scripted.running() as server:
+        http, request = Http(connect_timeout=1, read_timeout=1), Outgoing("GET", server.url, {})
+        for process, connections in ((0, 1), (0, 1), (1, 2)):
+            http._process -= process
+            assert isinstance(http.exchange(request, 5), Answer)
+            assert server.connections == connections
+        http.close()
