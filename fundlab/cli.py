@@ -355,14 +355,14 @@ def report(
     formats = [name.strip() for name in format.split(",") if name.strip()]
     if catch_up and as_of is not None:
         raise typer.BadParameter("give either --catch-up or --as-of", param_hint="--catch-up")
-    done: reporting.CaughtUp | reporting.Written
+    done: reporting.CaughtUp | reporting.Report
     if catch_up:
         done = reporting.catch_up(books, out, formats, since=period, tz=tz)
     else:
         found = reporting.read_report(books, period, as_of=as_of, tz=tz)
         done = reporting.write_report(found, out, formats)
     if as_json or done.is_alarming or done.proves_nothing or not quiet:
-        answer(done.to_json(), as_json, str(done))
+        answer(done.to_json(), as_json, done.text)
     if done.is_alarming:
         raise typer.Exit(BREAKS)
 

@@ -23,7 +23,7 @@ from fundlab.api.transport import Reply
 from fundlab.demo import BANK, OWNER
 from fundlab.errors import DataError, ProtocolError
 from fundlab.models import CreateFiatAccount, FiatAccount, FiatNetworkInstructions
-from fundlab.reporting.details import _account_name
+from fundlab.reporting.figures import masked_account
 from fundlab.sandbox import Sandbox
 
 NUMBER = "000123456789"
@@ -134,7 +134,7 @@ def test_plan_batch_report_and_repr_show_the_same_of_any_number(number: str) -> 
     cubix = FiatNetworkInstructions.model_validate({"cubix": {"account_id": number}})
     assert f"account_id={shown!r}" in repr(cubix)
     assert shown_bank(None, cubix)["number"] == shown
-    assert _account_name("a" * 36, json.dumps(wire(number))) == f"{shown} First Harbor Bank"
+    assert masked_account("a" * 36, json.dumps(wire(number))) == f"{shown} First Harbor Bank"
 
 
 @pytest.mark.parametrize("number", ["123456", "12345678", "GB33 BUKB 2020 1555 5555 55"])

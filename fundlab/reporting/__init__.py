@@ -6,16 +6,8 @@
 
 from fundlab.reporting.build import build
 from fundlab.reporting.facts import KeyFigure, Report, versions
-from fundlab.reporting.job import (
-    FORMATS,
-    CaughtUp,
-    Written,
-    catch_up,
-    missing_months,
-    read_report,
-    report,
-    write_report,
-)
+from fundlab.reporting.files import FORMATS, write_report
+from fundlab.reporting.job import CaughtUp, catch_up, missing_months, read_report, report
 from fundlab.reporting.page import render_html, write
 
 __all__ = [
@@ -23,7 +15,6 @@ __all__ = [
     "CaughtUp",
     "KeyFigure",
     "Report",
-    "Written",
     "build",
     "catch_up",
     "missing_months",

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
 from fundlab.display import Card, Row, Tone
+from fundlab.errors import printable
 from fundlab.store.judgement import Judgement, State
 
 _TONES: Final[Mapping[State, Tone]] = {
@@ -136,6 +137,10 @@ class Report:
         return self.verdict.breaks > 0 or len(self.violations) > 0
 
     @property
+    def proves_nothing(self) -> bool:
+        return self.verdict.state == "nothing_to_compare"
+
+    @property
     def places(self) -> list[str]:
         """Where it was written: each file, the many tables as one line."""
         tables = [path for path in self.files if path.suffix == ".csv"]
@@ -144,6 +149,27 @@ class Report:
             stem = tables[-1].name.partition(".")[0]
             places.append(f"{len(tables)} tables in {tables[-1].with_name(stem)}.*.csv")
         return places
+
+    @property
+    def text(self) -> str:
+        """The verdict in words and where it was written, as the command line prints it."""
+        words = [self.verdict.text, self.remark, broken_rules(len(self.violations))]
+        return "\n".join(map(printable, [" ".join(filter(None, words)), *self.places]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "period": self.period or None,
+            "over": self.ends is None,
+            "as_of": self.as_of.isoformat(),
+            "reconciled": self.verdict.state == "proved",
+            "compared": self.verdict.balances,
+            **self.verdict.to_json(),
+            "verdict": self.verdict.headline,
+            "detail": self.verdict.detail,
+            "open_items": len(self.open_items),
+            "violations": len(self.violations),
+            "files": [str(path) for path in self.files],
+        }
 
     def card(self) -> Card:
         """The verdict, the key figures and the files at a glance."""
@@ -162,6 +188,13 @@ class Report:
 
     def _repr_html_(self) -> str:
         return self.card()._repr_html_()
+
+
+def broken_rules(violations: int) -> str:
+    """``2 row checks are violated.``, or nothing."""
+    if not violations:
+        return ""
+    return f"{violations:,} row {'check is' if violations == 1 else 'checks are'} violated."
 
 
 def versions(components: Iterable[str] = _COMPONENTS) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a report is made from, as DuckDB relations: never the whole of it in memory at once."""
+"""What a report is made from, as DuckDB relations: never all of it in memory at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from fundlab.tables import find_table, to_arrow
 
 Relation = duckdb.DuckDBPyRelation
 
+DAY: Final = 86_400_000_000_000
 COMPLETE: Final = f"status IN {COMPLETED}"
-_DAY: Final = 86_400_000_000_000
 INTERNAL: Final = f"type IN {INTERNAL_TYPES}"
 ASSET: Final = "coalesce(balance_asset, asset)"
 
@@ -32,13 +32,6 @@ class Span:
     first: int | None
     end: int
 
-    @property
-    def before(self) -> Span | None:
-        """As long, just before."""
-        if self.first is None:
-            return None
-        return Span(2 * self.first - self.end, self.first)
-
     def of(self, rows: Relation) -> Relation:
         rows = rows.filter(f"epoch_ns(created_at) < {self.end}")
         return rows if self.first is None else rows.filter(f"epoch_ns(created_at) >= {self.first}")
@@ -48,10 +41,10 @@ def relation(frame: object, table: str) -> Relation:
     """``frame`` with every column of ``table``: a DataFrame, an Arrow table or a relation."""
     if isinstance(frame, duckdb.DuckDBPyRelation):
         return frame
-    return own_connection().from_arrow(whole(frame, table))
+    return own_connection().from_arrow(arrow_table(frame, table))
 
 
-def whole(frame: object, table: str) -> pa.Table:
+def arrow_table(frame: object, table: str) -> pa.Table:
     """A DataFrame or Arrow table with every column of ``table``, those it lacks missing."""
     if isinstance(frame, pd.DataFrame):
         known = [name for name in frame.columns if find_table(table).column(str(name))]
@@ -73,7 +66,7 @@ def frame_of(rows: Any) -> pd.DataFrame:
         table = rows.to_arrow_table()
     for place, field in enumerate(table.schema):
         if pa.types.is_interval(field.type):
-            lengths = [None if one is None else one.days * _DAY + one.nanoseconds
+            lengths = [None if one is None else one.days * DAY + one.nanoseconds
                        for one in table.column(place).to_pylist()]  # fmt: skip
             table = table.set_column(place, field.name, pa.array(lengths, pa.duration("ns")))
     return to_pandas(table)

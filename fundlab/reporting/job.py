@@ -1,4 +1,4 @@
-"""A store to a report on disk: once, for a period, or for every period that has none yet."""
+"""A store to its report: once, for a period, or for every month that has none yet."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
@@ -19,73 +19,27 @@ from fundlab.analysis import checks
 from fundlab.analysis.periods import period_bounds
 from fundlab.analysis.reconcile import judge
 from fundlab.errors import InvalidRequest, StoreError, printable
-from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.moments import moment_ns
 from fundlab.paths import local_path, opened
 from fundlab.reporting.build import build
-from fundlab.reporting.facts import Report, versions
+from fundlab.reporting.facts import Report, broken_rules, versions
+from fundlab.reporting.files import FORMATS, LAST_FILE, check_formats, file_name, write_report
 from fundlab.reporting.inputs import count, moment
-from fundlab.reporting.page import render_html
-from fundlab.reporting.sheets import for_workbook, sheets
 from fundlab.store import Store
-from fundlab.store.disk import locked
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement
 from fundlab.store.scan import queries
 from fundlab.tables import TABLES
-from fundlab.unfinished import sweep
-
-FORMATS: Final = ("html", "xlsx", "csv")
-_MONTH: Final = "%Y-%m"
-_LAST_FILE: Final = {"html": ".html", "xlsx": ".xlsx", "csv": ".report.csv"}
-"""What stands in the folder once all of a format is written."""
 
 Moment = str | datetime
 
 
 @dataclass(frozen=True)
-class Written:
-    """A report that was written, as the command line tells of it."""
-
-    report: Report
-
-    @property
-    def is_alarming(self) -> bool:
-        return self.report.is_alarming
-
-    @property
-    def proves_nothing(self) -> bool:
-        return self.report.verdict.state == "nothing_to_compare"
-
-    def to_json(self) -> dict[str, Any]:
-        verdict = self.report.verdict
-        return {
-            "period": self.report.period or None,
-            "over": self.report.ends is None,
-            "as_of": self.report.as_of.isoformat(),
-            "reconciled": verdict.state == "proved",
-            "compared": verdict.balances,
-            **verdict.to_json(),
-            "verdict": verdict.headline,
-            "detail": verdict.detail,
-            "open_items": len(self.report.open_items),
-            "violations": len(self.report.violations),
-            "files": [str(path) for path in self.report.files],
-        }
-
-    def __str__(self) -> str:
-        verdict = self.report.verdict
-        told = [verdict.text, self.report.remark, _broken_rules(len(self.report.violations))]
-        lines = [" ".join(filter(None, told)), *self.report.places]
-        return "\n".join(map(printable, lines))
-
-
-@dataclass(frozen=True)
 class CaughtUp:
-    """The reports that were missing, and how all that the store knows stands now: a break of
-    yesterday is told again today, also where no report was missing."""
+    """The reports that were missing, and the judgement of all that the store knows: a break of
+    yesterday is shown again today, also where no report was missing."""
 
-    written: tuple[Written, ...]
+    written: tuple[Report, ...]
     verdict: Judgement
     violations: int
 
@@ -97,22 +51,21 @@ class CaughtUp:
     def proves_nothing(self) -> bool:
         return self.verdict.state == "nothing_to_compare"
 
+    @property
+    def text(self) -> str:
+        if self.written:
+            return "\n".join(report.text for report in self.written)
+        line = " ".join(filter(None, [self.verdict.text, broken_rules(self.violations)]))
+        return f"{printable(line)}\nEvery month that is over has its report."
+
     def to_json(self) -> dict[str, Any]:
         return {
             **self.verdict.to_json(),
             "violations": self.violations,
             "verdict": self.verdict.headline,
             "detail": self.verdict.detail,
-            "reports": [one.to_json() for one in self.written],
+            "reports": [report.to_json() for report in self.written],
         }
-
-    def __str__(self) -> str:
-        if self.written:
-            return "\n".join(map(str, self.written))
-        line = printable(
-            " ".join(filter(None, [self.verdict.text, _broken_rules(self.violations)]))
-        )
-        return f"{line}\nEvery month that is over has its report."
 
 
 def report(
@@ -139,9 +92,9 @@ def report(
     >>> [path.name for path in folder.glob("report*")]
     ['report-2026-10.html']
     """
-    _check_formats(formats)
+    check_formats(formats)
     found = read_report(opened(store), period, as_of=as_of, tz=tz)
-    return found if out is None else write_report(found, out, formats).report
+    return found if out is None else write_report(found, out, formats)
 
 
 @queries
@@ -167,38 +120,6 @@ def read_report(
     return build(transfers, store.read("balances", when), period=period, tz=tz, **facts)
 
 
-def write_report(
-    report: Report, out: str | os.PathLike[str], formats: Sequence[str] = FORMATS
-) -> Written:
-    """``report`` as files in the folder ``out``: ``report-2026-10.html``, ``.xlsx`` and one
-    ``report-2026-10.<table>.csv`` for each table. Each appears whole, replacing an earlier one.
-
-    Raises ``OutputError`` where the system refuses, ``StoreLocked`` while another run writes there.
-    """
-    _check_formats(formats)
-    folder = local_path(out, "out")
-    name = file_name(report.period)
-    files: list[Path] = []
-    with _held(folder):
-        with writing(folder):
-            sweep(folder, "report.*")
-        tables = sheets(report)
-        if "csv" in formats:
-            for sheet in (*tables[1:], tables[0]):  # the first one last: it stands for them all
-                files.append(folder / _csv_name(name, sheet))
-                with replacing(files[-1]) as unfinished:
-                    write_csv(sheet.rows, unfinished)
-        if "xlsx" in formats:
-            files.insert(0, folder / f"{name}.xlsx")
-            with replacing(files[0]) as unfinished:
-                write_workbook(for_workbook(tables), unfinished)
-        if "html" in formats:  # last: who waits for the page finds the tables beside it
-            files.insert(0, folder / f"{name}.html")
-            with replacing(files[0]) as unfinished:
-                unfinished.write_text(render_html(report), encoding="utf-8")
-    return Written(replace(report, files=tuple(files)))
-
-
 def catch_up(
     store: Store,
     out: str | os.PathLike[str],
@@ -212,7 +133,16 @@ def catch_up(
     written = tuple(
         write_report(read_report(store, month, tz=tz), out, formats) for month in months
     )
-    return CaughtUp(written, *_standing(store))
+    return CaughtUp(written, *_judged_now(store))
+
+
+@queries
+def _judged_now(store: Store) -> tuple[Judgement, int]:
+    """The judgement of all that the store knows, and how many rows break a rule."""
+    when = moment(last_publication(store))
+    rows = store.scan("transfers", as_of=when)
+    judgement = judge(store, as_of=when)
+    return judgement, count(checks.invariants(rows, complete=judgement.since is None))
 
 
 @queries
@@ -225,32 +155,27 @@ def missing_months(
 ) -> list[str]:
     """The months that are over and not in ``out`` in all of ``formats``, oldest first, from
     ``since`` (a month) or the store's first transfer on."""
-    _check_formats(formats)
+    check_formats(formats)
+    folder = local_path(out, "out")
     when = moment(last_publication(store))
     first = store.scan("transfers").aggregate("min(epoch_ns(created_at))").fetchall()[0][0]
-    if since is None and first is None:
-        return []
     if since is not None:
         if not re.fullmatch(r"\d{4}-\d\d", since, re.ASCII):
             raise InvalidRequest(
-                f"period {since!r} is no month; with catching up give one: '2026-10'"
+                f"period {since!r} is not a month; with catching up give one: '2026-10'"
             )
         period_bounds(since, tz)
-    start = since or f"{moment(first).tz_convert(tz):{_MONTH}}"
+    elif first is None:
+        return []
+    start = since or f"{moment(first).tz_convert(tz):%Y-%m}"
     last = when.tz_convert(tz).tz_localize(None).to_period("M") - 1
-    months = pd.period_range(pd.Period(start, "M"), last, freq="M")
-    names = [f"{month:{_MONTH}}" for month in months]
-    ends = [_LAST_FILE[kind] for kind in formats]
-    stems = {name: local_path(out, "out") / file_name(name) for name in names}
-    return [
-        name for name, stem in stems.items()
-        if not all(_is_written(stem.with_name(stem.name + end)) for end in ends)
-    ]  # fmt: skip
-
-
-def _is_written(path: Path) -> bool:
-    """Not so where a power cut left a name without its bytes."""
-    return path.exists() and path.stat().st_size > 0
+    missing = []
+    for month in pd.period_range(pd.Period(start, "M"), last, freq="M"):
+        files = [folder / f"{file_name(str(month))}{LAST_FILE[kind]}" for kind in formats]
+        # A power cut may leave a name without its bytes.
+        if not all(path.exists() and path.stat().st_size > 0 for path in files):
+            missing.append(str(month))
+    return missing
 
 
 def sources(
@@ -263,23 +188,19 @@ def sources(
         for part in store.snapshot(table, as_of=when).files
     ]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    command = ["fundlab", "report", "--store", _place(store), "--as-of", when.isoformat()]
+    place = str(store.path)  # as seen from here: a reader needs not know what is above
+    if isinstance(store.path, Path):
+        with suppress(ValueError, FileNotFoundError):  # it is elsewhere, or we are nowhere
+            place = str(store.path.relative_to(Path.cwd()))
+    command = ["fundlab", "report", "--store", place, "--as-of", when.isoformat()]
     command += ["--period", period] if period else []
     command += ["--tz", tz] if tz != "UTC" else []
     return {
-        "Store": _place(store),
+        "Store": place,
         "Parts": f"{len(parts):,}, SHA-256 of their names {digest}",
         "Command": shlex.join(command),
         **versions(),
     }
-
-
-def _place(store: Store) -> str:
-    """As seen from the current folder: whoever reads the report needs not know what is above."""
-    if isinstance(store.path, Path):
-        with suppress(ValueError, FileNotFoundError):  # it is elsewhere, or we are nowhere
-            return str(store.path.relative_to(Path.cwd()))
-    return str(store.path)
 
 
 def last_publication(store: Store) -> int:
@@ -289,49 +210,3 @@ def last_publication(store: Store) -> int:
     if not moments:
         raise StoreError(f"{store.path} holds nothing yet; run 'fundlab sync' first")
     return max(moments)
-
-
-def file_name(period: str) -> str:
-    safe = re.sub(r"[^0-9A-Za-z-]+", "_", period)
-    return f"report-{safe}" if safe else "report"
-
-
-@queries
-def _standing(store: Store) -> tuple[Judgement, int]:
-    """How all that the store knows stands: the verdict, and how many rows break a rule."""
-    when = moment(last_publication(store))
-    rows = store.scan("transfers", as_of=when)
-    judgement = judge(store, as_of=when)
-    return judgement, count(checks.invariants(rows, complete=judgement.since is None))
-
-
-def _broken_rules(violations: int) -> str:
-    if not violations:
-        return ""
-    verb = "check is" if violations == 1 else "checks are"
-    return f"{violations:,} row {verb} violated."
-
-
-def _csv_name(stem: str, sheet: Sheet) -> str:
-    return f"{stem}.{sheet.name.lower().replace(' ', '-')}.csv"
-
-
-def _check_formats(formats: Sequence[str]) -> None:
-    unknown = [name for name in formats if name not in FORMATS]
-    if unknown or not formats or isinstance(formats, str):
-        raise InvalidRequest(f"formats={formats!r}: give some of {', '.join(FORMATS)}")
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """One run at a time in ``folder``; the kernel lets go when the run ends, however it ends."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
-    try:
-        with locked(
-            handle, folder, lambda: f"another run writes its report to {folder}; wait for it"
-        ):
-            yield
-    finally:
-        os.close(handle)

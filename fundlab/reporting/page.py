@@ -1,30 +1,34 @@
-"""A :class:`Report` as one self-contained HTML page."""
+"""A :class:`Report` as one self-contained HTML page, its charts as inline SVG that takes its
+colours and letters from the page."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from xml.etree import ElementTree
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from fundlab import charts
-from fundlab.charts import humanise
+from fundlab.charts import Theme, humanise, to_svg
 from fundlab.exports import replacing
-from fundlab.reporting import tables
 from fundlab.reporting.facts import Report
-from fundlab.reporting.pictures import PAGE_COLOURS, SERIES_MARKS, inline_svg
+from fundlab.reporting.page_tables import page_tables
+from fundlab.store.judgement import KEYS
 
 MAX_CHARTS: Final = 12
 MAX_FALLS: Final = 6
 MAX_WIDE_CHARTS: Final = 4
+SERIES_MARKS: Final = ("●", "■", "▲", "◆", "▼", "✚", "✖")
+"""The marks that charts.balance_course puts at the end of each line."""
+
 _HERE: Final = Path(__file__).parent
 _TEMPLATES: Final = Environment(
     loader=PackageLoader("fundlab.reporting", "."),
@@ -33,17 +37,31 @@ _TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_VARIABLES: Final = (
+    "card", "ink", "muted", "line", "inflow", "outflow", "bad",
+    "s0", "s1", "s2", "s3", "s4", "s5", "s6",
+)  # fmt: skip
+_STAND_INS: Final = tuple(f"#fe01{number:02x}" for number in range(len(_VARIABLES)))
+PAGE_COLOURS: Final = Theme(
+    paper=_STAND_INS[0], ink=_STAND_INS[1], muted=_STAND_INS[2], grid=_STAND_INS[3],
+    inflow=_STAND_INS[4], outflow=_STAND_INS[5], alarm=_STAND_INS[6], series=_STAND_INS[7:],
+)  # fmt: skip
+"""Stand-ins that :func:`inline_svg` turns into the page's CSS variables."""
+_STAND_IN: Final = re.compile(r"#fe01([0-9a-f]{2})")
+_NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
+_LETTERS: Final = re.compile(r"(font: [^;\"']*?)'[^;\"]*")
+
 Legend = tuple[tuple[str, str, str], ...]
-_IN_AND_OUT: Final = (("■", "inflow", "more in"), ("■", "outflow", "more out"))
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """The charts of one section, most one for each asset, and what their colours mean."""
+    """The charts of one section, most one for each asset, and what their marks and colours mean.
+    ``assets`` is how many there are to draw."""
 
     charts: tuple[Markup, ...]
     legend: Legend = ()
-    hidden: int = 0
+    assets: int = 0
 
 
 def render_html(report: Report) -> str:
@@ -59,8 +77,8 @@ def render_html(report: Report) -> str:
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
         script=Markup(script),  # noqa: S704 - our own
         script_hash=digest,
-        pictures=_pictures(report),
-        tables={name: view(report) for name, view in tables.VIEWS.items()},
+        pictures=galleries(report),
+        tables=page_tables(report),
         sources=report.sources,
     )
     return re.sub(r"\n{2,}", "\n", page)
@@ -75,85 +93,112 @@ def write(report: Report, path: str | Path) -> Path:
     return target
 
 
-def _pictures(report: Report) -> Mapping[str, Gallery]:
-    draw = _Galleries(_busiest_first(report.fees))
-    return {
-        "course": _course(report, draw),
-        "waterfall": draw.by_asset(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
-        "flows": draw.by_asset(
-            report.flows, charts.flow_bars, "flows",
-            (("■", "inflow", "in"), ("■", "outflow", "out"), ("●", "ink", "net")), tz=report.tz,
-            legend=False,
-        ),
-        "calendar": draw.by_asset(
-            report.daily_flows, charts.flows_calendar, "days", _IN_AND_OUT,
-            most=MAX_WIDE_CHARTS, tz=report.tz, legend=False,
-        ),
-        "links": draw.by_asset(report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS),
-        "fees": _fees(report, draw),
-        "settlement": _one(report.settlement, charts.settlement_times, "settled"),
-        "hours": _one(report.hours, charts.transfer_hours, "hours", tz=report.tz),
-    }  # fmt: skip
+def galleries(report: Report) -> Mapping[str, Gallery]:
+    """The charts of each section. Where not every asset is drawn, the busiest are, the same in
+    each section, in order of their names."""
+    counts = report.fees.groupby("asset", observed=True)["count"].sum().sort_index()
+    busiest = counts.sort_values(ascending=False, kind="stable").index.astype(str).tolist()
 
-
-def _busiest_first(fees: pd.DataFrame) -> list[str]:
-    """The assets by their completed transfers, ties by name."""
-    counts = fees.groupby("asset", observed=True)["count"].sum().sort_index()
-    return [str(asset) for asset in counts.sort_values(ascending=False, kind="stable").index]
-
-
-@dataclass(frozen=True)
-class _Galleries:
-    """Charts by asset: the busiest, the same for every gallery, in order of their names."""
-
-    busiest: Sequence[str]
-
-    def by_asset(
-        self,
-        frame: pd.DataFrame,
+    def each(
+        frame: Any,
         draw: Callable[..., Figure],
         name: str,
-        words: Legend = (),
-        *,
+        marks: Legend = (),
         most: int = MAX_CHARTS,
         **given: Any,
     ) -> Gallery:
         there = sorted({str(asset) for asset in frame["asset"]})
-        busy = [asset for asset in self.busiest if asset in there]
+        busy = [asset for asset in busiest if asset in there]
         shown = sorted([*busy, *(asset for asset in there if asset not in busy)][:most])
         pictures = tuple(
             inline_svg(draw(frame, PAGE_COLOURS, asset=asset, **given), f"{name}{number}")
             for number, asset in enumerate(shown)
         )
-        return Gallery(pictures, words if pictures else (), len(there) - len(shown))
+        return Gallery(pictures, marks if pictures else (), len(there))
 
+    def one(frame: Any, draw: Callable[..., Figure], name: str, **given: Any) -> Gallery:
+        if frame.empty:
+            return Gallery(())
+        return Gallery((inline_svg(draw(frame, PAGE_COLOURS, **given), name),))
 
-def _course(report: Report, draw: _Galleries) -> Gallery:
-    names = charts.rank_profiles(report.course)
-    legend: Legend = tuple(
-        (SERIES_MARKS[place], f"s{place}", name) for place, name in enumerate(names)
-    )
-    inside = report.assertions["observed_at"] < report.end
+    observed = report.assertions
+    if report.verdict.since is not None:  # each opening was taken over from the first of them
+        observed = observed[observed.groupby(KEYS)["observed_at"].rank(method="first") > 1]
+    observed = observed[observed["observed_at"] < report.end]
     if report.first is not None:
-        inside &= report.assertions["observed_at"] >= report.first
-    observed = report.assertions[inside]
+        observed = observed[observed["observed_at"] >= report.first]
+    profiles: Legend = tuple(
+        (SERIES_MARKS[place], f"s{place}", name)
+        for place, name in enumerate(charts.rank_profiles(report.course))
+    )
     if len(observed):
-        legend += (("○", "ink", "observed, agrees"), ("✕", "bad", "observed, differs"))
-    return draw.by_asset(
-        report.course, charts.balance_course, "course", legend,
-        assertions=observed, tz=report.tz, legend=False,
-    )  # fmt: skip
+        profiles += (("○", "ink", "observed, agrees"), ("✕", "bad", "observed, differs"))
+    charged = report.fees_over_time[report.fees_over_time["fee"].astype("float64") != 0]
+    types: Legend = tuple(
+        ("■", f"s{place}", humanise(kind)) for place, kind in enumerate(charts.rank_types(charged))
+    )
+    return {
+        "course": each(
+            report.course, charts.balance_course, "course", profiles,
+            assertions=observed, tz=report.tz, legend=False,
+        ),
+        "waterfall": each(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
+        "flows": each(
+            report.flows, charts.flow_bars, "flows",
+            (("■", "inflow", "in"), ("■", "outflow", "out"), ("●", "ink", "net")),
+            tz=report.tz, legend=False,
+        ),
+        "calendar": each(
+            report.daily_flows, charts.flows_calendar, "days",
+            (("■", "inflow", "more in"), ("■", "outflow", "more out")),
+            MAX_WIDE_CHARTS, tz=report.tz, legend=False,
+        ),
+        "links": each(report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS),
+        "fees": each(charged, charts.fees_by_type, "fees", types, tz=report.tz, legend=False),
+        "settlement": one(report.settlement, charts.settlement_times, "settled"),
+        "hours": one(report.hours, charts.transfer_hours, "hours", tz=report.tz),
+    }  # fmt: skip
 
 
-def _fees(report: Report, draw: _Galleries) -> Gallery:
-    frame = report.fees_over_time
-    charged = frame[frame["fee"].astype("float64") != 0]
-    types = charts.rank_types(charged)
-    legend = tuple(("■", f"s{place}", humanise(kind)) for place, kind in enumerate(types))
-    return draw.by_asset(charged, charts.fees_by_type, "fees", legend, tz=report.tz, legend=False)
+def inline_svg(figure: Figure, name: str) -> Markup:
+    """``figure``, drawn with :data:`PAGE_COLOURS`, as an ``<svg>`` element for an HTML page.
 
+    ``name`` makes its ids unique in the page; the figure's label becomes the alternative text.
+    Only attributes are changed: words drawn in the figure may look like anything.
+    """
+    drawn = ElementTree.fromstring(to_svg(figure))  # noqa: S314 - matplotlib's, no entities
+    box = drawn.attrib["viewBox"]
 
-def _one(frame: pd.DataFrame, draw: Callable[..., Figure], name: str, **given: Any) -> Gallery:
-    if frame.empty:
-        return Gallery(())
-    return Gallery((inline_svg(draw(frame, PAGE_COLOURS, **given), name),))
+    def bare(name: str) -> str:
+        return name.rpartition("}")[2]  # within HTML neither svg nor xlink need a namespace
+
+    for element in drawn.iter():
+        element.tag = bare(element.tag)
+        attributes = {}
+        for key, value in element.attrib.items():
+            match bare(key):
+                case "id":
+                    value = f"{name}-{value}"
+                case "href":
+                    value = value.replace("#", f"#{name}-", 1)
+                case "d" | "x" | "y" | "transform":
+                    value = _NUMBER.sub(lambda number: f"{float(number[0]):.1f}", value)
+                case _:
+                    value = value.replace("url(#", f"url(#{name}-")
+                    value = _STAND_IN.sub(
+                        lambda code: f"var(--{_VARIABLES[int(code[1], 16)]})", value
+                    )
+                    value = _LETTERS.sub(r"\1var(--letters)", value)
+            attributes[bare(key)] = value
+        element.attrib = attributes
+        for child in list(element):
+            if bare(child.tag) in ("metadata", "style"):
+                element.remove(child)
+    drawn.attrib = {
+        "class": "chart", "role": "img", "aria-label": str(figure.get_label()), "viewBox": box,
+    }  # fmt: skip
+    for element in drawn.iter():
+        if element.tag != "text":
+            element.text = None if not (element.text or "").strip() else element.text
+        element.tail = None if not (element.tail or "").strip() else element.tail
+    return Markup(ElementTree.tostring(drawn, encoding="unicode"))  # noqa: S704 - escaped there

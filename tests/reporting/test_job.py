@@ -22,7 +22,8 @@ import pytest
 import fundlab as fl
 from fundlab import cli, reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
-from fundlab.reporting.job import Written, sources
+from fundlab.reporting.files import file_name
+from fundlab.reporting.job import sources
 
 D = Decimal
 
@@ -190,9 +191,13 @@ def test_a_store_that_begins_late_opens_with_the_first_observation(tmp_path: Pat
     with fl.sandbox.serve(seed=5, transfers=300, clock="manual") as sandbox:
         store = fl.Store(tmp_path / "late")
         store.sync(sandbox.connect(), since="2026-06-01")
-    found = reporting.read_report(store)
+        found = reporting.read_report(store)
+        assert "observed, agrees" not in reporting.render_html(found)  # the opening agrees anyhow
+        sandbox.clock.advance(3600)
+        store.sync(sandbox.connect())
+    assert "observed, agrees" in reporting.render_html(reporting.read_report(store))
     assert found.verdict.state == "moves_proved"
-    assert not Written(found).to_json()["reconciled"]
+    assert not found.to_json()["reconciled"]
     assert found.key_figures[0].label == "Movements that match"
     assert found.key_figures[0].value.startswith("0 of ")
     assert found.balances["opening"].sum() != 0
@@ -262,9 +267,9 @@ def test_missed_months_are_caught_up(good: fl.Store, tmp_path: Path) -> None:
     (tmp_path / "report-2026-09.report.csv").write_text("written")
     assert reporting.missing_months(good, tmp_path, "2026-08", formats=["html", "csv"]) == others
     assert reporting.missing_months(good, tmp_path, "2026-08", formats=["xlsx"]) == late
-    (tmp_path / f"{reporting.job.file_name(others[0])}.html").write_bytes(b"")
+    (tmp_path / f"{file_name(others[0])}.html").write_bytes(b"")
     assert others[0] in reporting.missing_months(good, tmp_path, "2026-08", formats=["html"])
-    with pytest.raises(InvalidRequest, match="'2026' is no month"):
+    with pytest.raises(InvalidRequest, match="'2026' is not a month"):
         reporting.missing_months(good, tmp_path, "2026")
     with pytest.raises(AnalysisError, match=r"period='2026-13': month must be in 1\.\.12"):
         reporting.missing_months(good, tmp_path, "2026-13")
@@ -293,7 +298,7 @@ def test_what_cannot_be_reported_says_so(good: fl.Store, tmp_path: Path) -> None
         fl.report(good, formats=["pdf"])
     with pytest.raises(StoreError, match="holds nothing yet; run 'fundlab sync'"):
         fl.report(fl.Store(tmp_path))
-    assert reporting.job.file_name("2026-10-01 to ../x") == "report-2026-10-01_to_x"
+    assert file_name("2026-10-01 to ../x") == "report-2026-10-01_to_x"
 
 
 # --------------------------------------------------------------------------- the command line

@@ -10,7 +10,7 @@ import pytest
 
 import fundlab as fl
 from fundlab import reporting
-from fundlab.reporting.sheets import sheets
+from fundlab.reporting.files import file_name, sheets
 
 FORMATS = ("html", "xlsx", "csv")
 
@@ -57,7 +57,7 @@ def test_every_period_is_written_in_every_format(
     found = fl.report(stores[name], period, out=tmp_path, formats=FORMATS)
     expected = kinds(every)
     assert kinds(found) == expected
-    stem = reporting.job.file_name(period or "")
+    stem = file_name(period or "")
     book = openpyxl.load_workbook(tmp_path / f"{stem}.xlsx")
     assert [cell.value for cell in book["Links"][1]] == list(expected["Links"])
     assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".xlsx", ".csv"}

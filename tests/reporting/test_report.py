@@ -20,9 +20,10 @@ import pytest
 from fundlab import charts, reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError
 from fundlab.exports import Sheet
-from fundlab.reporting import sheets, tables
+from fundlab.reporting.files import for_workbook, sheets
 from fundlab.reporting.inputs import relation
-from fundlab.reporting.job import CaughtUp, Written
+from fundlab.reporting.job import CaughtUp
+from fundlab.reporting.page_tables import page_tables
 
 D = Decimal
 AS_OF = "2026-03-01T00:00:00Z"
@@ -165,8 +166,8 @@ def test_outside_text_paints_no_terminal() -> None:
     rows, seen = transfers({"amount": "5", "asset": hostile}), reported((PROFILE, hostile, "6"))
     built = build(rows, seen, title="Re\x1b[31mport")
     verdict_ = replace(built.verdict, headline="odd\r")
-    told = [str(Written(replace(built, files=(Path("a\x1b.html"),)))), repr(built)]
-    told.append(str(CaughtUp((), verdict_, 0)))
+    told = [replace(built, files=(Path("a\x1b.html"),)).text, repr(built)]
+    told.append(CaughtUp((), verdict_, 0).text)
     for text in told:
         assert all(line.isprintable() for line in text.splitlines())
         assert "Reconciled: 0 breaks" not in text.splitlines()
@@ -403,15 +404,15 @@ def test_the_files_hold_every_withdrawal_and_event_of_note() -> None:
         object_type="x", created_at=pd.Timestamp("2026-02-01", tz="UTC").as_unit("ns")
     )
     built = build(rows, reported(), events=seen_events)
-    held = {sheet.name: sheet.rows.num_rows for sheet in sheets.sheets(built)}
+    held = {sheet.name: sheet.rows.num_rows for sheet in sheets(built)}
     assert (held["Withdrawals"], held["Notable events"]) == (30, 600)
-    shown = tables.withdrawals(built), tables.notable(built)
+    shown = [page_tables(built)[name] for name in ("withdrawals", "notable")]
     assert [(len(view.rows), view.hidden) for view in shown] == [(25, 5), (25, 575)]
 
 
 def test_a_long_table_is_cut_in_the_workbook_with_a_word() -> None:
     many = pa.table({"id": [str(n) for n in range(30_001)]})
-    long, short = sheets.for_workbook([Sheet("Long", many, "of all"), Sheet("Short", many[:2])])
+    long, short = for_workbook([Sheet("Long", many, "of all"), Sheet("Short", many[:2])])
     assert (long.rows.num_rows, short.rows.num_rows, short.note) == (30_000, 2, "")
     assert long.note == (
         "the first 30,000 of 30,001 rows; the report as CSV (--format csv) holds them all; of all"
@@ -472,7 +473,7 @@ def test_open_items_are_shown_by_age_the_oldest_first_in_plain_words() -> None:
     kinds = ["WIRE_WITHDRAWAL", "BANK_WITHDRAWAL"]
     rows = transfers(*({"amount": "1", **WITHDRAWAL, "status": "PENDING", "created_at": age,
                         "type": kind} for age in ages for kind in kinds))  # fmt: skip
-    view = tables.ageing(build(rows, reported()))
+    view = page_tables(build(rows, reported()))["ageing"]
     assert [(row[0].text, row[0].place) for row in view.rows[::2]] == [
         ("7 d on", 3), ("1 d to 3 d", 2), ("1 h to 1 d", 1), ("under 1 h", 0),
     ]  # fmt: skip
@@ -495,7 +496,7 @@ def test_an_event_is_shown_in_words(sent: str, shown: str) -> None:
         object_type="x", created_at=pd.Timestamp("2026-02-01", tz="UTC").as_unit("ns")
     )
     built = build(events=seen)
-    assert tables.notable(built).rows[0][2].text == shown
+    assert page_tables(built)["notable"].rows[0][2].text == shown
     assert built.notable["object"].tolist() == [sent]
 
 
@@ -506,7 +507,7 @@ def test_an_anomaly_is_shown_in_words() -> None:
     )  # fmt: skip
     rows = transfers({"amount": "1", **WITHDRAWAL, "fiat_account_id": "a",
                       "created_at": "2026-01-01T00:31Z"})  # fmt: skip
-    (row,) = tables.anomalies(build(rows, reported(), fiat_accounts=made)).rows
+    (row,) = page_tables(build(rows, reported(), fiat_accounts=made))["anomalies"].rows
     assert [cell.text for cell in row[2:4]] == [
         "an account approved at least 1 hour before", "31 min after",
     ]  # fmt: skip
@@ -524,7 +525,7 @@ def test_the_page_stays_small_whatever_the_data() -> None:
     html = reporting.render_html(build(transfers(*rows), reported()))
     assert 500_000 < len(html.encode()) < 3_000_000
     assert "more rows are not shown here" in html
-    assert "less busy assets are not drawn" in html
+    assert "Drawn are the 12 of 16 assets with most completed transfers." in html
 
 
 def test_every_gallery_draws_the_assets_with_the_most_transfers() -> None:

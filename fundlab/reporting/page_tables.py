@@ -1,0 +1,285 @@
+"""Frames to the tables of the page: every cell as text, money exact, outside strings as they are.
+
+Within one table the amounts of an asset show the same number of decimals, at least two, so that
+their points line up and no digit is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import pandas as pd
+
+from fundlab.charts import humanise, shorten_id
+from fundlab.display import Cell, Style, Table
+from fundlab.models import COMPLETED
+from fundlab.reporting.facts import Report, age_text, decimals
+from fundlab.store.judgement import SOUND
+
+MAX_ROWS: Final = 250
+MAX_TEXT: Final = 120
+_SPAN: Final = re.compile(r"\b\d+ ?(?:D|h|min|s)\b", re.ASCII)
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_PERIODS: Final = {"D": "Day", "W": "Week to", "MS": "Month", "QS": "Quarter from"}
+_STATUSES: Final[Mapping[str, Cell]] = {
+    "match": Cell("✓ match", "good"),
+    "opening_unknown": Cell("opening not proved", "warn"),
+    "closing_unknown": Cell("closing not known", "warn"),
+    "break": Cell("✗ break", "bad"),
+    "only_rebuilt": Cell("✗ not reported", "bad"),
+    "only_reported": Cell("✗ not rebuilt", "bad"),
+}
+_TONES: Final[Mapping[str, Style]] = {**dict.fromkeys(COMPLETED, "good"), "FAILED": "bad"}
+
+Column = tuple[str, Callable[..., Cell], str]
+"""A label (``#`` marks numbers, set to the right), what makes a cell of a value, and the name of
+the column in the frame."""
+
+
+def page_tables(report: Report) -> dict[str, Table]:
+    """Every table of the page, by its name in the template."""
+    tz, zone = report.tz, f"({report.tz})"
+    time = partial(time_cell, tz=tz)
+    asset: Column = ("Asset", text, "asset")
+    kind: Column = ("Type", type_name, "type")
+    profile: Column = ("Profile", short, "profile_id")
+    amount: Column = ("#Amount", money, "amount")
+    fee: Column = ("#Fee", money, "fee")
+    total: Column = ("#Total", money, "total")
+    transfers: Column = ("#Transfers", number, "count")
+    created: Column = (f"Created {zone}", time, "created_at")
+    rule: Column = ("Rule", words, "rule")
+    expected: Column = ("Expected", text, "expected")
+
+    reconciliation = report.reconciliation
+    reconciliation = reconciliation.assign(sound=reconciliation["status"].isin(SOUND)).sort_values(
+        ["sound", "asset", "profile_id"], kind="stable"
+    )
+    since: list[Column] = [(f"First seen {zone}", time, "since")] * (len(report.breaks) > 0)
+    charged = report.fees[report.fees["fee"].astype("float64") != 0]
+    drift: list[Column] = [("#Before", points, "bps_before"), ("#Drift", signed_points, "drift")]
+    made = report.made_here
+    return {
+        "balances": table(
+            "Balances by asset and profile", report.balances,
+            [asset, profile, ("#Opening", money, "opening"), ("#In", money, "inflow"),
+             ("#Out", money, "outflow"), ("#Closing", money, "closing"),
+             ("#Held by pending", money, "held"), ("#Available", money, "available")],
+        ),
+        "reconciliation": table(
+            "Rebuilt and reported balances", reconciliation,
+            [asset, profile, ("#Rebuilt", money, "rebuilt"), ("#Reported", money, "reported"),
+             ("#Difference", money, "difference"), ("Verdict", _STATUSES.__getitem__, "status"),
+             *since],
+        ),
+        "causes": table(
+            "What could make the differences, likeliest first", report.causes,
+            [asset, profile, ("#Difference", money, "difference"), ("#Rank", number, "rank"),
+             ("Cause", words, "cause"), amount, ("Detail", text, "detail"),
+             ("Transfer", identifier, "transfer_id")],
+        ),
+        "flows": table(
+            "Inflow and outflow, all profiles",
+            report.flows.sort_values(["period", "asset"], ascending=[False, True], kind="stable"),
+            [(_PERIODS[report.freq], partial(period_start, freq=report.freq, tz=tz), "period"),
+             asset, ("#Inflow", money, "inflow"), ("#Outflow", money, "outflow"),
+             ("#Net", money, "net")],
+        ),
+        "fees": table(
+            "Fees by asset and type", charged.sort_values(["asset", "type"], kind="stable"),
+            [asset, kind, transfers, amount, fee, ("#Basis points", points, "bps"),
+             *(drift if report.first is not None else [])],
+        ),
+        "settlement": table(
+            "Time to settle by type", report.settlement,
+            [kind, transfers, ("#Half", age, "p50"), ("#90 %", age, "p90"), ("#99 %", age, "p99"),
+             ("#Slowest", age, "max")],
+        ),
+        "ageing": table(
+            "Pending transfers by age", report.ageing,
+            [("Age", age_bracket, "age"), kind, asset, transfers, total,
+             (f"Oldest {zone}", time, "oldest")],
+        ),
+        "open_items": table(
+            "Pending transfers, oldest first", report.open_items,
+            [created, ("#Age", age, "age"), kind, asset, amount, total, profile,
+             ("Transfer", identifier, "id")],
+        ),
+        "withdrawals": table(
+            "Withdrawals made on this occasion" if made else "Withdrawals, latest first",
+            report.withdrawals,
+            [created, kind, asset, amount, fee, total, ("Status", transfer_status, "status"),
+             ("To", text, "recipient"), ("Reference", identifier, "ref_id"),
+             ("Transfer", identifier, "id")],
+            MAX_ROWS if made else 25,
+        ),
+        "recipients": table(
+            "Where completed withdrawals went", report.recipients,
+            [("To", text, "recipient"), kind, asset, transfers, amount, fee,
+             (f"Last {zone}", time, "last")],
+            100,
+        ),
+        "violations": table(
+            "Transfers that break a rule", report.violations,
+            [rule, expected, ("Found", text, "found"), ("Transfer", identifier, "transfer_id")],
+        ),
+        "anomalies": table(
+            "Transfers worth a look, latest first", report.anomalies,
+            [created, rule, expected, ("Found", finding, "found"), profile,
+             ("Transfer", identifier, "transfer_id")],
+            50,
+        ),
+        "pairs": table(
+            "Internal transfers whose halves do not match", report.pairs,
+            [("State", pair_state, "status"), asset, amount, ("Group", identifier, "group_id"),
+             ("Debit", identifier, "debit_id"), ("Credit", identifier, "credit_id")],
+        ),
+        "events": table(
+            "Events by type", report.events,
+            [("Event", text, "type"), ("#Count", number, "count")], 12,
+        ),
+        "notable": table(
+            "Events of note, latest first", report.notable,
+            [created, ("Event", text, "type"), ("Object", event_object, "object"),
+             ("Id", identifier, "id")],
+            25,
+        ),
+    }  # fmt: skip
+
+
+def table(
+    caption: str, frame: pd.DataFrame, columns: Sequence[Column], limit: int = MAX_ROWS
+) -> Table:
+    """The first ``limit`` rows. Cells know their place in order, so that the page sorts exact
+    amounts without counting; missing ones come first."""
+    shown = frame.head(limit)
+    assets = shown["asset"].astype(str) if "asset" in shown.columns else None
+    digits: dict[str, int] = {}
+    for _, make, name in columns:
+        if make is money:
+            for asset, amount in zip(assets, shown[name], strict=True):  # type: ignore[arg-type]
+                if not pd.isna(amount):
+                    digits[asset] = max(digits.get(asset, 2), decimals(amount))
+    cells_by_column = []
+    for _, make, name in columns:
+        if make is money:
+            pairs = zip(assets, shown[name], strict=True)  # type: ignore[arg-type]
+            cells = [money(amount, digits.get(asset, 2)) for asset, amount in pairs]
+        else:
+            cells = [make(value) for value in shown[name]]
+        values = sorted({cell.value for cell in cells if cell.value is not None})
+        places = {value: place for place, value in enumerate(values)}
+        if places:
+            cells = [replace(cell, place=places.get(cell.value, -1)) for cell in cells]
+        cells_by_column.append(cells)
+    heads: list[tuple[str, Style]] = [
+        (label.lstrip("#"), "number" if label[0] == "#" else "text") for label, _, _ in columns
+    ]
+    rows = tuple(zip(*cells_by_column, strict=True))
+    return Table(tuple(heads), rows, caption, hidden=max(len(frame) - limit, 0))
+
+
+# --------------------------------------------------------------------------------------- cells
+
+
+def text(value: Any) -> Cell:
+    return Cell("–" if pd.isna(value) else cut(str(value)))
+
+
+def words(value: object) -> Cell:
+    return Cell(str(value).replace("_", " "))
+
+
+def type_name(value: object) -> Cell:
+    return Cell(humanise(str(value)))
+
+
+def transfer_status(value: object) -> Cell:
+    return Cell(humanise(str(value)), _TONES.get(str(value), "warn"))
+
+
+def pair_state(value: object) -> Cell:
+    return Cell(str(value).replace("_", " "), "bad")
+
+
+def short(value: object) -> Cell:
+    return Cell(shorten_id(str(value)), "short", cut(str(value)))
+
+
+def identifier(value: Any) -> Cell:
+    return Cell("–" if pd.isna(value) else cut(str(value)), "id")
+
+
+def money(amount: Any, digits: int) -> Cell:
+    if pd.isna(amount):
+        return Cell("–", "number")
+    if not amount:
+        return Cell("0", "zero", value=amount)
+    return Cell(f"{amount:,.{digits}f}", "number", value=amount)
+
+
+def number(count: Any) -> Cell:
+    return Cell(f"{count:,}", "number", value=int(count))
+
+
+def points(bps: Any, spec: str = ",.2f") -> Cell:
+    return Cell("–", "number") if pd.isna(bps) else Cell(f"{bps:{spec}}", "number", value=bps)
+
+
+def signed_points(bps: Any) -> Cell:
+    return points(bps, "+,.2f")
+
+
+def age(length: pd.Timedelta) -> Cell:
+    return Cell(age_text(length), "number", value=length)
+
+
+def age_bracket(name: str) -> Cell:
+    """``1h to 1D`` as ``1 h to 1 d``, in order of where it begins."""
+    first, _, _ = name.partition(" ")
+    return Cell(readable_spans(name), value=pd.Timedelta(0 if first == "under" else first))
+
+
+def time_cell(at: Any, tz: str) -> Cell:
+    if pd.isna(at):
+        return Cell("–", "time")
+    return Cell(f"{at.tz_convert(tz):%Y-%m-%d %H:%M:%S}", "time", at.isoformat(), at)
+
+
+def period_start(at: pd.Timestamp, freq: str, tz: str) -> Cell:
+    local = at.tz_convert(tz)
+    return Cell(f"{local:%Y-%m}" if freq == "MS" else f"{local:%Y-%m-%d}", "time", value=at)
+
+
+def finding(value: Any) -> Cell:
+    return text(value if pd.isna(value) else readable_spans(value))
+
+
+def event_object(value: Any) -> Cell:
+    """A JSON object as words: ``type Wire withdrawal, status Failed, profile 8d0d…d2ed``."""
+    try:
+        found = json.loads(value)
+    except (TypeError, ValueError):
+        return text(value)
+    if not isinstance(found, dict):
+        return text(value)
+    parts = []
+    for name, member in found.items():
+        members = [humanise(str(one)) for one in (member if isinstance(member, list) else [member])]
+        shown = " and ".join(shorten_id(one) if _UUID.fullmatch(one) else one for one in members)
+        parts.append(f"{name.removesuffix('_id').replace('_', ' ')} {shown}")
+    return text(", ".join(parts))
+
+
+def readable_spans(words: str) -> str:
+    """``8726400 s after`` as ``101 d after``."""
+    return _SPAN.sub(lambda span: age_text(pd.Timedelta(span[0])), words)
+
+
+def cut(words: str) -> str:
+    return words if len(words) <= MAX_TEXT else f"{words[: MAX_TEXT - 1]}…"
