@@ -310,7 +310,9 @@ def withdraw(
         )
         done = actions.withdraw(
             plan,
-            actions.Consent(yes, confirm_amount, None if as_json or sys.stdin is None else ask),
+            yes=yes,
+            confirm_amount=confirm_amount,
+            ask=None if as_json or sys.stdin is None else ask,
             dry_run=dry_run,
             wait=wait,
             timeout=timeout,

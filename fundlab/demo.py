@@ -19,7 +19,7 @@ from typing import Any
 
 from fundlab import reporting, sandbox
 from fundlab.actions import plan_withdrawal, register_fiat_account, wait_for
-from fundlab.actions.intents import FOLDER as JOURNALS
+from fundlab.actions.journal import FOLDER as JOURNALS
 from fundlab.analysis import reconcile
 from fundlab.api.client import Client
 from fundlab.errors import ActionError, StoreError

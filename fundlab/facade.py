@@ -91,7 +91,7 @@ class Store(store.Store):
         >>> store.verify().ok
         True
         """
-        from fundlab.actions.journal_check import damaged_journals
+        from fundlab.actions.journal import damaged_journals
 
         found = super().verify()
         journals = (

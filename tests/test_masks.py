@@ -16,8 +16,7 @@ from rich.console import Console
 
 import fundlab as fl
 from fundlab import reporting
-from fundlab.actions.accounts import _warnings
-from fundlab.actions.bank import bank_account, shown_bank
+from fundlab.actions.accounts import bank_account, look_alikes, shown_bank
 from fundlab.api.calls import read_answer
 from fundlab.api.transport import Reply
 from fundlab.demo import BANK, OWNER
@@ -170,4 +169,4 @@ def test_two_hidden_numbers_are_not_taken_for_one_account() -> None:
             return [account("111111")]
 
     instructions = FiatNetworkInstructions.model_validate(wire("222222"))
-    assert _warnings(Lists(), shown_bank(None, instructions)) == ()  # type: ignore[arg-type]
+    assert look_alikes(Lists(), shown_bank(None, instructions)) == ()  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from fundlab.actions.accounts import (
     register_fiat_account,
 )
 from fundlab.actions.batches import BatchPlan, plan_withdrawals
-from fundlab.actions.command import Consent, Done, withdraw
+from fundlab.actions.command import Done, withdraw
 from fundlab.actions.deposits import (
     DepositSheet,
     deposit_sheet,
@@ -26,9 +26,9 @@ from fundlab.actions.deposits import (
     simulate_deposit,
     wait_for_deposit,
 )
-from fundlab.actions.plan import Plan
+from fundlab.actions.journal import journal
+from fundlab.actions.plan import Plan, resume
 from fundlab.actions.quotes import FeeQuote, quote_fee
-from fundlab.actions.records import journal, resume
 from fundlab.actions.rules import plan_rule
 from fundlab.actions.waiting import wait_for
 from fundlab.actions.withdrawals import WithdrawalPlan, plan_withdrawal
@@ -36,7 +36,6 @@ from fundlab.actions.withdrawals import WithdrawalPlan, plan_withdrawal
 __all__ = [
     "AccountUpdatePlan",
     "BatchPlan",
-    "Consent",
     "DepositSheet",
     "Done",
     "FeeQuote",

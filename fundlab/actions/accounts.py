@@ -1,37 +1,100 @@
-"""Fiat accounts: registered and changed like a payment is made, for that is where money will go."""
+"""Fiat accounts: registered and changed like a payment is made, for that is where money will go.
+
+As plans show them: owner, bank, the last four characters of the number.
+"""
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.actions.bank import BankAccount, bank_account, check_unchanged, shown_bank
 from fundlab.actions.cards import Row
-from fundlab.actions.identity import derived_ref_id, keyed, traces
-from fundlab.actions.plan import (
-    Desk,
-    Order,
-    Plan,
-    check_lapse,
-    check_ref_id,
-    given_rows,
-    made_elsewhere,
-    open_desk,
-    order,
-)
+from fundlab.actions.identity import canonical, keyed, traces
+from fundlab.actions.plan import UPDATE, Plan, check_lapse, context_of, given_rows, new_plan
 from fundlab.api.arguments import Instructions, Metadata, Owner
 from fundlab.api.idempotence import differences
 from fundlab.errors import ActionRefused
 from fundlab.models import FiatAccount, FiatAccountOwner, FiatNetworkInstructions
+from fundlab.secret import mask_number
 from fundlab.store import Store
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
 
 _LOOKED_AT: Final = 1000
+
+
+@dataclass(frozen=True)
+class BankAccount:
+    """What may be shown of an account, and a digest of all that must not change unseen.
+
+    ``label`` is such as ``Harbor Trading LLC, First Harbor Bank ••••6789``.
+    """
+
+    id: str
+    status: str
+    owner: str
+    number: str
+    bank: str
+    network: str
+    label: str
+    identity_id: str | None = None
+    account_id: str | None = None
+    evidence: str = field(default="", repr=False)
+
+
+def bank_account(account: FiatAccount) -> BankAccount:
+    """``account`` as it may be shown."""
+    certified = {"id", "fiat_account_owner", "fiat_network_instructions", "identity_id"}
+    details = account.model_dump(mode="json", exclude_none=True, include=certified)
+    return BankAccount(
+        id=account.id,
+        status=str(account.status),
+        identity_id=account.identity_id,
+        account_id=account.account_id,
+        evidence=hashlib.sha256(canonical(details).encode()).hexdigest(),
+        **shown_bank(account.fiat_account_owner, account.fiat_network_instructions),
+    )
+
+
+def shown_bank(
+    owner: FiatAccountOwner | None, instructions: FiatNetworkInstructions | None
+) -> dict[str, str]:
+    """``owner``, ``number`` (masked), ``bank``, ``network`` and ``label`` in words."""
+    name = (owner.name if owner is not None else None) or "owner not shown"
+    wire = instructions.wire if instructions is not None else None
+    if wire is not None:
+        routing, number = wire.routing_details, wire.account_number
+        bank, network = (routing.bank_name if routing is not None else None), "wire"
+        bank = bank or "bank not shown"
+        if routing is not None:
+            kind = f"{routing.routing_number_type or ''} wire"
+            network = f"{kind}, routing {routing.routing_number}".strip()
+    else:
+        cubix = instructions.cubix if instructions is not None else None
+        number, bank, network = cubix.account_id if cubix is not None else None, "CUBIX", "CUBIX"
+        if number is None and instructions is not None:
+            number = instructions.wallet_address
+    masked = mask_number(number)
+    return {
+        "owner": name, "number": masked, "bank": bank, "network": network,
+        "label": f"{name}, {bank} {masked}".strip(),
+    }  # fmt: skip
+
+
+def check_unchanged(before: BankAccount, now: BankAccount) -> None:
+    """Refuses an account of which anything that matters is no longer as it was shown."""
+    if now.evidence != before.evidence:
+        raise ActionRefused(
+            "account_changed",
+            f"fiat account {before.id} has changed since the plan: it was {before.label}, it is "
+            f"{now.label}; nothing was sent: ask who changed it, then run the cell that plans "
+            "again",
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -55,20 +118,21 @@ class AccountUpdatePlan(Plan[FiatAccount]):
     def submit(self, confirm: str | None = None) -> FiatAccount:
         """Change the account, unless it is as asked already; see ``Plan.submit``."""
         if self.is_submitted:
-            self.desk.say(f"already as asked: fiat account {self.before.id}, {self.before.status}")
+            self.context.say(
+                f"already as asked: fiat account {self.before.id}, {self.before.status}"
+            )
             return self.read()
         return super().submit(confirm)
 
-    def _recheck(self) -> None:
-        check_lapse(self)
+    def look_again(self) -> None:
+        """Refuses an expired plan, and an account that has changed."""
+        check_lapse(self.context, self.planned_at)
         check_unchanged(self.before, bank_account(self.read()))
 
-    def _traced(self) -> dict[str, Any]:
-        asked = _asked(self.order)
-        return {"before": self.state, "asked": traces(self.desk.journal.id, asked)}
-
-    def _sent(self) -> dict[str, Any]:
-        return {name: value for name, value in self.order.arguments.items() if name != "ref_id"}
+    def digests(self) -> dict[str, Any]:
+        """From which state to which: ``resume`` recognises by them whether it was made."""
+        change = {n: v for n, v in self.arguments.items() if n not in ("id", "ref_id")}
+        return {"before": self.state, "asked": traces(self.context.journal.id, change)}
 
 
 def register_fiat_account(
@@ -98,24 +162,25 @@ def register_fiat_account(
     >>> str(plan.submit(confirm=plan.code).status)
     'PENDING'
     """
-    desk = open_desk(client, store, now, say)
-    wanted = order(
-        desk, "create_fiat_account", ref_id, fiat_account_owner=fiat_account_owner,
-        fiat_network_instructions=fiat_network_instructions, identity_id=identity_id,
-        account_id=account_id, metadata=metadata,
+    plan: Plan[FiatAccount] = new_plan(
+        context_of(client, store, now, say), "create_fiat_account", ref_id,
+        fiat_account_owner=fiat_account_owner, fiat_network_instructions=fiat_network_instructions,
+        identity_id=identity_id, account_id=account_id, metadata=metadata,
     )  # fmt: skip
-    shown = _shown(wanted.arguments)
-    earlier = desk.journal.find(wanted.ref_id)
-    elsewhere = earlier is None and made_elsewhere(desk, wanted) is not None
-    plan: Plan[FiatAccount] = Plan(
-        desk=desk, order=wanted, earlier=earlier, elsewhere=elsewhere, planned_at=desk.now(),
+    shown = _shown(plan.arguments)
+    is_new = plan.earlier is None and not plan.elsewhere
+    return replace(
+        plan,
         title=f"Register a bank account of {shown['owner']}",
-        rows=(*_bank_rows(shown), *given_rows(wanted.arguments)),
-        warnings=() if earlier or elsewhere else _warnings(client, shown),
-        facts={"account": _label(shown)},
-    )  # fmt: skip
-    check_ref_id(plan)
-    return plan
+        rows=(
+            Row("Owner", shown["owner"], "strong"),
+            Row("Bank", shown["bank"], detail=shown["network"]),
+            Row("Number", shown["number"]),
+            *given_rows(plan.arguments),
+        ),
+        warnings=look_alikes(client, shown) if is_new else (),
+        facts=MappingProxyType({"account": shown["label"]}),
+    )
 
 
 def plan_account_update(
@@ -140,59 +205,46 @@ def plan_account_update(
     >>> plan.submit(confirm=plan.code).metadata
     {'department': 'payroll'}
     """
-    desk = open_desk(client, store, now, say)
+    context = context_of(client, store, now, say)
     current = client.get_fiat_account(fiat_account_id)
-    before = bank_account(current)
-    wanted = order(
-        desk, "update_fiat_account", None, id=fiat_account_id,
-        fiat_account_owner=fiat_account_owner, fiat_network_instructions=fiat_network_instructions,
-        metadata=metadata,
+    before, shown = bank_account(current), current.model_dump(mode="json", exclude_none=True)
+    # a change is one *from* a state: changing there and back again is three changes
+    state = keyed(context.journal.id, "state", shown)
+    earlier_changes = sum(
+        entry.state == "done" and entry.facts.get("fiat_account_id") == fiat_account_id
+        for entry in context.journal.sent_since(UPDATE, 0)
+    )
+    base = new_plan(
+        context, UPDATE, None, known_by={"from": state, "changes before": earlier_changes},
+        id=fiat_account_id, fiat_account_owner=fiat_account_owner,
+        fiat_network_instructions=fiat_network_instructions, metadata=metadata,
     )  # fmt: skip
-    asked = _asked(wanted)
-    if not asked:
+    change = {n: v for n, v in base.arguments.items() if n not in ("id", "ref_id")}
+    if not change:
         raise ActionRefused(
             "account_changed", f"nothing is given to change of fiat account {fiat_account_id}; "
             "nothing was sent: give fiat_account_owner, fiat_network_instructions or metadata",
         )  # fmt: skip
-    shown = current.model_dump(mode="json", exclude_none=True)
-    is_so = not differences(asked, shown, complete=True)
-    state = keyed(desk.journal.id, "state", shown)
-    wanted = _from_state(desk, wanted, state)
-    after = _shown(current.to_json() | asked)
-    return AccountUpdatePlan(
-        desk=desk, order=wanted, earlier=desk.journal.find(wanted.ref_id), elsewhere=is_so,
-        planned_at=desk.now(), title=f"Change the bank account of {before.owner}",
-        rows=(
+    is_so = not differences(change, shown, complete=True)
+    after = _shown(current.to_json() | change)
+    common = vars(base) | {
+        "elsewhere": is_so,
+        "title": f"Change the bank account of {before.owner}",
+        "rows": (
             Row("Account", before.id, "faint", before.status),
             Row("Now", before.label, detail=before.network),
-            Row("Then", _label(after), "strong", after["network"]),
-            *(Row(f"Metadata {key}", value) for key, value in asked.get("metadata", {}).items()),
+            Row("Then", after["label"], "strong", after["network"]),
+            *(Row(f"Metadata {key}", value) for key, value in change.get("metadata", {}).items()),
         ),
-        warnings=() if is_so else ("It goes back to PENDING: no payments until it is reviewed.",),
-        facts={"account": _label(after), "fiat_account_id": before.id},
-        evidence=before.evidence,
-        before=before,
-        state=state,
-        read=lambda: client.get_fiat_account(fiat_account_id),
-    )  # fmt: skip
-
-
-def _asked(wanted: Order) -> dict[str, Any]:
-    return {n: v for n, v in wanted.arguments.items() if n not in ("id", "ref_id")}
-
-
-def _from_state(desk: Desk, wanted: Order, state: str) -> Order:
-    """The order of a change *from* a state: changing there and back again is three changes."""
-    arguments, operation = wanted.arguments, wanted.kind.operation
-    with desk.journal.reading() as pages:
-        made = sum(
-            intent.outcome.state == "done"
-            and intent.facts.get("fiat_account_id") == arguments["id"]
-            for intent in pages.sent_since(operation, 0)
-        )
-    known = {**arguments, "from": state, "changes before": made}
-    ref_id = derived_ref_id(desk.journal.id, operation, known, more=False)
-    return Order(wanted.kind, json.dumps({**arguments, "ref_id": ref_id}), ref_id, own_ref_id=False)
+        "warnings": ()
+        if is_so
+        else ("It goes back to PENDING: no payments until it is reviewed.",),
+        "facts": MappingProxyType({"account": after["label"], "fiat_account_id": before.id}),
+        "evidence": before.evidence,
+    }
+    return AccountUpdatePlan(
+        **common, before=before, state=state, read=lambda: client.get_fiat_account(fiat_account_id)
+    )
 
 
 def _shown(arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -204,20 +256,9 @@ def _shown(arguments: Mapping[str, Any]) -> dict[str, str]:
     )
 
 
-def _label(shown: Mapping[str, str]) -> str:
-    return f"{shown['owner']}, {shown['bank']} {shown['number']}".strip()
-
-
-def _bank_rows(shown: Mapping[str, str]) -> tuple[Row, ...]:
-    return (
-        Row("Owner", shown["owner"], "strong"),
-        Row("Bank", shown["bank"], detail=shown["network"]),
-        Row("Number", shown["number"]),
-    )
-
-
-def _warnings(client: Client, shown: Mapping[str, str]) -> tuple[str, ...]:
-    """Accounts that look like this one are registered already."""
+def look_alikes(client: Client, shown: Mapping[str, str]) -> tuple[str, ...]:
+    """A warning of an account that looks like the one that is ``shown`` (see ``shown_bank``) and
+    is registered already."""
     for account in client.list_fiat_accounts(page_size=_LOOKED_AT, max_rows=_LOOKED_AT):
         known = shown_bank(None, account.fiat_network_instructions)
         ending = known["number"].lstrip("•")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fundlab.actions.batch_rows import NEEDED, OPTIONAL
 from fundlab.actions.cards import STYLE, TEMPLATES
-from fundlab.actions.clock import shown_time
+from fundlab.actions.identity import shown_time
 from fundlab.errors import printable
 from fundlab.values import exact_sum, money_text
 
@@ -14,6 +13,10 @@ if TYPE_CHECKING:
     from fundlab.actions.batches import BatchPlan
     from fundlab.actions.withdrawals import WithdrawalPlan
 
+_TAKEN: Final = (
+    "profile_id", "fiat_account_id", "amount", "asset", "ref_id", "identity_id", "account_id",
+    "memo", "metadata",
+)  # fmt: skip
 _ROWS_SHOWN: Final = 12
 _LONGEST: Final = 20
 _ID_SHOWN: Final = 13
@@ -85,7 +88,7 @@ def _totals(batch: BatchPlan) -> list[tuple[str, ...]]:
 
 def _own_columns(batch: BatchPlan) -> list[str]:
     """The first columns that are the caller's own, such as an invoice, and its ref_ids."""
-    names = [name for name in batch.table.columns if name not in (*NEEDED, *OPTIONAL)]
+    names = [name for name in batch.table.columns if name not in _TAKEN]
     return names[:_OWN_SHOWN] + ["ref_id"] * ("ref_id" in batch.table.columns)
 
 
@@ -114,7 +117,7 @@ def _rows(batch: BatchPlan) -> list[tuple[str, ...]]:
             f"{plan.account.bank} {plan.account.number}",
             f"{money_text(plan.amount)} {plan.asset}",
             "not known" if plan.fee is None else money_text(plan.fee),
-            *[_short(plan.order.arguments.get("memo", ""), _MEMO_SHOWN)] * _has_memo(batch),
+            *[_short(plan.arguments.get("memo", ""), _MEMO_SHOWN)] * _has_memo(batch),
             plan.status or "new",
         )
         for number, (label, plan) in enumerate(zip(shown.index, batch.plans, strict=False))
@@ -143,7 +146,7 @@ def _warnings(batch: BatchPlan) -> list[str]:
 
 
 def _note(batch: BatchPlan) -> str:
-    until = shown_time(batch.lapses_at, batch.desk.now())
+    until = shown_time(batch.lapses_at, batch.context.now())
     return f"confirmation code {batch.code} · expires {until}"
 
 

@@ -7,33 +7,30 @@ is sent. Nothing is sent unless every row may be.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pandas as pd
 
 from fundlab.actions.batch_card import batch_html, batch_text
-from fundlab.actions.batch_rows import RESULT, beside, check_row, check_table, rows_of
-from fundlab.actions.clock import shown_time
-from fundlab.actions.environment import Environment
-from fundlab.actions.identity import confirmation_code, likeness
-from fundlab.actions.intents import service_key
-from fundlab.actions.kinds import WITHDRAWAL
-from fundlab.actions.plan import LAPSES_AFTER, Desk, check_code, check_lapse, open_desk
-from fundlab.actions.submission import outcome_of
+from fundlab.actions.cards import Environment, environment_of
+from fundlab.actions.identity import NOT_ALIKE, canonical, confirmation_code, shown_time
+from fundlab.actions.journal import service_key
+from fundlab.actions.plan import LAPSES_AFTER, Context, check_code, check_lapse, context_of
 from fundlab.actions.withdrawals import (
-    Reader,
-    Total,
     WithdrawalPlan,
-    assemble,
     check_again,
-    check_sums,
-    totals,
-    withdrawal_order,
+    check_daily_limit,
+    plan_one,
 )
+from fundlab.decimals import DecimalArray
+from fundlab.decimals.scalars import is_missing
 from fundlab.errors import (
     ActionRefused,
     Conflict,
@@ -42,23 +39,42 @@ from fundlab.errors import (
     InvalidRequest,
     NotFound,
     ValidationFailed,
+    shorten,
 )
 from fundlab.progress import progress_bar
 from fundlab.store import Store
+from fundlab.values import EXACT, exact_sum
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
 
+NEEDED: Final = ("profile_id", "fiat_account_id", "amount")
+OPTIONAL: Final = ("asset", "ref_id", "identity_id", "account_id", "memo", "metadata")
+_OF_ONE: Final = ("total", "allow_duplicate")
+"""What ``plan_withdrawal`` takes for one payment and a table does not for each row."""
+_RESULT: Final = ("ref_id", "state", "status", "transfer_id", "fee", "total", "detail")
 _PROBLEMS_SHOWN: Final = 10
-_BEFORE: Final = "already before"
-_OF_ONE_ROW: Final = (ActionRefused, ValidationFailed, InsufficientFunds, NotFound, Conflict)
+
+
+@dataclass(frozen=True)
+class Total:
+    """What payments take from one balance together. ``fees`` are those that are known."""
+
+    profile_id: str
+    asset: str
+    payments: int
+    amount: Decimal
+    fees: Decimal
+    fees_unknown: int
+    available: Decimal
+    after: Decimal
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class BatchPlan:
     """Payments that can be confirmed together. ``plans`` are in the order of ``payments``."""
 
-    desk: Desk = field(repr=False)
+    context: Context = field(repr=False)
     table: pd.DataFrame = field(repr=False)
     plans: tuple[WithdrawalPlan, ...]
     totals: tuple[Total, ...]
@@ -71,7 +87,7 @@ class BatchPlan:
 
     @property
     def environment(self) -> Environment:
-        return self.desk.environment
+        return environment_of(self.context.client)
 
     @property
     def lapses_at(self) -> int:
@@ -86,7 +102,7 @@ class BatchPlan:
     def code(self) -> str:
         """The confirmation code: of exactly these payments."""
         codes = {plan.ref_id: plan.code for plan in self.plans}
-        service = service_key(self.desk.journal.service)
+        service = service_key(self.context.journal.service)
         return confirmation_code(service, "plan_withdrawals", codes, "")
 
     def submit(self, confirm: str | None = None, progress: bool | None = None) -> pd.DataFrame:
@@ -97,71 +113,41 @@ class BatchPlan:
         the others; a lost connection does, and running the cell again goes on from there. Raises
         ``ActionRefused`` (nothing was sent) and ``CallError`` as the client does.
         """
-        check_code(self, confirm)
+        context = self.context
+        check_code(context, self.code, confirm)
         if self.open_plans:
-            check_lapse(self)
-            check_again(self.plans, self._named())
+            check_lapse(context, self.planned_at)
+            rows = zip(self.table.index, self.plans, strict=True)
+            named = {plan.ref_id: f"row {label} (ref_id {plan.ref_id!r})" for label, plan in rows}
+            check_sums(check_again(self.plans, named))
         results = []
         with progress_bar(len(self.plans), "payments", enabled=progress) as bar:
-            for number, plan in enumerate(self.plans):
-                results.append(self._submitted(plan, number))
+            for plan in self.plans:
+                try:
+                    results.append(submitted(plan))
+                except FundlabError as error:
+                    error.add_note(
+                        f"{len(results)} of {len(self.plans)} payments were gone through; run the "
+                        "same cell again to go on, none is made twice"
+                    )
+                    raise
                 bar.update(1)
-        self._announce(results)
-        return beside(self.table, results)
-
-    def _named(self) -> dict[str, str]:
-        """How a message names each payment, by its ``ref_id``."""
-        rows = zip(self.table.index, self.plans, strict=True)
-        return {plan.ref_id: f"row {label} (ref_id {plan.ref_id!r})" for label, plan in rows}
-
-    def _submitted(self, plan: WithdrawalPlan, number: int) -> dict[str, Any]:
-        """One row's result. All of the batch was checked before the first was sent; that it
-        has got no duplicate since is seen for each."""
-        said: list[str] = []  # a row's own line would drown the batch's
-        sender = replace(self.desk.sender, say=said.append)
-        row: dict[str, Any] = dict.fromkeys(RESULT) | {"ref_id": plan.ref_id, _BEFORE: False}
-        try:
-            transfer = sender.submit(
-                plan.order.kind,
-                plan.draft(),
-                plan.order.arguments,
-                recheck=plan.look_again,
-                allow=plan.allowed,
-                after=plan.noticed,
-                elsewhere=plan.order.own_ref_id,
-            )
-        except _OF_ONE_ROW as error:
-            intent = self.desk.journal.find(plan.ref_id)
-            own = intent is not None and intent.asks_the_same_as(plan.draft())
-            state = intent.outcome.state if intent is not None and own else "refused"
-            return row | {"state": state, "detail": str(error)}
-        except FundlabError as error:
-            error.add_note(
-                f"{number} of {len(self.plans)} payments were gone through; run the same cell "
-                "again to go on, none is made twice"
-            )
-            raise
-        outcome, intent = outcome_of(transfer), self.desk.journal.find(plan.ref_id)
-        return row | {
-            "state": "done",
-            "detail": None if intent is None else intent.outcome.detail,
-            _BEFORE: said[0].startswith("already"),
-            "status": outcome.status,
-            "transfer_id": outcome.resource_id,
-            "fee": outcome.fee,
-            "total": outcome.total,
-        }
-
-    def _announce(self, results: Sequence[Mapping[str, Any]]) -> None:
         states = Counter(result["state"] for result in results)
-        before = sum(result[_BEFORE] for result in results)
-        refused = f", {states['refused']} refused" if states["refused"] else ""
-        refused += f", {states['unknown']} unknown" if states["unknown"] else ""
+        before = sum(result["before"] for result in results)
         earlier = f" ({before} of them already before)" if before else ""
-        at = shown_time(self.desk.now(), self.desk.now())
-        self.desk.say(
-            f"{at}: {states['done']} of {len(results)} payments submitted{earlier}{refused}"
+        failed = [f", {states[state]} {state}" for state in ("refused", "unknown") if states[state]]
+        at = shown_time(context.now(), context.now())
+        context.say(
+            f"{at}: {states['done']} of {len(results)} payments submitted{earlier}{''.join(failed)}"
         )
+        frame = self.table.copy()
+        for name in _RESULT:
+            values = [result[name] for result in results]
+            if name in ("fee", "total"):
+                frame[name] = DecimalArray._from_sequence(values)
+            else:
+                frame[name] = pd.array(values, dtype="str")
+        return frame
 
     def __repr__(self) -> str:
         return batch_text(self)
@@ -202,64 +188,185 @@ def plan_withdrawals(
     1  295.50    0  295.5  done
     """
     check_table(payments)
-    desk = open_desk(client, store, now, say)
-    reader = Reader(desk)
-    planned_at = desk.now()
+    context = context_of(client, store, now, say)
+    answers: dict[tuple[str, ...], Any] = {}
+    planned_at = context.now()
     plans: list[WithdrawalPlan] = []
     problems: list[tuple[Any, str]] = []
-    for label, row in zip(payments.index, rows_of(payments), strict=True):
+    columns = [name for name in (*NEEDED, *OPTIONAL) if name in payments.columns]
+    rows = zip(*(payments[name] for name in columns), strict=True)
+    for label, values in zip(payments.index, rows, strict=True):
+        row = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in zip(columns, values, strict=True)
+            if name in NEEDED or not is_missing(value)
+        }
         try:
             check_row(row)
-            given = {"asset": "USD"} | dict(row)
-            wanted = withdrawal_order(desk, given.pop("ref_id", None), more=False, **given)
-            plans.append(assemble(desk, wanted, reader, allow_duplicate=allow_duplicate))
+            given = {"asset": "USD", "ref_id": None} | row
+            plans.append(
+                plan_one(context, answers, allow_duplicate=allow_duplicate, more=False, **given)
+            )
         except (ActionRefused, InvalidRequest, NotFound) as error:
             named = f" (ref_id {row['ref_id']!r})" if "ref_id" in row else ""
             problems.append((f"{label}{named}", str(error)))
     if not problems:
-        problems = list(_alike_rows(payments.index, plans, allow_duplicate=allow_duplicate))
+        problems = rows_alike(payments.index, plans, allow_duplicate=allow_duplicate)
     if problems:
-        raise _refusal(problems, len(payments))
+        shown = "; ".join(f"row {label}: {text}" for label, text in problems[:_PROBLEMS_SHOWN])
+        more = len(problems) - _PROBLEMS_SHOWN
+        rest = f"; and {more} more" if more > 0 else ""
+        raise ActionRefused(
+            "batch",
+            f"{len(problems)} of {len(payments)} payments cannot be made as asked; nothing was "
+            f"sent: correct the table, then plan again. {shown}{rest}",
+        )
     to_be_paid = [plan for plan in plans if not plan.is_submitted]
-    check_sums(to_be_paid, reader)
-    batch = BatchPlan(desk, payments.copy(), tuple(plans), totals(to_be_paid, reader), planned_at)
+    check_sums(to_be_paid)
+    batch = BatchPlan(context, payments.copy(), tuple(plans), totals(to_be_paid), planned_at)
     return replace(batch, plans=tuple(replace(plan, batch=batch.code) for plan in plans))
 
 
-def _alike_rows(
-    labels: Iterable[Any], plans: Sequence[WithdrawalPlan], *, allow_duplicate: bool
-) -> Iterable[tuple[Any, str]]:
-    """Rows that are the same payment, or look like it."""
+def check_row(row: Mapping[str, Any]) -> None:
+    """Refuses a row without what a payment needs."""
+    for name in NEEDED:
+        if is_missing(row[name]):
+            raise InvalidRequest(f"{name} is missing")
+        if name != "amount" and not isinstance(row[name], str):
+            raise InvalidRequest(f"{name}={shorten(row[name])} is not a valid id; give text")
+
+
+def submitted(plan: WithdrawalPlan) -> dict[str, Any]:
+    """What came of one row. All of the batch was checked before the first was sent; that it has
+    got no duplicate since is seen for each."""
+    said: list[str] = []  # a row's own line would drown the batch's
+    quiet = replace(plan, context=replace(plan.context, say=said.append))
+    row: dict[str, Any] = dict.fromkeys(_RESULT) | {"ref_id": plan.ref_id, "before": False}
+    book = plan.context.journal
+    try:
+        made = quiet.carry_out(quiet.look_for_duplicates)
+    except (ActionRefused, ValidationFailed, InsufficientFunds, NotFound, Conflict) as error:
+        entry, state = book.find(plan.ref_id), "refused"
+        if entry is not None and entry.asks(plan.operation, plan.arguments):
+            state = entry.state
+        return row | {"state": state, "detail": str(error)}
+    entry = book.find(plan.ref_id)
+    return row | {
+        "state": "done",
+        "detail": None if entry is None else entry.detail,
+        "before": said[0].startswith("already"),
+        "status": None if made.status is None else str(made.status),
+        "transfer_id": made.id,
+        "fee": made.fee,
+        "total": made.total,
+    }
+
+
+def totals(plans: Sequence[WithdrawalPlan]) -> tuple[Total, ...]:
+    """What ``plans`` take from each balance."""
+    grouped: dict[tuple[str, str], list[WithdrawalPlan]] = defaultdict(list)
+    for plan in plans:
+        grouped[plan.profile_id, plan.asset].append(plan)
+    found = []
+    for (profile_id, asset), group in grouped.items():
+        amount = exact_sum(plan.amount for plan in group)
+        fees = exact_sum(plan.fee or Decimal(0) for plan in group)
+        available = group[0].available
+        found.append(
+            Total(
+                profile_id, asset, payments=len(group), amount=amount, fees=fees,
+                fees_unknown=sum(plan.fee is None for plan in group), available=available,
+                after=EXACT.subtract(available, EXACT.add(amount, fees)),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def check_sums(plans: Sequence[WithdrawalPlan]) -> None:
+    """Refuses plans that are one by one in order, but together more than there is or may be."""
+    if not plans:
+        return
+    for total in totals(plans):
+        if total.after < 0:
+            with_fees = f" with {total.fees} of fees" if total.fees else ""
+            raise ActionRefused(
+                "insufficient_balance",
+                f"{total.payments} payments of {total.amount}{with_fees} need "
+                f"{EXACT.add(total.amount, total.fees)} {total.asset}, but profile "
+                f"{total.profile_id} has {total.available} available: "
+                f"{total.after.copy_negate()} {total.asset} are missing; nothing was sent now: "
+                "leave some out, or fund the profile first",
+            )
+    check_daily_limit(plans, plans[0].context.journal, plans[0].recent.today)
+
+
+def rows_alike(
+    labels: pd.Index[Any], plans: Sequence[WithdrawalPlan], *, allow_duplicate: bool
+) -> list[tuple[Any, str]]:
+    """Rows that are the same payment, or look like it, and what to do."""
     by_ref_id: dict[str, Any] = {}
-    by_likeness: dict[str, Any] = {}
+    by_arguments: dict[str, Any] = {}
+    found = []
     for label, plan in zip(labels, plans, strict=True):
-        alike = likeness("", WITHDRAWAL, plan.order.arguments)
+        wanted = {n: v for n, v in plan.arguments.items() if n not in NOT_ALIKE}
+        alike = canonical(wanted)
         if plan.ref_id in by_ref_id:
-            yield (
-                label,
-                (
-                    f"the same payment as row {by_ref_id[plan.ref_id]}: give each a ref_id of its "
-                    "own and pass allow_duplicate=True, or leave one out"
-                ),
+            text = (
+                f"the same payment as row {by_ref_id[plan.ref_id]}: give each a ref_id of its own "
+                "and pass allow_duplicate=True, or leave one out"
             )
-        elif alike in by_likeness and not allow_duplicate:
-            yield (
-                label,
-                (
-                    f"like row {by_likeness[alike]} under another ref_id ({plan.ref_id!r}): pass "
-                    "allow_duplicate=True if both are meant"
-                ),
+            found.append((label, text))
+        elif alike in by_arguments and not allow_duplicate:
+            text = (
+                f"like row {by_arguments[alike]} under another ref_id ({plan.ref_id!r}): pass "
+                "allow_duplicate=True if both are meant"
             )
+            found.append((label, text))
         by_ref_id.setdefault(plan.ref_id, label)
-        by_likeness.setdefault(alike, label)
+        by_arguments.setdefault(alike, label)
+    return found
 
 
-def _refusal(problems: Sequence[tuple[Any, str]], rows: int) -> ActionRefused:
-    shown = "; ".join(f"row {label}: {problem}" for label, problem in problems[:_PROBLEMS_SHOWN])
-    more = len(problems) - _PROBLEMS_SHOWN
-    rest = f"; and {more} more" if more > 0 else ""
-    return ActionRefused(
-        "batch",
-        f"{len(problems)} of {rows} payments cannot be made as asked; nothing was sent: correct "
-        f"the table, then plan again. {shown}{rest}",
-    )
+def check_table(payments: object) -> None:
+    """Refuses what is not a table of payments, naming the column that is missing, or a slip."""
+    if not isinstance(payments, pd.DataFrame):
+        kind = f"{type(payments).__module__.partition('.')[0]} {type(payments).__name__}"
+        raise InvalidRequest(
+            f"payments is a {kind.removeprefix('builtins ')}; give a pandas DataFrame with "
+            f"{', '.join(NEEDED)} (of another kind of table: its to_pandas())"
+        )
+    names = [*map(str, payments.columns)]
+    for name in _OF_ONE:
+        if name in names:
+            raise InvalidRequest(
+                f"payments has the column {name}, which a table does not take for each row: rename "
+                f"or drop it, or pay with plan_withdrawal({name}=…) one by one; nothing was sent"
+            )
+    missing = [name for name in NEEDED if name not in names]
+    if missing:
+        raise InvalidRequest(
+            f"payments lacks {', '.join(missing)}; it has {', '.join(names)}. "
+            f"Give {', '.join(NEEDED)}, and {', '.join(OPTIONAL)} if needed"
+        )
+    for name in (*NEEDED, *OPTIONAL):
+        if names.count(name) > 1:
+            raise InvalidRequest(
+                f"payments has {names.count(name)} columns {name}: leave one; nothing was sent"
+            )
+    taken = [name for name in names if name in _RESULT and name not in OPTIONAL]
+    if taken:
+        raise InvalidRequest(
+            f"payments has {', '.join(taken)}, where the result puts what came of each payment: "
+            "rename or drop them; nothing was sent"
+        )
+    letters = ["".join(char for char in name.lower() if char.isalpha()) for name in names]
+    known = {name.replace("_", ""): name for name in (*NEEDED, *OPTIONAL)}
+    for name, spelt in zip(names, letters, strict=True):
+        close = get_close_matches(spelt, known, n=1, cutoff=0.92)
+        if close and name not in known.values():
+            raise InvalidRequest(
+                f"payments has the column {name}: did you mean {known[close[0]]}? rename or drop "
+                "it; nothing was sent"
+            )
+    if payments.empty:
+        raise InvalidRequest("payments is empty; give one row for each payment")

@@ -15,18 +15,6 @@ from fundlab.values import Amount
 
 
 @dataclass(frozen=True)
-class Consent:
-    """How the person at the terminal agrees: beforehand, or by answering ``ask``.
-
-    ``ask`` is ``None`` where nobody can be asked.
-    """
-
-    yes: bool = False
-    confirm_amount: str | None = None
-    ask: Callable[[str], str] | None = None
-
-
-@dataclass(frozen=True)
 class Done:
     """What came of it: ``transfer`` is ``None`` after a dry run or a no."""
 
@@ -59,14 +47,19 @@ class Done:
 
 def withdraw(
     plan: WithdrawalPlan,
-    consent: Consent,
     *,
+    yes: bool,
+    confirm_amount: str | None,
+    ask: Callable[[str], str] | None,
     dry_run: bool,
     wait: bool,
     timeout: float,
     show: Callable[[str], object],
 ) -> Done:
     """Show ``plan``, have it agreed to, carry it out; what an earlier run did is not asked about.
+
+    The person at the terminal agrees beforehand (``yes``, in production with the amount again), or
+    by answering ``ask``, which is ``None`` where nobody can be asked.
 
     Raises ``ActionRefused`` when nobody agreed as the environment demands, and ``InvalidRequest``
     for a ``timeout`` that is not one, before anything is sent.
@@ -76,7 +69,7 @@ def withdraw(
     if dry_run:
         return Done(plan, None)
     try:
-        agreed = plan.is_submitted or _agreed(plan, consent)
+        agreed = plan.is_submitted or agreed_to(plan, yes, confirm_amount, ask)
     except KeyboardInterrupt as stop:
         stop.add_note("Nothing was sent.")
         raise
@@ -84,47 +77,42 @@ def withdraw(
         return Done(plan, None, declined=True)
     transfer = plan.submit(confirm=plan.code)
     if wait:
-        transfer = _waited(plan, transfer, timeout)
+        try:
+            transfer = wait_for(plan.context.client, transfer, timeout=timeout)
+        except KeyboardInterrupt as stop:
+            stop.add_note(f"Transfer {transfer.id} was sent: only the waiting ended.")
+            raise
     return Done(plan, transfer)
 
 
-def _waited(plan: WithdrawalPlan, transfer: Transfer, timeout: float) -> Transfer:
-    try:
-        return wait_for(plan.desk.client, transfer, timeout=timeout)
-    except KeyboardInterrupt as stop:
-        stop.add_note(f"Transfer {transfer.id} was sent: only the waiting ended.")
-        raise
-
-
-def _agreed(plan: WithdrawalPlan, consent: Consent) -> bool:
-    production = plan.environment.is_production
-    if consent.confirm_amount is not None or (consent.yes and production):
-        _check_amount(plan, consent.confirm_amount)
-    if consent.yes:
+def agreed_to(
+    plan: WithdrawalPlan, yes: bool, given: str | None, ask: Callable[[str], str] | None
+) -> bool:
+    """Whether the person agrees, as the environment demands; raises as ``withdraw``."""
+    client, production = plan.context.client, plan.context.client.settings.is_production
+    if given is not None or (yes and production):
+        try:
+            same = given is not None and Amount(given) == plan.amount
+        except ValueError:
+            same = False
+        if not same and given is not None:
+            raise ActionRefused(
+                "code",
+                f"--confirm-amount {given} is not the amount of the plan; nothing was sent: look "
+                f"at it, and give --confirm-amount {plan.amount} if that is meant",
+            )
+        if not same:
+            raise ActionRefused(
+                "code",
+                f"{client.base_url} is production: --yes needs the amount repeated, "
+                f"--confirm-amount {plan.amount}; nothing was sent",
+            )
+    if yes:
         return True
-    if consent.ask is None:
+    if ask is None:
         raise ActionRefused(
             "code", "nobody can be asked here; nothing was sent: give --yes to agree beforehand"
         )
     if production:
-        return same_code(consent.ask("Type the confirmation code to send it"), plan.code)
-    return consent.ask("Send it? [y/N]").strip().lower() in ("y", "yes")
-
-
-def _check_amount(plan: WithdrawalPlan, given: str | None) -> None:
-    try:
-        same = given is not None and Amount(given) == plan.amount
-    except ValueError:
-        same = False
-    if not same and given is not None:
-        raise ActionRefused(
-            "code",
-            f"--confirm-amount {given} is not the amount of the plan; nothing was sent: look at "
-            f"it, and give --confirm-amount {plan.amount} if that is meant",
-        )
-    if not same:
-        raise ActionRefused(
-            "code",
-            f"{plan.environment.base_url} is production: --yes needs the amount repeated, "
-            f"--confirm-amount {plan.amount}; nothing was sent",
-        )
+        return same_code(ask("Type the confirmation code to send it"), plan.code)
+    return ask("Send it? [y/N]").strip().lower() in ("y", "yes")

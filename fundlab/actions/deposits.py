@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from fundlab.actions.cards import Card, Row, html_of, text_of
-from fundlab.actions.environment import Environment, environment_of
-from fundlab.actions.plan import (
-    Plan,
-    check_ref_id,
-    given_rows,
-    made_elsewhere,
-    open_desk,
-    order,
-)
+from fundlab.actions.cards import Card, Environment, Row, environment_of, html_of, text_of
+from fundlab.actions.plan import Plan, context_of, given_rows, new_plan
 from fundlab.actions.waiting import answers
 from fundlab.api.arguments import Instructions, Metadata, Network, Owner
 from fundlab.errors import ActionError, ActionRefused, InvalidRequest
@@ -35,13 +28,6 @@ if TYPE_CHECKING:
     from fundlab.api.client import Client
 
 _DEPOSITS: Final = tuple(kind for kind in TransferType if kind.endswith("_DEPOSIT"))
-_SENDER: Final = {"institution_details": {"name": "Example Sender Inc."}}
-_SENDING_BANK: Final = {
-    "wire": {
-        "account_number": "000000000001",
-        "routing_details": {"routing_number_type": "ABA", "routing_number": "021000021"},
-    }
-}
 
 
 def plan_deposit(
@@ -68,25 +54,20 @@ def plan_deposit(
     >>> str(instructions.status)
     'VALID'
     """
-    desk = open_desk(client, store, now, say)
     if routing_number_type is None and fiat_network == FiatNetwork.WIRE:
         routing_number_type = "ABA"
-    wanted = order(
-        desk, "create_fiat_deposit_instructions", ref_id, profile_id=profile_id,
-        fiat_network=fiat_network, routing_number_type=routing_number_type,
+    plan: Plan[FiatDepositInstructions] = new_plan(
+        context_of(client, store, now, say), "create_fiat_deposit_instructions", ref_id,
+        profile_id=profile_id, fiat_network=fiat_network, routing_number_type=routing_number_type,
         identity_id=identity_id, account_id=account_id, metadata=metadata,
     )  # fmt: skip
     network = " ".join(part for part in (routing_number_type, fiat_network.lower()) if part)
-    earlier = desk.journal.find(wanted.ref_id)
-    plan: Plan[FiatDepositInstructions] = Plan(
-        desk=desk, order=wanted, earlier=earlier,
-        elsewhere=earlier is None and made_elsewhere(desk, wanted) is not None,
-        planned_at=desk.now(), title=f"Deposit instructions for a {network} into the profile",
-        rows=(Row("Credits", f"profile {profile_id}", "strong"), *given_rows(wanted.arguments)),
-        facts={"profile_id": profile_id},
-    )  # fmt: skip
-    check_ref_id(plan)
-    return plan
+    return replace(
+        plan,
+        title=f"Deposit instructions for a {network} into the profile",
+        rows=(Row("Credits", f"profile {profile_id}", "strong"), *given_rows(plan.arguments)),
+        facts=MappingProxyType({"profile_id": profile_id}),
+    )
 
 
 def plan_deposit_address(
@@ -110,21 +91,18 @@ def plan_deposit_address(
     >>> str(plan.submit(confirm=plan.code).crypto_network)
     'ETHEREUM'
     """
-    desk = open_desk(client, store, now, say)
-    wanted = order(
-        desk, "create_deposit_address", ref_id, profile_id=profile_id,
-        crypto_network=crypto_network, identity_id=identity_id, account_id=account_id,
-        metadata=metadata,
+    plan: Plan[DepositAddress] = new_plan(
+        context_of(client, store, now, say), "create_deposit_address", ref_id,
+        profile_id=profile_id, crypto_network=crypto_network, identity_id=identity_id,
+        account_id=account_id, metadata=metadata,
     )  # fmt: skip
-    plan: Plan[DepositAddress] = Plan(
-        desk=desk, order=wanted, earlier=desk.journal.find(wanted.ref_id), planned_at=desk.now(),
+    return replace(
+        plan,
         title=f"Deposit address on {crypto_network}",
-        rows=(Row("Credits", f"profile {profile_id}", "strong"), *given_rows(wanted.arguments)),
+        rows=(Row("Credits", f"profile {profile_id}", "strong"), *given_rows(plan.arguments)),
         warnings=(f"What arrives from another network than {crypto_network} may be lost.",),
-        facts={"profile_id": profile_id},
-    )  # fmt: skip
-    check_ref_id(plan)
-    return plan
+        facts=MappingProxyType({"profile_id": profile_id}),
+    )
 
 
 # ------------------------------------------------------------------------- what to quote
@@ -256,15 +234,19 @@ def simulate_deposit(
     >>> fl.find_deposits(client, instructions)[0].amount.text
     '5000.00'
     """
-    environment = environment_of(client)
-    if environment.is_production:
+    if client.settings.is_production:
         raise ActionRefused(
             "wrong_environment",
-            f"{environment.base_url} is production, where deposits cannot be simulated; nothing "
+            f"{client.base_url} is production, where deposits cannot be simulated; nothing "
             "was sent: connect to a sandbox (or set sandbox = true in its profile if it is one)",
         )
-    given: dict[str, Any] = {
-        "fiat_account_owner": sender or _SENDER,
-        "fiat_network_instructions": sending_bank or _SENDING_BANK,
-    }
-    client.initiate_sandbox_fiat_deposit(amount=amount, memo_id=instructions.memo_id or "", **given)
+    if sender is None:
+        sender = {"institution_details": {"name": "Example Sender Inc."}}
+    if sending_bank is None:
+        routing = {"routing_number_type": "ABA", "routing_number": "021000021"}
+        wire = {"account_number": "000000000001", "routing_details": routing}
+        sending_bank = {"wire": wire}
+    client.initiate_sandbox_fiat_deposit(
+        amount=amount, memo_id=instructions.memo_id or "", fiat_account_owner=sender,
+        fiat_network_instructions=sending_bank,
+    )  # fmt: skip

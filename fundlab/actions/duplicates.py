@@ -2,121 +2,191 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from fundlab.actions.clock import shown_time
-from fundlab.actions.intents import Intent, Pages, State
-from fundlab.actions.kinds import WITHDRAWAL
-from fundlab.actions.plan import Desk, Order
-from fundlab.actions.recent import WINDOW, Recent, asked, created_ns
-from fundlab.actions.submission import arguments_of
+from fundlab.actions.identity import DAY, NOT_ALIKE, SECOND, asked, shown_time
+from fundlab.actions.journal import WITHDRAWAL, Journal, State
+from fundlab.actions.plan import Context
 from fundlab.errors import ActionRefused
-from fundlab.models import Transfer
-from fundlab.values import EXACT
+from fundlab.models import Transfer, TransferType
+from fundlab.values import EXACT, Instant
+
+_LOOKED_AT: Final = 100
+_LONGEST_PAGE: Final = 1000
+_FIAT: Final = tuple(
+    kind for kind in TransferType if kind.endswith("_WITHDRAWAL") and not kind.startswith("CRYPTO")
+)
+
+
+class Candidate(NamedTuple):
+    """An earlier payment to the same account that is, or may be, the same.
+
+    ``how_much`` is what it was asked by, where that is a total and now an amount, or the reverse;
+    ``text`` what is known of it, as the end of a sentence.
+    """
+
+    state: State
+    transfer_id: str | None
+    how_much: str | None
+    text: str
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """An earlier payment to the same account that is, or may be, the same; ``state`` as in the
-    journal.
+class Recent:
+    """The newest fiat withdrawals of a profile (at least those of 24 hours), newest first.
 
-    ``how_much`` is what it was asked by, where that is a total and now an amount, or the reverse.
+    What was created before ``since`` (ns) is not recent. ``today`` are those of all profiles on
+    this UTC day, where a daily limit is to be kept.
     """
 
-    ref_id: str | None
-    at: int
-    state: State
-    status: str | None = None
-    transfer_id: str | None = None
-    how_much: str | None = None
+    transfers: tuple[Transfer, ...]
+    since: int
+    today: tuple[Transfer, ...] = ()
 
-    def described(self, now: int) -> str:
-        """What is known of it, as the end of a sentence."""
-        at = shown_time(self.at, now)
-        if self.state == "done":
-            known = f"{self.status}, transfer {self.transfer_id}, ref_id {self.ref_id!r}"
-            return f"was submitted {at} already ({known})"
-        confirmed = f"was confirmed {at} under ref_id {self.ref_id!r}"
-        if self.state == "absent":
-            return f"{confirmed}, not sent so far; running its own cell again sends it"
-        return f"{confirmed}, its outcome is unknown; fl.resume() settles it"
+    def to_account(self, fiat_account_id: str) -> list[Transfer]:
+        """The recent ones to one account, failed ones left out."""
+        return [
+            transfer
+            for transfer in self.transfers
+            if transfer.fiat_account_id == fiat_account_id
+            and transfer.status != "FAILED"
+            and created_ns(transfer) >= self.since
+        ]
+
+    def alike(self, arguments: Mapping[str, Any]) -> list[Transfer]:
+        """Recent ones of the same amount (or total) to the same account under another
+        ``ref_id``."""
+        name, wanted = asked(arguments)
+        return [
+            transfer
+            for transfer in self.to_account(arguments["fiat_account_id"])
+            if getattr(transfer, name) == wanted
+            and transfer.asset == arguments["asset"]
+            and transfer.ref_id != arguments["ref_id"]
+        ]
 
 
-def find_candidates(desk: Desk, wanted: Order, recent: Recent) -> list[Candidate]:
+def created_ns(transfer: Transfer) -> int:
+    return transfer.created_at.ns if transfer.created_at is not None else 0
+
+
+def recent_withdrawals(context: Context, profile_id: str) -> Recent:
+    """Read them: all of the last 24 hours by the service's clock, and the hundred newest.
+
+    A sandbox's business time, which it tells nobody, may be behind: there the 24 hours before its
+    newest withdrawal count.
+    """
+    client, settings = context.client, context.client.settings
+    question: dict[str, Any] = {"type": _FIAT, "order": "DESC", "order_by": "CREATED_AT"}
+    found = list(
+        client.list_transfers(
+            **question, profile_ids=[profile_id], page_size=_LOOKED_AT, max_rows=_LOOKED_AT
+        )
+    )
+    now = context.now() + round(client.transport.skew_s * SECOND)  # by the service's clock
+    since = now - DAY
+    if found and not settings.is_production:
+        since = min(since, created_ns(found[0]) - DAY)
+    if len(found) == _LOOKED_AT and created_ns(found[-1]) >= since:
+        # rows of one moment may straddle the cut: ask from there on, and leave out what is known
+        more = client.list_transfers(
+            **question, profile_ids=[profile_id], created_at_lte=str(found[-1].created_at),
+            created_at_gte=str(Instant.from_ns(since)), page_size=_LONGEST_PAGE,
+        )  # fmt: skip
+        known = {transfer.id for transfer in found}
+        found += [transfer for transfer in more if transfer.id not in known]
+    today: tuple[Transfer, ...] = ()
+    if settings.daily_withdrawal_limit is not None and settings.is_production:
+        # only where money is real: a sandbox's history and business day are not the user's
+        midnight = str(Instant.from_ns(now - now % DAY))
+        today = tuple(
+            client.list_transfers(**question, created_at_gte=midnight, page_size=_LONGEST_PAGE)
+        )
+    return Recent(tuple(found), since, today)
+
+
+def duplicate_candidates(
+    context: Context, arguments: Mapping[str, Any], recent: Recent
+) -> list[Candidate]:
     """Candidates of the last 24 hours: the journal's by its clock, others by the service's.
 
     Where money is real, the service's clock finds those of the journal too: this machine's may be
     or have been wrong. A sandbox's is a business time, in which a day may take minutes.
     """
-    made = recent.alike(wanted.arguments)
-    with desk.journal.reading() as pages:
-        noted = journalled_candidates(desk, wanted, pages)
-        known = {t.id for t in made if _is_of(pages, t)}
-    if desk.environment.is_production:
-        known = {str(candidate.transfer_id) for candidate in noted}
-    return noted + [
-        Candidate(t.ref_id, created_ns(t), "done", str(t.status), t.id)
-        for t in made
-        if t.id not in known
-    ]
+    now, book = context.now(), context.journal
+    found = journalled_candidates(context, arguments, book)
+    listed = {candidate.transfer_id for candidate in found}
+    for transfer in recent.alike(arguments):
+        if context.client.settings.is_production:
+            known = transfer.id in listed
+        else:
+            entry = book.find(transfer.ref_id or "")
+            known = entry is not None and entry.resource_id == transfer.id
+        if not known:
+            at = shown_time(created_ns(transfer), now)
+            found.append(
+                Candidate(
+                    "done", transfer.id, None,
+                    f"was submitted {at} already ({transfer.status}, transfer {transfer.id}, "
+                    f"ref_id {transfer.ref_id!r})",
+                )
+            )  # fmt: skip
+    return found
 
 
-def _is_of(pages: Pages, transfer: Transfer) -> bool:
-    """Whether the journal notes that it made ``transfer``."""
-    intent = pages.find(transfer.ref_id or "")
-    return intent is not None and intent.outcome.resource_id == transfer.id
-
-
-def journalled_candidates(desk: Desk, wanted: Order, pages: Pages) -> list[Candidate]:
-    """Those of the journal for which money moved, or still may."""
-    since, arguments = desk.now() - WINDOW, wanted.arguments
-    found: list[tuple[Intent, str | None]] = [
-        (intent, None) for intent in pages.alike(WITHDRAWAL, arguments, since)
-    ]
-    found += _in_the_other_form(pages, arguments, since)
-    return [
-        Candidate(
-            intent.ref_id, intent.sent_at, intent.outcome.state, intent.outcome.status,
-            intent.outcome.resource_id, how_much,
-        )
-        for intent, how_much in found
-        if intent.is_live and intent.ref_id != wanted.ref_id
-    ]  # fmt: skip
-
-
-def _in_the_other_form(
-    pages: Pages, arguments: Mapping[str, Any], since: int
-) -> Iterator[tuple[Intent, str]]:
-    """Intents by total where an amount is asked for, or the reverse, that may be the same payment.
+def journalled_candidates(
+    context: Context, arguments: Mapping[str, Any], book: Journal
+) -> list[Candidate]:
+    """Those of the journal for which money moved, or still may; also by total where an amount is
+    asked for, or the reverse.
 
     What an earlier withdrawal cost does not tell what this one did: until its own fee is known,
     every amount up to a total may be the same as that total.
     """
-    name, wanted = asked(arguments)
-    rest = _besides_the_sum(arguments)
-    for intent in pages.to_account(WITHDRAWAL, arguments["fiat_account_id"], since):
-        other, how_much = asked(arguments_of(intent))
-        if other == name or _besides_the_sum(arguments_of(intent)) != rest:
+    now, (name, wanted) = context.now(), asked(arguments)
+    aside = ("amount", "total", *NOT_ALIKE)
+    rest = {key: value for key, value in arguments.items() if key not in aside}
+    found = []
+    for entry in book.sent_since(WITHDRAWAL, now - DAY, arguments["fiat_account_id"]):
+        theirs = entry.arguments
+        if not entry.is_live or entry.ref_id == arguments["ref_id"]:
             continue
-        amount, total = (wanted, how_much) if other == "total" else (how_much, wanted)
-        fee = intent.outcome.fee
-        if amount <= total if fee is None else EXACT.add(amount, Decimal(fee)) == total:
-            yield intent, f"{other}={how_much} {arguments['asset']}, maybe the same payment,"
+        if rest != {key: value for key, value in theirs.items() if key not in aside}:
+            continue
+        other, how_much = asked(theirs)
+        if other == name:
+            is_alike, shown = how_much == wanted, None
+        else:
+            amount, total = (wanted, how_much) if other == "total" else (how_much, wanted)
+            fee = None if entry.fee is None else Decimal(entry.fee)
+            is_alike = amount <= total if fee is None else EXACT.add(amount, fee) == total
+            shown = f"{other}={how_much} {arguments['asset']}, maybe the same payment,"
+        at = shown_time(entry.sent_at, now)
+        if entry.state == "done":
+            known = f"{entry.status}, transfer {entry.resource_id}, ref_id {entry.ref_id!r}"
+            text = f"was submitted {at} already ({known})"
+        elif entry.state == "absent":
+            text = (
+                f"was confirmed {at} under ref_id {entry.ref_id!r}, not sent so far; running its "
+                "own cell again sends it"
+            )
+        else:
+            text = (
+                f"was confirmed {at} under ref_id {entry.ref_id!r}, its outcome is unknown; "
+                "fl.resume() settles it"
+            )
+        if is_alike:
+            found.append(Candidate(entry.state, entry.resource_id, shown, text))
+    return sorted(found, key=lambda candidate: candidate.how_much is not None)
 
 
-def _besides_the_sum(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    aside = ("amount", "total", "ref_id", "metadata", "memo")
-    return {name: value for name, value in arguments.items() if name not in aside}
-
-
-def refuse_duplicates(wanted: Order, candidates: Sequence[Candidate], now: int) -> None:
+def refuse_duplicates(arguments: Mapping[str, Any], candidates: Sequence[Candidate]) -> None:
     """Refuses a payment that has candidates; nobody said that one more is meant."""
     if not candidates:
         return
-    _, how_much = asked(wanted.arguments)
     unknown = next((candidate for candidate in candidates if candidate.state == "unknown"), None)
     advice = (
         "if you mean one more payment, plan it with allow_duplicate=True (--allow-duplicate), and "
@@ -125,28 +195,7 @@ def refuse_duplicates(wanted: Order, candidates: Sequence[Candidate], now: int) 
         else "settle that first, then plan again"
     )
     shown = unknown or candidates[0]
-    what = shown.how_much or f"{how_much} {wanted.arguments['asset']}"
+    what = shown.how_much or f"{asked(arguments)[1]} {arguments['asset']}"
     raise ActionRefused(
-        "duplicate",
-        f"{what} to this account {shown.described(now)}; nothing was sent: {advice}",
-    )
-
-
-def new_duplicates(
-    desk: Desk, wanted: Order, made: Transfer, before: Recent, after: Recent
-) -> str | None:
-    """What to say of payments like ``made`` that somebody else made at the same time."""
-    _, how_much = asked(wanted.arguments)
-    known = {transfer.id for transfer in before.transfers} | {made.id}
-    alike = after.alike(wanted.arguments)
-    with desk.journal.reading() as pages:
-        others = [t for t in alike if t.id not in known and not pages.knows(t)]
-    if not others:
-        return None
-    named = ", ".join(f"{t.id} (ref_id {t.ref_id!r}, {t.status})" for t in others)
-    return (
-        f"possible duplicate: {how_much} {wanted.arguments['asset']} was paid to this account "
-        f"as transfer {made.id} (ref_id {made.ref_id!r}), and by another program or machine at the "
-        f"same time as {named}: "
-        "look at them at once, and ask the service to stop what is too much"
+        "duplicate", f"{what} to this account {shown.text}; nothing was sent: {advice}"
     )

@@ -24,51 +24,94 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from fundlab.values import plain_text
+from fundlab.values import Amount, Instant, plain_text
 
-_AMOUNTS: Final = ("amount", "total")
+SECOND: Final = 1_000_000_000
+DAY: Final = 86_400 * SECOND
+"""In nanoseconds, as all moments here."""
+NOT_ALIKE: Final = ("ref_id", "metadata", "memo")
+"""What may differ between a payment and its duplicate."""
 _ALPHABET: Final = "23456789ABCDEFGHJKMNPQRSTVWXYZ"  # no letter that looks like a digit
-_CODE_LENGTH: Final = 8
-_TRACE: Final = 32
 _OTHER_NAMES: Final = {"wallet_address": "cubix.account_id"}  # two layouts of one number
 _NUMBERS: Final = (".account_number", ".cubix.account_id")
 
 
-def fingerprint(journal_id: str, operation: str, body: Mapping[str, Any]) -> str:
+def asked(arguments: Mapping[str, Any]) -> tuple[Literal["amount", "total"], Amount]:
+    """Which of the two a withdrawal is asked for by, and how much."""
+    name: Literal["amount", "total"] = "total" if "total" in arguments else "amount"
+    return name, Amount(arguments[name])
+
+
+def canonical(value: Mapping[str, Any]) -> str:
+    """One text for equal arguments, however their amounts are written."""
+    same = {
+        name: plain_text(Decimal(text)) if name in ("amount", "total") else text
+        for name, text in value.items()
+    }
+    return json.dumps(same, sort_keys=True, separators=(",", ":"))
+
+
+def keyed(
+    journal_id: str, what: str, value: Mapping[str, Any], without: Collection[str] = ()
+) -> str:
+    """A digest of ``value`` that says nothing, of bank details say, to who has not the journal."""
+    kept = {name: member for name, member in value.items() if name not in without}
+    text = f"{what}\n{canonical(kept)}"
+    return hmac.new(journal_id.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def fingerprint(journal_id: str, operation: str, arguments: Mapping[str, Any]) -> str:
     """What was asked for, whatever the ``ref_id``: equal for equal arguments in one journal."""
-    asked = {name: value for name, value in body.items() if name != "ref_id"}
-    return keyed(journal_id, operation, asked)
+    return keyed(journal_id, operation, arguments, without=("ref_id",))
 
 
-def likeness(journal_id: str, operation: str, body: Mapping[str, Any]) -> str:
-    """As ``fingerprint``, without metadata and memo: what makes a likely duplicate."""
-    asked = {name: body[name] for name in body if name not in ("ref_id", "metadata", "memo")}
-    return keyed(journal_id, operation, asked)
-
-
-def derived_ref_id(journal_id: str, operation: str, body: Mapping[str, Any], *, more: bool) -> str:
+def derived_ref_id(
+    journal_id: str, operation: str, arguments: Mapping[str, Any], *, more: bool
+) -> str:
     """The ``ref_id`` of a payment that was not given one; ``more`` is the one more payment."""
     kind = "fundlab-more" if more else "fundlab"
-    return f"{kind}-{fingerprint(journal_id, operation, body)[:32]}"
+    return f"{kind}-{fingerprint(journal_id, operation, arguments)[:32]}"
 
 
-def confirmation_code(service: str, operation: str, body: Mapping[str, Any], evidence: str) -> str:
+def traces(journal_id: str, details: Any, path: str = "") -> dict[str, str]:
+    """A keyed digest of each text in ``details`` by its path.
+
+    An update whose answer was lost is recognised by them: the journal may hold no bank details. Of
+    numbers only the last four characters count, for a service may mask the others.
+    """
+    if isinstance(details, Mapping) and path != ".metadata":
+        return {
+            inner: digest
+            for name, member in details.items()
+            for inner, digest in traces(
+                journal_id, member, f"{path}.{_OTHER_NAMES.get(name, name)}"
+            ).items()
+        }
+    if details is None:
+        return {}
+    text = details if isinstance(details, str) else json.dumps(details, sort_keys=True)
+    shown = text[-4:] if path.endswith(_NUMBERS) else text
+    return {path: keyed(journal_id, path, {"text": shown})[:32]}
+
+
+def confirmation_code(
+    service: str, operation: str, arguments: Mapping[str, Any], evidence: str
+) -> str:
     """Eight characters that stand for exactly this payment, such as ``K7QF-2M9D``.
 
-    ``evidence`` is what the confirming person was shown beside the body: the account.
+    ``evidence`` is what the confirming person was shown beside the arguments: the account.
     """
-    digest = hashlib.sha256(f"{service}\n{operation}\n{_plain(body)}\n{evidence}".encode()).digest()
-    number = int.from_bytes(digest, "big")
-    letters = []
-    for _ in range(_CODE_LENGTH):
+    text = f"{service}\n{operation}\n{canonical(arguments)}\n{evidence}"
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
+    letters = ""
+    for _ in range(8):
         number, letter = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[letter])
-    half = _CODE_LENGTH // 2
-    return f"{''.join(letters[:half])}-{''.join(letters[half:])}"
+        letters += _ALPHABET[letter]
+    return f"{letters[:4]}-{letters[4:]}"
 
 
 def same_code(given: object, code: str) -> bool:
@@ -79,39 +122,8 @@ def same_code(given: object, code: str) -> bool:
     return typed == code.replace("-", "")
 
 
-def evidence_of(value: Mapping[str, Any]) -> str:
-    """A digest of what was shown, to tell whether it has changed."""
-    return hashlib.sha256(_plain(value).encode()).hexdigest()
-
-
-def traces(journal_id: str, details: Mapping[str, Any]) -> dict[str, str]:
-    """A keyed digest of each text in ``details`` by its path, to recognise them by later.
-
-    Of bank numbers only the last four characters count: a service may mask the others.
-    """
-    return {
-        path: keyed(journal_id, path, {"text": text})[:_TRACE] for path, text in _texts(details, "")
-    }
-
-
-def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping) and path != ".metadata":
-        for name, member in value.items():
-            yield from _texts(member, f"{path}.{_OTHER_NAMES.get(name, name)}")
-    elif value is not None:
-        text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-        yield path, text[-4:] if path.endswith(_NUMBERS) else text
-
-
-def keyed(journal_id: str, operation: str, asked: Mapping[str, Any]) -> str:
-    """A digest that says nothing, of bank details say, to who has not the journal."""
-    text = f"{operation}\n{_plain(asked)}"
-    return hmac.new(journal_id.encode(), text.encode(), hashlib.sha256).hexdigest()
-
-
-def _plain(value: Mapping[str, Any]) -> str:
-    same = {
-        name: plain_text(Decimal(text)) if name in _AMOUNTS else text
-        for name, text in value.items()
-    }
-    return json.dumps(same, sort_keys=True, separators=(",", ":"))
+def shown_time(ns: int, now: int) -> str:
+    """``14:02 UTC``, or ``2026-11-20 14:02 UTC`` on another day than ``now``'s."""
+    moment = Instant.from_ns(ns)
+    same_day = ns // DAY == now // DAY
+    return f"{moment:%H:%M} UTC" if same_day else f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -1,144 +1,125 @@
 """A plan: one action, frozen, that shows itself, is confirmed by its code and is carried out once.
 
-What all plans share; ``withdrawals``, ``accounts``, ``deposits`` and ``rules`` make them.
+``Plan.carry_out`` is the outline of what happens on ``submit``: an earlier run's result is looked
+for, what was shown is looked at again, the entry is written down, then it is sent, then what became
+of it is written down. It is safe at every instant: before the entry is on disk nothing has been
+sent; after it, whoever runs the same plan again finds it, asks the service, and sends the same body
+under the same ``ref_id``, of which the service carries out one. ``new_plan`` is what all plans
+begin with; ``withdrawals``, ``accounts``, ``deposits`` and ``rules`` make them. ``resume`` settles
+what an interruption left open.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from fundlab.actions.announce import announce
-from fundlab.actions.cards import Card, Row, html_of, text_of
-from fundlab.actions.clock import SECOND, shown_time
-from fundlab.actions.environment import Environment, environment_of
-from fundlab.actions.identity import confirmation_code, same_code
-from fundlab.actions.intents import (
-    Draft,
-    Intent,
+import pandas as pd
+
+from fundlab.actions.cards import Card, Environment, Row, environment_of, html_of, text_of
+from fundlab.actions.identity import (
+    SECOND,
+    confirmation_code,
+    keyed,
+    same_code,
+    shown_time,
+    traces,
+)
+from fundlab.actions.journal import (
+    NOUNS,
+    WITHDRAWAL,
+    Entry,
     Journal,
-    Pages,
-    check_same_action,
+    State,
+    journal_frame,
     open_journal,
     service_key,
     store_name,
 )
-from fundlab.actions.kinds import KINDS, Kind
-from fundlab.actions.submission import Sender, check_same
-from fundlab.errors import ActionRefused, InvalidRequest, shorten
+from fundlab.api.idempotence import contradictions, differences
+from fundlab.errors import (
+    ActionRefused,
+    CallError,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    ServiceError,
+    StoreError,
+    ValidationFailed,
+    printable,
+    shorten,
+)
 from fundlab.models import OPERATIONS, Request, Resource
 from fundlab.models.requests import body_bytes, checked
+from fundlab.progress import in_notebook
+from fundlab.secret import Masked
 from fundlab.store import Store
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fundlab.api.client import Client
 
 LAPSES_AFTER: Final = 15 * 60 * SECOND
-_TO_BE_DERIVED: Final = "derived"
+UPDATE: Final = "update_fiat_account"  # it makes nothing, but changes what is shown by its id
+_LISTED_BY: Final = {
+    WITHDRAWAL: "list_transfers",
+    "create_fiat_account": "list_fiat_accounts",
+    "create_fiat_deposit_instructions": "list_fiat_deposit_instructions",
+}
+_SHOWN_BY: Final = {
+    WITHDRAWAL: "get_transfer",
+    "create_fiat_account": "get_fiat_account",
+    UPDATE: "get_fiat_account",
+    "create_fiat_deposit_instructions": "get_fiat_deposit_instructions",
+}
+"""Of addresses and rules the service shows nothing: repeating the request is the way to ask."""
+_WITH_BANK_DETAILS: Final = ("create_fiat_account", UPDATE)
+_HOPE: Final = (
+    "The journal holds it as unknown: run the same cell again, or fl.resume(); it is never done "
+    "twice."
+)
 
 R = TypeVar("R", bound=Resource)
 
 
-@dataclass(frozen=True)
-class Desk:
-    """Where plans are made: a client, its service's journal, a clock (ns); ``say`` shows a line.
+def announce(line: str) -> None:
+    """Show a line under the cell of a notebook, on standard error elsewhere."""
+    stream = sys.stdout if in_notebook() else sys.stderr
+    with suppress(OSError):  # what was done is done, and returned, if nobody can be told as well
+        stream.write(f"{printable(line)}\n")
+        stream.flush()
 
-    ``store`` is the name of the store they are made with.
-    """
+
+@dataclass(frozen=True)
+class Context:
+    """What a plan is made with: a client, its service's journal, the name of the store, a clock
+    (ns since 1970); ``say`` shows a line."""
 
     client: Client
     journal: Journal
     store: str
-    now: Callable[[], int] = time.time_ns
-    say: Callable[[str], object] = announce
-
-    @property
-    def environment(self) -> Environment:
-        return environment_of(self.client)
-
-    @property
-    def sender(self) -> Sender:
-        return Sender(self.client, self.journal, self.now, self.say)
+    now: Callable[[], int]
+    say: Callable[[str], object]
 
 
-def open_desk(
+def context_of(
     client: Client,
     store: Store | str | Path | None,
     now: Callable[[], int] | None,
     say: Callable[[str], object] | None,
-) -> Desk:
-    """A desk at ``store``, by default that of the client's settings."""
+) -> Context:
+    """The context at ``store``, by default that of the client's settings."""
     clock = now or time.time_ns
     place = store if isinstance(store, Store) else Store(store or client.settings.store)
     book = open_journal(client, place, clock)
-    return Desk(client, book, store_name(place.path), clock, say or announce)
-
-
-@dataclass(frozen=True)
-class Order:
-    """What is asked for: an operation with its arguments, checked, under its ``ref_id``."""
-
-    kind: Kind
-    text: str = field(repr=False)  # JSON, that nobody can change; may hold bank details
-    ref_id: str
-    own_ref_id: bool
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The body, and the id in the path of an update; a copy."""
-        found: dict[str, Any] = json.loads(self.text)
-        return found
-
-    def body(self) -> bytes:
-        """The bytes the client sends for it."""
-        return body_bytes(_request(self.kind.operation, self.arguments), self.kind.operation)
-
-
-def order(
-    desk: Desk, operation: str, ref_id: str | None, *, more: bool = False, **given: Any
-) -> Order:
-    """An order for ``operation``; without ``ref_id`` one is derived, see ``identity``.
-
-    Raises ``InvalidRequest`` naming the argument that the interface does not accept.
-    """
-    check_name(ref_id)
-    asked = {name: value for name, value in given.items() if value is not None}
-    body = _request(operation, asked | {"ref_id": ref_id or _TO_BE_DERIVED}).to_json()
-    own = ref_id is not None
-    if ref_id is None:
-        ref_id = desk.journal.ref_id_for(operation, body | _path_of(asked), more=more)
-    text = json.dumps({**body, **_path_of(asked), "ref_id": ref_id})
-    return Order(KINDS[operation], text, ref_id, own)
-
-
-def check_name(ref_id: object) -> None:
-    """Refuses a ``ref_id`` that nobody could read or type again."""
-    if ref_id is None:
-        return
-    if not isinstance(ref_id, str) or not ref_id.strip() or not ref_id.isprintable():
-        raise InvalidRequest(
-            f"ref_id={shorten(ref_id)} is not accepted; give text without line breaks, such as "
-            "'rent-2026-12', or leave it out; nothing was sent"
-        )
-
-
-def _path_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The argument that goes into the path, not the body: the id of an update."""
-    return {"id": arguments["id"]} if "id" in arguments else {}
-
-
-def _request(operation: str, arguments: Mapping[str, Any]) -> Request:
-    model = OPERATIONS[operation].body
-    if model is None:
-        raise InvalidRequest(f"{operation} sends no body")
-    return checked(model, operation, arguments)
+    return Context(client, book, store_name(place.path), clock, say or announce)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -146,53 +127,41 @@ class Plan(Generic[R]):
     """One action that can be confirmed. ``code`` is what confirms it; it expires after 15 minutes.
 
     ``rows`` and ``warnings`` are what the card shows, ``facts`` what the journal may keep,
-    ``earlier`` the intent of an earlier run, ``elsewhere`` that the service has it although this
-    journal has not, ``evidence`` what the code certifies beside the body.
+    ``earlier`` the entry of an earlier run, ``elsewhere`` that the service has it although this
+    journal has not, ``evidence`` what the code certifies beside the arguments.
     """
 
-    desk: Desk = field(repr=False)
-    order: Order
-    title: str
-    rows: tuple[Row, ...]
+    context: Context = field(repr=False)
+    operation: str
+    body: Masked  # JSON of the arguments, that nobody can change; may hold bank details
+    ref_id: str
+    own_ref_id: bool
+    planned_at: int
+    title: str = ""
+    rows: tuple[Row, ...] = ()
     warnings: tuple[str, ...] = ()
-    facts: Mapping[str, str | None] = field(default_factory=dict)
-    earlier: Intent | None = None
-    elsewhere: bool = False
+    facts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
     evidence: str = ""
-    planned_at: int = 0
+    earlier: Entry | None = None
+    elsewhere: bool = False
     batch: str | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
-
     @property
-    def ref_id(self) -> str:
-        return self.order.ref_id
-
-    @property
-    def environment(self) -> Environment:
-        return self.desk.environment
-
-    @property
-    def lapses_at(self) -> int:
-        """When the plan expires, in nanoseconds since 1970."""
-        return self.planned_at + LAPSES_AFTER
+    def arguments(self) -> dict[str, Any]:
+        """The body, and the id in the path of an update; a copy."""
+        found: dict[str, Any] = json.loads(self.body.reveal())
+        return found
 
     @property
     def code(self) -> str:
         """The confirmation code: of this action, to this account, in this environment."""
-        return confirmation_code(
-            service_key(self.desk.journal.service),
-            self.order.kind.operation,
-            self.order.arguments,
-            self.evidence,
-        )
+        service = service_key(self.context.journal.service)
+        return confirmation_code(service, self.operation, self.arguments, self.evidence)
 
     @property
     def is_submitted(self) -> bool:
         """Whether it was carried out before, by a run that shares this journal or not."""
-        earlier = self.earlier
-        return self.elsewhere or (earlier is not None and earlier.outcome.state == "done")
+        return self.elsewhere or (self.earlier is not None and self.earlier.state == "done")
 
     def submit(self, confirm: str | None = None) -> R:
         """Carry out exactly this plan, once; the resource the service made of it.
@@ -202,68 +171,133 @@ class Plan(Generic[R]):
         ``ActionRefused`` (wrong or missing code, expired, something changed since the plan; nothing
         was sent) and ``CallError`` as the client does; running it again is always safe.
         """
-        check_code(self, confirm)
-        result: R = self.desk.sender.submit(
-            self.order.kind,
-            self.draft(),
-            self._sent(),
-            recheck=self._recheck,
-            allow=self.allowed,
-            after=self.noticed,
-            elsewhere=self.order.own_ref_id,
-        )
-        return result
+        check_code(self.context, self.code, confirm)
+        made: R = self.carry_out(self.look_again)
+        return made
 
-    def draft(self) -> Draft:
-        """What the journal keeps. Bank details are masked there."""
-        kind = self.order.kind
-        body = self.order.body()
-        if kind.private:
-            body = json.dumps({"ref_id": self.ref_id, "masked": True, **self._traced()}).encode()
-        return Draft(
-            ref_id=self.ref_id,
-            operation=kind.operation,
-            arguments=self.order.arguments,
-            body=body,
-            facts=self.facts,
-            batch=self.batch,
-            store=self.desk.store,
-        )
+    def carry_out(self, look_again: Callable[[], Any]) -> Any:
+        """What happens on ``submit``, step by step; ``look_again`` may refuse it."""
+        context, book, arguments = self.context, self.context.journal, self.arguments
+        noun, kept = NOUNS[self.operation], self.kept()
 
-    def _traced(self) -> dict[str, Any]:
+        # 1. Was it done before? The journal knows, and of an entry that is not settled the service,
+        #    which may also know a ref_id of the caller's that was used without this journal.
+        entry = book.find(self.ref_id)
+        if entry is not None:
+            entry.check_asks(self.operation, arguments, context.now())
+            made = already_made(context, entry)
+            if made is not None:
+                return made
+        elif self.own_ref_id and self.operation in _LISTED_BY:
+            made = made_under(context.client, self.operation, self.ref_id)
+            if made is not None:
+                check_same(self.operation, self.ref_id, arguments, made, derived=False)
+                made_at = None if made.created_at is None else made.created_at.ns
+                note_made(context, book.record(**kept, at=made_at), made)
+                state = getattr(made, "status", None) or "done"
+                context.say(
+                    f"already submitted, from another store or program, {state}: {noun} {made.id}"
+                )
+                return made
+
+        # 2. Is everything as it was when the plan was shown? What has changed may be that another
+        #    kernel has just carried out this very plan.
+        try:
+            seen = look_again()
+        except ActionRefused as refusal:
+            entry = book.find(self.ref_id)
+            if entry is not None:
+                entry.check_asks(self.operation, arguments, context.now())
+                made = already_made(context, entry)
+                if made is not None:
+                    return made
+                if entry.state == "unknown":
+                    raise ActionRefused(
+                        refusal.reason,
+                        f"this {noun} may have been sent before, fl.resume() settles it; now: "
+                        f"{refusal}",
+                    ) from None
+            raise
+
+        # 3. On disk before the first byte is sent. What the journal forbids, a limit or a payment
+        #    alike, is looked for in the same transaction: nobody records in between.
+        entry = book.record(**kept, allow=lambda current: self.check_journal(current, seen))
+        faster = already_made(context, entry) if entry.state == "done" else None
+        if faster is not None:  # another kernel
+            return faster
+
+        # 4. Sent, and what became of it written down.
+        sent = send(context, entry, arguments)
+
+        # 5. Once more looked at: somebody else may have done the same meanwhile.
+        self.look_after(entry, sent, seen)
+        return sent
+
+    def kept(self) -> dict[str, Any]:
+        """What the journal keeps, for ``Journal.record``: the bytes that are sent, or of bank
+        details digests."""
+        arguments = self.arguments
+        body = body_bytes(request_of(self.operation, arguments), self.operation)
+        if self.operation in _WITH_BANK_DETAILS:
+            masked = {"ref_id": self.ref_id, "masked": True, **self.digests()}
+            body = json.dumps(masked).encode()
+        return {
+            "ref_id": self.ref_id, "operation": self.operation, "arguments": arguments,
+            "body": body, "facts": self.facts, "batch": self.batch, "store": self.context.store,
+        }  # fmt: skip
+
+    def digests(self) -> dict[str, Any]:
         """What the journal keeps in place of bank details."""
         return {}
 
-    def _sent(self) -> dict[str, Any]:
-        return self.order.arguments
+    def look_again(self) -> Any:
+        """Refuses what is no longer as it was when the plan was shown; what it finds is for
+        ``check_journal`` and ``look_after``."""
+        check_lapse(self.context, self.planned_at)
 
-    def _recheck(self) -> Any:
-        """Before it is recorded: is everything as it was when the plan was shown? What it found is
-        for ``allowed`` and ``noticed``."""
-        check_lapse(self)
+    def check_journal(self, book: Journal, seen: Any = None) -> None:
+        """Refuses, within the journal's transaction, what own limits do not allow."""
 
-    def allowed(self, pages: Pages, seen: Any = None) -> None:
-        """Within the journal's transaction: do the own limits allow it?"""
+    def look_after(self, entry: Entry, made: R, seen: Any) -> None:
+        """Warn, after it was sent, of what there is to be warned of."""
 
-    def noticed(self, made: R, seen: Any) -> str | None:
-        """After it was sent: what there is to be warned of."""
+    # ------------------------------------------------------------------------------ showing
 
-    # -------------------------------------------------------------------------- showing
+    @property
+    def environment(self) -> Environment:
+        return environment_of(self.context.client)
+
+    @property
+    def lapses_at(self) -> int:
+        """When the plan expires, in nanoseconds since 1970."""
+        return self.planned_at + LAPSES_AFTER
 
     @property
     def status(self) -> str | None:
         """What an earlier run left, in one sentence; ``None`` for a new plan."""
-        if self.earlier is not None:
-            return earlier_status(self.earlier, self.desk.now())
-        return "already submitted, from another store or program" if self.elsewhere else None
+        earlier = self.earlier
+        if earlier is None:
+            return "already submitted, from another store or program" if self.elsewhere else None
+        at = shown_time(earlier.recorded_at, self.context.now())
+        if earlier.state == "done":
+            again = "; to try again, use a ref_id of its own" if earlier.status == "FAILED" else ""
+            return f"already submitted {at}, {earlier.status or 'done'}{again}"
+        if earlier.state == "absent":
+            return f"confirmed {at}, but the service does not know it; submit() sends it, once"
+        if earlier.state == "refused":
+            return (
+                f"confirmed {at}, refused by the service ({earlier.detail}); it may be tried again"
+            )
+        return f"confirmed {at}, outcome unknown; submit() asks the service and does it once"
 
     def to_json(self) -> dict[str, Any]:
         """What the card shows, for a program; amounts and times as text."""
+        client = self.context.client
         return {
-            "action": self.order.kind.noun,
+            "action": NOUNS[self.operation],
             "title": self.title,
-            "base_url": self.environment.base_url,
-            "production": self.environment.is_production,
+            "base_url": client.base_url,
+            "production": client.settings.is_production,
             "ref_id": self.ref_id,
             "code": self.code,
             **self.facts,
@@ -274,9 +308,11 @@ class Plan(Generic[R]):
         }
 
     def card(self) -> Card:
-        now, status = self.desk.now(), self.status
-        note = f"confirmation code {self.code} · expires {shown_time(self.lapses_at, now)}"
-        return Card(self.title, self.environment, self.rows, self.warnings, status, note)
+        until = shown_time(self.lapses_at, self.context.now())
+        note = f"confirmation code {self.code} · expires {until}"
+        if self.operation == WITHDRAWAL and self.is_submitted:
+            note += " · for one more like it, plan with another ref_id"
+        return Card(self.title, self.environment, self.rows, self.warnings, self.status, note)
 
     def __repr__(self) -> str:
         return text_of(self.card())
@@ -285,44 +321,77 @@ class Plan(Generic[R]):
         return html_of(self.card())
 
 
-def earlier_status(earlier: Intent, now: int) -> str:
-    """What an earlier run left, in one sentence."""
-    at, outcome = shown_time(earlier.recorded_at, now), earlier.outcome
-    if outcome.state == "done":
-        again = "; to try again, use a ref_id of its own" if outcome.status == "FAILED" else ""
-        return f"already submitted {at}, {outcome.status or 'done'}{again}"
-    if outcome.state == "absent":
-        return f"confirmed {at}, but the service does not know it; submit() sends it, once"
-    if outcome.state == "refused":
-        return f"confirmed {at}, refused by the service ({outcome.detail}); it may be tried again"
-    return f"confirmed {at}, outcome unknown; submit() asks the service and does it once"
+# ------------------------------------------------------------------------------ planning
 
 
-class Confirmable(Protocol):
-    """What is confirmed by a code and expires: a plan or a batch of them."""
+def new_plan(
+    context: Context,
+    operation: str,
+    ref_id: str | None,
+    *,
+    more: bool = False,
+    known_by: Mapping[str, Any] = MappingProxyType({}),
+    **given: Any,
+) -> Plan[Any]:
+    """A plan of ``operation`` with nothing to show yet: checked, named and looked up.
 
-    @property
-    def code(self) -> str: ...
-    @property
-    def planned_at(self) -> int: ...
-    @property
-    def lapses_at(self) -> int: ...
-    @property
-    def desk(self) -> Desk: ...
-    @property
-    def environment(self) -> Environment: ...
+    Without ``ref_id`` one is derived from the arguments and ``known_by`` (see ``identity``;
+    ``more`` as there). Raises ``InvalidRequest`` naming the argument that the interface does not
+    accept, and ``ActionRefused`` for a ``ref_id`` that stands for something else.
+    """
+    if ref_id is not None and not (
+        isinstance(ref_id, str) and ref_id.strip() and ref_id.isprintable()
+    ):
+        raise InvalidRequest(
+            f"ref_id={shorten(ref_id)} is not accepted; give text without line breaks, such as "
+            "'rent-2026-12', or leave it out; nothing was sent"
+        )
+    wanted = {name: value for name, value in given.items() if value is not None}
+    arguments = request_of(operation, wanted | {"ref_id": ref_id or "derived"}).to_json()
+    if "id" in wanted:  # of an update: it goes into the path
+        arguments["id"] = wanted["id"]
+
+    # an earlier run has it in the journal, maybe under the name that another journal gave it
+    book = context.journal
+    names = [ref_id] if ref_id else book.names(operation, {**arguments, **known_by}, more=more)
+    earlier = book.find(*names)
+    arguments["ref_id"] = names[0] if earlier is None else earlier.ref_id
+    if earlier is not None:
+        earlier.check_asks(operation, arguments, context.now())
+
+    # a ref_id of the caller's may have been used without this journal; a derived one holds the
+    # journal's random id, so that nobody else has it
+    elsewhere = False
+    if ref_id and earlier is None and operation in _LISTED_BY:
+        made = made_under(context.client, operation, ref_id)
+        elsewhere = made is not None
+        if made is not None:
+            check_same(operation, ref_id, arguments, made, derived=False)
+    return Plan(
+        context=context, operation=operation, body=Masked(json.dumps(arguments)),
+        ref_id=arguments["ref_id"], own_ref_id=ref_id is not None, planned_at=context.now(),
+        earlier=earlier, elsewhere=elsewhere,
+    )  # fmt: skip
 
 
-def check_code(plan: Confirmable, confirm: str | None) -> None:
+def request_of(operation: str, arguments: Mapping[str, Any]) -> Request:
+    """The request that is sent; refuses what the interface does not accept."""
+    model = OPERATIONS[operation].body
+    if model is None:
+        raise InvalidRequest(f"{operation} sends no body")
+    return checked(model, operation, arguments)
+
+
+def check_code(context: Context, code: str, confirm: str | None) -> None:
     """Refuses the code of another plan, and in production a missing one."""
     if confirm is None:
-        if plan.environment.is_production:
+        if context.client.settings.is_production:
             raise ActionRefused(
                 "code",
-                f"{plan.environment.base_url} is production: look at the plan, then confirm it "
-                f"with plan.submit(confirm={plan.code!r}); nothing was sent",
+                f"{context.client.base_url} is production: look at the plan, then confirm it "
+                f"with plan.submit(confirm={code!r}); nothing was sent",
             )
-    elif not same_code(confirm, plan.code):
+    elif not same_code(confirm, code):
         raise ActionRefused(
             "code",
             f"confirm={shorten(confirm)} is not the code of this plan but of another, or of an "
@@ -331,22 +400,22 @@ def check_code(plan: Confirmable, confirm: str | None) -> None:
         )
 
 
-def check_lapse(plan: Confirmable) -> None:
+def check_lapse(context: Context, planned_at: int) -> None:
     """Refuses a plan that is older than it may be, or of a time that is yet to come."""
-    now = plan.desk.now()
-    if now < plan.planned_at - SECOND:
+    now = context.now()
+    if now < planned_at - SECOND:
         raise ActionRefused(
             "lapsed",
-            f"the plan is of {shown_time(plan.planned_at, now)}, but by this machine's clock it is "
-            f"{shown_time(now, plan.planned_at)}; nothing was sent: see to the clock, run the cell "
+            f"the plan is of {shown_time(planned_at, now)}, but by this machine's clock it is "
+            f"{shown_time(now, planned_at)}; nothing was sent: see to the clock, run the cell "
             "that plans again, look, and confirm",
         )
-    if now >= plan.lapses_at:
+    if now >= planned_at + LAPSES_AFTER:
         raise ActionRefused(
             "lapsed",
-            f"the plan of {shown_time(plan.planned_at, now)} expired at "
-            f"{shown_time(plan.lapses_at, now)}; nothing was sent: run the cell that plans again, "
-            "look, and confirm",
+            f"the plan of {shown_time(planned_at, now)} expired at "
+            f"{shown_time(planned_at + LAPSES_AFTER, now)}; nothing was sent: run the cell that "
+            "plans again, look, and confirm",
         )
 
 
@@ -361,20 +430,232 @@ def given_rows(arguments: Mapping[str, Any]) -> tuple[Row, ...]:
     )
 
 
-def made_elsewhere(desk: Desk, wanted: Order) -> Any | None:
-    """What the service has under a ``ref_id`` of the caller's; refuses it if it is another thing.
+# ------------------------------------------------------------------------------ asking, sending
 
-    Derived ones hold the journal's random id: nobody else has them.
-    """
-    if not wanted.own_ref_id or wanted.kind.listed is None:
+
+def made_under(client: Client, operation: str, ref_id: str) -> Any | None:
+    """What the service made under ``ref_id``, or ``None``."""
+    rows = getattr(client, _LISTED_BY[operation])(ref_ids=[ref_id])
+    return next((row for row in rows if row.ref_id == ref_id), None)
+
+
+def already_made(context: Context, entry: Entry) -> Any | None:
+    """What the service has for ``entry``, said aloud; ``None`` if it has nothing."""
+    if entry.state == "refused" or (entry.state != "done" and entry.operation not in _LISTED_BY):
         return None
-    found = wanted.kind.find(desk.client, wanted.ref_id)
+    made = settle(context, entry)
+    if made is not None:
+        status = getattr(made, "status", None)
+        note = ""
+        if entry.operation == WITHDRAWAL:
+            wish = "to try again" if status == "FAILED" else "if you mean one more"
+            note = f"; {wish}, give it a ref_id of its own"
+        context.say(
+            f"already submitted {shown_time(entry.recorded_at, context.now())}, "
+            f"{status or 'done'}: {NOUNS[entry.operation]} {made.id}{note}"
+        )
+    return made
+
+
+def settle(context: Context, entry: Entry) -> Any | None:
+    """Ask the service what became of ``entry``, and write it down; what was made, if anything."""
+    client, book, operation = context.client, context.journal, entry.operation
+    if entry.state == "done" and operation in _SHOWN_BY:
+        try:
+            made = getattr(client, _SHOWN_BY[operation])(str(entry.resource_id))
+        except NotFound:
+            raise ActionRefused(
+                "wrong_environment",
+                f"{book.path} says that {NOUNS[operation]} {entry.resource_id} was made "
+                f"{shown_time(entry.recorded_at, context.now())}, but {client.base_url} does "
+                "not know it; nothing was sent now: if this is another service, or a sandbox "
+                "started anew, use another journal (journal=…, FUNDLAB_JOURNAL)",
+            ) from None
+        if getattr(made, "status", None) != entry.status:
+            book.note(entry, "done", made)
+        return made
+    if entry.state == "done":
+        return getattr(client, operation)(**entry.arguments)
+    if operation in _LISTED_BY:
+        made = made_under(client, operation, entry.ref_id)
+        if made is None:
+            book.note(entry, "absent", detail="the service does not know it")
+            return None
+        if operation not in _WITH_BANK_DETAILS:
+            check_same(
+                operation, entry.ref_id, entry.arguments, made, derived=entry.is_derived,
+                may_be_sent=True,
+            )  # fmt: skip
+        book.note(entry, "done", made)
+        return made
+    if operation != UPDATE:
+        return send(context, entry, entry.arguments)
+    before, asked = (entry.arguments.get(name) for name in ("before", "asked"))
+    if asked is None:  # an earlier version kept no digests
+        return None
+    made = client.get_fiat_account(str(entry.facts["fiat_account_id"]))
+    shown = made.model_dump(mode="json", exclude_none=True)
+    now = traces(entry.origin, shown)
+    as_asked = all(now.get(path, digest) == digest for path, digest in asked.items())
+    if as_asked and keyed(entry.origin, "state", shown) != before:
+        book.note(entry, "done", made)
+        return made
+    book.note(entry, "absent", detail="it is not as asked")
+    return None
+
+
+def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
+    """Send what is in the journal, and write down what came of it; the resource.
+
+    Raises ``CallError`` as the client does, unless it was made in spite of it.
+    """
+    client, operation = context.client, entry.operation
+    given = {n: v for n, v in arguments.items() if n != "ref_id" or operation != UPDATE}
+    try:
+        made = getattr(client, operation)(**given)
+    except KeyboardInterrupt as stop:
+        stop.add_note(_HOPE)
+        raise
+    except CallError as error:
+        state: State = "unknown"
+        detail, made = type(error).__name__, None
+        # no answer, a failure of the service or a time-out: nobody knows
+        if isinstance(error, ServiceError) and error.status < 500 and error.status != 408:
+            # refused; but an attempt whose answer was lost may have got through before
+            detail = f"{error.status} {error.title}" + f": {error.detail}" * bool(error.detail)
+            if operation in _LISTED_BY:
+                made = made_under(client, operation, entry.ref_id)
+            if made is None or unlike(arguments, made, derived=entry.is_derived):
+                state = "unknown" if _is_with_itself(error, entry, arguments, made) else "refused"
+                made = None
+        if made is None:
+            try:
+                context.journal.note(entry, state, detail=detail)
+            except StoreError as trouble:  # the error matters more; it stays as it was recorded
+                error.add_note(f"This could not be written down either: {trouble}")
+                state = "unknown"
+            if state == "unknown":
+                error.add_note(_HOPE)
+            raise
+    note_made(context, entry, made)
+    at = shown_time(context.now(), context.now())
+    status = getattr(made, "status", None) or "done"
+    context.say(f"submitted {at}, {status}: {NOUNS[operation]} {made.id}")
+    return made
+
+
+def _is_with_itself(
+    error: ServiceError, entry: Entry, arguments: Mapping[str, Any], found: Any | None
+) -> bool:
+    """Whether a conflict may be with what an earlier attempt of this very entry made."""
+    if not isinstance(error, Conflict):
+        return False
     if found is not None:
-        check_same(wanted.kind, wanted.ref_id, wanted.arguments, found, derived=False)
-    return found
+        shown = found.model_dump(mode="json", exclude_none=True)
+        return entry.is_derived or not contradictions(arguments, shown)
+    existing = error.meta.get("existing")
+    if isinstance(existing, dict):
+        existing = existing.get("rule", existing)
+    other = existing.get("ref_id") if isinstance(existing, dict) else None
+    return other in (None, entry.ref_id)
 
 
-def check_ref_id(plan: Plan[Any]) -> None:
-    """Refuses a ``ref_id`` of the caller's that the journal knows for something else."""
-    if plan.earlier is not None:
-        check_same_action(plan.earlier, plan.draft(), plan.desk.now())
+def note_made(context: Context, entry: Entry, made: Any) -> None:
+    """Write down that the service made it."""
+    status = getattr(made, "status", None) or "done"
+    with said_if_not_noted(
+        f"{NOUNS[entry.operation]} {made.id} was accepted by the service ({status})",
+        "running the same cell again finds it",
+    ):
+        context.journal.note(entry, "done", made)
+
+
+@contextmanager
+def said_if_not_noted(known: str, otherwise: str) -> Iterator[None]:
+    """What is ``known`` leads the message of a journal that cannot be written."""
+    try:
+        yield
+    except StoreError as error:
+        raise type(error)(
+            f"{known}, but this could not be written down; {otherwise}, once the journal is well: "
+            f"{error}"
+        ) from error
+
+
+def unlike(asked: Mapping[str, Any], found: Any, *, derived: bool) -> list[str]:
+    """How ``found`` is not what was asked for.
+
+    What has a ``derived`` ref_id was made by this journal: there, what the service added is none.
+    """
+    shown = found.model_dump(mode="json", exclude_none=True)
+    return contradictions(asked, shown) if derived else differences(asked, shown)
+
+
+def check_same(
+    operation: str,
+    ref_id: str,
+    asked: Mapping[str, Any],
+    found: Any,
+    *,
+    derived: bool,
+    may_be_sent: bool = False,
+) -> None:
+    """Refuses a ``ref_id`` under which the service has something else than ``asked``.
+
+    ``may_be_sent``: an earlier run may have sent it, so no other ``ref_id`` is advised.
+    """
+    different = unlike(asked, found, derived=derived)
+    if not different:
+        return
+    noun = NOUNS[operation]
+    what = (
+        f"ref_id={ref_id!r} stands for {noun} {found.id} at the service, which is not what is "
+        f"asked for: {'; '.join(different)}; nothing was sent now: look at it"
+    )
+    if may_be_sent:
+        what = f"this {noun} may have been sent before; {what} before anything else"
+    elif contradictions(asked, found.model_dump(mode="json", exclude_none=True)):
+        what += ", and choose another ref_id for the new one"
+    raise ActionRefused("ref_id", what)
+
+
+def resume(
+    client: Client | None = None,
+    *,
+    store: Store | str | Path | None = None,
+    now: Callable[[], int] = time.time_ns,
+    say: Callable[[str], object] = announce,
+) -> pd.DataFrame:
+    """Ask the service about every intent whose outcome is unknown, or that was not final yet,
+    whatever store it was confirmed with; what an earlier version kept in ``store`` is taken over.
+
+    Pays nothing: what the service does not know becomes ``absent``, and running its cell again
+    sends it. Addresses and rules, for which the service has no list, are asked for by repeating
+    their request, of which the service carries out one. Returns the rows of ``journal`` that were
+    looked at, as they are now; one that cannot be settled is said, and its ``detail`` is why.
+    ``client`` is ``fl.connect()`` by default. Raises ``CallError`` as the client does; what was
+    settled until then stays settled.
+
+    >>> fl.resume(client)[["action", "state"]].empty
+    True
+    """
+    if client is None:
+        from fundlab.api.client import connect
+
+        with connect() as found:
+            return resume(found, store=store, now=now, say=say)
+    context = context_of(client, store, now, say)
+    book = context.journal
+    looked_at = []
+    for entry in book.entries():
+        if entry.state not in ("unknown", "absent") and entry.status != "PENDING":
+            continue
+        problem = None
+        try:
+            settle(context, entry)
+        except (ActionRefused, NotFound, Conflict, ValidationFailed) as error:
+            problem = str(error)
+            say(f"not settled, {NOUNS[entry.operation]} {entry.ref_id}: {problem}")
+        after = book.find(entry.ref_id) or entry
+        looked_at.append((replace(after, detail=problem or after.detail), client.base_url))
+    return journal_frame(looked_at)

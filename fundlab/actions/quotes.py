@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fundlab.actions.cards import Card, Row, html_of, text_of
-from fundlab.actions.clock import SECOND, ahead, shown_time
-from fundlab.actions.environment import Environment, environment_of
+from fundlab.actions.cards import Card, Environment, Row, environment_of, html_of, text_of
+from fundlab.actions.identity import SECOND, shown_time
 from fundlab.api.arguments import AmountLike, Network
 from fundlab.models import CryptoWithdrawalFee
 from fundlab.progress import progress_bar
@@ -47,39 +46,32 @@ class FeeQuote:
                 bar.update(max(0, total - round(self.seconds_left) - bar.n))
 
     def card(self) -> Card:
-        quote, asset = self.quote, self.quote.asset
-        rows = [
-            Row("To", quote.destination_address or "", detail=f"on {quote.crypto_network}"),
-            *(
-                Row(label, f"{money_text(value)} {asset}", weight, money=True)
-                for label, value, weight in _amounts(quote)
-                if value is not None
-            ),
-        ]
-        left = round(self.seconds_left)
-        note = f"quote {quote.id}"
-        warnings: tuple[str, ...] = ()
-        status: str | None = None
+        quote, left = self.quote, round(self.seconds_left)
+        amounts = (
+            Row(label, f"{money_text(value)} {quote.asset}", money=True)
+            for label, value in (
+                ("Amount", quote.amount),
+                ("Fee", quote.fee),
+                ("Total", quote.total),
+            )
+            if value is not None
+        )
+        network = f"on {quote.crypto_network}"
+        rows = (Row("To", quote.destination_address or "", detail=network), *amounts)
+        warnings: tuple[str, ...] = ("It has expired: ask for another.",)
+        status = None
         if left and quote.expires_at is not None:
             until = shown_time(quote.expires_at.ns, self.now())
+            warnings = ()
             status = f"holds for {left // 60}:{left % 60:02d} more, until {until}"
-        else:
-            warnings = ("It has expired: ask for another.",)
-        title = f"Fee for withdrawing {asset}"
-        return Card(title, self.environment, tuple(rows), warnings, status, note)
+        title = f"Fee for withdrawing {quote.asset}"
+        return Card(title, self.environment, rows, warnings, status, f"quote {quote.id}")
 
     def __repr__(self) -> str:
         return text_of(self.card())
 
     def _repr_html_(self) -> str:
         return html_of(self.card())
-
-
-def _amounts(quote: CryptoWithdrawalFee) -> tuple[tuple[str, Decimal | None, Any], ...]:
-    return (
-        ("Amount", quote.amount, "plain"), ("Fee", quote.fee, "strong"),
-        ("Total", quote.total, "plain"),
-    )  # fmt: skip
 
 
 def quote_fee(
@@ -108,7 +100,7 @@ def quote_fee(
     >>> quote.quote.fee.text, quote.quote.total.text
     ('3.00', '2503.00')
     """
-    clock = now or (lambda: time.time_ns() + ahead(client))
+    clock = now or (lambda: time.time_ns() + round(client.transport.skew_s * SECOND))
     quote = client.create_crypto_withdrawal_fee(
         asset=asset, destination_address=destination_address, crypto_network=crypto_network,
         amount=amount, total=total, identity_id=identity_id,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fundlab.actions.cards import Row
-from fundlab.actions.plan import Plan, check_ref_id, given_rows, open_desk, order
+from fundlab.actions.plan import Plan, context_of, given_rows, new_plan
 from fundlab.api.arguments import Asset, End
 from fundlab.models import OrchestrationRule
 from fundlab.store import Store
@@ -48,15 +50,14 @@ def plan_rule(
     >>> plan.submit(confirm=plan.code).nickname
     'USDC in, dollars out'
     """
-    desk = open_desk(client, store, now, say)
-    wanted = order(
-        desk, "create_orchestration_rule", ref_id, profile_id=profile_id,
-        source_asset=source_asset, destination_asset=destination_asset, source=source,
-        destination=destination, nickname=nickname, identity_id=identity_id, account_id=account_id,
+    plan: Plan[OrchestrationRule] = new_plan(
+        context_of(client, store, now, say), "create_orchestration_rule", ref_id,
+        profile_id=profile_id, source_asset=source_asset, destination_asset=destination_asset,
+        source=source, destination=destination, nickname=nickname, identity_id=identity_id,
+        account_id=account_id,
     )  # fmt: skip
-    arguments = wanted.arguments
-    into = arguments["destination_asset"]
-    target = arguments.get("destination")
+    arguments = plan.arguments
+    into, target = arguments["destination_asset"], arguments.get("destination")
     rows = [
         Row("What arrives", f"{arguments['source_asset']} at {_end(arguments['source'])}"),
         Row("Becomes", into, "strong", "all of it, from now on"),
@@ -65,15 +66,14 @@ def plan_rule(
     ]
     if arguments.get("nickname"):
         rows.append(Row("Nickname", arguments["nickname"]))
-    plan: Plan[OrchestrationRule] = Plan(
-        desk=desk, order=wanted, earlier=desk.journal.find(wanted.ref_id), planned_at=desk.now(),
+    assets = f"{arguments['source_asset']} → {into}"
+    return replace(
+        plan,
         title=f"Convert every {arguments['source_asset']} into {into}",
         rows=(*rows, *given_rows(arguments)),
         warnings=("The interface has no operation that shows, changes or ends a rule.",),
-        facts={"profile_id": profile_id, "asset": f"{arguments['source_asset']} → {into}"},
-    )  # fmt: skip
-    check_ref_id(plan)
-    return plan
+        facts=MappingProxyType({"profile_id": profile_id, "asset": assets}),
+    )
 
 
 def _end(end: Mapping[str, Any]) -> str:

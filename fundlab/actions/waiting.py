@@ -8,7 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fundlab.actions.records import note_end
+from fundlab.actions.journal import existing_journal
+from fundlab.actions.plan import context_of, said_if_not_noted
 from fundlab.errors import ActionError, InvalidRequest, NetworkError, Unavailable, shorten
 from fundlab.models import FiatAccount, Transfer
 from fundlab.progress import progress_bar
@@ -64,13 +65,30 @@ def wait_for(
     if resource.status != "PENDING":
         return resource
     what = f"{type(resource).__name__} {resource.id}"
+    fetch: Callable[[str], Any] = (
+        client.get_transfer if isinstance(resource, Transfer) else client.get_fiat_account
+    )
+    again: Settling
     for again in answers(
-        what, lambda: _asked_again(client, resource), timeout=timeout, sleep=sleep, clock=clock,
+        what, lambda: fetch(resource.id), timeout=timeout, sleep=sleep, clock=clock,
         progress=progress,
     ):  # fmt: skip
-        if again.status != "PENDING":
-            note_end(client, again, store)
-            return again
+        if again.status == "PENDING":
+            continue
+        if again.ref_id is not None:
+            noun = "withdrawal" if isinstance(again, Transfer) else "fiat account"
+            with said_if_not_noted(
+                f"{noun} {again.id} ended {again.status}", "fl.resume() notes it"
+            ):
+                book = (
+                    existing_journal(client)
+                    if store is None
+                    else context_of(client, store, None, None).journal
+                )
+                entry = None if book is None else book.find(again.ref_id)
+                if book is not None and entry is not None and entry.resource_id == again.id:
+                    book.note(entry, "done", again)
+        return again
     raise ActionError(
         f"{what} is still PENDING after {timeout:g} s; nothing is lost: call wait_for again, or "
         "give a longer timeout"
@@ -114,11 +132,3 @@ def check_timeout(timeout: object) -> None:
     """Refuses what is not a number of seconds."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout < inf:
         raise InvalidRequest(f"timeout={shorten(timeout)} is not accepted; give seconds, 0 or more")
-
-
-def _asked_again(client: Client, resource: Settling) -> Settling:
-    fetch: Callable[[str], Any] = (
-        client.get_transfer if isinstance(resource, Transfer) else client.get_fiat_account
-    )
-    again: Settling = fetch(resource.id)
-    return again

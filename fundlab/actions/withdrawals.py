@@ -6,10 +6,10 @@ the plan and its confirmation is refused at submission.
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -17,31 +17,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fundlab.actions.bank import BankAccount, bank_account, check_unchanged
-from fundlab.actions.cards import Card, Row, Weight
+from fundlab.actions.accounts import BankAccount, bank_account, check_unchanged
+from fundlab.actions.cards import Row, Weight
 from fundlab.actions.duplicates import (
     Candidate,
-    find_candidates,
+    Recent,
+    duplicate_candidates,
     journalled_candidates,
-    new_duplicates,
+    recent_withdrawals,
     refuse_duplicates,
 )
-from fundlab.actions.intents import Intent, Pages, State, check_same_action
-from fundlab.actions.kinds import WITHDRAWAL
-from fundlab.actions.limits import check_daily_limit, check_limits
+from fundlab.actions.identity import DAY, asked
+from fundlab.actions.journal import WITHDRAWAL, Entry, Journal
 from fundlab.actions.plan import (
-    Desk,
-    Order,
+    Context,
     Plan,
     check_lapse,
-    check_ref_id,
+    context_of,
     given_rows,
-    made_elsewhere,
-    open_desk,
-    order,
+    new_plan,
+    said_if_not_noted,
+    settle,
 )
-from fundlab.actions.recent import Recent, asked, recent_withdrawals
-from fundlab.errors import ActionRefused, InvalidRequest, shorten
+from fundlab.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest, shorten
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer
 from fundlab.store import Store
 from fundlab.values import EXACT, Amount, exact_sum, fraction_digits, money_text
@@ -50,23 +48,9 @@ if TYPE_CHECKING:
     from fundlab.api.client import Client
 
 DECIMALS: Final = 2
-Sums = tuple[Decimal, Decimal | None]
-_RECENT_SHOWN: Final = 3
-_NOT_MADE: Final[tuple[State, ...]] = ("refused", "absent")
-
-
-@dataclass(frozen=True)
-class Situation:
-    """What the service says now about the account, the balance and recent withdrawals."""
-
-    account: BankAccount
-    available: Decimal
-    recent: Recent
-
-    @property
-    def fee(self) -> Decimal | None:
-        """What a withdrawal to the account costs, as far as is known."""
-        return self.recent.fee(self.account.id)
+_SHOWN: Final = 3
+_CHANGE: Final = "nothing was sent: pay less, or change the setting"
+_PLAN_AGAIN: Final = "run the cell that plans again, look, and confirm"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -75,7 +59,8 @@ class WithdrawalPlan(Plan[Transfer]):
 
     ``total`` is what leaves the profile, where it is known or was asked for; ``amount`` what
     arrives: of a withdrawal by ``total`` about what ``fee``, the last one to this account, leaves
-    of it, and at most that total where no fee is known.
+    of it, and at most that total where no fee is known. ``account``, ``available``, ``fee`` and
+    ``recent`` are as the service shows them at ``planned_at``.
     """
 
     profile_id: str
@@ -85,43 +70,54 @@ class WithdrawalPlan(Plan[Transfer]):
     asset: str
     fee: Decimal | None
     available: Decimal
+    recent: Recent = field(repr=False)
     allow_duplicate: bool = False
 
-    @property
-    def limited(self) -> Decimal:
-        """What own limits count of it: the amount, or the total where that is asked for."""
-        return asked(self.order.arguments)[1]
-
-    def card(self) -> Card:
-        """How it looks; of a payment that is made already, also how to make another."""
-        card = super().card()
-        if not self.is_submitted:
-            return card
-        return replace(card, note=f"{card.note} · for one more like it, plan with another ref_id")
-
-    def _recheck(self) -> Recent:
-        check_lapse(self)
-        return check_again([self]).recent(self.profile_id)
-
     def look_again(self) -> Recent:
-        """What the service shows by now; refuses a payment that has got duplicates meanwhile."""
-        recent = recent_withdrawals(self.desk.client, self.profile_id, self.desk.now())
+        """Refuses what changed for the worse since the plan; what the service shows now."""
+        check_lapse(self.context, self.planned_at)
+        now = check_again([self])
+        return now[0].recent if now else self.recent
+
+    def look_for_duplicates(self) -> Recent:
+        """Of a batch, that was looked at again as a whole: has this one got a duplicate since?"""
+        recent = recent_withdrawals(self.context, self.profile_id)
         if not self.allow_duplicate:
-            refuse_duplicates(
-                self.order, find_candidates(self.desk, self.order, recent), self.desk.now()
-            )
+            arguments = self.arguments
+            refuse_duplicates(arguments, duplicate_candidates(self.context, arguments, recent))
         return recent
 
-    def allowed(self, pages: Pages, seen: Recent | None = None) -> None:
-        settings, now = self.desk.client.settings, self.desk.now()
-        shown = () if seen is None else seen.today
-        check_daily_limit(settings, pages, [self.limited], [self.ref_id], now, shown)
+    def check_journal(self, book: Journal, seen: Recent | None = None) -> None:
+        """Refuses, within the journal's transaction, what own limits do not allow, or what another
+        kernel has just confirmed."""
+        check_daily_limit([self], book, () if seen is None else seen.today)
         if not self.allow_duplicate:
-            refuse_duplicates(self.order, journalled_candidates(self.desk, self.order, pages), now)
+            arguments = self.arguments
+            refuse_duplicates(arguments, journalled_candidates(self.context, arguments, book))
 
-    def noticed(self, made: Transfer, seen: Recent) -> str | None:
-        after = recent_withdrawals(self.desk.client, self.profile_id, self.desk.now())
-        return new_duplicates(self.desk, self.order, made, seen, after)
+    def look_after(self, entry: Entry, made: Transfer, seen: Recent) -> None:
+        """Warn of payments alike that somebody else made at the same time; this one is done,
+        whatever becomes of looking."""
+        context, book, arguments = self.context, self.context.journal, self.arguments
+        try:
+            after = recent_withdrawals(context, self.profile_id)
+        except CallError as error:
+            context.say(f"whether withdrawal {made.id} has a duplicate could not be seen: {error}")
+            return
+        known = {transfer.id for transfer in seen.transfers} | {made.id}
+        others = [t for t in after.alike(arguments) if t.id not in known and not book.knows(t)]
+        if not others:
+            return
+        theirs = ", ".join(f"{t.id} (ref_id {t.ref_id!r}, {t.status})" for t in others)
+        found = (
+            f"possible duplicate: {asked(arguments)[1]} {self.asset} was paid to this account as "
+            f"transfer {made.id} (ref_id {made.ref_id!r}), and by another program or machine at "
+            f"the same time as {theirs}: look at them at once, and ask the service to stop what "
+            "is too much"
+        )
+        with said_if_not_noted(f"withdrawal {made.id} was accepted; {found}", "fl.resume() helps"):
+            book.note(entry, "done", made, detail=found)
+        warnings.warn(found, DuplicateWarning, stacklevel=4)
 
 
 def plan_withdrawal(
@@ -167,279 +163,201 @@ def plan_withdrawal(
     >>> str(transfer.status)
     'PENDING'
     """
-    desk = open_desk(client, store, now, say)
-    wanted = withdrawal_order(
-        desk, ref_id, more=allow_duplicate, profile_id=profile_id, fiat_account_id=fiat_account_id,
+    return plan_one(
+        context_of(client, store, now, say), {}, ref_id=ref_id, allow_duplicate=allow_duplicate,
+        more=allow_duplicate, profile_id=profile_id, fiat_account_id=fiat_account_id,
         amount=amount, total=total, asset=asset, identity_id=identity_id, account_id=account_id,
         memo=memo, metadata=metadata,
     )  # fmt: skip
-    return assemble(desk, wanted, Reader(desk), allow_duplicate=allow_duplicate)
 
 
-def withdrawal_order(
-    desk: Desk, ref_id: str | None, *, more: bool, asset: str, amount: object = None,
-    total: object = None, **given: object,
-) -> Order:  # fmt: skip
-    """The order for a withdrawal; refuses amounts that cannot be paid to the cent."""
-    how_much = {
-        name: _to_the_cent(name, value, asset)
-        for name, value in (("amount", amount), ("total", total))
-        if value is not None
-    }
-    return order(desk, WITHDRAWAL, ref_id, more=more, asset=asset, **how_much, **given)
+def plan_one(
+    context: Context,
+    answers: dict[tuple[str, ...], Any],
+    *,
+    ref_id: str | None,
+    allow_duplicate: bool,
+    more: bool,
+    **given: Any,
+) -> WithdrawalPlan:
+    """The plan for a withdrawal as things stand; they are looked at again at submission.
 
-
-def _amount_and_total(arguments: Mapping[str, Any], fee: Decimal | None) -> Sums:
-    """What arrives and what leaves, as far as the fee is known: see ``WithdrawalPlan``."""
-    name, wanted = asked(arguments)
-    if name == "total":
-        return EXACT.subtract(wanted, fee or Decimal(0)), wanted
-    return wanted, None if fee is None else EXACT.add(wanted, fee)
-
-
-def assemble(desk: Desk, wanted: Order, reader: Reader, *, allow_duplicate: bool) -> WithdrawalPlan:
-    """The plan for ``wanted`` as things stand; they are read again at submission."""
-    situation, planned_at = reader.situation(wanted), desk.now()
-    earlier = _earlier(desk, wanted)
-    elsewhere = earlier is None and made_elsewhere(desk, wanted) is not None
-    to_be_sent = not elsewhere and (earlier is None or earlier.outcome.state in _NOT_MADE)
-    arguments, account, fee = wanted.arguments, situation.account, situation.fee
-    amount, total = _amount_and_total(arguments, fee)
-    candidates = find_candidates(desk, wanted, situation.recent)
-    plan = WithdrawalPlan(
-        desk=desk, order=wanted, earlier=earlier, elsewhere=elsewhere,
-        planned_at=planned_at,
-        title=f"Withdraw {_how_much(wanted)} to {account.owner}",
-        rows=_rows(wanted, situation, settled=not to_be_sent),
-        warnings=_warnings(desk, wanted, situation, candidates),
-        evidence=account.evidence,
-        facts={
-            **account.facts, "profile_id": arguments["profile_id"],
-            "amount": None if fee is None and "total" in arguments else str(amount),
+    ``answers`` are those of the service, each asked for once for all payments of a batch.
+    """
+    for name in ("amount", "total"):
+        value = given.get(name)
+        if value is None:
+            continue
+        try:
+            exact = Amount(int(value) if isinstance(value, np.integer) else value)
+        except ValueError as error:
+            raise InvalidRequest(f"{name}={shorten(value)}: {error}; nothing was sent") from None
+        if fraction_digits(exact) > DECIMALS:
+            raise ActionRefused(
+                "amount",
+                f"{name}={exact.text!r} has {fraction_digits(exact)} decimals, {given['asset']} "
+                f"has {DECIMALS}; nothing was sent and nothing is rounded here: round it "
+                "yourself, then plan again",
+            )
+        given[name] = exact
+    base = new_plan(context, WITHDRAWAL, ref_id, more=more, **given)
+    arguments, earlier = base.arguments, base.earlier
+    seen = observe(context, arguments, answers)
+    planned_at = context.now()
+    if earlier is not None and (
+        earlier.state in ("unknown", "absent") or earlier.status == "PENDING"
+    ):
+        settle(context, earlier)
+        earlier = context.journal.find(base.ref_id)
+    account, fee, amount, total = (seen[name] for name in ("account", "fee", "amount", "total"))
+    name, how_much = asked(arguments)
+    with_fee = " with its fee" if name == "total" else ""
+    common = vars(base) | {
+        "planned_at": planned_at, "earlier": earlier, "evidence": account.evidence,
+        "title": f"Withdraw {money_text(how_much)} {arguments['asset']}{with_fee} to "
+        f"{account.owner}",
+        "facts": MappingProxyType({
+            "account": account.label, "fiat_account_id": account.id,
+            "profile_id": arguments["profile_id"],
+            "amount": None if fee is None and name == "total" else str(amount),
             "asset": arguments["asset"], "fee": None if fee is None else str(fee),
             "total": None if total is None else str(total),
-        },
-        profile_id=arguments["profile_id"], account=account, amount=amount, total=total,
-        asset=arguments["asset"], fee=fee, available=situation.available,
+        }),
+    }  # fmt: skip
+    plan = WithdrawalPlan(
+        **common, **seen, profile_id=arguments["profile_id"], asset=arguments["asset"],
         allow_duplicate=allow_duplicate,
     )  # fmt: skip
-    check_ref_id(plan)
+    candidates = duplicate_candidates(context, arguments, plan.recent)
+    to_be_sent = not base.elsewhere and (earlier is None or earlier.state in ("refused", "absent"))
     if to_be_sent:
-        check_situation(desk, wanted, situation, [] if allow_duplicate else candidates)
-        with desk.journal.reading() as pages:
-            settings, shown = desk.client.settings, situation.recent.today
-            check_daily_limit(settings, pages, [plan.limited], [plan.ref_id], planned_at, shown)
-    return plan
+        check_payable(plan, [] if allow_duplicate else candidates)
+        check_daily_limit([plan], context.journal, plan.recent.today)
+    shown, warned = describe(plan, candidates, to_be_sent=to_be_sent)
+    return replace(plan, rows=shown, warnings=warned)
 
 
-class Reader:
-    """The service's answers, each asked for once."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._accounts: dict[str, BankAccount] = {}
-        self._balances: dict[tuple[str, str], Decimal] = {}
-        self._recent: dict[str, Recent] = {}
-
-    def situation(self, wanted: Order) -> Situation:
-        arguments = wanted.arguments
-        return Situation(
-            self.account(arguments["fiat_account_id"]),
-            self.available(arguments["profile_id"], arguments["asset"]),
-            self.recent(arguments["profile_id"]),
-        )
-
-    def account(self, account_id: str) -> BankAccount:
-        if account_id not in self._accounts:
-            self._accounts[account_id] = bank_account(
-                self._desk.client.get_fiat_account(account_id)
-            )
-        return self._accounts[account_id]
-
-    def available(self, profile_id: str, asset: str) -> Decimal:
-        key = profile_id, asset
-        if key not in self._balances:
-            found = self._desk.client.get_profile_balance(profile_id=profile_id, asset=asset)
-            self._balances[key] = Decimal(found.available)
-        return self._balances[key]
-
-    def recent(self, profile_id: str) -> Recent:
-        if profile_id not in self._recent:
-            self._recent[profile_id] = recent_withdrawals(
-                self._desk.client, profile_id, self._desk.now()
-            )
-        return self._recent[profile_id]
+def observe(
+    context: Context, arguments: Mapping[str, Any], answers: dict[tuple[str, ...], Any]
+) -> dict[str, Any]:
+    """What the service shows now of a withdrawal's account, balance and profile, and what follows
+    for its amounts: fields of its plan."""
+    client, profile_id = context.client, arguments["profile_id"]
+    account_id, asset = arguments["fiat_account_id"], arguments["asset"]
+    if ("account", account_id) not in answers:
+        answers["account", account_id] = bank_account(client.get_fiat_account(account_id))
+    if ("available", profile_id, asset) not in answers:
+        found = client.get_profile_balance(profile_id=profile_id, asset=asset)
+        answers["available", profile_id, asset] = Decimal(found.available)
+    if ("recent", profile_id) not in answers:
+        answers["recent", profile_id] = recent_withdrawals(context, profile_id)
+    account: BankAccount = answers["account", account_id]
+    recent: Recent = answers["recent", profile_id]
+    fees = (t.fee for t in recent.transfers if t.fiat_account_id == account.id)
+    fee = next((fee for fee in fees if fee is not None), None)  # of the last one to the account
+    name, wanted = asked(arguments)
+    amount: Decimal = wanted
+    total: Decimal | None = wanted
+    if name == "total":
+        amount = EXACT.subtract(wanted, fee or Decimal(0))
+    else:
+        total = None if fee is None else EXACT.add(wanted, fee)
+    return {
+        "account": account, "available": answers["available", profile_id, asset],
+        "recent": recent, "fee": fee, "amount": amount, "total": total,
+    }  # fmt: skip
 
 
 def check_again(
     plans: Sequence[WithdrawalPlan], named: Mapping[str, str] = MappingProxyType({})
-) -> Reader:
-    """Refuses what changed for the worse since the plans were made; what the service shows now.
+) -> list[WithdrawalPlan]:
+    """Refuses what changed for the worse since the plans were made; those that are left to be
+    paid, as things stand now.
 
-    ``named`` says by its ``ref_id`` which of several plans is meant.
-
-    More money than before is no reason to, and what these plans themselves paid meanwhile, in
-    another kernel say, is no change.
+    ``named`` says by its ``ref_id`` which of several plans is meant. More money than before is no
+    reason to refuse, and what these plans themselves paid meanwhile, in another kernel say, is no
+    change.
     """
-    desk = plans[0].desk
-    reader = Reader(desk)
+    context, book = plans[0].context, plans[0].context.journal
+    answers: dict[tuple[str, ...], Any] = {}
     # balances before the journal: what another kernel pays in between then counts as paid
-    available = {
-        key: reader.available(*key) for key in {(plan.profile_id, plan.asset) for plan in plans}
-    }
-    paid, left = _paid_since(plans)
-    for plan in left:
-        key = plan.profile_id, plan.asset
-        now = reader.situation(plan.order)
-        with _naming(named.get(plan.ref_id)):
-            check_unchanged(plan.account, now.account)
-            if plan.fee is not None and now.fee != plan.fee:
-                raise ActionRefused(
-                    "fee_changed",
-                    f"the last fee to this account has changed since the plan, from {plan.fee} to "
-                    f"{now.fee} {plan.asset}; nothing was sent now: run the cell that plans again, "
-                    "look, and confirm",
-                )
-        if available[key] < EXACT.subtract(plan.available, paid[key]):
-            which = f" of profile {plan.profile_id}" if len(plans) > 1 else ""
-            raise ActionRefused(
-                "balance_changed",
-                f"the available balance{which} has changed since the plan, from {plan.available} "
-                f"to {available[key]} {plan.asset}; nothing was sent now: run the cell that plans "
-                "again, look, and confirm",
-            )
-        with _naming(named.get(plan.ref_id)):
-            candidates = (
-                [] if plan.allow_duplicate else find_candidates(desk, plan.order, now.recent)
-            )
-            check_situation(desk, plan.order, now, candidates)
-    check_sums(left, reader)
-    return reader
-
-
-@contextmanager
-def _naming(which: str | None) -> Iterator[None]:
-    """A refusal within the block says first which of several payments it is about."""
-    try:
-        yield
-    except ActionRefused as refusal:
-        if which is None:
-            raise
-        raise ActionRefused(refusal.reason, f"{which}: {refusal}") from None
-
-
-def _paid_since(
-    plans: Sequence[WithdrawalPlan],
-) -> tuple[dict[tuple[str, str], Decimal], list[WithdrawalPlan]]:
-    """What the plans' own payments took since they were made, and the plans that are left."""
+    for profile_id, asset in {(plan.profile_id, plan.asset) for plan in plans}:
+        found = context.client.get_profile_balance(profile_id=profile_id, asset=asset)
+        answers["available", profile_id, asset] = Decimal(found.available)
     paid: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     left = []
     for plan in plans:
-        desk = plan.desk
-        intent = desk.journal.find(plan.ref_id)
-        if intent is not None:
-            check_same_action(intent, plan.draft(), desk.now())
-            if intent.outcome.state == "unknown":
-                desk.sender.settle(plan.order.kind, intent)  # its total holds the fee
-                intent = desk.journal.find(plan.ref_id)
-        if intent is None or intent.outcome.state != "done":
+        entry = book.find(plan.ref_id)
+        if entry is not None:
+            entry.check_asks(WITHDRAWAL, plan.arguments, context.now())
+            if entry.state == "unknown":
+                settle(context, entry)  # its total holds the fee
+                entry = book.find(plan.ref_id)
+        if entry is None or entry.state != "done":
             if not plan.is_submitted:
                 left.append(plan)
-            continue
-        is_new = not plan.is_submitted or intent.sent_at >= plan.planned_at
-        if is_new and intent.is_live and intent.outcome.total is not None:
+        elif not plan.is_submitted or entry.sent_at >= plan.planned_at:  # since the plan
             key = plan.profile_id, plan.asset
-            paid[key] = EXACT.add(paid[key], Decimal(intent.outcome.total))
-    return paid, left
-
-
-@dataclass(frozen=True)
-class Total:
-    """What payments take from one balance together. ``fees`` are those that are known."""
-
-    profile_id: str
-    asset: str
-    payments: int
-    amount: Decimal
-    fees: Decimal
-    fees_unknown: int
-    available: Decimal
-
-    @property
-    def after(self) -> Decimal:
-        return EXACT.subtract(self.available, EXACT.add(self.amount, self.fees))
-
-
-def totals(plans: Sequence[WithdrawalPlan], reader: Reader) -> tuple[Total, ...]:
-    """What ``plans`` take from each balance."""
-    grouped: dict[tuple[str, str], list[WithdrawalPlan]] = defaultdict(list)
-    for plan in plans:
-        grouped[plan.profile_id, plan.asset].append(plan)
-    return tuple(
-        Total(
-            profile_id,
-            asset,
-            payments=len(group),
-            amount=exact_sum(plan.amount for plan in group),
-            fees=exact_sum(plan.fee or Decimal(0) for plan in group),
-            fees_unknown=sum(plan.fee is None for plan in group),
-            available=reader.available(profile_id, asset),
-        )
-        for (profile_id, asset), group in grouped.items()
-    )
-
-
-def check_sums(plans: Sequence[WithdrawalPlan], reader: Reader) -> None:
-    """Refuses plans that are one by one in order, but together more than there is or may be."""
-    if not plans:
-        return
-    for total in totals(plans, reader):
-        if total.after < 0:
-            with_fees = f" with {total.fees} of fees" if total.fees else ""
-            needed = EXACT.add(total.amount, total.fees)
-            missing = total.after.copy_negate()
-            raise ActionRefused(
-                "insufficient_balance",
-                f"{total.payments} payments of {total.amount}{with_fees} need {needed} "
-                f"{total.asset}, but profile {total.profile_id} has {total.available} available: "
-                f"{missing} {total.asset} are missing; nothing was sent now: leave some out, or "
-                "fund the profile first",
+            taken = entry.total if entry.is_live and entry.total is not None else 0
+            paid[key] = EXACT.add(paid[key], Decimal(taken))
+    current = []
+    for plan in left:
+        now = replace(plan, **observe(context, plan.arguments, answers))
+        try:
+            check_as_planned(plan, now, paid[plan.profile_id, plan.asset], alone=len(plans) == 1)
+            candidates = (
+                []
+                if plan.allow_duplicate
+                else duplicate_candidates(context, plan.arguments, now.recent)
             )
-    desk = plans[0].desk
-    amounts, ref_ids = [plan.limited for plan in plans], [plan.ref_id for plan in plans]
-    shown = reader.recent(plans[0].profile_id).today
-    with desk.journal.reading() as pages:
-        settings = desk.client.settings
-        check_daily_limit(settings, pages, amounts, ref_ids, desk.now(), shown)
+            check_payable(now, candidates)
+        except ActionRefused as refusal:
+            if plan.ref_id not in named or refusal.reason == "balance_changed":
+                raise
+            raise ActionRefused(refusal.reason, f"{named[plan.ref_id]}: {refusal}") from None
+        current.append(now)
+    return current
 
 
-def check_situation(
-    desk: Desk, wanted: Order, situation: Situation, candidates: Sequence[Candidate]
+def check_as_planned(
+    plan: WithdrawalPlan, now: WithdrawalPlan, paid: Decimal, *, alone: bool
 ) -> None:
+    """Refuses another account, another fee or less money than was shown; ``paid`` is what this
+    plan and those with it took from the balance themselves."""
+    check_unchanged(plan.account, now.account)
+    if plan.fee is not None and now.fee != plan.fee:
+        raise ActionRefused(
+            "fee_changed",
+            f"the last fee to this account has changed since the plan, from {plan.fee} to "
+            f"{now.fee} {plan.asset}; nothing was sent now: {_PLAN_AGAIN}",
+        )
+    if now.available < EXACT.subtract(plan.available, paid):
+        which = "" if alone else f" of profile {plan.profile_id}"
+        raise ActionRefused(
+            "balance_changed",
+            f"the available balance{which} has changed since the plan, from {plan.available} to "
+            f"{now.available} {plan.asset}; nothing was sent now: {_PLAN_AGAIN}",
+        )
+
+
+def check_payable(plan: WithdrawalPlan, candidates: Sequence[Candidate]) -> None:
     """Refuses what may not be paid as things stand; ``candidates`` are not meant."""
-    arguments, account = wanted.arguments, situation.account
-    amount, _ = _amount_and_total(arguments, situation.fee)
-    if amount <= 0:
+    arguments, account, fee = plan.arguments, plan.account, plan.fee
+    settings, memo = plan.context.client.settings, arguments.get("memo", "")
+    name, how_much = asked(arguments)
+    if plan.amount <= 0:
         raise ActionRefused(
             "amount",
-            f"total={arguments['total']} does not exceed the fee of {situation.fee}; nothing was "
-            "sent: withdraw more",
+            f"total={arguments['total']} does not exceed the fee of {fee}; nothing was sent: "
+            "withdraw more",
         )
-    memo = arguments.get("memo", "")
     if account.network == "CUBIX" and len(memo) > MAX_CUBIX_MEMO:
         raise ActionRefused(
             "memo",
             f"memo has {len(memo)} characters, at most {MAX_CUBIX_MEMO} go to a CUBIX account; "
             "nothing was sent: shorten it",
         )
-    check_account(account, arguments.get("identity_id"), arguments.get("account_id"))
-    check_limits(desk.client.settings, arguments)
-    check_balance(arguments["profile_id"], arguments["asset"], situation, amount)
-    refuse_duplicates(wanted, candidates, desk.now())
-
-
-def check_account(account: BankAccount, identity_id: str | None, account_id: str | None) -> None:
-    """Refuses an account that is not ``APPROVED``, or that is another end user's."""
+    # the account: approved, and of the end user who is named
     if account.status != FiatAccountStatus.APPROVED:
         todo = {
             "PENDING": "wait for its review with fl.wait_for(client, account), then plan again",
@@ -450,142 +368,137 @@ def check_account(account: BankAccount, identity_id: str | None, account_id: str
             f"fiat account {account.id} ({account.label}) is {account.status}, not APPROVED; "
             f"nothing was sent: {todo}",
         )
-    for name, of, given in (
-        ("identity", account.identity_id, identity_id),
-        ("account", account.account_id, account_id),
-    ):
+    for kind, of in (("identity", account.identity_id), ("account", account.account_id)):
+        given = arguments.get(f"{kind}_id")
         if of and given and of != given:
             raise ActionRefused(
                 "end_user",
-                f"fiat account {account.id} belongs to {name} {of}, not to {name}_id={given!r}; "
+                f"fiat account {account.id} belongs to {kind} {of}, not to {kind}_id={given!r}; "
                 "nothing was sent: pay to an account of that end user",
             )
-
-
-def check_balance(profile_id: str, asset: str, situation: Situation, amount: Decimal) -> None:
-    """Refuses what the available balance does not cover, as far as the fee is known."""
-    fee = situation.fee
-    needed = EXACT.add(amount, fee or Decimal(0))
-    missing = EXACT.subtract(needed, situation.available)
+    # own limits; one by total counts with its total: what its fee will leave is not known before
+    limit, allowed = settings.withdrawal_limit, settings.allowed_accounts
+    if limit is not None and how_much > limit:
+        raise ActionRefused(
+            "own_limit",
+            f"{name}={how_much} is {EXACT.subtract(how_much, limit)} above your limit of {limit} "
+            f"for one withdrawal (setting withdrawal_limit); {_CHANGE}",
+        )
+    if allowed is not None and arguments["fiat_account_id"] not in allowed:
+        raise ActionRefused(
+            "own_limit",
+            f"fiat_account_id={arguments['fiat_account_id']!r} is not one of your {len(allowed)} "
+            "allowed accounts (setting allowed_accounts); nothing was sent: pay one of those, or "
+            "add it there",
+        )
+    # the balance, as far as the fee is known
+    needed = EXACT.add(plan.amount, fee or Decimal(0))
+    missing = EXACT.subtract(needed, plan.available)
     if missing > 0:
         with_fee = f" with its fee of {fee}" if fee else ""
         raise ActionRefused(
             "insufficient_balance",
-            f"amount={amount}{with_fee} needs {needed} {asset}, but profile {profile_id} has "
-            f"{situation.available} available: {missing} {asset} are missing; nothing was sent: "
-            "pay less, or fund the profile first",
+            f"amount={plan.amount}{with_fee} needs {needed} {plan.asset}, but profile "
+            f"{plan.profile_id} has {plan.available} available: {missing} {plan.asset} are "
+            "missing; nothing was sent: pay less, or fund the profile first",
         )
+    refuse_duplicates(arguments, candidates)
 
 
-def _to_the_cent(name: str, amount: object, asset: str) -> Amount:
-    if isinstance(amount, np.integer):
-        amount = int(amount)
-    try:
-        value = Amount(amount)  # type: ignore[arg-type]
-    except ValueError as error:
-        raise InvalidRequest(f"{name}={shorten(amount)}: {error}; nothing was sent") from None
-    if fraction_digits(value) > DECIMALS:
+def check_daily_limit(
+    plans: Sequence[WithdrawalPlan], book: Journal, today: Sequence[Transfer]
+) -> None:
+    """Refuses what would bring the withdrawals sent on this UTC day above the own daily limit.
+
+    ``today`` are those the service shows: which the journal knows, it counts only once.
+    """
+    context = plans[0].context
+    limit = context.client.settings.daily_withdrawal_limit
+    if limit is None:
+        return
+    now, ref_ids = context.now(), {plan.ref_id for plan in plans}
+    spent = {
+        entry.resource_id or entry.ref_id: entry.amount
+        for entry in book.sent_since(WITHDRAWAL, now - now % DAY)
+        if entry.is_live and entry.ref_id not in ref_ids
+    }
+    for transfer in today:
+        counts = transfer.status != "FAILED" and transfer.ref_id not in ref_ids
+        if counts and not book.knows(transfer):
+            spent[transfer.id] = transfer.amount or Decimal(0)
+    before = exact_sum(spent.values())
+    wanted = exact_sum(asked(plan.arguments)[1] for plan in plans)
+    above = EXACT.subtract(EXACT.add(before, wanted), limit)
+    if above > 0:
         raise ActionRefused(
-            "amount",
-            f"{name}={value.text!r} has {fraction_digits(value)} decimals, {asset} has {DECIMALS}; "
-            "nothing was sent and nothing is rounded here: round it yourself, then plan again",
+            "own_limit",
+            f"{wanted} with the {before} already withdrawn today (UTC) is {above} above your "
+            f"daily limit of {limit} (setting daily_withdrawal_limit); {_CHANGE}",
         )
-    return value
 
 
-def _earlier(desk: Desk, wanted: Order) -> Intent | None:
-    """The intent of an earlier run, as the service says by now that it stands."""
-    earlier = desk.journal.find(wanted.ref_id)
-    if earlier is None:
-        return None
-    outcome = earlier.outcome
-    if outcome.state in ("unknown", "absent") or outcome.status == "PENDING":
-        desk.sender.settle(wanted.kind, earlier)
-        return desk.journal.find(wanted.ref_id)
-    return earlier
+def describe(
+    plan: WithdrawalPlan, candidates: Sequence[Candidate], *, to_be_sent: bool
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """What the card of ``plan`` shows: its rows, and what to be warned of."""
+    arguments, account, asset, fee = plan.arguments, plan.account, plan.asset, plan.fee
+    name, wanted = asked(arguments)
+    kind = "CUBIX" if account.network == "CUBIX" else "WIRE"
+    of_kind = (t.fee for t in plan.recent.transfers if t.type == f"{kind}_WITHDRAWAL")
+    usual = sorted({one for one in of_kind if one is not None})
 
+    about_amount, about_fee = "", "as for the last withdrawal to this account"
+    if name == "total":
+        about_amount = "less the fee" if fee is None else "about: what the fee leaves of the total"
+    if fee is None and usual:
+        span = f"{usual[0]}" if len(usual) == 1 else f"{usual[0]} to {usual[-1]}"
+        about_fee = f"of late {span} {asset}; none to this account yet"
+    elif fee is None:
+        about_fee = "the service says it when the withdrawal is made"
 
-# ------------------------------------------------------------------------------- what is shown
+    def money(label: str, value: Decimal | None, weight: Weight = "plain", beside: str = "") -> Row:
+        text = "not known" if value is None else f"{money_text(value)} {asset}"
+        return Row(label, text, weight, beside, money=True)
 
-
-def _rows(wanted: Order, situation: Situation, *, settled: bool) -> tuple[Row, ...]:
-    arguments, account, fee = wanted.arguments, situation.account, situation.fee
-    asset, (amount, total) = arguments["asset"], _amount_and_total(arguments, fee)
-    of_amount = ""
-    if "total" in arguments:
-        of_amount = "less the fee" if fee is None else "about: what the fee leaves of the total"
     rows = [
-        Row("From", f"profile {arguments['profile_id']}"),
+        Row("From", f"profile {plan.profile_id}"),
         Row("To", account.owner, "strong", f"{account.bank} {account.number}"),
         Row("Account", account.id, "faint", f"{account.network} · {account.status}"),
-        Row("Amount", _money(amount, asset), "strong", of_amount, money=True),
-        Row("Fee", *_fee_shown(situation, asset), money=True),
+        money("Amount", plan.amount, "strong", about_amount),
+        money("Fee", fee, beside=about_fee),
     ]
-    if total is not None:
-        rows.append(Row("Total", _money(total, asset), "strong", money=True))
-    if settled:
-        rows.append(Row("Available now", _money(situation.available, asset), money=True))
-    else:
-        left = EXACT.subtract(situation.available, amount if total is None else total)
-        about = "less the fee" if total is None else ""
+    if plan.total is not None:
+        rows.append(money("Total", plan.total, "strong"))
+    if to_be_sent:
+        taken = plan.amount if plan.total is None else plan.total
+        about = "less the fee" if plan.total is None else ""
+        left = EXACT.subtract(plan.available, taken)
         rows += [
-            Row("Available before", _money(situation.available, asset), money=True),
-            Row("Available after", _money(left, asset), detail=about, money=True),
+            money("Available before", plan.available),
+            money("Available after", left, beside=about),
         ]
-    return (*rows, *given_rows(arguments))
+    else:
+        rows.append(money("Available now", plan.available))
 
-
-def _fee_shown(situation: Situation, asset: str) -> tuple[str, Weight, str]:
-    if situation.fee is not None:
-        return _money(situation.fee, asset), "plain", "as for the last withdrawal to this account"
-    usual = _usual_fees(situation)
-    if not usual:
-        return "not known", "plain", "the service says it when the withdrawal is made"
-    span = f"{usual[0]}" if len(usual) == 1 else f"{usual[0]} to {usual[-1]}"
-    return "not known", "plain", f"of late {span} {asset}; none to this account yet"
-
-
-def _usual_fees(situation: Situation) -> list[Decimal]:
-    network = "CUBIX" if situation.account.network == "CUBIX" else "WIRE"
-    return situation.recent.usual_fees(network)
-
-
-def _warnings(
-    desk: Desk, wanted: Order, situation: Situation, candidates: Sequence[Candidate]
-) -> tuple[str, ...]:
-    arguments, account, now = wanted.arguments, situation.account, desk.now()
-    amount, total = _amount_and_total(arguments, situation.fee)
     found = [
-        f"{candidate.how_much or 'The same amount'} to this account {candidate.described(now)}."
-        for candidate in candidates[:_RECENT_SHOWN]
+        f"{candidate.how_much or 'The same amount'} to this account {candidate.text}."
+        for candidate in candidates[:_SHOWN]
     ]
-    name, wanted_sum = asked(arguments)
-    others = [t for t in situation.recent.to_account(account.id) if getattr(t, name) != wanted_sum]
+    others = [t for t in plan.recent.to_account(account.id) if getattr(t, name) != wanted]
     if others:
-        shown = ", ".join(f"{t.amount} ({t.status})" for t in others[:_RECENT_SHOWN])
-        more = f" and {len(others) - _RECENT_SHOWN} more" if len(others) > _RECENT_SHOWN else ""
+        shown = ", ".join(f"{t.amount} ({t.status})" for t in others[:_SHOWN])
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         found.append(f"Also to this account in the last 24 hours: {shown}{more}.")
-    usual = _usual_fees(situation) if total is None else []
-    if usual and EXACT.add(amount, usual[-1]) > situation.available:
+    if plan.total is None and usual and EXACT.add(plan.amount, usual[-1]) > plan.available:
         found.append(f"A fee of {usual[-1]} would not be covered: the service may refuse.")
-    return (*found, *_about_end_users(arguments, account))
-
-
-def _about_end_users(arguments: Mapping[str, Any], account: BankAccount) -> Iterator[str]:
-    """Warnings where the plan and the account do not name the same end user."""
-    for name, of in (("identity", account.identity_id), ("account", account.account_id)):
-        given = arguments.get(f"{name}_id")
+    for end, of in (("identity", account.identity_id), ("account", account.account_id)):
+        given = arguments.get(f"{end}_id")
         if of and not given:
-            yield (f"The account is an end user's ({name} {of}), but the plan names no {name}_id.")
+            found.append(
+                f"The account is an end user's ({end} {of}), but the plan names no {end}_id."
+            )
         elif given and not of:
-            yield f"The plan names {name}_id {given}, but the account does not say it is theirs."
-
-
-def _how_much(wanted: Order) -> str:
-    name, how_much = asked(wanted.arguments)
-    with_fee = " with its fee" if name == "total" else ""
-    return f"{_money(how_much, wanted.arguments['asset'])}{with_fee}"
-
-
-def _money(amount: Decimal, asset: str) -> str:
-    return f"{money_text(amount)} {asset}"
+            found.append(
+                f"The plan names {end}_id {given}, but the account does not say it is theirs."
+            )
+    return (*rows, *given_rows(arguments)), tuple(found)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fundlab.actions.identity import derived_ref_id, fingerprint, likeness
 from fundlab.api.client import Client
 
 _SCHEMA = """
@@ -59,16 +60,15 @@ class StoreJournal:
         return self
 
     def ref_id(self, payment: Mapping[str, str]) -> str:
-        return derived_ref_id(self.id, OPERATION, {"asset": "USD", **payment}, more=False)
+        return f"fundlab-{_digest(self.id, {'asset': 'USD', **payment})[:32]}"
 
     def confirm(self, payment: Mapping[str, str], at: int, ref_id: str | None = None) -> str:
         """Write down an intent and that it is about to be sent; its ``ref_id``."""
         body = {"asset": "USD", **payment}
         name = ref_id or self.ref_id(payment)
         values = (
-            name, OPERATION, at, fingerprint(self.id, OPERATION, body),
-            likeness(self.id, OPERATION, body), json.dumps(body | {"ref_id": name}).encode(),
-            json.dumps({**body}), None,
+            name, OPERATION, at, _digest(self.id, body), _digest(self.id, body),
+            json.dumps(body | {"ref_id": name}).encode(), json.dumps({**body}), None,
         )  # fmt: skip
         with closing(sqlite3.connect(self.path)) as database:
             database.execute(
@@ -103,6 +103,13 @@ class StoreJournal:
         made = self.client.create_fiat_withdrawal(**payment, ref_id=name)
         self.note(name, "done", at + 1, made)
         return made
+
+
+def _digest(journal_id: str, asked: Mapping[str, str]) -> str:
+    """What was asked for, without metadata and memo, as every version wrote it."""
+    same = {**asked, "amount": f"{Decimal(asked['amount']).normalize():f}"}
+    text = f"{OPERATION}\n{json.dumps(same, sort_keys=True, separators=(',', ':'))}"
+    return hmac.new(journal_id.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def _hash(*values: Any) -> str:

@@ -11,8 +11,8 @@ import pytest
 from benches import approved_account
 
 import fundlab as fl
-from fundlab.actions.announce import announce
-from fundlab.actions.clock import shown_time
+from fundlab.actions.identity import shown_time
+from fundlab.actions.plan import announce
 from fundlab.errors import InvalidRequest, SettingsError
 from fundlab.settings import store_folder
 from fundlab.values import money_text

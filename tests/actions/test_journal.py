@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from decimal import Decimal
@@ -12,7 +13,7 @@ import pytest
 from benches import Bench
 
 import fundlab as fl
-from fundlab.actions.intents import Journal, Outcome
+from fundlab.actions.journal import Journal
 from fundlab.demo import BANK
 from fundlab.errors import (
     ActionRefused,
@@ -46,7 +47,7 @@ def test_an_emptied_journal_is_not_begun_anew(bench: Any) -> None:
 
 def test_a_journal_that_another_program_holds(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = bench.plan("1.50")
-    monkeypatch.setattr("fundlab.actions.journal_file._PATIENCE_S", 0.05)
+    monkeypatch.setattr(sys.modules[Journal.__module__], "_PATIENCE_S", 0.05)
     with closing(sqlite3.connect(bench.journal_file(), isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreError, match="another program has held it for a minute; wait for"):
@@ -108,7 +109,7 @@ def test_an_outcome_that_cannot_be_written_is_no_denial(
 ) -> None:
     plan = bench.plan("7.00")
 
-    def full(self: Journal, intent: object, outcome: Outcome) -> None:
+    def full(*given: object, **more: object) -> None:
         raise StoreError("the journal cannot be used (database or disk is full)")
 
     with monkeypatch.context() as patched:
@@ -127,7 +128,7 @@ def test_a_failure_that_cannot_be_written_keeps_its_own_error(
     plan = bench.plan("8.00")
     bench.sandbox.faults.add("lost", "create_fiat_withdrawal")
 
-    def full(self: Journal, intent: object, outcome: Outcome) -> None:
+    def full(*given: object, **more: object) -> None:
         raise StoreError("no room")
 
     monkeypatch.setattr(Journal, "note", full)

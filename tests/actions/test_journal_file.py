@@ -17,24 +17,23 @@ from pathlib import Path
 import pytest
 
 import fundlab as fl
-from fundlab.actions.intents import Draft, Journal
+from fundlab.actions.journal import Entry, Journal
 from fundlab.errors import StoreError
 
 SERVICE = {"base_url": "https://api.example.com", "client_id": "desk"}
 
 
-def draft(ref_id: str) -> Draft:
-    return Draft(
-        ref_id=ref_id, operation="create_fiat_withdrawal", arguments={"amount": "1"}, body=b"{}",
-        facts={"amount": "1"},
-    )  # fmt: skip
+def record(journal: Journal, ref_id: str) -> Entry:
+    return journal.record(
+        ref_id, "create_fiat_withdrawal", {"amount": "1"}, b'{"amount": "1"}', {"amount": "1"}
+    )
 
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
     made = Journal(tmp_path / "journal" / "service.sqlite", SERVICE)
     for number in range(5):
-        made.record(draft(f"r{number}"), lambda pages: None)
+        record(made, f"r{number}")
     return made
 
 
@@ -56,7 +55,7 @@ def test_what_a_power_cut_left_half_done_is_undone(journal: Journal, tmp_path: P
         shutil.copy(f"{journal.path}-journal", f"{copy}-journal")
         database.execute("ROLLBACK")
     os.truncate(copy, copy.stat().st_size - 1_000)
-    names = [intent.ref_id for intent in Journal(copy, SERVICE).intents()]
+    names = [intent.ref_id for intent in Journal(copy, SERVICE).entries()]
     assert names == ["r0", "r1", "r2", "r3", "r4"]
 
 
@@ -80,7 +79,7 @@ def test_a_journal_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> No
     ):
         Journal(path, SERVICE)
     assert list(path.parent.iterdir()) == []
-    assert Journal(path, SERVICE).intents() == []
+    assert Journal(path, SERVICE).entries() == []
 
 
 def test_a_disk_without_hard_links_leaves_nothing_behind(
@@ -136,18 +135,18 @@ def test_waiting_for_another_program_can_be_interrupted(journal: Journal) -> Non
         threading.Timer(0.5, _thread.interrupt_main).start()
         started = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            journal.record(draft("late"), lambda pages: None)
+            record(journal, "late")
         assert time.monotonic() - started < 20
         other.execute("ROLLBACK")
     assert journal.find("late") is None
-    assert journal.record(draft("late"), lambda pages: None).ref_id == "late"
+    assert record(journal, "late").ref_id == "late"
 
 
 def test_a_journal_that_is_held_for_a_while_is_waited_for(journal: Journal) -> None:
     other = sqlite3.connect(journal.path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN EXCLUSIVE")
     threading.Timer(1.0, lambda: other.execute("ROLLBACK")).start()
-    assert journal.record(draft("late"), lambda pages: None).ref_id == "late"
+    assert record(journal, "late").ref_id == "late"
     other.close()
 
 

@@ -67,13 +67,11 @@ def test_the_intent_is_on_disk_before_the_first_byte_is_sent(bench: Any) -> None
 
 def test_the_journal_holds_the_very_bytes_that_are_sent(bench: Any) -> None:
     plan = bench.plan("44.10", metadata={"invoice": "Nº 7"})
-    draft = plan.draft()
-    sent = checked(CreateFiatWithdrawal, "create_fiat_withdrawal", plan.order.arguments)
-    assert draft.body == body_bytes(sent, "create_fiat_withdrawal")
+    sent = checked(CreateFiatWithdrawal, "create_fiat_withdrawal", plan.arguments)
     assert plan.submit().metadata == {"invoice": "Nº 7"}
-    intent = plan.desk.journal.find(plan.ref_id)
-    assert intent is not None
-    assert intent.body == draft.body
+    entry = plan.context.journal.find(plan.ref_id)
+    assert entry is not None
+    assert entry.body == body_bytes(sent, "create_fiat_withdrawal")
 
 
 @pytest.mark.parametrize("kind", ["lost", "truncate", "reset"])
@@ -222,8 +220,6 @@ def test_a_journal_without_a_row_is_an_empty_typed_table(tmp_path: Path) -> None
 def test_a_forked_process_has_connections_of_its_own(bench: Any) -> None:
     """Both send at once on a client that was connected before the fork."""
     plans = [bench.plan(f"{59 + n}.00") for n in range(2)]
-    for plan in plans:
-        plan.draft()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:  # nothing of the test may go on in here

@@ -20,7 +20,7 @@ from payer import Payer, orders
 from store_journals import StoreJournal
 
 import fundlab as fl
-from fundlab.actions.intents import Journal
+from fundlab.actions.journal import Journal
 from fundlab.errors import ActionRefused, DuplicateWarning, StoreDamaged, StoreError
 from fundlab.sandbox.serve import Sandbox
 
@@ -261,7 +261,7 @@ def test_what_an_earlier_version_pays_later_is_taken_over_too(
     made = [old.pay(payment(bench, amount), time.time_ns()) for amount in ("73.00", "74.00")]
     assert [bench.pay(amount).id for amount in ("73.00", "74.00")] == [one.id for one in made]
     old.note(old.ref_id(payment(bench, "72.00")), "refused", time.time_ns())
-    assert bench.plan("72.00").earlier.outcome.state == "refused"
+    assert bench.plan("72.00").earlier.state == "refused"
     assert len(bench.made()) == 2
 
 
@@ -288,11 +288,15 @@ def test_taking_over_is_all_or_nothing_and_done_once(
 ) -> None:
     names = [old.confirm(payment(bench, f"{n}.00"), time.time_ns()) for n in range(1, 9)]
 
-    def full(*given: object) -> None:
-        raise StoreError("no room")
+    add = Journal._add
+
+    def full(book: Journal, table: str, *values: Any) -> int:
+        if table == "events":
+            raise StoreError("no room")
+        return add(book, table, *values)
 
     with monkeypatch.context() as patched:
-        patched.setattr("fundlab.actions.intents.Pages.note", full)
+        patched.setattr(Journal, "_add", full)
         with pytest.raises(StoreError, match="no room"):
             bench.plan("77.00")
     assert fl.journal(folder=bench.client.settings.journal).empty
@@ -306,7 +310,7 @@ def test_taking_over_is_all_or_nothing_and_done_once(
 OPEN = """
 import sys
 from pathlib import Path
-from fundlab.actions.intents import Journal
+from fundlab.actions.journal import Journal
 service = {"base_url": sys.argv[1], "client_id": sys.argv[2]}
 book = Journal(Path(sys.argv[3]), service)
 print("ready", flush=True)
@@ -335,9 +339,11 @@ def test_killed_while_taking_over_loses_no_intent(
     service = {"base_url": bench.client.base_url, "client_id": bench.client.client_id}
     book = Journal(path, service)
     book.take_over(old.path)
-    assert [intent.ref_id for intent in book.intents()] == names
-    with book.reading() as pages:
-        assert pages.counts("a" * 32) == (199, 199)
+    assert [(entry.ref_id, entry.origin) for entry in book.entries()] == [
+        (name, "a" * 32) for name in names
+    ]
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT COUNT(*) FROM events").fetchone() == (199,)
 
 
 def test_a_damaged_journal_in_a_store_is_not_left_out(bench: Any, old: StoreJournal) -> None:

@@ -10,7 +10,6 @@ import pytest
 from benches import Bench
 
 from fundlab.actions import WithdrawalPlan
-from fundlab.actions.intents import Outcome
 from fundlab.actions.withdrawals import check_again
 from fundlab.errors import ActionRefused, CallError
 
@@ -34,8 +33,8 @@ def test_another_plan_was_submitted_first(bench: Any) -> None:
 @pytest.mark.parametrize("state", ["absent", "unknown", "refused"])
 def test_the_row_of_another_plan_is_not_written_on(bench: Any, state: Any) -> None:
     first, second = two_plans(bench)
-    book = first.desk.journal
-    book.note(book.record(first.draft(), first.allowed), Outcome(state))
+    book = first.context.journal
+    book.note(book.record(**first.kept(), allow=first.check_journal), state)
     with pytest.raises(ActionRefused, match=TAKEN):
         second.submit(confirm=second.code)
     assert bench.made() == []
@@ -47,7 +46,7 @@ def test_another_plan_was_recorded_at_the_last_moment(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = two_plans(bench)
-    check = WithdrawalPlan._recheck
+    check = WithdrawalPlan.look_again
 
     def slow(plan: WithdrawalPlan) -> Any:
         found = check(plan)
@@ -55,7 +54,7 @@ def test_another_plan_was_recorded_at_the_last_moment(
             first.submit(confirm=first.code)
         return found
 
-    monkeypatch.setattr(WithdrawalPlan, "_recheck", slow)
+    monkeypatch.setattr(WithdrawalPlan, "look_again", slow)
     with pytest.raises(ActionRefused, match=TAKEN):
         second.submit(confirm=second.code)
     assert [t.amount for t in bench.made()] == [100]

@@ -101,8 +101,8 @@ def test_a_daily_limit_holds_between_the_plan_and_its_record(new_bench: Callable
     first, second = limited.plan("60.00"), limited.plan("50.00")
     limited.pay("60.00")
     assert first.submit().amount == Decimal(60)
-    with pytest.raises(ActionRefused) as refusal, second.desk.journal.reading() as pages:
-        second.allowed(pages)
+    with pytest.raises(ActionRefused) as refusal:
+        second.check_journal(second.context.journal)
     assert refusal.value.reason == "own_limit"
 
 
@@ -118,7 +118,7 @@ def test_a_lapsed_plan(bench: Any) -> None:
     times = [1_800_000_000 * 1_000_000_000]
     plan = bench.plan(now=lambda: times[0])
     times[0] += 15 * MINUTE - 1
-    check_lapse(plan)
+    check_lapse(plan.context, plan.planned_at)
     times[0] += 1
     with refused("lapsed", r"expired at 08:15 UTC; .*run the cell that plans again"):
         plan.submit(confirm=plan.code)
@@ -362,7 +362,7 @@ def test_a_code_that_is_no_text(bench: Any, confirm: Any) -> None:
 
 def test_a_plan_cannot_be_changed_paid(bench: Any) -> None:
     plan = bench.plan("60.00")
-    plan.order.arguments["amount"] = "999.00"
+    plan.arguments["amount"] = "999.00"
     with pytest.raises(TypeError):
         plan.facts["amount"] = "1"
     assert plan.submit(confirm=plan.code).amount == Decimal(60)

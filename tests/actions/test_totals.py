@@ -96,7 +96,7 @@ def test_another_users_payment_in_other_words_is_found_at_the_service(
         there.plan(**second)
     assert refused.value.reason == "duplicate"
     other = {name: value and f"{value[:-1]}1" for name, value in second.items()}
-    assert there.plan(**other).order.arguments["ref_id"]  # another cent is another payment
+    assert there.plan(**other).arguments["ref_id"]  # another cent is another payment
 
 
 @pytest.mark.parametrize("is_absent", [False, True])

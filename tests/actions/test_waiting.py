@@ -10,6 +10,7 @@ from store_journals import StoreJournal
 
 import fundlab as fl
 from fundlab.actions import wait_for
+from fundlab.actions.journal import Journal
 from fundlab.errors import ActionError, InvalidRequest, StoreError, Unavailable
 from fundlab.models import FiatAccount, Transfer
 
@@ -153,7 +154,7 @@ def test_an_end_that_cannot_be_noted_is_told(bench: Any, monkeypatch: pytest.Mon
     def full(*given: object) -> None:
         raise StoreError("no room")
 
-    monkeypatch.setattr("fundlab.actions.intents.Journal.note", full)
+    monkeypatch.setattr(Journal, "note", full)
     with pytest.raises(
         StoreError, match=rf"withdrawal {transfer.id} ended COMPLETED, but this could not be writte"
     ):

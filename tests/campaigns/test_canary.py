@@ -82,7 +82,7 @@ CRASHES = (
     "fundlab.api.transport.request_signature", "fundlab.api.transport.token_form",
     "fundlab.api.calls.read_answer", "fundlab.load.pages.decode_page",
     "fundlab.store.disk.publish", "fundlab.store.parts.footer_hash",
-    "fundlab.actions.intents.Journal.record", "requests.adapters.HTTPAdapter.send",
+    "fundlab.actions.plan.Journal.record", "requests.adapters.HTTPAdapter.send",
     "urllib3.connectionpool.HTTPConnectionPool.urlopen", "http.client.HTTPConnection.putheader",
     "fundlab.exports.plain._blocks", "fundlab.reporting.page.render_html",
     "fundlab.settings.Settings.load", "fundlab.secret.read_private",

@@ -6,6 +6,7 @@ the journal. ``verify`` must find every change of a part or base by itself.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -24,8 +25,9 @@ from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
 from fundlab import Store, cli
-from fundlab.actions.intents import Draft, Journal, Outcome
+from fundlab.actions.journal import Journal
 from fundlab.errors import FundlabError, NetworkError
+from fundlab.models import Transfer
 from fundlab.store import changes, compaction, snapshot, staging, writing
 from fundlab.store.parts import read_footer
 
@@ -355,14 +357,11 @@ def broken_off(store: Store) -> None:
 def paid_in(folder: Path) -> Journal:
     journal = Journal(folder / JOURNAL, SERVICE, clock=lambda: 1_793_491_200_000_000_000)
     for number in range(12):
-        draft = Draft(
-            ref_id=f"ref-{number}", operation="create_fiat_withdrawal",
-            arguments={"amount": f"{number}.00", "asset": "USD"},
-            body=f'{{"amount": "{number}.00", "asset": "USD"}}'.encode(),
-            facts={"amount": f"{number}.00", "asset": "USD"},
-        )  # fmt: skip
-        intent = journal.record(draft, lambda _: None)
-        journal.note(intent, Outcome("done", resource_id=f"t-{number}", status="PENDING"))
+        wanted = {"amount": f"{number}.00", "asset": "USD"}
+        entry = journal.record(
+            f"ref-{number}", "create_fiat_withdrawal", wanted, json.dumps(wanted).encode(), wanted
+        )
+        journal.note(entry, "done", Transfer(id=f"t-{number}", status="PENDING"))
     return journal
 
 

@@ -12,7 +12,7 @@ import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab import Store
-from fundlab.actions.intents import FOLDER, Draft, Journal, Outcome
+from fundlab.actions.journal import FOLDER, Journal
 from fundlab.models import ProfileBalance
 from fundlab.store import compaction, proof, snapshot
 from fundlab.store.parts import Part
@@ -433,11 +433,10 @@ class TestJournals:
         found = Journal(store.path / FOLDER / "loopback-1.sqlite", service)
         for number in range(40):
             text = f"{number:03d}" * 60
-            draft = Draft(
-                ref_id=f"r-{number}", operation="CreateWithdrawal", arguments={"text": text},
-                body=text.encode(), facts={"amount": "1"},
-            )  # fmt: skip
-            found.note(found.record(draft, lambda pages: None), Outcome("done"))
+            entry = found.record(
+                f"r-{number}", "CreateWithdrawal", {"text": text}, text.encode(), {"amount": "1"}
+            )
+            found.note(entry, "done")
         return found.path
 
     def test_whole_ones_are_nothing_to_speak_of(self, store: Store, journal: Path) -> None:

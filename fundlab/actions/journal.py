@@ -1,0 +1,804 @@
+"""The journal: what was confirmed, on disk before the first byte of it is sent.
+
+Nothing is paid twice because of what this file guarantees:
+
+- **Written first.** ``Journal.record`` returns once the entry is synced to disk
+  (``synchronous=EXTRA``), a half-written one was never there, and no two programs record at once:
+  whoever runs the same plan again, after a kill or a power cut at any instant, finds the entry.
+- **Only added to.** An *intent* is what was confirmed, an *event* what became of it; triggers
+  forbid the rest. The newest event tells the state; once ``done``, always ``done``::
+
+    unknown   recorded, and maybe sent: run the cell again, or ask with resume()
+    done      the service has it (resource_id, status)
+    refused   the service said no; nothing was made
+    absent    the service was asked and does not know it; run the cell again to send it
+
+- **Never begun anew by mistake.** A file that is empty, gone, replaced, cut short, of another
+  service, or that may not be looked at is an error: to start in its place would be to forget what
+  was paid.
+- **Damage is named.** Each row has a hash, for SQLite does not notice a changed bit within a row;
+  a row that is missing shows in the numbers that were given out, for a page that lost its cells
+  would hide a payment from the look for it.
+- **One for each user, service and credential** (``Settings.journal``), whichever store a payment is
+  made with. What earlier versions kept in stores is taken over, row by row, whenever such a store
+  is used. Digests and derived ref_ids are keyed with the id of the journal an intent was confirmed
+  in (its ``origin``), so they stay as they are and are compared by that id.
+- **Sandboxes come and go** with their ports: each has a file of its own (``Transport.instance``).
+  When a new one is made, those that nobody has confirmed anything with for 30 days are removed:
+  their money is play money.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
+
+import pandas as pd
+
+from fundlab.actions.identity import (
+    NOT_ALIKE,
+    asked,
+    derived_ref_id,
+    fingerprint,
+    keyed,
+    shown_time,
+)
+from fundlab.decimals import DecimalArray
+from fundlab.errors import ActionRefused, StoreDamaged, StoreError
+from fundlab.models import Resource, Transfer
+from fundlab.setting_values import is_loopback
+from fundlab.settings import journal_folder, store_folder
+from fundlab.store import Store
+from fundlab.store.disk import make_folder, sync_folder
+from fundlab.values import EXACT
+
+if TYPE_CHECKING:
+    from fundlab.api.client import Client
+
+State = Literal["unknown", "done", "refused", "absent"]
+FOLDER: Final = "journal"
+"""Where earlier versions kept it in a store."""
+WITHDRAWAL: Final = "create_fiat_withdrawal"
+NOUNS: Final[Mapping[str, str]] = {
+    WITHDRAWAL: "withdrawal",
+    "create_fiat_account": "fiat account",
+    "update_fiat_account": "account update",
+    "create_fiat_deposit_instructions": "deposit instructions",
+    "create_deposit_address": "deposit address",
+    "create_orchestration_rule": "orchestration rule",
+}
+"""The operations that are journalled, and what messages call them."""
+COLUMNS: Final = (
+    "number", "confirmed_at", "action", "state", "status", "amount", "asset", "fee", "total",
+    "account", "profile_id", "fiat_account_id", "resource_id", "ref_id", "batch", "noted_at",
+    "detail", "service", "store",
+)  # fmt: skip
+
+_VERSION: Final = 3
+_VERSION_IN_STORES: Final = 2  # of earlier versions of fundlab: without origin and store
+_INTENT: Final = (
+    "origin", "ref_id", "operation", "recorded_at", "fingerprint", "likeness", "body", "facts",
+    "batch", "store",
+)  # fmt: skip
+_EVENT: Final = (
+    "origin", "intent", "at", "state", "resource_id", "status", "fee", "total", "detail",
+)  # fmt: skip
+_SCHEMA: Final = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE intents (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, ref_id TEXT NOT NULL,
+    operation TEXT NOT NULL, recorded_at INTEGER NOT NULL, fingerprint TEXT NOT NULL,
+    likeness TEXT NOT NULL, body BLOB NOT NULL, facts TEXT NOT NULL, batch TEXT, store TEXT,
+    sha256 TEXT NOT NULL, UNIQUE (ref_id, origin));
+CREATE INDEX intents_of ON intents (origin);
+CREATE INDEX intents_alike ON intents (likeness, recorded_at);
+CREATE INDEX intents_recorded ON intents (operation, recorded_at);
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL,
+    intent INTEGER NOT NULL REFERENCES intents (number),
+    at INTEGER NOT NULL, state TEXT NOT NULL, resource_id TEXT, status TEXT, fee TEXT, total TEXT,
+    detail TEXT, sha256 TEXT NOT NULL);
+CREATE INDEX events_of ON events (intent);
+CREATE INDEX events_from ON events (origin);
+CREATE INDEX events_made ON events (resource_id);
+CREATE TRIGGER intents_stay BEFORE UPDATE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
+CREATE TRIGGER intents_kept BEFORE DELETE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
+CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'only added'); END;
+CREATE TRIGGER events_kept BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'only added'); END;
+"""
+_MOST_COMMITTED: Final = """
+ORDER BY CASE WHEN e.state = 'done' AND e.status IS NOT 'FAILED' THEN 0 WHEN e.state = 'unknown'
+THEN 1 WHEN e.state = 'absent' THEN 2 WHEN e.state = 'done' THEN 3 ELSE 4 END, i.number DESC LIMIT 1
+"""
+_COUNTS: Final = """
+SELECT s.seq, (SELECT COUNT(*) FROM intents) FROM sqlite_sequence s WHERE s.name = 'intents'
+UNION ALL
+SELECT s.seq, (SELECT COUNT(*) FROM events) FROM sqlite_sequence s WHERE s.name = 'events'
+"""
+_PAGE_BYTES: Final = 4096
+_PATIENCE_S: Final = 60.0
+_SANDBOX_KEPT_S: Final = 30 * 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What was confirmed, and what is known to have become of it; times in ns since 1970.
+
+    ``recorded_at`` is when it was confirmed first, in the journal with the id ``origin``,
+    ``sent_at`` when it was last about to be sent. ``facts`` may be shown; ``body`` is what was
+    sent, or of bank details only digests. ``detail`` says why it is in its ``state``.
+    """
+
+    number: int
+    origin: str
+    ref_id: str
+    operation: str
+    recorded_at: int
+    fingerprint: str
+    body: bytes = field(repr=False)
+    facts: Mapping[str, str | None]
+    batch: str | None
+    store: str | None
+    sent_at: int
+    state: State
+    noted_at: int
+    resource_id: str | None
+    status: str | None
+    fee: str | None
+    total: str | None
+    detail: str | None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The keywords that send it again; a copy."""
+        found: dict[str, Any] = json.loads(self.body)
+        return found
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether the ``ref_id`` was derived with a journal's id, so that nobody else has it."""
+        return self.ref_id.endswith(f"-{self.fingerprint[:32]}")
+
+    @property
+    def is_live(self) -> bool:
+        """Whether money moved for it, or still may."""
+        return self.state != "refused" and self.status != "FAILED"
+
+    @property
+    def amount(self) -> Decimal:
+        """What a withdrawal sent, as far as is known; of one by total else that total."""
+        name, how_much = asked(self.arguments)
+        if name == "total" and self.fee is not None and self.total is not None:
+            return EXACT.subtract(Decimal(self.total), Decimal(self.fee))
+        return how_much
+
+    def asks(self, operation: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether it was confirmed for this; else they only share a ``ref_id``."""
+        same = fingerprint(self.origin, operation, arguments)
+        return (self.operation, self.fingerprint) == (operation, same)
+
+    def check_asks(self, operation: str, arguments: Mapping[str, Any], now: int) -> None:
+        """Refuses a ``ref_id`` of the caller's that was confirmed for something else."""
+        if self.asks(operation, arguments):
+            return
+        was = ", ".join(str(value) for value in self.facts.values() if value)
+        raise ActionRefused(
+            "ref_id",
+            f"ref_id={self.ref_id!r} stands for another action, confirmed "
+            f"{shown_time(self.recorded_at, now)} ({was}); nothing was sent: choose another "
+            "ref_id for this one",
+        )
+
+
+class Journal:
+    """The journal in the file ``path``, which is made for ``service`` (its ``base_url``,
+    ``client_id``, and ``instance`` if it has one) where it is not there yet.
+
+    Without a ``service`` it must be there, and may be an earlier version's, to be read only.
+    Each method has a connection of its own; within ``opened`` they share one.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        service: Mapping[str, str] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.path, self._clock = path, clock
+        self._database: sqlite3.Connection | None = None
+        about = about_of(path)
+        if about is None and service is not None:
+            _create(path, service)
+            about = about_of(path)
+        versions = (_VERSION,) if service is not None else (_VERSION, _VERSION_IN_STORES)
+        if about is None or about["schema_version"] not in map(str, versions):
+            raise StoreError(f"{path} is not a journal of schema {_VERSION}: update fundlab")
+        names = ("base_url", "client_id", "instance")
+        self.service = {name: about[name] for name in names if name in about}
+        self.id = about["id"]
+        self._is_current = about["schema_version"] == str(_VERSION)
+        if service is not None:
+            check_owner(path, about, service)
+            self.service = {name: service[name] for name in names if name in service}
+            found = path.stat()
+            if found.st_mode & 0o077 and found.st_uid == os.getuid():  # a copy, or restored
+                with suppress(OSError):  # a disk that cannot be written can still be read from
+                    path.chmod(found.st_mode & 0o700)
+
+    def __repr__(self) -> str:
+        return f"Journal({str(self.path)!r})"
+
+    # ------------------------------------------------------------------------------ reading
+
+    def find(self, *ref_ids: str) -> Entry | None:
+        """The entry of these names that is nearest to having been paid."""
+        marks = ", ".join("?" * len(ref_ids))
+        found = self._entries(f"WHERE i.ref_id IN ({marks}){_MOST_COMMITTED}", *ref_ids)
+        return found[0] if found else None
+
+    def entries(self) -> list[Entry]:
+        """Every entry, in the order they were confirmed.
+
+        Raises ``StoreDamaged`` also where an index would hide one.
+        """
+        with self.opened() as (book, database):
+            (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+            if found != "ok":
+                raise self._damaged(f"the file ({found})")
+            return book._entries("ORDER BY i.number")
+
+    def sent_since(self, operation: str, since: int, naming: str = "") -> list[Entry]:
+        """Entries of ``operation`` sent since ``since`` (ns), again or for the first time, and
+        that have the text ``naming`` as an argument."""
+        text = json.dumps(naming, ensure_ascii=False) if naming else ""
+        return self._entries(
+            "WHERE i.operation = ? AND instr(CAST(i.body AS TEXT), ?) AND i.number IN "
+            "(SELECT intent FROM events WHERE state = 'unknown' AND at >= ?) ORDER BY i.number",
+            operation, text, since,
+        )  # fmt: skip
+
+    def names(self, operation: str, arguments: Mapping[str, Any], *, more: bool) -> list[str]:
+        """The ``ref_id``s that an action which was not given one has here; see ``identity``.
+
+        The first is a new one's; the others are those it would have had in the journals of which
+        something was taken over.
+        """
+        with self.opened() as (_, database):
+            rows = database.execute("SELECT DISTINCT origin FROM intents").fetchall()
+        origins = dict.fromkeys((self.id, *(origin for (origin,) in rows)))
+        return [derived_ref_id(origin, operation, arguments, more=more) for origin in origins]
+
+    def knows(self, transfer: Transfer) -> bool:
+        """Whether it was made by an entry of this journal."""
+        with self.opened() as (_, database):
+            found = database.execute(
+                "SELECT 1 FROM events WHERE resource_id = ? UNION ALL "
+                "SELECT 1 FROM intents WHERE ref_id = ?", (transfer.id, transfer.ref_id),
+            )  # fmt: skip
+            return found.fetchone() is not None
+
+    # ------------------------------------------------------------------------------ writing
+
+    def record(
+        self,
+        ref_id: str,
+        operation: str,
+        arguments: Mapping[str, Any],
+        body: bytes,
+        facts: Mapping[str, str | None],
+        *,
+        batch: str | None = None,
+        store: str | None = None,
+        allow: Callable[[Journal], object] | None = None,
+        at: int | None = None,
+    ) -> Entry:
+        """Write down, to the disk, what is about to be sent; its entry.
+
+        One that is there under this ``ref_id`` and ``done`` or ``unknown`` is left as it is; one
+        that was settled without a transfer becomes ``unknown`` again. ``allow`` looks at the
+        journal and may raise; no other program can record in between. ``at`` (ns) is when it was
+        sent, by default now. Refuses as ``Entry.check_asks``.
+        """
+        with self.opened(write=True) as (book, _):
+            found = book.find(ref_id)
+            if found is not None:
+                found.check_asks(operation, arguments, self._clock())
+                if found.state in ("done", "unknown"):
+                    return found
+            if allow is not None:
+                allow(book)
+            sent_at = self._clock() if at is None else at
+            number = found.number if found is not None else book._add(
+                "intents", self.id, ref_id, operation, sent_at,
+                fingerprint(self.id, operation, arguments),
+                keyed(self.id, operation, arguments, NOT_ALIKE),
+                body, json.dumps(dict(facts)), batch, store,
+            )  # fmt: skip
+            book._add("events", self.id, number, sent_at, "unknown", *[None] * 5)
+            (entry,) = book._entries("WHERE i.number = ?", number)
+            return entry
+
+    def note(
+        self, entry: Entry, state: State, made: Resource | None = None, detail: str | None = None
+    ) -> None:
+        """Write down what became of ``entry``: the resource that was ``made``, or why there is
+        none; what was once said of a ``done`` one stays said."""
+        if state == entry.state == "done":
+            detail = detail or entry.detail
+        values = [getattr(made, name, None) for name in ("id", "status", "fee", "total")]
+        shown = [None if value is None else str(value) for value in values]
+        self._add("events", self.id, entry.number, self._clock(), state, *shown, detail)
+
+    def take_over(self, path: Path) -> None:
+        """Add what the journal ``path`` in a store holds and this one does not hold yet.
+
+        The counts of what came from there tell what is new; all of it is added, or nothing.
+        """
+        if path.samefile(self.path):
+            return
+        other = Journal(path)
+        theirs = "SELECT (SELECT COUNT(*) FROM intents), (SELECT COUNT(*) FROM events)"
+        ours = (
+            "SELECT (SELECT COUNT(*) FROM intents WHERE origin = ?1), "
+            "(SELECT COUNT(*) FROM events WHERE origin = ?1)"
+        )
+        with self.opened() as (_, mine), other.opened() as (older, database):
+            if mine.execute(ours, (other.id,)).fetchone() == database.execute(theirs).fetchone():
+                return
+            intents, events = older._rows("intents"), older._rows("events")
+        with self.opened(write=True) as (book, _):
+            kept = {row["ref_id"]: row["number"] for row in book._rows("intents", other.id)}
+            numbers = {}
+            for row in intents:
+                ref_id = row["ref_id"]
+                if ref_id not in kept:
+                    row |= {"origin": other.id, "store": store_name(path.parents[1])}
+                    kept[ref_id] = book._add("intents", *(row[name] for name in _INTENT))
+                numbers[row["number"]] = kept[ref_id]
+            known = {tuple(row[name] for name in _EVENT) for row in book._rows("events", other.id)}
+            for row in events:
+                row |= {"origin": other.id, "intent": numbers[row["intent"]]}
+                event = tuple(row[name] for name in _EVENT)
+                if event not in known:
+                    book._add("events", *event)
+
+    @contextmanager
+    def opened(self, *, write: bool = False) -> Iterator[tuple[Journal, sqlite3.Connection]]:
+        """The journal with one connection for all that is asked of it within the block; to
+        ``write``, one transaction."""
+        if self._database is not None:
+            yield self, self._database
+            return
+        with connected(self.path, write=write) as database:
+            about = dict(database.execute("SELECT name, value FROM about"))
+            if about.get("id") != self.id:
+                raise StoreDamaged(
+                    f"the journal {self.path} has been replaced by another since it was opened: "
+                    "bring the first one back, then run again"
+                )
+            for given, there in database.execute(_COUNTS):
+                if given != there:
+                    raise self._damaged(f"{there} of {given} rows are there: it")
+            book = copy.copy(self)
+            book._database = database
+            yield book, database
+
+    # ------------------------------------------------------------------------------ rows
+
+    def _entries(self, where: str, *values: object) -> list[Entry]:
+        intent, event = self._columns("intents"), self._columns("events")
+        query = (
+            f"SELECT {', '.join(f'i.{name}' for name in intent)}, "  # noqa: S608 - our own
+            f"{', '.join(f'e.{name}' for name in event)}, (SELECT MAX(at) FROM events "
+            "WHERE intent = i.number AND state = 'unknown') AS sent_at "
+            "FROM intents i JOIN events e ON e.number = (SELECT number FROM events "
+            "WHERE intent = i.number ORDER BY state = 'done' DESC, number DESC LIMIT 1) "
+        )
+        with self.opened() as (_, database):
+            rows = database.execute(query + where, values).fetchall()
+        found = []
+        for row in rows:
+            confirmed = self._checked("intents", row[: len(intent)])
+            noted = self._checked("events", row[len(intent) : -1])
+            del confirmed["likeness"], noted["origin"], noted["intent"], noted["number"]
+            confirmed |= {"facts": json.loads(confirmed["facts"]), "store": confirmed.get("store")}
+            noted_at = noted.pop("at")
+            found.append(Entry(**confirmed, **noted, noted_at=noted_at, sent_at=row[-1]))
+        return found
+
+    def _rows(self, table: str, origin: str | None = None) -> list[dict[str, Any]]:
+        """Every row of ``table``, of one ``origin`` if given, in the order they were written."""
+        where, values = ("", ()) if origin is None else (" WHERE origin = ?", (origin,))
+        with self.opened() as (_, database):
+            rows = database.execute(
+                f"SELECT {', '.join(self._columns(table))} "  # noqa: S608 - our own
+                f"FROM {table}{where} ORDER BY number",
+                values,
+            ).fetchall()
+        return [self._checked(table, row) for row in rows]
+
+    def _columns(self, table: str) -> list[str]:
+        names = _INTENT if table == "intents" else _EVENT
+        older = () if self._is_current else ("origin", "store")
+        return ["number", *(name for name in names if name not in older), "sha256"]
+
+    def _checked(self, table: str, row: Sequence[Any]) -> dict[str, Any]:
+        """The values of a row by their names, as they were written."""
+        number, *values, sha256 = row
+        found = dict(zip(self._columns(table)[1:], values, strict=False))
+        if row_hash(*values) != sha256:
+            what = f"intent {number} ({found.get('ref_id')})"
+            raise self._damaged(
+                what if table == "intents" else f"what is noted of intent {found['intent']}"
+            )
+        return {"number": number, "origin": self.id, **found}
+
+    def _add(self, table: str, *values: str | int | bytes | None) -> int:
+        """Add a row; its number."""
+        names = ", ".join(_INTENT if table == "intents" else _EVENT)
+        with self.opened(write=True) as (_, database):
+            cursor = database.execute(
+                f"INSERT INTO {table} ({names}, sha256) "  # noqa: S608 - our own
+                f"VALUES ({'?, ' * len(values)}?)",
+                (*values, row_hash(*values)),
+            )
+            return int(cursor.lastrowid or 0)
+
+    def _damaged(self, what: str) -> StoreDamaged:
+        return StoreDamaged(
+            f"{self.path}: {what} is not what was written: restore the file from a backup, then "
+            "run again"
+        )
+
+
+# ----------------------------------------------------------------------------------- the file
+
+
+def about_of(path: Path) -> dict[str, str] | None:
+    """What the journal says about itself; ``None`` where there is none.
+
+    Raises ``StoreDamaged`` for a file that is not a journal, an empty one too, and ``StoreError``
+    for one that cannot be looked at, which is not an absent one.
+    """
+    try:
+        size = path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        if path.is_symlink():
+            raise StoreError(
+                f"the journal {path} is a link to {path.readlink()}, which is not there; bring it "
+                "back, or remove the link if nothing was ever confirmed with it"
+            ) from None
+        return None
+    except OSError as error:
+        raise _not_seen(path, error) from None
+    with connected(path) as database:
+        found = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
+        rows = database.execute("SELECT name, value FROM about").fetchall() if found else []
+    about = dict(rows)
+    if not about.keys() >= {"id", "schema_version", "base_url", "client_id", "sha256"}:
+        what = "is empty" if size == 0 else "does not say whose it is"
+        raise StoreDamaged(
+            f"the journal {path} {what}: restore it from a backup, then run again (delete it only "
+            "if nothing was ever confirmed with it)"
+        )
+    if about.pop("sha256") != row_hash(*(text for pair in sorted(about.items()) for text in pair)):
+        raise StoreDamaged(
+            f"the journal {path} does not say whose it is as it was written: restore it from a "
+            "backup, then run again"
+        )
+    return about
+
+
+def journal_files(folder: Path) -> list[Path]:
+    """The file of every journal in ``folder``."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".sqlite")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise _not_seen(folder, error) from None
+
+
+def _not_seen(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path} cannot be looked at: {error.strerror}; nothing was sent: see that its folder is "
+        "yours to read and write, or name another (journal=…, FUNDLAB_JOURNAL)"
+    )
+
+
+def row_hash(*values: str | int | bytes | None) -> str:
+    """Of a row, each value as Python writes it."""
+    return hashlib.sha256(b"".join(b"%a" % (value,) for value in values)).hexdigest()
+
+
+def _create(path: Path, service: Mapping[str, str]) -> None:
+    # made under a hidden name and linked into place: it is never half there, and never replaces
+    # one that another kernel made meanwhile
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    about = {"id": uuid.uuid4().hex, "schema_version": str(_VERSION), **service}
+    about["sha256"] = row_hash(*(text for pair in sorted(about.items()) for text in pair))
+    try:
+        make_folder(path.parent)
+        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with connected(hidden) as database:
+            database.executescript(f"BEGIN; {_SCHEMA}")
+            database.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+            database.execute("COMMIT")
+        with suppress(FileExistsError):  # another kernel was first: its journal stands
+            os.link(hidden, path)
+        hidden.unlink()
+        sync_folder(path.parent)
+    except (OSError, StoreError) as error:
+        why = error.strerror if isinstance(error, OSError) else error.__context__ or error
+        raise StoreError(
+            f"the journal {path} cannot be made: {why}; nothing was sent: see that its folder can "
+            "be written and has room, or name another (journal=…, FUNDLAB_JOURNAL)"
+        ) from None
+    finally:
+        for left in (hidden, hidden.with_name(f"{hidden.name}-journal")):
+            with suppress(OSError):  # the error above says more
+                left.unlink(missing_ok=True)
+    if "instance" not in service:
+        return
+    for old in path.parent.glob("*.sqlite"):  # of sandboxes that are long gone
+        try:
+            is_old = time.time() - old.stat().st_mtime > _SANDBOX_KEPT_S
+            theirs = about_of(old) if is_old else None
+        except (OSError, StoreError):  # gone meanwhile; or damaged, which verify names
+            continue
+        if theirs is not None and "instance" in theirs and is_loopback(theirs["base_url"]):
+            old.unlink(missing_ok=True)
+
+
+@contextmanager
+def connected(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+    """A connection to the file, which is not made if it is gone; to ``write``, a transaction: all
+    of the block is written and synced, or nothing of it, and nobody writes meanwhile."""
+    try:
+        database = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
+        )
+        try:
+            # undoes what a crash left half done
+            _patiently(database, "SELECT 1 FROM sqlite_master")
+            if path.stat().st_size % _PAGE_BYTES:
+                # what is missing of the last page SQLite would take for zeros
+                raise sqlite3.DatabaseError("it is cut short")
+            database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            database.execute("PRAGMA synchronous = EXTRA")
+            database.execute("PRAGMA fullfsync = ON")
+            database.execute("PRAGMA foreign_keys = ON")
+            if write:
+                _patiently(database, "BEGIN IMMEDIATE")
+            try:
+                yield database
+                if write:
+                    database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+        finally:
+            database.close()
+    except sqlite3.OperationalError as error:
+        if not path.exists():
+            advice = "it is gone; bring it back, from a backup if need be"
+        elif path.stat().st_size == 0:
+            advice = "it is empty; restore it from a backup"
+        elif "locked" in str(error):
+            advice = "another program has held it for a minute; wait for it or end it"
+        else:
+            advice = "see that its folder can be written and has room"
+        raise StoreError(
+            f"the journal {path} cannot be used ({error}): {advice}, then run again"
+        ) from None
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its words may be damaged too
+        raise StoreDamaged(
+            f"the journal {path} is not what was written ({error}): restore it from a backup, then "
+            "run again"
+        ) from None
+
+
+def _patiently(database: sqlite3.Connection, statement: str) -> None:
+    """Run it once no other program is in the way; SQLite's own wait could not be interrupted."""
+    database.execute("PRAGMA busy_timeout = 200")
+    given_up = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            database.execute(statement)
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= given_up:
+                raise
+            time.sleep(0.01)  # SQLite does not always wait by itself
+    database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
+
+
+# ----------------------------------------------------------------------------------- whose it is
+
+
+def open_journal(client: Client, store: Store, clock: Callable[[], int] = time.time_ns) -> Journal:
+    """The journal of ``client``'s service, made if need be, with what one in ``store`` holds.
+
+    Raises ``StoreError`` when the store or its journal belongs to another service or credential.
+    """
+    service = service_of(client)
+    owner = store.service()
+    if owner is not None:
+        check_owner(store.path, owner, service)
+    book = Journal(_path(client, service), service, clock)
+    if isinstance(store.path, Path):
+        on_loopback = is_loopback(service["base_url"])
+        name = name_of(service) if on_loopback else "service"
+        old = store.path / FOLDER / f"{name}.sqlite"
+        about = about_of(old)
+        if about is not None:
+            check_owner(old, about, service)
+            book.take_over(old)
+    return book
+
+
+def existing_journal(client: Client) -> Journal | None:
+    """The journal of ``client``'s service, if there is one: none is created."""
+    service = service_of(client)
+    path = _path(client, service)
+    return None if about_of(path) is None else Journal(path, service)
+
+
+def service_of(client: Client) -> dict[str, str]:
+    """What tells the service and credential of ``client`` from all others."""
+    service = {"base_url": client.base_url, "client_id": client.client_id}
+    instance = client.transport.instance() if is_loopback(client.base_url) else None
+    return service if instance is None else service | {"instance": instance}
+
+
+def service_key(service: Mapping[str, str]) -> str:
+    """A service and credential, however the loopback address is spelt."""
+    url = service["base_url"]
+    parts = urlsplit(url)
+    place = f"loopback:{parts.port}{parts.path}" if is_loopback(url) else url
+    return f"{place} {service['client_id']}"
+
+
+def name_of(service: Mapping[str, str]) -> str:
+    """How the names of a service's journals begin."""
+    url = service["base_url"]
+    place = "loopback" if is_loopback(url) else urlsplit(url).hostname
+    return f"{place}-{hashlib.sha256(service_key(service).encode()).hexdigest()[:12]}"
+
+
+def _path(client: Client, service: Mapping[str, str]) -> Path:
+    instance = service.get("instance", "")[:12]
+    return client.settings.journal / (f"{name_of(service)}{'-' * bool(instance)}{instance}.sqlite")
+
+
+def check_owner(path: object, owner: Mapping[str, str], service: Mapping[str, str]) -> None:
+    """Refuses a store or journal of another service or credential."""
+    if service_key(owner) != service_key(service):
+        raise StoreError(
+            f"{path} belongs to {owner['base_url']} (client {owner['client_id']}), not to "
+            f"{service['base_url']} (client {service['client_id']}); nothing was sent: connect to "
+            "the service you mean, or use a store of its own (store=…, FUNDLAB_STORE)"
+        )
+
+
+def store_name(path: object) -> str:
+    """A store as the journal names it, by whatever link it is reached."""
+    return os.path.realpath(path) if isinstance(path, Path) else str(path)
+
+
+# ----------------------------------------------------------------------------------- looking at it
+
+
+def journal(
+    store: Store | str | Path | None = None, *, folder: str | Path | None = None
+) -> pd.DataFrame:
+    """Everything that this user ever confirmed; with ``store``, what was confirmed with it.
+
+    ``folder`` is where the journals are, by default where the settings say: one for each service
+    and credential, its rows the oldest first. One row for each intent: ``number``,
+    ``confirmed_at``, ``action``, ``state`` (``done``, ``unknown``, ``refused`` or ``absent``), the
+    ``status`` last seen, ``amount``, ``asset``, ``fee``, ``total`` (type ``decimal``), the
+    ``account`` (masked), ids, ``ref_id``, ``batch``, ``noted_at``, ``detail``, the ``service`` and
+    the ``store``. Empty where nothing was ever confirmed.
+
+    >>> plan = fl.plan_deposit(client, profile_id=sandbox.profile_ids[0], say=lambda line: None)
+    >>> instructions = plan.submit(confirm=plan.code)
+    >>> fl.journal(client.settings.store)[["action", "state", "status"]]
+                     action state status
+    0  deposit instructions  done  VALID
+    """
+    files = journal_files(journal_folder() if folder is None else Path(folder))
+    books = [Journal(path) for path in files]
+    found = [(entry, book.service["base_url"]) for book in books for entry in book.entries()]
+    taken_over = {(entry.origin, entry.ref_id) for entry, _ in found}
+    place = store if isinstance(store, Store) else Store(store or store_folder())
+    name = store_name(place.path)
+    if store is not None:
+        found = [(entry, service) for entry, service in found if entry.store == name]
+    if isinstance(place.path, Path):  # what an earlier version confirmed there
+        for path in journal_files(place.path / FOLDER):
+            book = Journal(path)
+            found += [
+                (replace(entry, store=name), book.service["base_url"])
+                for entry in book.entries()
+                if (entry.origin, entry.ref_id) not in taken_over
+            ]
+    return journal_frame(found)
+
+
+def journal_frame(entries: Sequence[tuple[Entry, str]]) -> pd.DataFrame:
+    """The rows of ``journal``: of each entry with the ``base_url`` of its service."""
+    rows = []
+    for entry, service in entries:
+        facts, amount = entry.facts, entry.facts.get("amount")
+        if entry.operation == WITHDRAWAL and "total" in entry.arguments:
+            # the amount was only expected, until the fee is known
+            known = entry.fee is not None and entry.total is not None
+            amount = str(entry.amount) if known else None
+        rows.append({
+            "number": entry.number, "confirmed_at": entry.recorded_at,
+            "action": NOUNS[entry.operation], "state": entry.state, "status": entry.status,
+            "amount": amount, "asset": facts.get("asset"), "fee": entry.fee, "total": entry.total,
+            "account": facts.get("account"), "profile_id": facts.get("profile_id"),
+            "fiat_account_id": facts.get("fiat_account_id"), "resource_id": entry.resource_id,
+            "ref_id": entry.ref_id, "batch": entry.batch, "noted_at": entry.noted_at,
+            "detail": entry.detail, "service": service, "store": entry.store,
+        })  # fmt: skip
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        values = [row[name] for row in rows]
+        if name in ("amount", "fee", "total"):
+            columns[name] = DecimalArray._from_sequence(values)
+        elif name in ("confirmed_at", "noted_at"):
+            columns[name] = pd.to_datetime(pd.Series(values, dtype="int64"), unit="ns", utc=True)
+        else:
+            columns[name] = pd.Series(values, dtype="int64" if name == "number" else "str")
+    return pd.DataFrame(columns)
+
+
+def damaged_journals(store: Store) -> Iterator[tuple[Path, str]]:
+    """Each journal with payments of ``store``'s service that is not intact, and why.
+
+    Those that earlier versions kept in the store, and the user's own.
+    """
+    paths = journal_files(store.path / FOLDER) if isinstance(store.path, Path) else []
+    try:
+        service = store.service()
+    except StoreError:
+        service = None  # a damaged store does not say whose it is; verify names that
+    if service is not None:
+        begin = name_of(service)
+        paths += [path for path in journal_files(journal_folder()) if path.name.startswith(begin)]
+    for path in paths:
+        try:
+            about_of(path)
+            with connected(path) as database:
+                (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+                loose = database.execute("PRAGMA foreign_key_check").fetchone()
+                bare = database.execute(
+                    "SELECT MIN(number) FROM intents "
+                    "WHERE number NOT IN (SELECT intent FROM events)"
+                ).fetchone()
+            if found != "ok":
+                yield path, str(found)
+            elif loose is not None:
+                yield path, f"row {loose[1]} of {loose[0]} belongs to no intent"
+            elif bare[0] is not None:
+                yield path, f"nothing is noted of intent {bare[0]}"
+            else:
+                Journal(path).entries()  # checks each against its hash
+        except StoreError as error:
+            yield path, str(error)
