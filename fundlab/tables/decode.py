@@ -1,5 +1,9 @@
 """Page bytes → Arrow table: in bulk, exact, and strict on what matters (interface §2, §4).
 
+A page is decoded into structs in which only members that are ever sent take time: the layout of a
+table starts out small and grows with the members met. What the interface does not list is kept as
+JSON, byte for byte.
+
 Amounts and moments are held to the interface's grammar as text, whole columns at once, before any
 cast, because casts are lenient: Arrow's wraps around above 20 integer digits and takes ``1e5``.
 The first malformed value stops the page with a ``DataError`` that names it.
@@ -8,11 +12,13 @@ The first malformed value stops the page with a ``DataError`` that names it.
 from __future__ import annotations
 
 import gc
+import re
+import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import chain
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -21,10 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import astuple
 
-from fundlab.errors import DataError, UnknownValueWarning, shorten
+from fundlab.errors import DataError, ProtocolError, UnknownValueWarning, shorten
 from fundlab.models import FiatNetworkInstructions
-from fundlab.tables.layout import INSTRUCTIONS, MEMBER_TYPES, Layout, read_page, unlisted_members
-from fundlab.tables.schema import AMOUNT_TYPE, EXTRA, INSTANT_TYPE, Column, Table, find_table
+from fundlab.tables.schema import AMOUNT_TYPE, EXTRA, INSTANT_TYPE, Column, Kind, Table, find_table
 from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS, Amount, Instant
 
 # \A and \z, never ^ and $: `$` would let a trailing newline pass. Which days a month has, and
@@ -34,10 +39,27 @@ INSTANT_GRAMMAR: Final = (
     r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     r"(?:\.[0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])\z"
 )
-MAX_NAMED_VALUES: Final = 100
 FIRST_INSTANT: Final = pa.scalar(Instant.parse("1678-01-01T00:00:00Z").ns, INSTANT_TYPE)
 LAST_INSTANT: Final = pa.scalar(Instant.parse("2261-12-31T23:59:59.999999999Z").ns, INSTANT_TYPE)
+MAX_NAMED_VALUES: Final = 100
+MAX_REMEMBERED_MEMBERS: Final = 128
+INSTRUCTIONS: Final = "fiat_network_instructions"
+MEMBER_TYPES: Final[Mapping[Kind, Any]] = {
+    "text": str | None,
+    "enum": str | None,
+    "amount": str | None,
+    "instant": str | None,
+    "flag": bool | None,
+    "count": Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | None,
+    "json": msgspec.Raw,
+}
 
+_NULL: Final = msgspec.Raw(b"null")
+_AWKWARD: Final = re.compile(r'[\x00-\x1f"\\]')  # what msgspec refuses in a member's name
+_CURSORS: Final[Sequence[Any]] = (
+    ("next_page_cursor", str | None, None),
+    ("next_page", str | None, None),
+)
 _ZERO, _POINT = np.uint8(ord("0")), ord(".")
 # each character of a plain time: the lowest there may be, and how far above it one may lie
 _LOWEST: Final = np.frombuffer(b"0000-00-00T00:00:00.000000000Z", np.uint8)
@@ -47,7 +69,8 @@ _PLAIN_LENGTHS: Final = {
     for digits in (0, *range(2, 11))
 }
 
-Values = Sequence[Any]
+Members = Mapping[str, msgspec.Raw]
+"""A record as it is: its members, and the JSON of each."""
 
 
 @dataclass(frozen=True)
@@ -66,108 +89,122 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1) -> Page:
     ``UnknownValueWarning`` once for each enumeration value that the interface does not list, as far
     as the first hundred of a column.
     """
-    with _collector_paused():
-        return _decoded(find_table(table), body, page)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A page is thousands of objects that hold no cycle: looking for one costs a tenth."""
-    paused = gc.isenabled()
-    gc.disable()
+    table, collecting = find_table(table), gc.isenabled()
+    gc.disable()  # a page is thousands of objects that hold no cycle: looking for one costs a tenth
     try:
-        yield
+        layout, found = _read(table, body, page)
+        rows = getattr(found, layout.items)
+        if INSTRUCTIONS in table.model.model_fields:
+            _lift_nested(table, rows)
+        values = dict(zip(layout.attributes, zip(*map(astuple, rows), strict=True), strict=False))
+        arrays = [
+            pa.nulls(len(rows), column.type)
+            if column.name not in values
+            else _array(table, column, values[column.name], page, values["id"])
+            for column in table.columns[:-1]
+        ]
+        if layout.unlisted is None:
+            listed = {column.name for column in table.columns[:-1]}
+            extras: Any = (
+                _object({name: raw for name, raw in record.items() if name not in listed})
+                for record in _records(table, layout.items, body, page)
+            )
+        elif layout.unlisted and rows:
+            names = sorted(layout.unlisted)
+            raws = zip(*(values[layout.unlisted[name]] for name in names), strict=True)
+            extras = (_object(dict(zip(names, row, strict=True))) for row in raws)
+        else:
+            extras = [None] * len(rows)
+        arrays.append(pa.array(extras, pa.string(), size=len(rows)))
+        return Page(
+            pa.Table.from_arrays(arrays, schema=table.schema),
+            found.next_page_cursor or found.next_page or None,
+        )
     finally:
-        if paused:
+        if collecting:
             gc.enable()
-
-
-def _decoded(table: Table, body: bytes, page: int) -> Page:
-    layout, found = read_page(table, body, page)
-    rows = getattr(found, layout.items)
-    if INSTRUCTIONS in table.model.model_fields:
-        for row in rows:
-            _lift_nested(table, row)
-    values = dict(zip(layout.attributes, zip(*map(astuple, rows), strict=True), strict=False))
-    source = _Source(table, page, values.get("id", ()))
-    arrays = [_array(column, values.get(column.name), source) for column in table.columns[:-1]]
-    arrays.append(pa.array(_extras(table, layout, values, body, len(rows)), pa.string()))
-    return Page(
-        pa.Table.from_arrays(arrays, schema=table.schema),
-        found.next_page_cursor or found.next_page or None,
-    )
 
 
 # ---------------------------------------------------------------------------- values → columns
 
-
-@dataclass(frozen=True)
-class _Source:
-    """Where values come from, to name what is malformed."""
-
-    table: Table
-    page: int
-    ids: Sequence[str]
-
-    def refuse(self, column: str, position: int, value: object, problem: str) -> DataError:
-        return DataError(
-            problem, table=self.table.name, page=self.page,
-            record=self.ids[position] or f"#{position + 1}", field=column, value=value,
-        )  # fmt: skip
-
-    def malformed(self, column: str, values: Values, parse: Callable[[str], object]) -> DataError:
-        """The error for the first value that ``parse`` refuses."""
-        for position, text in enumerate(values):
-            if text is not None:
-                try:
-                    parse(text)
-                except ValueError as error:
-                    return self.refuse(column, position, text, str(error))
-        return DataError("malformed", table=self.table.name, page=self.page, field=column)
+_reported: dict[tuple[str, str], set[str]] = {}
 
 
-def _array(column: Column, values: Values | None, source: _Source) -> pa.Array:
-    if values is None:
-        return pa.nulls(len(source.ids), column.type)
-    if column.kind == "json":
-        return _json_texts(values)
-    if column.kind in ("flag", "count"):
+def _array(
+    table: Table, column: Column, values: Sequence[Any], page: int, ids: Sequence[str]
+) -> pa.Array:
+    kind = column.kind
+    if kind == "json":  # each value's own bytes; a JSON null is null
+        lengths = np.zeros(len(values) + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=lengths[1:])
+        texts = pa.StringArray.from_buffers(
+            len(values), pa.py_buffer(lengths), pa.py_buffer(b"".join(values))
+        )
+        nulls = pc.equal(texts, "null")
+        return pc.if_else(nulls, None, texts) if pc.any(nulls).as_py() else texts
+    if kind in ("flag", "count"):
         return pa.array(values, column.type)
-    if column.kind == "amount":
-        return _amounts(column, values, source)
-    if column.kind == "instant":
-        return _instants(column, values, source)
-    if column.kind == "enum":
-        _warn_of_unknown(column, values, source.table)
+    if kind == "enum":
+        seen = _reported.setdefault((table.name, column.name), set())
+        for value in sorted({*values} - {*column.members, None} - seen):
+            if len(seen) > MAX_NAMED_VALUES:
+                break
+            named = len(seen) < MAX_NAMED_VALUES
+            warnings.warn(
+                f"{table.name}: {column.name}"
+                f"{f' {shorten(value)} is' if named else ': and more values are'} not among those "
+                "the interface lists; kept as sent",
+                UnknownValueWarning,
+                stacklevel=2,
+            )
+            seen.add(value)
+
     texts = pa.array(values, pa.string())
-    if column.name in source.table.required:
-        starts, _ = _characters(texts)
-        if np.any(starts[1:] == starts[:-1]):
-            raise source.refuse(column.name, values.index(""), "", "empty")
-    return texts
+    _, offsets, data = texts.buffers()
+    starts = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
+    characters = np.frombuffer(data or b"", np.uint8)[: starts[-1]]
+    parse: Callable[[str], object] = _filled
+    if kind == "amount":
+        if _are_plain_amounts(texts, starts, characters) or _matches(texts, AMOUNT_GRAMMAR):
+            return texts.cast(AMOUNT_TYPE)
+        parse = Amount
+    elif kind == "instant":
+        if _are_plain_instants(texts, starts, characters) or _matches(texts, INSTANT_GRAMMAR):
+            try:
+                # Arrow knows the calendar, but not the lower-case letters RFC 3339 allows
+                moments = pc.ascii_upper(texts).cast(INSTANT_TYPE)
+                early, late = pc.less(moments, FIRST_INSTANT), pc.greater(moments, LAST_INSTANT)
+                if not pc.any(pc.or_(early, late)).as_py():
+                    return moments
+            except pa.ArrowInvalid:
+                pass  # named below
+        parse = Instant.parse
+    elif column.name not in table.required or not np.any(starts[1:] == starts[:-1]):
+        return texts
+    for position, text in enumerate(values):
+        try:
+            _ = text is None or parse(text)
+        except ValueError as error:
+            raise DataError(
+                str(error), table=table.name, page=page, record=ids[position] or f"#{position + 1}",
+                field=column.name, value=text,
+            ) from None  # fmt: skip
+    raise DataError("malformed", table=table.name, page=page, field=column.name)
 
 
-def _json_texts(values: Sequence[msgspec.Raw]) -> pa.Array:
-    """Each value's own bytes; a JSON ``null`` is null."""
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
-    texts = pa.StringArray.from_buffers(
-        len(values), pa.py_buffer(offsets), pa.py_buffer(b"".join(values))
-    )
-    nulls = pc.equal(texts, "null")
-    return pc.if_else(nulls, None, texts) if pc.any(nulls).as_py() else texts
+def _filled(text: str) -> None:
+    if not text:
+        raise ValueError("empty")
 
 
-def _amounts(column: Column, values: Values, source: _Source) -> pa.Array:
-    texts = pa.array(values, pa.string())
-    if _are_plain_amounts(texts) or _all(pc.match_substring_regex(texts, AMOUNT_GRAMMAR)):
-        return texts.cast(AMOUNT_TYPE)
-    raise source.malformed(column.name, values, Amount)
+def _matches(texts: pa.Array, grammar: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, grammar), min_count=0).as_py())
 
 
-def _are_plain_amounts(texts: pa.Array) -> bool:
+def _are_plain_amounts(
+    texts: pa.Array, offsets: npt.NDArray[np.int32], characters: npt.NDArray[np.uint8]
+) -> bool:
     """Whether each is digits, a point, digits: sure, and in a quarter of the grammar's time."""
-    offsets, characters = _characters(texts)
     points = np.flatnonzero(characters - _ZERO > 9)
     starts, ends = offsets[:-1], offsets[1:]
     if texts.null_count or len(points) != len(texts) or np.any(characters[points] != _POINT):
@@ -179,24 +216,10 @@ def _are_plain_amounts(texts: pa.Array) -> bool:
     )
 
 
-def _instants(column: Column, values: Values, source: _Source) -> pa.Array:
-    texts = pa.array(values, pa.string())
-    if _are_plain_instants(texts) or _all(pc.match_substring_regex(texts, INSTANT_GRAMMAR)):
-        try:
-            # Arrow knows the calendar, but not the lower-case letters RFC 3339 allows
-            moments = pc.ascii_upper(texts).cast(INSTANT_TYPE)
-        except pa.ArrowInvalid:
-            raise source.malformed(column.name, values, Instant.parse) from None
-        if _all(pc.greater_equal(moments, FIRST_INSTANT)) and _all(
-            pc.less_equal(moments, LAST_INSTANT)
-        ):
-            return moments
-    raise source.malformed(column.name, values, Instant.parse)
-
-
-def _are_plain_instants(texts: pa.Array) -> bool:
+def _are_plain_instants(
+    texts: pa.Array, offsets: npt.NDArray[np.int32], characters: npt.NDArray[np.uint8]
+) -> bool:
     """Whether all are in UTC and of one length: sure, and in a fifth of the grammar's time."""
-    offsets, characters = _characters(texts)
     length = len(characters) // max(len(texts), 1)
     if texts.null_count or length not in _PLAIN_LENGTHS or np.any(np.diff(offsets) != length):
         return False
@@ -206,85 +229,173 @@ def _are_plain_instants(texts: pa.Array) -> bool:
     return bool(np.all(lines - lowest <= span) and not np.any(beyond_23))
 
 
-def _characters(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Where each text begins, and at last where the last one ends; and the bytes of all."""
-    _, offsets, data = texts.buffers()
-    starts = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
-    return starts, np.frombuffer(data or b"", np.uint8)[: starts[-1]]
-
-
-def _all(flags: pa.Array) -> bool:
-    return bool(pc.all(flags, min_count=0).as_py() is not False)
-
-
-_reported: dict[tuple[str, str], set[str]] = {}
-
-
-def _warn_of_unknown(column: Column, values: Values, table: Table) -> None:
-    seen = _reported.setdefault((table.name, column.name), set())
-    for value in sorted({*values} - {*column.members, None} - seen):
-        if len(seen) > MAX_NAMED_VALUES:
-            return
-        name = f" {shorten(value)} is" if len(seen) < MAX_NAMED_VALUES else ": and more values are"
-        warnings.warn(
-            f"{table.name}: {column.name}{name} not among those the interface lists; kept as sent",
-            UnknownValueWarning,
-            stacklevel=2,
-        )
-        seen.add(value)
-
-
-def _extras(
-    table: Table, layout: Layout, values: Mapping[str, Values], body: bytes, count: int
-) -> list[bytes | None]:
-    """For each row, a JSON object of its unlisted members, sorted by name."""
-    if layout.unlisted is None:
-        return [_object(members) for members in unlisted_members(table, layout, body)]
-    if not layout.unlisted or not count:
-        return [None] * count
-    names = sorted(layout.unlisted)
-    columns = [values[layout.unlisted[name]] for name in names]
-    return [
-        _object({name: raw for name, raw in zip(names, row, strict=True) if raw is not None})
-        for row in zip(*columns, strict=True)
+def _object(members: Mapping[str, msgspec.Raw | None]) -> bytes | None:
+    """One JSON object, sorted by name."""
+    pairs = [
+        msgspec.json.encode(name) + b":" + bytes(raw)
+        for name, raw in sorted(members.items())
+        if raw is not None
     ]
-
-
-def _object(members: Mapping[str, msgspec.Raw]) -> bytes | None:
-    pairs = [msgspec.json.encode(name) + b":" + bytes(members[name]) for name in sorted(members)]
     return b"{" + b",".join(pairs) + b"}" if pairs else None
 
 
-# ---------------------------------------------------------------------------- what is nested
-
-
-def _lift_nested(table: Table, row: Any) -> None:
+def _lift_nested(table: Table, rows: Sequence[Any]) -> None:
     """Fill fields that live answers nest in unexpected places, as the models do."""
-    if _is_null(row.fiat_network_instructions):
-        nested = _members(row.fiat_account_owner).get(INSTRUCTIONS)
-        if nested is not None and bytes(nested).startswith(b"{"):
-            row.fiat_network_instructions = nested
-    for name, raw in _members(row.fiat_network_instructions).items():
-        column = table.column(name)
-        if column is None or name == EXTRA or name in FiatNetworkInstructions.model_fields:
-            continue
-        current = getattr(row, name)
-        if current is None or (column.kind == "json" and _is_null(current)):
-            _lift(row, column, raw)
+    for row in rows:
+        if row.fiat_network_instructions == _NULL:
+            nested = _members(row.fiat_account_owner).get(INSTRUCTIONS)
+            if nested is not None and bytes(nested).startswith(b"{"):
+                row.fiat_network_instructions = nested
+        for name, raw in _members(row.fiat_network_instructions).items():
+            column = table.column(name)
+            if column is None or name == EXTRA or name in FiatNetworkInstructions.model_fields:
+                continue
+            if getattr(row, name) in (None, _NULL):
+                try:
+                    setattr(row, name, msgspec.json.decode(raw, type=MEMBER_TYPES[column.kind]))
+                except msgspec.ValidationError:
+                    continue  # of another type: what the service nests elsewhere stays there only
 
 
-def _lift(row: Any, column: Column, raw: msgspec.Raw) -> None:
-    try:
-        setattr(row, column.name, msgspec.json.decode(raw, type=MEMBER_TYPES[column.kind]))
-    except msgspec.ValidationError:
-        return  # of another type: what the service nests elsewhere stays there only
-
-
-def _is_null(raw: msgspec.Raw) -> bool:
-    return bytes(raw) == b"null"
-
-
-def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
+def _members(raw: msgspec.Raw) -> Members:
     if not bytes(raw).startswith(b"{"):
         return {}
     return msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+
+
+# ---------------------------------------------------------------------------- bytes → structs
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What a page of a table looks like, as far as it was met.
+
+    ``attributes`` are those of a record's struct. ``unlisted`` maps a member the interface does
+    not list to its attribute; ``None`` lets any member pass, to be read in a second look.
+    """
+
+    items: str
+    attributes: tuple[str, ...]
+    unlisted: Mapping[str, str] | None
+    page: msgspec.json.Decoder[Any]
+
+
+_layouts: dict[str, _Layout] = {}
+_layouts_lock = threading.Lock()
+
+
+def _read(table: Table, body: bytes, page: int) -> tuple[_Layout, Any]:
+    """The page as structs: its records in the attribute ``layout.items``, and its cursors.
+
+    Raises ``ProtocolError`` where ``body`` is no page and ``DataError`` naming what is malformed.
+    """
+    if not isinstance(body, bytes):
+        raise TypeError(f"body is a {type(body).__name__}; give the bytes of the page")
+    where = f"{table.name}, page {page}"
+    try:
+        if not body.isascii():
+            body.decode()  # kept JSON would otherwise be checked by nobody
+        layout = _layouts.get(table.name)
+        if layout is None:  # it begins with all members where some are nested in odd places
+            odd = INSTRUCTIONS in table.model.model_fields
+            layout = _remembered(
+                table, [c.name for c in table.columns[:-1] if odd or c.name in table.required]
+            )
+        try:
+            return layout, layout.page.decode(body)
+        except msgspec.ValidationError as error:
+            refused = error
+        # Once more with a layout for the members of these records too, in the order they come in.
+        records = _records(table, layout.items, body, page, refused)
+        member_of = {attribute: name for name, attribute in (layout.unlisted or {}).items()}
+        known = [member_of.get(attribute, attribute) for attribute in layout.attributes]
+        met = list(dict.fromkeys(chain(chain.from_iterable(records), known)))
+        if len(met) > len(known):
+            layout = _remembered(table, met)
+        try:
+            return layout, layout.page.decode(body)
+        except msgspec.ValidationError as error:
+            raise _culprit(table, records, page, error) from None
+    except RecursionError:
+        raise ProtocolError(f"{where}: nested too deeply to be read") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"{where}: not JSON: {error}") from None
+
+
+def _remembered(table: Table, members: Sequence[str]) -> _Layout:
+    """The layout for pages of the ``members`` that were met, in the order they were met in; for
+    this page alone, and any member at all, where they are too many to remember or too awkward."""
+    if table.items is None:
+        raise ProtocolError(f"{table.name} does not come in pages")
+    listed = {column.name: column for column in table.columns[:-1]}
+    others = [name for name in members if name not in listed]
+    strict = len(others) <= MAX_REMEMBERED_MEMBERS and not any(map(_AWKWARD.search, others))
+    unlisted = {name: f"unlisted_{n}" for n, name in enumerate(others)} if strict else None
+    fields: list[Any] = [(name, str) for name in listed if name in table.required]
+    for name in members if strict else listed:
+        if name in table.required:
+            continue
+        if name not in listed:
+            fields.append((f"unlisted_{others.index(name)}", msgspec.Raw, None))
+        else:
+            kind = listed[name].kind
+            fields.append((name, MEMBER_TYPES[kind], _NULL if kind == "json" else None))
+    # without the garbage collector: a page is thousands of objects that hold no cycle
+    row = msgspec.defstruct(
+        "Row", fields, gc=False, forbid_unknown_fields=strict,
+        rename={attribute: name for name, attribute in (unlisted or {}).items()},
+    )  # fmt: skip
+    page = msgspec.defstruct("Page", [(table.items, list[row]), *_CURSORS])  # type: ignore[valid-type]
+    layout = _Layout(
+        table.items, tuple(name for name, *_ in fields), unlisted, msgspec.json.Decoder(page)
+    )
+    if strict:
+        with _layouts_lock:
+            _layouts[table.name] = layout
+    return layout
+
+
+def _records(
+    table: Table, items: str, body: bytes, page: int, refused: Exception | None = None
+) -> list[Members]:
+    """The records as they are."""
+    loose = msgspec.defstruct("Page", [(items, list[msgspec.Raw]), *_CURSORS])
+    try:
+        raws = getattr(msgspec.json.decode(body, type=loose), items)
+    except msgspec.ValidationError:
+        raise ProtocolError(f"{table.name}, page {page}: not a page: {refused}") from None
+    records: list[Members] = []
+    for number, raw in enumerate(raws, start=1):
+        try:
+            records.append(msgspec.json.decode(raw, type=dict[str, msgspec.Raw]))
+        except msgspec.ValidationError:
+            raise DataError(
+                "not an object", table=table.name, page=page, record=f"#{number}",
+                value=bytes(raw).decode(),
+            ) from None  # fmt: skip
+    return records
+
+
+def _culprit(table: Table, records: Sequence[Members], page: int, refused: Exception) -> DataError:
+    """The first member of the first record that is not of its type."""
+    for number, record in enumerate(records, start=1):
+        try:
+            id_ = msgspec.json.decode(record["id"], type=str)
+        except (KeyError, msgspec.ValidationError):
+            id_ = f"#{number}"
+        for column in table.columns[:-1]:
+            raw, required = record.get(column.name), column.name in table.required
+            if raw is None and not required:
+                continue
+            if raw is None:
+                return DataError(
+                    "missing", table=table.name, page=page, record=id_, field=column.name
+                )
+            try:
+                msgspec.json.decode(raw, type=str if required else MEMBER_TYPES[column.kind])
+            except msgspec.ValidationError as error:
+                return DataError(
+                    str(error), table=table.name, page=page, record=id_, field=column.name,
+                    value=bytes(raw).decode(),
+                )  # fmt: skip
+    return DataError(str(refused), table=table.name, page=page)

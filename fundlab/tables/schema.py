@@ -71,11 +71,8 @@ class Column:
 
     name: str
     kind: Kind
+    type: pa.DataType
     members: tuple[str, ...] = ()
-
-    @property
-    def type(self) -> pa.DataType:
-        return ARROW_TYPES[self.kind]
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ class Table:
     def columns(self) -> tuple[Column, ...]:
         fields = self.model.model_fields.items()
         found = [_column(name, field.annotation) for name, field in fields]
-        return (*found, Column(EXTRA, "json"))
+        return (*found, Column(EXTRA, "json", ARROW_TYPES["json"]))
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -129,26 +126,23 @@ class Table:
 
 
 def _column(name: str, annotation: Any) -> Column:
-    parts = set(_alternatives(annotation))
-    for part in parts:
-        if isinstance(part, type) and issubclass(part, StrEnum):
-            return Column(name, "enum", tuple(member.value for member in part))
+    """The column that holds what ``annotation`` allows, ``None`` left out."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _column(name, get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        parts = [_column(name, one) for one in get_args(annotation) if one is not type(None)]
+        enums = [part for part in parts if part.kind == "enum"]
+        (part,) = enums or parts
+        return part
     kinds: dict[Any, Kind] = {
         Amount: "amount", Instant: "instant", bool: "flag", int: "count", str: "text",
     }  # fmt: skip
-    (part,) = parts
-    return Column(name, kinds.get(part, "json"))
-
-
-def _alternatives(annotation: Any) -> Iterator[Any]:
-    """The types an annotation allows, ``None`` left out."""
-    if get_origin(annotation) is Annotated:
-        yield from _alternatives(get_args(annotation)[0])
-    elif get_origin(annotation) in (Union, types.UnionType):
-        for part in get_args(annotation):
-            yield from _alternatives(part)
-    elif annotation is not type(None):
-        yield annotation
+    kind = kinds.get(annotation, "json")
+    members: tuple[str, ...] = ()
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        kind, members = "enum", tuple(member.value for member in annotation)
+    return Column(name, kind, ARROW_TYPES[kind], members)
 
 
 TABLES: Final[Mapping[str, Table]] = types.MappingProxyType(

@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fundlab.errors import DataError, ProtocolError, UnknownValueWarning
-from fundlab.tables import layout
-from fundlab.tables.decode import decode_page
+from fundlab.tables.decode import MAX_REMEMBERED_MEMBERS, decode_page
 from fundlab.values import Amount, Instant
 
 TRANSFER = {
@@ -98,7 +97,7 @@ class TestUnlistedMembers:
         ]
 
     def test_more_names_than_are_remembered(self) -> None:
-        many = {f"member_{n}": n for n in range(layout.MAX_REMEMBERED_MEMBERS + 20)}
+        many = {f"member_{n}": n for n in range(MAX_REMEMBERED_MEMBERS + 20)}
         (row,) = rows_of(page(transfer(**many)))
         assert json.loads(str(row["extra"])) == many
         assert rows_of(page(TRANSFER))[0]["extra"] is None
