@@ -18,11 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from fundlab.actions.batch_card import batch_html, batch_text
-from fundlab.actions.cards import Environment, environment_of
 from fundlab.actions.identity import NOT_ALIKE, canonical, confirmation_code, shown_time
 from fundlab.actions.journal import service_key
-from fundlab.actions.plan import LAPSES_AFTER, Context, check_code, check_lapse, context_of
+from fundlab.actions.plan import (
+    LAPSES_AFTER,
+    Context,
+    check_code,
+    check_lapse,
+    context_of,
+    service_card,
+)
 from fundlab.actions.withdrawals import (
     WithdrawalPlan,
     check_again,
@@ -31,6 +36,7 @@ from fundlab.actions.withdrawals import (
 )
 from fundlab.decimals import DecimalArray
 from fundlab.decimals.scalars import is_missing
+from fundlab.display import Card, Cell, Style, Table
 from fundlab.errors import (
     ActionRefused,
     Conflict,
@@ -43,7 +49,7 @@ from fundlab.errors import (
 )
 from fundlab.progress import progress_bar
 from fundlab.store import Store
-from fundlab.values import EXACT, exact_sum
+from fundlab.values import EXACT, exact_sum, money_text
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -54,6 +60,7 @@ _OF_ONE: Final = ("total", "allow_duplicate")
 """What ``plan_withdrawal`` takes for one payment and a table does not for each row."""
 _RESULT: Final = ("ref_id", "state", "status", "transfer_id", "fee", "total", "detail")
 _PROBLEMS_SHOWN: Final = 10
+_ROWS_SHOWN: Final = 12
 
 
 @dataclass(frozen=True)
@@ -84,10 +91,6 @@ class BatchPlan:
     def payments(self) -> pd.DataFrame:
         """The table that was planned; a copy."""
         return self.table.copy()
-
-    @property
-    def environment(self) -> Environment:
-        return environment_of(self.context.client)
 
     @property
     def lapses_at(self) -> int:
@@ -149,11 +152,88 @@ class BatchPlan:
                 frame[name] = pd.array(values, dtype="str")
         return frame
 
+    def card(self) -> Card:
+        """Totals by profile and asset, then the payments."""
+        numbers = ("payments", "amount", "known fees", "available", "after", "fee")
+
+        def table(heads: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> Table:
+            columns: list[tuple[str, Style]] = [
+                (head, "number" if head in numbers else "text") for head in heads
+            ]
+            return Table(tuple(columns), tuple(tuple(map(Cell, row)) for row in rows), note=note)
+
+        sums: dict[str, list[Decimal]] = defaultdict(list)
+        for plan in self.plans:
+            sums[plan.asset].append(plan.amount)
+        taken = ", ".join(f"{money_text(exact_sum(sums[asset]))} {asset}" for asset in sums)
+        by_balance = [
+            (
+                _short(total.profile_id, 13),
+                str(total.payments),
+                f"{money_text(total.amount)} {total.asset}",
+                money_text(total.fees)
+                + f" + {total.fees_unknown} unknown" * bool(total.fees_unknown),
+                money_text(total.available),
+                money_text(total.after) + " less those fees" * bool(total.fees_unknown),
+            )
+            for total in self.totals
+        ]
+        # the first columns that are the caller's own, such as an invoice, and its ref_ids
+        frame = self.table.head(_ROWS_SHOWN)
+        own = [name for name in frame.columns if name not in (*NEEDED, *OPTIONAL)][:2]
+        named = [name for name in ("ref_id", "memo") if name in frame.columns]
+        payments = []
+        for number, (label, plan) in enumerate(zip(frame.index, self.plans, strict=False)):
+            payments.append((
+                str(label),
+                *(_short(str(frame[name].iloc[number])) for name in own),
+                *[_short(plan.ref_id)] * ("ref_id" in named),
+                _short(plan.profile_id, 13),
+                plan.account.owner,
+                f"{plan.account.bank} {plan.account.number}",
+                f"{money_text(plan.amount)} {plan.asset}",
+                "not known" if plan.fee is None else money_text(plan.fee),
+                *[_short(plan.arguments.get("memo", ""), 40)] * ("memo" in named),
+                plan.status or "new",
+            ))  # fmt: skip
+        heads = (
+            "row", *map(str, own), *named[:1] * ("ref_id" in named), "from", "to", "account",
+            "amount", "fee", *["memo"] * ("memo" in named), "so far",
+        )  # fmt: skip
+        more = len(self.plans) - _ROWS_SHOWN
+        note = f"and {more:,} more payments, in batch.payments" if more > 0 else ""
+        warnings, done = [], len(self.plans) - len(self.open_plans)
+        if done:
+            warnings.append(
+                f"{done} of {len(self.plans)} are already submitted; the rest will be sent."
+            )
+        warned = [plan.warnings[0] for plan in self.open_plans if plan.warnings]
+        if warned:
+            warnings.append(f"{len(warned)} payments have warnings, the first: {warned[0]}")
+        until = shown_time(self.lapses_at, self.context.now())
+        return service_card(
+            self.context.client,
+            f"Withdraw {taken} in {len(self.plans)} payments",
+            tables=(
+                table(
+                    ("profile", "payments", "amount", "known fees", "available", "after"),
+                    by_balance,
+                ),
+                table(heads, payments, note),
+            ),
+            warnings=tuple(warnings),
+            notes=(f"confirmation code {self.code} · expires {until}",),
+        )
+
     def __repr__(self) -> str:
-        return batch_text(self)
+        return repr(self.card())
 
     def _repr_html_(self) -> str:
-        return batch_html(self)
+        return self.card()._repr_html_()
+
+
+def _short(text: str, longest: int = 20) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 5]}…{text[-4:]}"
 
 
 def plan_withdrawals(

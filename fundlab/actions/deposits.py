@@ -10,10 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from fundlab.actions.cards import Card, Environment, Row, environment_of, html_of, text_of
-from fundlab.actions.plan import Plan, context_of, given_rows, new_plan
+from fundlab.actions.plan import Plan, context_of, given_rows, new_plan, service_card
 from fundlab.actions.waiting import answers
 from fundlab.api.arguments import Instructions, Metadata, Network, Owner
+from fundlab.display import Card, Row
 from fundlab.errors import ActionError, ActionRefused, InvalidRequest
 from fundlab.models import (
     DepositAddress,
@@ -113,7 +113,7 @@ class DepositSheet:
     """What whoever sends the money must quote; the receiving bank's number is shown unmasked."""
 
     instructions: FiatDepositInstructions
-    environment: Environment
+    client: Client
 
     def card(self) -> Card:
         found = self.instructions
@@ -139,13 +139,14 @@ class DepositSheet:
         if found.status != "VALID":
             warnings = (f"These instructions are {found.status}: do not send money to them.",)
         note = "money that arrives without the memo cannot be attributed"
-        return Card("Send the money with this", self.environment, tuple(rows), warnings, None, note)
+        title = "Send the money with this"
+        return service_card(self.client, title, rows, warnings=warnings, notes=(note,))
 
     def __repr__(self) -> str:
-        return text_of(self.card())
+        return repr(self.card())
 
     def _repr_html_(self) -> str:
-        return html_of(self.card())
+        return self.card()._repr_html_()
 
 
 def deposit_sheet(client: Client, instructions: FiatDepositInstructions) -> DepositSheet:
@@ -156,7 +157,7 @@ def deposit_sheet(client: Client, instructions: FiatDepositInstructions) -> Depo
     >>> instructions.memo_id in repr(sheet)
     True
     """
-    return DepositSheet(instructions, environment_of(client))
+    return DepositSheet(instructions, client)
 
 
 # ------------------------------------------------------------------------- has it arrived?

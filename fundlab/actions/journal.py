@@ -228,7 +228,11 @@ class Journal:
         names = ("base_url", "client_id", "instance")
         self.service = {name: about[name] for name in names if name in about}
         self.id = about["id"]
-        self._is_current = about["schema_version"] == str(_VERSION)
+        older = ("origin", "store") if about["schema_version"] == str(_VERSION_IN_STORES) else ()
+        self._columns = {
+            table: ["number", *(name for name in names if name not in older), "sha256"]
+            for table, names in (("intents", _INTENT), ("events", _EVENT))
+        }
         if service is not None:
             check_owner(path, about, service)
             self.service = {name: service[name] for name in names if name in service}
@@ -398,7 +402,7 @@ class Journal:
     # ------------------------------------------------------------------------------ rows
 
     def _entries(self, where: str, *values: object) -> list[Entry]:
-        intent, event = self._columns("intents"), self._columns("events")
+        intent, event = self._columns["intents"], self._columns["events"]
         query = (
             f"SELECT {', '.join(f'i.{name}' for name in intent)}, "  # noqa: S608 - our own
             f"{', '.join(f'e.{name}' for name in event)}, (SELECT MAX(at) FROM events "
@@ -423,21 +427,16 @@ class Journal:
         where, values = ("", ()) if origin is None else (" WHERE origin = ?", (origin,))
         with self.opened() as (_, database):
             rows = database.execute(
-                f"SELECT {', '.join(self._columns(table))} "  # noqa: S608 - our own
+                f"SELECT {', '.join(self._columns[table])} "  # noqa: S608 - our own
                 f"FROM {table}{where} ORDER BY number",
                 values,
             ).fetchall()
         return [self._checked(table, row) for row in rows]
 
-    def _columns(self, table: str) -> list[str]:
-        names = _INTENT if table == "intents" else _EVENT
-        older = () if self._is_current else ("origin", "store")
-        return ["number", *(name for name in names if name not in older), "sha256"]
-
     def _checked(self, table: str, row: Sequence[Any]) -> dict[str, Any]:
         """The values of a row by their names, as they were written."""
         number, *values, sha256 = row
-        found = dict(zip(self._columns(table)[1:], values, strict=False))
+        found = dict(zip(self._columns[table][1:], values, strict=False))
         if row_hash(*values) != sha256:
             what = f"intent {number} ({found.get('ref_id')})"
             raise self._damaged(
@@ -634,15 +633,14 @@ def open_journal(client: Client, store: Store, clock: Callable[[], int] = time.t
 
     Raises ``StoreError`` when the store or its journal belongs to another service or credential.
     """
-    service = service_of(client)
+    path, service = place_of(client)
     owner = store.service()
     if owner is not None:
         check_owner(store.path, owner, service)
-    book = Journal(_path(client, service), service, clock)
+    book = Journal(path, service, clock)
     if isinstance(store.path, Path):
         on_loopback = is_loopback(service["base_url"])
-        name = name_of(service) if on_loopback else "service"
-        old = store.path / FOLDER / f"{name}.sqlite"
+        old = store.path / FOLDER / f"{name_of(service) if on_loopback else 'service'}.sqlite"
         about = about_of(old)
         if about is not None:
             check_owner(old, about, service)
@@ -652,16 +650,19 @@ def open_journal(client: Client, store: Store, clock: Callable[[], int] = time.t
 
 def existing_journal(client: Client) -> Journal | None:
     """The journal of ``client``'s service, if there is one: none is created."""
-    service = service_of(client)
-    path = _path(client, service)
+    path, service = place_of(client)
     return None if about_of(path) is None else Journal(path, service)
 
 
-def service_of(client: Client) -> dict[str, str]:
-    """What tells the service and credential of ``client`` from all others."""
+def place_of(client: Client) -> tuple[Path, dict[str, str]]:
+    """The file of ``client``'s journal, and what tells its service and credential from others."""
     service = {"base_url": client.base_url, "client_id": client.client_id}
+    name = name_of(service)
     instance = client.transport.instance() if is_loopback(client.base_url) else None
-    return service if instance is None else service | {"instance": instance}
+    if instance is not None:
+        service["instance"] = instance
+        name += f"-{instance[:12]}" * bool(instance)
+    return client.settings.journal / f"{name}.sqlite", service
 
 
 def service_key(service: Mapping[str, str]) -> str:
@@ -677,11 +678,6 @@ def name_of(service: Mapping[str, str]) -> str:
     url = service["base_url"]
     place = "loopback" if is_loopback(url) else urlsplit(url).hostname
     return f"{place}-{hashlib.sha256(service_key(service).encode()).hexdigest()[:12]}"
-
-
-def _path(client: Client, service: Mapping[str, str]) -> Path:
-    instance = service.get("instance", "")[:12]
-    return client.settings.journal / (f"{name_of(service)}{'-' * bool(instance)}{instance}.sqlite")
 
 
 def check_owner(path: object, owner: Mapping[str, str], service: Mapping[str, str]) -> None:

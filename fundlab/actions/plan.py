@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pandas as pd
 
-from fundlab.actions.cards import Card, Environment, Row, environment_of, html_of, text_of
 from fundlab.actions.identity import (
     SECOND,
     confirmation_code,
@@ -44,6 +43,7 @@ from fundlab.actions.journal import (
     store_name,
 )
 from fundlab.api.idempotence import contradictions, differences
+from fundlab.display import Card, Row
 from fundlab.errors import (
     ActionRefused,
     CallError,
@@ -264,10 +264,6 @@ class Plan(Generic[R]):
     # ------------------------------------------------------------------------------ showing
 
     @property
-    def environment(self) -> Environment:
-        return environment_of(self.context.client)
-
-    @property
     def lapses_at(self) -> int:
         """When the plan expires, in nanoseconds since 1970."""
         return self.planned_at + LAPSES_AFTER
@@ -312,13 +308,23 @@ class Plan(Generic[R]):
         note = f"confirmation code {self.code} · expires {until}"
         if self.operation == WITHDRAWAL and self.is_submitted:
             note += " · for one more like it, plan with another ref_id"
-        return Card(self.title, self.environment, self.rows, self.warnings, self.status, note)
+        return service_card(
+            self.context.client, self.title, self.rows, warnings=self.warnings,
+            status=self.status, notes=(note,),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
-        return text_of(self.card())
+        return repr(self.card())
 
     def _repr_html_(self) -> str:
-        return html_of(self.card())
+        return self.card()._repr_html_()
+
+
+def service_card(client: Client, title: str, rows: Sequence[Row] = (), **more: Any) -> Card:
+    """A card under the name of the environment it is about, in a colour that cannot be missed."""
+    production = client.settings.is_production
+    name = "PRODUCTION · real money" if production else "SANDBOX · play money"
+    return Card(title, tuple(rows), service=(name, client.base_url), real_money=production, **more)
 
 
 # ------------------------------------------------------------------------------ planning

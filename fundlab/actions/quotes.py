@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from fundlab.actions.cards import Card, Environment, Row, environment_of, html_of, text_of
 from fundlab.actions.identity import SECOND, shown_time
+from fundlab.actions.plan import service_card
 from fundlab.api.arguments import AmountLike, Network
+from fundlab.display import Card, Row
 from fundlab.models import CryptoWithdrawalFee
 from fundlab.progress import progress_bar
 from fundlab.values import money_text
@@ -24,7 +25,7 @@ class FeeQuote:
     """A guaranteed fee (§2.9) and how long it holds; ``now`` (ns) is the service's clock."""
 
     quote: CryptoWithdrawalFee
-    environment: Environment
+    client: Client
     now: Callable[[], int] = field(default=time.time_ns, repr=False)
 
     @property
@@ -65,13 +66,16 @@ class FeeQuote:
             warnings = ()
             status = f"holds for {left // 60}:{left % 60:02d} more, until {until}"
         title = f"Fee for withdrawing {quote.asset}"
-        return Card(title, self.environment, rows, warnings, status, f"quote {quote.id}")
+        return service_card(
+            self.client, title, rows, warnings=warnings, status=status,
+            notes=(f"quote {quote.id}",),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
-        return text_of(self.card())
+        return repr(self.card())
 
     def _repr_html_(self) -> str:
-        return html_of(self.card())
+        return self.card()._repr_html_()
 
 
 def quote_fee(
@@ -105,4 +109,4 @@ def quote_fee(
         asset=asset, destination_address=destination_address, crypto_network=crypto_network,
         amount=amount, total=total, identity_id=identity_id,
     )  # fmt: skip
-    return FeeQuote(quote, environment_of(client), clock)
+    return FeeQuote(quote, client, clock)

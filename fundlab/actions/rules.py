@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from fundlab.actions.cards import Row
 from fundlab.actions.plan import Plan, context_of, given_rows, new_plan
 from fundlab.api.arguments import Asset, End
+from fundlab.display import Row
 from fundlab.models import OrchestrationRule
 from fundlab.store import Store
 

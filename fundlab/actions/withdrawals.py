@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from fundlab.actions.accounts import BankAccount, bank_account, check_unchanged
-from fundlab.actions.cards import Row, Weight
 from fundlab.actions.duplicates import (
     Candidate,
     Recent,
@@ -39,6 +38,7 @@ from fundlab.actions.plan import (
     said_if_not_noted,
     settle,
 )
+from fundlab.display import Row
 from fundlab.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest, shorten
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer
 from fundlab.store import Store
@@ -456,29 +456,28 @@ def describe(
     elif fee is None:
         about_fee = "the service says it when the withdrawal is made"
 
-    def money(label: str, value: Decimal | None, weight: Weight = "plain", beside: str = "") -> Row:
-        text = "not known" if value is None else f"{money_text(value)} {asset}"
-        return Row(label, text, weight, beside, money=True)
-
+    sums: list[tuple[str, Decimal | None, str]] = [
+        ("Amount", plan.amount, about_amount),
+        ("Fee", fee, about_fee),
+    ]
+    if plan.total is not None:
+        sums.append(("Total", plan.total, ""))
+    if to_be_sent:
+        taken = plan.amount if plan.total is None else plan.total
+        left = EXACT.subtract(plan.available, taken)
+        sums.append(("Available before", plan.available, ""))
+        sums.append(("Available after", left, "less the fee" if plan.total is None else ""))
+    else:
+        sums.append(("Available now", plan.available, ""))
     rows = [
         Row("From", f"profile {plan.profile_id}"),
         Row("To", account.owner, "strong", f"{account.bank} {account.number}"),
         Row("Account", account.id, "faint", f"{account.network} · {account.status}"),
-        money("Amount", plan.amount, "strong", about_amount),
-        money("Fee", fee, beside=about_fee),
     ]
-    if plan.total is not None:
-        rows.append(money("Total", plan.total, "strong"))
-    if to_be_sent:
-        taken = plan.amount if plan.total is None else plan.total
-        about = "less the fee" if plan.total is None else ""
-        left = EXACT.subtract(plan.available, taken)
-        rows += [
-            money("Available before", plan.available),
-            money("Available after", left, beside=about),
-        ]
-    else:
-        rows.append(money("Available now", plan.available))
+    for label, value, beside in sums:
+        text = "not known" if value is None else f"{money_text(value)} {asset}"
+        weight: Literal["plain", "strong"] = "strong" if label in ("Amount", "Total") else "plain"
+        rows.append(Row(label, text, weight, beside, money=True))
 
     found = [
         f"{candidate.how_much or 'The same amount'} to this account {candidate.text}."

@@ -213,11 +213,11 @@ def test_a_quote_counts_down(bench: Any) -> None:
     )  # fmt: skip
     expires = quote.quote.expires_at
     assert expires is not None
-    held = fl.actions.FeeQuote(quote.quote, quote.environment, lambda: expires.ns - 299 * 10**9)
+    held = fl.actions.FeeQuote(quote.quote, quote.client, lambda: expires.ns - 299 * 10**9)
     assert "holds for 4:59 more" in repr(held)
     assert "3.00 USDC" in held._repr_html_()
     times = [expires.ns - 2 * 10**9]
-    watched = fl.actions.FeeQuote(quote.quote, quote.environment, lambda: times[0])
+    watched = fl.actions.FeeQuote(quote.quote, quote.client, lambda: times[0])
     watched.watch(sleep=lambda seconds: times.__setitem__(0, times[0] + round(seconds * 10**9)))
     assert watched.seconds_left == 0
     assert "It has expired: ask for another." in repr(watched)
