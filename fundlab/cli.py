@@ -20,7 +20,14 @@ import typer
 
 from fundlab import console
 from fundlab.console import BREAKS, FAILED, answer, say
-from fundlab.errors import ActionRefused, FundlabError, SettingsError, StoreError, number_of
+from fundlab.errors import (
+    ActionRefused,
+    AnalysisError,
+    FundlabError,
+    SettingsError,
+    StoreError,
+    number_of,
+)
 
 if TYPE_CHECKING:
     from fundlab.api.doctor import Check
@@ -134,7 +141,14 @@ def sandbox(
     The first line printed is one JSON object that says how to reach it.
     """
     from fundlab.sandbox import run
+    from fundlab.setting_values import is_loopback
 
+    if not is_loopback(f"//[{host}]" if ":" in host else f"//{host}"):
+        raise typer.BadParameter(
+            f"{host!r} is not loopback: the sandbox serves this machine only, on 127.0.0.0/8, ::1 "
+            "or localhost",
+            param_hint="--host",
+        )
     run(
         host=host,
         port=port,
@@ -352,11 +366,21 @@ def report(
     Exit status 3 where balances do not match or rows break a rule.
     """
     from fundlab import reporting
+    from fundlab.analysis.periods import period_bounds
 
-    books = _existing(store)
     formats = [name.strip() for name in format.split(",") if name.strip()]
+    unknown = [name for name in formats if name not in reporting.FORMATS]
+    if unknown or not formats:
+        raise typer.BadParameter(
+            f"{format!r}: give some of {','.join(reporting.FORMATS)}", param_hint="--format"
+        )
     if catch_up and as_of is not None:
         raise typer.BadParameter("give either --catch-up or --as-of", param_hint="--catch-up")
+    try:
+        period_bounds(period or "2000", tz)
+    except AnalysisError as error:
+        raise typer.BadParameter(str(error), param_hint="--period or --tz") from None
+    books = _existing(store)
     done: reporting.CaughtUp | reporting.Report
     if catch_up:
         done = reporting.catch_up(books, out, formats, since=period, tz=tz)
@@ -432,7 +456,7 @@ def main() -> NoReturn:
     except (
         FundlabError, console.UsageError, OSError, OverflowError, KeyboardInterrupt
     ) as error:  # fmt: skip
-        status = console.tell(error, "--json" in sys.argv[1:])
+        status = console.show_error(error, "--json" in sys.argv[1:])
     sys.exit(status)
 
 

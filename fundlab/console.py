@@ -1,4 +1,4 @@
-"""The terminal's side of the command line: results, questions, and how it tells what went wrong.
+"""The terminal's side of the command line: results, questions, and what went wrong.
 
 Results go to standard output, all else to standard error. A terminal obeys what it is sent, and the
 service's words are among it: what would move or repaint it is replaced by a mark.
@@ -23,7 +23,6 @@ WRONG_USAGE: Final = 2
 BREAKS: Final = 3
 LOCKED: Final = 4
 INTERRUPTED: Final = 130
-_STREAMS: Final = 3
 _SEE: Final = "see where it goes, then run the same again"
 
 UsageError: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
@@ -31,7 +30,7 @@ UsageError: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[
 
 
 class NoOutput(OutputError):
-    """Standard output takes nothing: an error can only be told on standard error."""
+    """Standard output takes nothing: an error can only be shown on standard error."""
 
 
 def prepare() -> None:
@@ -39,7 +38,7 @@ def prepare() -> None:
 
     Of standard error nothing depends: where it is closed, its lines are dropped.
     """
-    for number in range(_STREAMS):
+    for number in range(3):
         try:
             os.fstat(number)
         except OSError:
@@ -63,13 +62,13 @@ def answer(body: dict[str, Any], as_json: bool, text: str) -> None:
 
 def write(text: str) -> None:
     """``text`` on standard output. Raises ``NoOutput`` where it cannot be written."""
-    _put(sys.stdout, _shown(text))
+    _put(sys.stdout, "\n".join(map(printable, text.split("\n"))))
 
 
 def say(text: str) -> None:
     """``text`` on standard error, if it can be written: what was done is done all the same."""
     with suppress(NoOutput):
-        _put(sys.stderr, _shown(text))
+        _put(sys.stderr, "\n".join(map(printable, text.split("\n"))))
 
 
 def ask(question: str, unanswered: FundlabError, **options: Any) -> str:
@@ -81,62 +80,39 @@ def ask(question: str, unanswered: FundlabError, **options: Any) -> str:
     raise KeyboardInterrupt if interrupted else unanswered
 
 
-def tell(error: BaseException, as_json: bool) -> int:
+def show_error(error: BaseException, as_json: bool) -> int:
     """Say what went wrong, in one line or as one JSON object; the exit status for it."""
-    kind = "UsageError" if isinstance(error, UsageError) else type(error).__name__
-    message = ". ".join([_message(error), *getattr(error, "__notes__", [])])
-    if not (as_json and _put_error({"type": kind, "message": message}, error)):
-        if isinstance(error, UsageError):
-            with suppress(OSError):
-                error.show(file=sys.stderr)
-        else:
-            say(f"fundlab: {' '.join(message.split())}")
-    return _status(error)
-
-
-def _put_error(found: dict[str, str], error: BaseException) -> bool:
-    """Whether standard output took it."""
-    if isinstance(error, NoOutput):
-        return False
-    try:
-        _put(sys.stdout, json.dumps({"error": found}))
-    except NoOutput:
-        return False
-    return True
-
-
-def _message(error: BaseException) -> str:
+    status, kind, message = FAILED, type(error).__name__, str(error)
     if isinstance(error, UsageError):
-        return error.format_message()
-    if isinstance(error, KeyboardInterrupt):
+        error.message = error.message.removeprefix("Value error, ")  # of the library beneath
+        status, kind, message = WRONG_USAGE, "UsageError", error.format_message()
+    elif isinstance(error, KeyboardInterrupt):
         advised = hasattr(error, "__notes__")
-        return "interrupted" if advised else "interrupted; run the same again to go on"
-    if isinstance(error, FileNotFoundError) and _is_nowhere():
-        return "the current folder is gone; change to another one, then run the same again"
-    if isinstance(error, OSError):
+        status = INTERRUPTED
+        message = "interrupted" if advised else "interrupted; run the same again to go on"
+    elif isinstance(error, StoreLocked):
+        status = LOCKED
+    elif isinstance(error, OSError):
         where = "" if error.filename is None else f"{error.filename}: "
-        return f"{where}{error.strerror or error}; see to it, then run the same again"
-    return str(error)
-
-
-def _is_nowhere() -> bool:
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return True
-    return False
-
-
-def _status(error: BaseException) -> int:
+        message = f"{where}{error.strerror or error}; see to it, then run the same again"
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            message = "the current folder is gone; change to another one, then run the same again"
+    message = ". ".join([message, *getattr(error, "__notes__", [])])
+    if as_json and not isinstance(error, NoOutput):
+        try:
+            _put(sys.stdout, json.dumps({"error": {"type": kind, "message": message}}))
+        except NoOutput:  # then as a line
+            pass
+        else:
+            return status
     if isinstance(error, UsageError):
-        return WRONG_USAGE
-    if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED
-    return LOCKED if isinstance(error, StoreLocked) else FAILED
-
-
-def _shown(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
+        with suppress(OSError):
+            error.show(file=sys.stderr)
+    else:
+        say(f"fundlab: {' '.join(message.split())}")
+    return status
 
 
 def _put(stream: TextIO, text: str) -> None:

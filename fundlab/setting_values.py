@@ -235,6 +235,7 @@ def _loopback(parts: SplitResult) -> bool:
     if parts.hostname == "localhost":
         return True
     try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
+        address = ipaddress.ip_address(parts.hostname or "")
     except ValueError:
         return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -52,8 +52,8 @@ ROOMS: dict[str, set[str]] = {
     "sandbox.__init__": {"sandbox.serve"},
     "demo": WORK | {"actions", "api", "errors", "models", "sandbox.__init__", "setting_values"},
     "cli": WORK
-    | {"actions", "api", "console", "demo", "errors", "sandbox.__init__", "secret", "settings"}
-    | {"store", "tables"},
+    | {"actions", "api", "console", "demo", "errors", "sandbox.__init__", "secret"}
+    | {"setting_values", "settings", "store", "tables"},
     "__main__": {"cli"},
     "__init__": WORK
     | {"actions", "api", "arrival", "decimals", "display", "errors", "models"}

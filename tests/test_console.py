@@ -131,6 +131,20 @@ def test_wrong_usage_is_an_object_too(run: Any) -> None:
     assert "\nError: No such option: --nope" in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sync", "moons"], "Error: Invalid value for 'tables': 'moons' is not one of 'transfers'"),
+        (["sandbox", "--host", "0.0.0.0"], "Invalid value for --host: '0.0.0.0' is not loopback"),
+        (["sandbox", "--host", "example.com"], "Invalid value for --host: 'example.com' is not"),
+    ],
+)
+def test_what_is_not_accepted_is_wrong_usage(run: Any, arguments: list[str], words: str) -> None:
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert words in " ".join(err.split())
+
+
 def test_no_answer_to_a_question_is_an_object(tmp_path: Path) -> None:
     out = tmp_path / "key.pem"
     done = shell(f"{COMMAND} keys new --out {out} --encrypt --json </dev/null")

@@ -93,10 +93,15 @@ def with_period(
     """
     try:
         offset = pd.tseries.frequencies.to_offset(freq if isinstance(freq, str | None) else "")
-    except (ValueError, TypeError) as error:
-        raise AnalysisError(f"freq={freq!r} is not a valid pandas offset alias: {error}") from error
+    except (ValueError, TypeError):
+        raise AnalysisError(
+            f"freq={shorten(freq)} is not a valid pandas offset alias; give one such as 'D', 'W' "
+            "or 'MS'"
+        ) from None
     if offset is None:
         raise AnalysisError("freq is None; give a pandas offset alias such as 'D', 'W' or 'MS'")
+    if offset.n == 0:
+        raise AnalysisError(f"freq={freq!r} has no length; give one such as 'D', 'W' or 'MS'")
     if offset.n < 0:
         raise AnalysisError(f"freq={freq!r} runs backwards; give one such as 'D', 'W' or 'MS'")
     if span is None:

@@ -27,6 +27,9 @@ from fundlab.store.remote import RemotePath, StorePath
 from fundlab.unfinished import unfinished
 
 _LOCK: Final = ".lock"
+_PUBLISHED: Final = "what was published before is intact: see to the disk, then run it again"
+_ELSEWHERE: Final = "give another folder, or see to its space and rights"
+"""What to do about a file that is not one of the store's."""
 _NO_LOCKS: Final = (
     errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL,
     errno.EBADF,  # NFS locks only what is open for writing, which no folder is
@@ -64,8 +67,8 @@ def new_file(hidden: Path) -> Iterator[IO[bytes]]:
 
 def check_replaceable(path: Path) -> None:
     """Raises ``StoreError`` unless a file can take the place of ``path``; its folder is made."""
-    make_folder(path.parent)
-    with _named(path), unfinished(path):
+    make_folder(path.parent, _ELSEWHERE)
+    with _named(path, _ELSEWHERE), unfinished(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
@@ -73,8 +76,8 @@ def check_replaceable(path: Path) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path``, not one of the store's, at the end."""
-    make_folder(path.parent)
-    with _named(path), unfinished(path) as hidden:
+    make_folder(path.parent, _ELSEWHERE)
+    with _named(path, _ELSEWHERE), unfinished(path) as hidden:
         with hidden.open("wb") as file:
             yield file
             file.flush()
@@ -94,12 +97,12 @@ def publish(hidden: Path, path: StorePath) -> None:
             sync_folder(path.parent)
 
 
-def make_folder(folder: StorePath) -> None:
+def make_folder(folder: StorePath, advice: str = _PUBLISHED) -> None:
     """Create ``folder`` and its parents, down to the disk."""
     if isinstance(folder, RemotePath) or folder.is_dir():
         return  # elsewhere a folder comes with its first file
-    make_folder(folder.parent)
-    with _named(folder):
+    make_folder(folder.parent, advice)
+    with _named(folder, advice):
         folder.mkdir(exist_ok=True)
         sync_folder(folder.parent)
 
@@ -274,14 +277,11 @@ def open_parquet(path: StorePath, **options: Any) -> pq.ParquetFile:
 
 
 @contextmanager
-def _named(path: StorePath) -> Iterator[None]:
+def _named(path: StorePath, advice: str = _PUBLISHED) -> Iterator[None]:
     try:
         yield
     except StoreError:  # a file of the store that a compaction took away, among others
         raise
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StoreError(
-            f"{path} cannot be written: {reason}; what was published before is intact: "
-            "see to the disk, then run it again"
-        ) from error
+        raise StoreError(f"{path} cannot be written: {reason}; {advice}") from error

@@ -397,7 +397,6 @@ def test_rows_that_break_a_rule_are_told(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--catch-up", "--period", "2026-13"], "month must be in 1..12"),
         (["--out", "/dev/null/x"], "/dev/null/x cannot be written (Not a directory)"),
         (["--period", "2099-01"], "period='2099-01' has not begun"),
     ],
@@ -413,6 +412,26 @@ def test_what_is_wrong_is_one_line(
     told = capsys.readouterr().err
     assert words in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--format", "pdf"], "'pdf': give some of html,xlsx,csv"),
+        (["--format", ","], "give some of html,xlsx,csv"),
+        (["--period", "2026-13"], "month must be in 1..12"),
+        (["--catch-up", "--period", "2026-13"], "month must be in 1..12"),
+        (["--tz", "Mars"], "tz='Mars' is not a valid time zone"),
+    ],
+)
+def test_wrong_usage_exits_with_2(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    assert run_cli(monkeypatch, "report", *arguments) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
 
 
 def test_verify_finds_a_flipped_bit(

@@ -177,10 +177,10 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("where", "reason"),
         [
-            ("file/current", "file cannot be written: File exists"),
-            ("file", "file cannot be written: File exists"),
+            ("file/current", "file cannot be written: File exists; give another folder, or see"),
+            ("file", "file cannot be written: File exists; give another folder, or see"),
             ("nowhere", "nowhere cannot be written: File exists"),
-            ("taken", "transfers.parquet cannot be written: Is a directory"),
+            ("taken", "transfers.parquet cannot be written: Is a directory; give another"),
             ("store/current", "is within the store"),
         ],
     )
