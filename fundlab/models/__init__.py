@@ -44,6 +44,7 @@ from fundlab.models.parts import (
     WireInstructions,
 )
 from fundlab.models.queries import (
+    AMONG,
     MAX_FILTER_ENTRIES,
     CryptoDestinationAddressQuery,
     EventQuery,
@@ -73,6 +74,7 @@ from fundlab.models.requests import (
     PositiveAmount,
     Request,
     UpdateFiatAccount,
+    unknown_members,
 )
 from fundlab.models.resources import (
     CryptoDestinationAddress,
@@ -99,6 +101,7 @@ from fundlab.models.resources import (
 )
 
 __all__ = [
+    "AMONG",
     "COMPLETED",
     "DIRECTIONS",
     "FINAL_STATUSES",
@@ -178,4 +181,5 @@ __all__ = [
     "TransferType",
     "UpdateFiatAccount",
     "WireInstructions",
+    "unknown_members",
 ]

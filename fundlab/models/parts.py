@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from fundlab.models.enumerations import Open, RoutingNumberType
+from fundlab.models.json_schema import closed
 from fundlab.secret import without_numbers
 
 
@@ -27,6 +30,18 @@ class Resource(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """What was read, unchanged: the same members, absent ones absent, texts to the letter."""
         return self.model_dump(mode="json", exclude_unset=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Stricter than reading: no unknown members, only listed values, no ``null`` in answers."""
+        found = handler(core_schema)
+        schema = handler.resolve_ref_schema(found)
+        made = closed(schema, nulls=handler.mode == "validation")
+        schema.clear()
+        schema.update(made)
+        return found
 
 
 def required(*fields: str) -> ConfigDict:

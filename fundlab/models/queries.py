@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fundlab.models.enumerations import CryptoNetwork, Open, Order, TransferStatus, TransferType
 from fundlab.values import Instant
 
 MAX_FILTER_ENTRIES: Final = 100
+TIME_PATTERN: Final = (
+    r"^(1679|16[89][0-9]|1[789][0-9]{2}|2[01][0-9]{2}|22[0-5][0-9]|2260)-[0-9]{2}-[0-9]{2}[Tt]"
+    r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
+"""Years well inside what 64-bit nanoseconds can hold."""
+_DIGITS: Final = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+_COMPARED: Final = {
+    "lt": "before", "lte": "at or before", "eq": "exactly", "gte": "at or after", "gt": "after",
+}  # fmt: skip
+
+
+def _whole_number(value: object) -> object:
+    if isinstance(value, str) and _DIGITS.fullmatch(value) is None:
+        raise ValueError(f"{value[:40]!a} is not a whole number")
+    return value
+
+
+def _true_or_false(value: object) -> object:
+    if isinstance(value, str) and value not in ("true", "false"):
+        raise ValueError(f"{value[:40]!a} is neither true nor false")
+    return value
+
+
+def _at(name: str) -> Any:
+    """The field of a time that rows are compared with, such as ``created_at.gte``."""
+    field, _, comparison = name.partition(".")
+    note = f"Only rows whose {field} is {_COMPARED[comparison]} this RFC 3339 time."
+    return Field(None, alias=name, description=note, json_schema_extra={"pattern": TIME_PATTERN})
 
 
 T = TypeVar("T")
 Filter = Annotated[list[T], Field(max_length=MAX_FILTER_ENTRIES)]
 """At most 100 entries, sent by repeating the key."""
+Number = Annotated[int, BeforeValidator(_whole_number)]
+Flag = Annotated[bool, BeforeValidator(_true_or_false)]
+Cursor = Annotated[str | None, BeforeValidator(lambda given: given or None)]
+"""An empty cursor is that of the first page."""
+AMONG: Final[Any] = Field(
+    None, description="Only rows with one of these values: repeat the parameter."
+)
+_order: Final = "`ASC` (oldest first) or `DESC`; by `UPDATED_AT` the default is `ASC`."
+_order_by: Final[Any] = Field(
+    "CREATED_AT",
+    description="The time to go by; it must match the time filter where there is one.",
+)
 
 
 class Query(BaseModel):
@@ -22,14 +63,17 @@ class Query(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    limit: Annotated[int, Field(ge=1, le=1000)] = 100
-    order: Order = Order.DESC
-    page_cursor: str | None = None
-    created_at_lt: Instant | None = Field(None, alias="created_at.lt")
-    created_at_lte: Instant | None = Field(None, alias="created_at.lte")
-    created_at_eq: Instant | None = Field(None, alias="created_at.eq")
-    created_at_gte: Instant | None = Field(None, alias="created_at.gte")
-    created_at_gt: Instant | None = Field(None, alias="created_at.gt")
+    limit: Number = Field(100, ge=1, le=1000, description="Rows on a page.")
+    order: Order = Field(Order.DESC, description=_order)
+    page_cursor: Cursor = Field(
+        None,
+        description="`next_page_cursor` of the page before, of the same query in the same order.",
+    )
+    created_at_lt: Instant | None = _at("created_at.lt")
+    created_at_lte: Instant | None = _at("created_at.lte")
+    created_at_eq: Instant | None = _at("created_at.eq")
+    created_at_gte: Instant | None = _at("created_at.gte")
+    created_at_gt: Instant | None = _at("created_at.gt")
 
     @classmethod
     def takes_list(cls, name: str) -> bool:
@@ -48,22 +92,22 @@ class Query(BaseModel):
 class TransferQuery(Query):
     """§4.5"""
 
-    order_by: Literal["CREATED_AT", "UPDATED_AT"] = "CREATED_AT"
-    ids: Filter[str] | None = None
-    ref_ids: Filter[str] | None = None
-    profile_ids: Filter[str] | None = None
-    identity_ids: Filter[str] | None = None
-    account_ids: Filter[str] | None = None
-    group_ids: Filter[str] | None = None
-    crypto_tx_hashes: Filter[str] | None = None
-    type: Filter[Open[TransferType]] | None = None
-    statuses: Filter[Open[TransferStatus]] | None = None
-    secondary_statuses: Filter[str] | None = None
-    updated_at_lt: Instant | None = Field(None, alias="updated_at.lt")
-    updated_at_lte: Instant | None = Field(None, alias="updated_at.lte")
-    updated_at_eq: Instant | None = Field(None, alias="updated_at.eq")
-    updated_at_gte: Instant | None = Field(None, alias="updated_at.gte")
-    updated_at_gt: Instant | None = Field(None, alias="updated_at.gt")
+    order_by: Literal["CREATED_AT", "UPDATED_AT"] = _order_by
+    ids: Filter[str] | None = AMONG
+    ref_ids: Filter[str] | None = AMONG
+    profile_ids: Filter[str] | None = AMONG
+    identity_ids: Filter[str] | None = AMONG
+    account_ids: Filter[str] | None = AMONG
+    group_ids: Filter[str] | None = AMONG
+    crypto_tx_hashes: Filter[str] | None = AMONG
+    type: Filter[Open[TransferType]] | None = AMONG
+    statuses: Filter[Open[TransferStatus]] | None = AMONG
+    secondary_statuses: Filter[str] | None = AMONG
+    updated_at_lt: Instant | None = _at("updated_at.lt")
+    updated_at_lte: Instant | None = _at("updated_at.lte")
+    updated_at_eq: Instant | None = _at("updated_at.eq")
+    updated_at_gte: Instant | None = _at("updated_at.gte")
+    updated_at_gt: Instant | None = _at("updated_at.gt")
 
     @model_validator(mode="before")
     @classmethod
@@ -90,9 +134,9 @@ class TransferQuery(Query):
 class FiatAccountQuery(Query):
     """§4.11"""
 
-    order_by: Literal["CREATED_AT"] = "CREATED_AT"
-    ids: Filter[str] | None = None
-    ref_ids: Filter[str] | None = None
+    order_by: Literal["CREATED_AT"] = _order_by
+    ids: Filter[str] | None = AMONG
+    ref_ids: Filter[str] | None = AMONG
 
 
 class FiatDepositInstructionsQuery(FiatAccountQuery):
@@ -102,20 +146,24 @@ class FiatDepositInstructionsQuery(FiatAccountQuery):
 class CryptoDestinationAddressQuery(Query):
     """§4.15"""
 
-    order_by: Literal["CREATED_AT"] = "CREATED_AT"
-    ids: Filter[str] | None = None
-    crypto_networks: Filter[Open[CryptoNetwork]] | None = None
-    addresses: Filter[str] | None = None
-    nicknames: Filter[str] | None = None
-    bookmarked_status: bool | None = None
-    identity_id: str | None = None
-    identity_ids: Filter[str] | None = None
+    order_by: Literal["CREATED_AT"] = _order_by
+    ids: Filter[str] | None = AMONG
+    crypto_networks: Filter[Open[CryptoNetwork]] | None = AMONG
+    addresses: Filter[str] | None = AMONG
+    nicknames: Filter[str] | None = AMONG
+    bookmarked_status: Flag | None = Field(
+        None, description="Only bookmarked addresses, or only others."
+    )
+    identity_id: str | None = Field(
+        None, description="Only addresses of this identity; without it, those of no identity."
+    )
+    identity_ids: Filter[str] | None = AMONG
 
 
 class EventQuery(Query):
     """§6. Oldest first by default."""
 
-    limit: Annotated[int, Field(ge=1, le=100)] = 100
-    order: Order = Order.ASC
-    type: str | None = None
-    is_test: bool | None = None
+    limit: Number = Field(100, ge=1, le=100, description="Rows on a page.")
+    order: Order = Field(Order.ASC, description=_order)
+    type: str | None = Field(None, description="Only rows of this type.")
+    is_test: Flag | None = Field(None, description="Test events, or real ones (the default).")

@@ -1,25 +1,50 @@
-"""What is sent to the service (§4), checked before it leaves and again where it arrives."""
+"""What is sent to the service (§4), checked before it leaves and again where it arrives.
+
+What pydantic cannot say of a check in JSON Schema is stated beside it (``rules``): without it a
+client generated from the sandbox's document could send bodies that fit and are refused.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     StringConstraints,
     ValidationError,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from fundlab.errors import InvalidRequest, shorten
 from fundlab.models.enumerations import CryptoNetwork, FiatNetwork, RoutingNumberType, StableAsset
-from fundlab.models.parts import FiatAccountOwner, FiatNetworkInstructions, RoutingDetails
+from fundlab.models.json_schema import (
+    NULL,
+    OPTIONAL,
+    TEXT,
+    Schema,
+    any_named,
+    closed,
+    one_of,
+    only,
+    or_null,
+    positive,
+    with_rules,
+)
+from fundlab.models.parts import (
+    Address,
+    FiatAccountOwner,
+    FiatNetworkInstructions,
+    RoutingDetails,
+)
 from fundlab.models.resources import RuleEnd
 from fundlab.values import Amount, fraction_digits
 
@@ -40,9 +65,29 @@ class Request(BaseModel):
     """A body sent to the service. ``to_json()`` leaves out what was not given."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+    rules: ClassVar[Schema] = {}
 
     def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude_none=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        found = handler(core_schema)
+        schema = handler.resolve_ref_schema(found)
+        made = with_rules(closed(schema, nulls=True), cls.rules)
+        schema.clear()
+        schema.update(made)
+        return found
+
+
+METADATA: Final[Schema] = {
+    "type": "object",
+    "maxProperties": MAX_METADATA_PAIRS,
+    "propertyNames": {"maxLength": MAX_METADATA_LENGTH},
+    "additionalProperties": {"type": "string", "maxLength": MAX_METADATA_LENGTH},
+}
 
 
 def _check_metadata(value: dict[str, str]) -> dict[str, str]:
@@ -69,7 +114,7 @@ ConversionTarget = Literal["NO_CONVERSION", "USD"]
 Metadata = Annotated[
     dict[str, str],
     AfterValidator(_check_metadata),
-    Field(json_schema_extra={"maxProperties": MAX_METADATA_PAIRS}),
+    Field(json_schema_extra=METADATA),
 ]
 PositiveAmount = Annotated[Amount, AfterValidator(_check_positive)]
 
@@ -82,6 +127,12 @@ def _check_owner(value: FiatAccountOwner) -> FiatAccountOwner:
     return value
 
 
+OWNER: Final = one_of(
+    institution_details=any_named("name"),
+    person_details=any_named("first_name", "last_name", "name"),
+)
+
+
 def _check_routing(place: str, routing: RoutingDetails) -> None:
     if not routing.routing_number:
         raise ValueError(f"{place}.routing_number is missing")
@@ -89,6 +140,17 @@ def _check_routing(place: str, routing: RoutingDetails) -> None:
         raise ValueError(f"{place}.routing_number must be ASCII letters and digits")
     if routing.routing_number_type not in set(RoutingNumberType):
         raise ValueError(f"{place}.routing_number_type must be ABA or SWIFT")
+
+
+_ADDRESS: Final = or_null(only(**dict.fromkeys(Address.model_fields, OPTIONAL)))
+ROUTING: Final = only(
+    "routing_number_type",
+    "routing_number",
+    routing_number_type={"enum": list(RoutingNumberType)},
+    routing_number={"type": "string", "pattern": f"^{ROUTING_NUMBER.pattern}$"},
+    bank_name=OPTIONAL,
+    bank_address=_ADDRESS,
+)
 
 
 def _check_instructions(value: FiatNetworkInstructions) -> FiatNetworkInstructions:
@@ -108,6 +170,30 @@ def _check_instructions(value: FiatNetworkInstructions) -> FiatNetworkInstructio
     return value
 
 
+_WIRE: Final = only(
+    "account_number",
+    "routing_details",
+    account_number=TEXT,
+    fiat_account_owner_address=_ADDRESS,
+    routing_details=ROUTING,
+    intermediary_routing_details=or_null(ROUTING),
+)
+_CUBIX_ID: Final = {"cubix": only("account_id", account_id=TEXT)}
+INSTRUCTIONS: Final[Schema] = {
+    "type": "object",
+    "oneOf": [
+        only("wire", wire=_WIRE, cubix=NULL, wallet_address=NULL),
+        {
+            **only(wire=NULL, cubix=or_null(only(account_id=OPTIONAL)), wallet_address=OPTIONAL),
+            "anyOf": [
+                {"required": ["cubix"], "properties": _CUBIX_ID},
+                {"required": ["wallet_address"], "properties": {"wallet_address": TEXT}},
+            ],
+        },
+    ],
+}
+
+
 def _check_decimals(asset: str | None, amount: Amount | None, name: str = "amount") -> None:
     if amount is not None and asset in set(StableAsset) and fraction_digits(amount) > 2:
         raise ValueError(f"{name} {amount.text!r} has more than 2 decimals, too many for {asset}")
@@ -118,6 +204,10 @@ def _check_one_of(asset: str | None, amount: Amount | None, total: Amount | None
         raise ValueError("give exactly one of amount and total")
     _check_decimals(asset, amount)
     _check_decimals(asset, total, "total")
+
+
+CENTS: Final = positive(2)
+GIVEN_AND_OTHER: Final = (("amount", "total"), ("total", "amount"))
 
 
 Owner = Annotated[FiatAccountOwner, AfterValidator(_check_owner)]
@@ -141,6 +231,18 @@ class CreateFiatDepositInstructions(Request):
             raise ValueError("routing_number_type is needed for WIRE and omitted for CUBIX")
         return self
 
+    _wire: ClassVar[Schema] = {
+        "required": ["routing_number_type"],
+        "properties": {
+            "fiat_network": {"const": "WIRE"},
+            "routing_number_type": {"enum": list(RoutingNumberType)},
+        },
+    }
+    _cubix: ClassVar[Schema] = {
+        "properties": {"fiat_network": {"const": "CUBIX"}, "routing_number_type": NULL}
+    }
+    rules: ClassVar[Schema] = {"allOf": [{"oneOf": [_wire, _cubix]}]}
+
 
 class InitiateSandboxFiatDeposit(Request):
     """§4.4"""
@@ -156,6 +258,14 @@ class InitiateSandboxFiatDeposit(Request):
         _check_decimals(self.asset, self.amount)
         return self
 
+    rules: ClassVar[Schema] = {
+        "properties": {
+            "amount": CENTS,
+            "fiat_network_instructions": INSTRUCTIONS,
+            "fiat_account_owner": OWNER,
+        }
+    }
+
 
 class CreateFiatAccount(Request):
     """§4.8"""
@@ -167,6 +277,10 @@ class CreateFiatAccount(Request):
     fiat_network_instructions: Instructions
     metadata: Metadata | None = None
 
+    rules: ClassVar[Schema] = {
+        "properties": {"fiat_network_instructions": INSTRUCTIONS, "fiat_account_owner": OWNER}
+    }
+
 
 class UpdateFiatAccount(Request):
     """§4.10. Every field optional."""
@@ -174,6 +288,13 @@ class UpdateFiatAccount(Request):
     fiat_account_owner: Owner | None = None
     fiat_network_instructions: Instructions | None = None
     metadata: Metadata | None = None
+
+    rules: ClassVar[Schema] = {
+        "properties": {
+            "fiat_network_instructions": or_null(INSTRUCTIONS),
+            "fiat_account_owner": or_null(OWNER),
+        }
+    }
 
 
 class CreateFiatWithdrawal(Request):
@@ -194,6 +315,17 @@ class CreateFiatWithdrawal(Request):
     def _check_amount(self) -> Self:
         _check_one_of(self.asset, self.amount, self.total)
         return self
+
+    rules: ClassVar[Schema] = {
+        "allOf": [
+            {
+                "oneOf": [
+                    {"required": [given], "properties": {given: CENTS, other: NULL}}
+                    for given, other in GIVEN_AND_OTHER
+                ]
+            }
+        ]
+    }
 
 
 class CreateDepositAddress(Request):
@@ -233,6 +365,22 @@ class CreateOrchestrationRule(Request):
         if self.source_asset is self.destination_asset:
             raise ValueError(f"source_asset and destination_asset are both {self.source_asset}")
         return self
+
+    rules: ClassVar[Schema] = {
+        "allOf": [
+            {
+                "oneOf": [
+                    {
+                        "properties": {
+                            "source_asset": {"const": asset.value},
+                            "destination_asset": {"enum": [a for a in StableAsset if a != asset]},
+                        }
+                    }
+                    for asset in StableAsset
+                ]
+            }
+        ]
+    }
 
 
 class CreateCryptoWithdrawalFee(Request):

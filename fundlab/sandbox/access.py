@@ -20,8 +20,8 @@ from fundlab.errors import SandboxError
 from fundlab.models import SCOPES, SIGNATURE_LIFETIME_S, TOKEN_LIFETIME_S
 from fundlab.sandbox.clock import AccessClock
 from fundlab.sandbox.database import Database
-from fundlab.sandbox.problems import Refusal, TokenRefusal, scope_missing, unauthorized
 from fundlab.sandbox.reading import read_json_object
+from fundlab.sandbox.refusals import Refusal, TokenRefusal, scope_missing, unauthorized
 
 SIGNING_ALGORITHMS: Final = ("ES256", "EdDSA")
 SIGNATURE_AHEAD_S: Final = 5 * 60

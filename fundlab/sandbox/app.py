@@ -9,35 +9,41 @@ import math
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
+from functools import cache, partial
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from fundlab.models import OPERATIONS, Operation
+from fundlab.models import OPERATIONS, Operation, Token
 from fundlab.sandbox.access import SignedParts
+from fundlab.sandbox.due import settle
+from fundlab.sandbox.endpoints import ENDPOINTS, Call
 from fundlab.sandbox.faults import LIST_FAULTS, NO_CONTENT, TOKEN, Fault
+from fundlab.sandbox.listing import SAME_POSITION
 from fundlab.sandbox.log import Logged
-from fundlab.sandbox.openapi import document
-from fundlab.sandbox.pages import SAME_POSITION
-from fundlab.sandbox.problems import PROBLEM_MEDIA_TYPE, Refusal, TokenRefusal, phrase
-from fundlab.sandbox.reading import MAX_BODY_BYTES
-from fundlab.sandbox.service import Arrived, Connections, Service
+from fundlab.sandbox.openapi import OAUTH2, TOKEN_DESCRIBED, TOKEN_PATH, described
+from fundlab.sandbox.openapi import document as openapi_document
+from fundlab.sandbox.opening import Connections, Service
+from fundlab.sandbox.reading import MAX_BODY_BYTES, check_query, read_members, refusal_of
+from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, TokenRefusal, invalid, phrase
 
-TOKEN_PATH: Final = "/oauth2/token"
 MAX_FORM_FIELDS: Final = 20
 PAGE_END: Final = b'],"next_page_cursor":'
 
 logger = logging.getLogger("fundlab.sandbox")
 
-Answer = Callable[[Request, bytes, list[Fault]], Awaitable[Response]]
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def build_app(service: Service) -> FastAPI:
@@ -46,100 +52,163 @@ def build_app(service: Service) -> FastAPI:
         title="Fiat transfer, profile funding and request-signing service (sandbox)",
         openapi_url="/openapi.json", docs_url=None, redoc_url=None, redirect_slashes=False,
     )  # fmt: skip
-    by_path: dict[str, list[Operation]] = {}
-    for operation in OPERATIONS.values():
-        by_path.setdefault(operation.path, []).append(operation)
-    for path, operations in by_path.items():
-        gate = _Gate(service, {operation.method: operation for operation in operations})
-        app.add_api_route(
-            path, gate.endpoint, methods=[operation.method for operation in operations]
-        )
-    app.add_api_route(TOKEN_PATH, _Gate(service, {}).token, methods=["POST"])
+    app.state.service = service
+    app.router.routes += _routes()
     app.add_exception_handler(HTTPException, _framework_problem)
     app.add_exception_handler(Exception, _broken)
-    app.state.log = service.log
-    app.openapi = lambda: document(service.signature_header)  # type: ignore[method-assign]
+    document = cache(partial(openapi_document, app, service.signature_header))
+    app.openapi = document  # type: ignore[method-assign]
     return app
 
 
-class _Gate:
-    """What happens around every operation of one path: body limit, faults, log, problems."""
+@cache
+def _routes() -> list[BaseRoute]:
+    """Every operation's and the token endpoint's, made once: it takes FastAPI a while."""
+    router = APIRouter(route_class=GuardedRoute)
+    for name, endpoint in ENDPOINTS.items():
+        served = OPERATIONS[name]
+        router.add_api_route(
+            served.path, endpoint, methods=[served.method], name=name,
+            response_model=served.answer,
+            response_class=JSONResponse if served.answer else Response,
+            dependencies=[Security(OAUTH2, scopes=[served.scope])], **described(served),
+        )  # fmt: skip
+    router.add_api_route(
+        TOKEN_PATH, _issue_token, methods=["POST"], name=TOKEN, response_model=Token,
+        **TOKEN_DESCRIBED,
+    )  # fmt: skip
+    return router.routes
 
-    def __init__(self, service: Service, operations: dict[str, Operation]) -> None:
-        self._service, self._operations = service, operations
 
-    async def endpoint(self, request: Request) -> Response:
-        operation = self._operations[request.method]
+class GuardedRoute(APIRoute):
+    """FastAPI's route, and what happens around each: body limit, faults, access, problems, log."""
 
-        async def answer(request: Request, body: bytes, faults: list[Fault]) -> Response:
-            return self._operate(operation, request, body, faults)
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
 
-        return await self._guard(operation.name, request, answer)
-
-    async def token(self, request: Request) -> Response:
-        return await self._guard(TOKEN, request, self._issue_token)
-
-    async def _guard(self, name: str, request: Request, answer: Answer) -> Response:
-        started = time.perf_counter()
-        has_cursor = bool(request.query_params.get("page_cursor"))
-        faults = self._service.faults.strike(name, has_cursor=has_cursor)
-        problem: str | None = None
-        try:
-            response = await _early_answer(faults, self._service)
-            if response is None:
-                body = await limited_body(request)
-                response = await answer(request, body, faults)
-        except Refusal as refusal:
-            problem = refusal.detail
-            response = _problem_response(refusal)
-        except TokenRefusal as token_refusal:
-            problem = token_refusal.description
-            response = _token_response(token_refusal.status, token_refusal.body())
-        if self._service.world.instance is not None:
-            response.headers["Sandbox-Instance"] = self._service.world.instance
-        self._log(request, name, response.status_code, problem, faults, started)
-        return _broken_off(response, faults, self._service.connections)
-
-    def _log(
-        self, request: Request, name: str, status: int, problem: str | None, faults: list[Fault],
-        started: float,
-    ) -> None:  # fmt: skip
-        self._service.log.add(
-            Logged(
-                at_s=time.time(),
-                method=request.method,
-                path=_target(request).decode("latin-1"),
-                operation=name,
-                status=status,
-                problem=problem,
-                faults=" ".join(fault.kind for fault in faults),
-                milliseconds=round((time.perf_counter() - started) * 1e3, 3),
+        async def answer(request: Request) -> Response:
+            service: Service = request.app.state.service
+            started = time.perf_counter()
+            has_cursor = bool(request.query_params.get("page_cursor"))
+            faults = service.faults.strike(self.name, has_cursor=has_cursor)
+            problem: str | None = None
+            try:
+                response = await _early_answer(faults, service)
+                if response is None:
+                    arrived = Arrived(request, await limited_body(request))
+                    if self.name == TOKEN:
+                        response = await handle(arrived)
+                    else:
+                        operation = OPERATIONS[self.name]
+                        response = _operate(service, operation, arrived, handle, faults)
+            except Refusal as refusal:
+                problem = refusal.detail
+                response = _problem_response(refusal)
+            except TokenRefusal as token_refusal:
+                problem = token_refusal.description
+                response = _token_response(token_refusal.status, token_refusal.body())
+            if service.world.instance is not None:
+                response.headers["Sandbox-Instance"] = service.world.instance
+            service.log.add(
+                Logged(
+                    at_s=time.time(),
+                    method=request.method,
+                    path=_target(request).decode("latin-1"),
+                    operation=self.name,
+                    status=response.status_code,
+                    problem=problem,
+                    faults=" ".join(fault.kind for fault in faults),
+                    milliseconds=round((time.perf_counter() - started) * 1e3, 3),
+                )
             )
-        )
+            # Faults that strike after the request was processed. Without an answer nothing is cut.
+            kinds = {fault.kind: fault for fault in faults}
+            if "lost" in kinds or isinstance(response, _Reset):
+                return _Reset(service.connections)
+            if "truncate" in kinds:
+                return _Truncated(service.connections, response, kinds["truncate"].keep)
+            return response
 
-    def _operate(
-        self, operation: Operation, request: Request, body: bytes, faults: list[Fault]
-    ) -> Response:
-        headers = request.scope["headers"]
-        signature_header = self._service.signature_header.lower().encode()
-        arrived = Arrived(
-            signed=SignedParts(request.method, _target(request), body),
-            path=request.path_params,
-            query_string=request.scope["query_string"],
-            authorization=[value for name, value in headers if name == b"authorization"],
-            signatures=[value for name, value in headers if name == signature_header],
-            content_types=request.headers.getlist("content-type"),
-        )
-        late_s = sum(fault.seconds for fault in faults if fault.kind == "late")
-        content = self._service.answer(operation, arrived, late_s=late_s)
+        return answer
+
+
+class Arrived(Request):
+    """A request whose ``content`` is here; ``members`` is its JSON, once it was read strictly."""
+
+    def __init__(self, request: Request, content: bytes) -> None:
+        async def replay() -> Message:
+            return {"type": "http.request", "body": content, "more_body": False}
+
+        super().__init__(request.scope, replay)
+        self.content = content
+        self.members: dict[str, Any] = {}
+
+    async def json(self) -> Any:
+        return self.members
+
+
+def _operate(
+    service: Service, operation: Operation, request: Arrived, handle: Handler, faults: list[Fault]
+) -> Response:
+    """The answer of a 200. Raises ``Refusal`` for everything else: 401 (token, then signature), 403
+    for a scope, then 404 and 400.
+
+    Access is checked here and not by a dependency, because FastAPI reads a body before it asks any,
+    and a bad body of an unknown caller is a 401. All is one step under the lock; a writing
+    operation is one transaction: it happens as a whole or not at all.
+    """
+    headers = request.scope["headers"]
+    authorization = [value for name, value in headers if name == b"authorization"]
+    signature_header = service.signature_header.lower().encode()
+    signatures = [value for name, value in headers if name == signature_header]
+    late_s = sum(fault.seconds for fault in faults if fault.kind == "late")
+    with service.database.lock:
+        settle(service.world)
+        caller = service.access.identify(authorization)
+        parts = SignedParts(request.method, _target(request), request.content)
+        service.access.check_signature(caller, signatures, parts)
+        service.access.check_scope(caller, operation.scope)
         if operation.query is not None:
-            content = _page_faults(request, content, faults)
-        return Response(content, media_type="application/json" if content else None)
+            check_query(operation.query, request.scope["query_string"])
+        if operation.body is not None:
+            content_types = request.headers.getlist("content-type")
+            request.members = read_members(operation.body, request.content, content_types)
+        elif request.content:
+            raise invalid("body", "this operation takes none")
+        request.state.call = Call(service.world, caller.customer_id, late_s)
+        writing = operation.method != "GET"
+        with service.database.transaction() if writing else nullcontext():
+            try:
+                response = _at_once(handle(request))
+            except RequestValidationError as error:
+                raise refusal_of(operation, error.errors()) from None
+    if operation.query is not None:
+        return _with_page_faults(request, response, faults)
+    return response
 
-    async def _issue_token(self, request: Request, body: bytes, _: list[Fault]) -> Response:
-        form = await _form(request, body)
-        token = self._service.access.issue_token(form)
-        return _token_response(200, json.dumps(token).encode())
+
+def _at_once(running: Coroutine[Any, Any, Response]) -> Response:
+    """What ``running`` returns, which waits for nothing: so no other request comes in between."""
+    try:
+        running.send(None)
+    except StopIteration as done:
+        answered: Response = done.value
+        return answered
+    running.close()
+    raise RuntimeError("an operation waits, though it holds the lock of the database")
+
+
+async def _issue_token(request: Request) -> Response:
+    """§5.1. The form is read by hand: FastAPI's fields take the last of a repeated one, and any
+    number of fields and files."""
+    try:
+        form = await request.form(max_files=0, max_fields=MAX_FORM_FIELDS)
+    except (HTTPException, MultiPartException, ValueError):
+        raise TokenRefusal(400, "invalid_request", "the form cannot be read") from None
+    fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+    service: Service = request.app.state.service
+    token = service.access.issue_token(fields)
+    return _token_response(200, json.dumps(token).encode())
 
 
 # ---------------------------------------------------------------------------- faults
@@ -163,26 +232,17 @@ async def _early_answer(faults: list[Fault], service: Service) -> Response | Non
     return None
 
 
-def _page_faults(request: Request, content: bytes, faults: list[Fault]) -> bytes:
+def _with_page_faults(request: Request, page: Response, faults: list[Fault]) -> Response:
     """A page that leads back to itself: under its own cursor, or under another text of it."""
     struck = {fault.kind for fault in faults if fault.kind in LIST_FAULTS}
     if not struck:
-        return content
-    rows = content.rpartition(PAGE_END)[0]
+        return page
+    rows = bytes(page.body).rpartition(PAGE_END)[0]
     cursor = request.query_params["page_cursor"]
     if "duplicate_page" in struck:
         cursor += SAME_POSITION
-    return b'%b%b"%b"}' % (rows, PAGE_END, cursor.encode())
-
-
-def _broken_off(response: Response, faults: list[Fault], connections: Connections) -> Response:
-    """Faults that strike after the request was processed. Without an answer nothing is cut."""
-    kinds = {fault.kind: fault for fault in faults}
-    if "lost" in kinds or isinstance(response, _Reset):
-        return _Reset(connections)
-    if "truncate" in kinds:
-        return _Truncated(connections, response, kinds["truncate"].keep)
-    return response
+    content = b'%b%b"%b"}' % (rows, PAGE_END, cursor.encode())
+    return Response(content, media_type="application/json")
 
 
 def _injected(fault: Fault) -> Response:
@@ -299,20 +359,6 @@ def _target(request: Request) -> bytes:
     return target
 
 
-async def _form(request: Request, body: bytes) -> list[tuple[str, str]]:
-    """The fields of a multipart or urlencoded form. Raises ``TokenRefusal``."""
-
-    async def replay() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    try:
-        form = await Request(request.scope, replay).form(max_files=0, max_fields=MAX_FORM_FIELDS)
-    except (HTTPException, MultiPartException, ValueError):
-        raise TokenRefusal(400, "invalid_request", "the form cannot be read") from None
-    fields = form.multi_items()
-    return [(name, value) for name, value in fields if isinstance(value, str)]
-
-
 def _problem_response(refusal: Refusal) -> Response:
     return Response(
         refusal.body(), refusal.status, headers=refusal.headers, media_type=PROBLEM_MEDIA_TYPE
@@ -341,7 +387,7 @@ async def _framework_problem(request: Request, error: Exception) -> Response:
         )
         headers["Allow"] = ", ".join(allowed)
         detail = f"{request.method} is not allowed here; allowed: {headers['Allow']}"
-    request.app.state.log.add(
+    request.app.state.service.log.add(
         Logged(
             time.time(), request.method, _target(request).decode("latin-1"), None,
             status, detail, "", 0.0,

@@ -16,6 +16,10 @@ from fundlab.values import Instant
 ClockMode = Literal["real", "fast", "manual"]
 NS: Final = 1_000_000_000
 RATES: Final[dict[str, int]] = {"real": 1, "fast": 60, "manual": 0}
+DAY_NS: Final = 86_400 * NS
+HISTORY_DAYS: Final = 365
+HISTORY_END_NS: Final = Instant.parse("2026-11-01T00:00:00Z").ns
+HISTORY_START_NS: Final = HISTORY_END_NS - HISTORY_DAYS * DAY_NS
 MAX_STEP_S: Final = 100 * 366 * 86400
 LAST_NS: Final = Instant.parse("2250-01-01T00:00:00Z").ns
 """As far as business time is moved: some years before 64-bit nanoseconds end."""

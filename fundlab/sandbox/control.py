@@ -13,15 +13,14 @@ from typing import Any, Literal
 from fundlab.errors import SandboxError
 from fundlab.models import CryptoNetwork, TransferType
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
-from fundlab.sandbox.accounts import add_destination_address, check_address
 from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.due import settle
 from fundlab.sandbox.faults import ANY, FaultKind
 from fundlab.sandbox.ledger import available, trading, units, units_text
-from fundlab.sandbox.opening import Options, scope_names, start_over, take_over
-from fundlab.sandbox.problems import invalid, not_found
-from fundlab.sandbox.service import Service
-from fundlab.sandbox.transfers import Arrival, receive
+from fundlab.sandbox.movements import Arrival, receive
+from fundlab.sandbox.opening import Options, Service, scope_names, start_over, take_over
+from fundlab.sandbox.places import add_destination_address, check_address
+from fundlab.sandbox.refusals import invalid, not_found
 from fundlab.sandbox.world import ASSETS, IDENTITY_STATUSES, World, seeded_uuid, to_bytes
 from fundlab.values import Amount
 

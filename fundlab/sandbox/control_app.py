@@ -19,8 +19,8 @@ from starlette.responses import JSONResponse, Response
 from fundlab.errors import SandboxError
 from fundlab.sandbox.app import limited_body
 from fundlab.sandbox.control import Control
-from fundlab.sandbox.problems import PROBLEM_MEDIA_TYPE, Refusal, invalid
 from fundlab.sandbox.reading import read_json_object
+from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, invalid
 
 CONTROL_PREFIX: Final = "/_sandbox"
 STATE_PATH: Final = f"{CONTROL_PREFIX}/state"

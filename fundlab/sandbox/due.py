@@ -10,10 +10,8 @@ import json
 from typing import Final
 
 from fundlab.models import TransferStatus, TransferType
-from fundlab.sandbox.accounts import conversion_target, review_fiat_account
 from fundlab.sandbox.ledger import Overdrawn
-from fundlab.sandbox.rules import find_rule, pass_on
-from fundlab.sandbox.transfers import (
+from fundlab.sandbox.movements import (
     DEPOSIT_TAKES_NS,
     Arrival,
     add_transfer,
@@ -23,6 +21,8 @@ from fundlab.sandbox.transfers import (
     finish_withdrawal,
     read_transfer,
 )
+from fundlab.sandbox.orchestration import find_rule, pass_on
+from fundlab.sandbox.places import conversion_target, review_fiat_account
 from fundlab.sandbox.world import World
 
 FAILED_BY_SIZE: Final = {"status_details": {"reason": "the balance would exceed 20 integer digits"}}

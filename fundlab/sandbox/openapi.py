@@ -1,33 +1,43 @@
-"""The OpenAPI 3.1 document, made from the operations and their models.
+"""The OpenAPI 3.1 document: FastAPI makes it of the operations and their models.
 
-It describes what the sandbox enforces and gives: every operation, parameter, scope, answer and
-problem.
+By hand is what FastAPI cannot know or say: what each operation's problems and links are, what the
+sandbox always or never answers although the models take more, rules that only the sandbox has, the
+name of the signature header, and the form of the token endpoint. And by hand is undone what FastAPI
+adds: its own 422, titles of parameters, and schemas named ``-Input`` and ``-Output``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from functools import cache
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, get_args
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from fastapi import FastAPI
+from fastapi.openapi.models import OAuthFlowClientCredentials, OAuthFlows
+from fastapi.openapi.utils import get_openapi
+from fastapi.security import OAuth2
 
-from fundlab.models import OPERATIONS, SCOPES, Operation, Problem, Query, Token
-from fundlab.sandbox.openapi_answers import answered, closed
-from fundlab.sandbox.openapi_bodies import INSTANT_PATTERN, with_rules
-from fundlab.sandbox.openapi_links import links
-from fundlab.sandbox.problems import PROBLEM_MEDIA_TYPE, phrase
-from fundlab.sandbox.reading import LISTED_VALUES
+from fundlab.models import (
+    OPERATIONS,
+    SCOPES,
+    TOKEN_LIFETIME_S,
+    ConversionTarget,
+    Operation,
+    Problem,
+)
+from fundlab.models.json_schema import TEXT, Schema, closed, only, with_rules
+from fundlab.models.requests import METADATA
+from fundlab.sandbox.crypto_fees import COINS, FEE_RULES, STABLECOINS
+from fundlab.sandbox.movements import SecondaryStatus
+from fundlab.sandbox.orchestration import RULE_RULES
+from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, phrase
+from fundlab.sandbox.world import ASSETS, END_USER
+from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
-Json = dict[str, Any]
-
-COMPONENTS: Final = "#/components/schemas/"
-AMOUNT_NOTE: Final = "Decimal strings; money is never a JSON number."
+TOKEN_PATH: Final = "/oauth2/token"
 PROBLEMS: Final = {
     400: "A field, parameter, cursor or limit is invalid; `meta.field` names it.",
-    401: "No, unknown or lapsed token; missing or bad signature.",
+    401: "No, unknown or expired token; missing or bad signature.",
     403: "The token lacks the scope, or the funds do not suffice.",
     404: "No such resource, or one of another customer.",
     409: "The `ref_id` is used already; `meta.existing` is what it made.",
@@ -35,239 +45,290 @@ PROBLEMS: Final = {
     415: "The content type is not application/json.",
     429: "Too many requests; see `Retry-After`.",
 }
-
-COMPARISON_WORDS: Final = {
-    "lt": "before", "lte": "at or before", "eq": "exactly", "gte": "at or after", "gt": "after",
-}  # fmt: skip
-PARAMETERS: Final = {
-    "limit": "Rows on a page.",
-    "order": "`ASC` (oldest first) or `DESC`; by `UPDATED_AT` the default is `ASC`.",
-    "order_by": "The time to go by; it must match the time filter where there is one.",
-    "page_cursor": "`next_page_cursor` of the page before, of the same query in the same order.",
-    "bookmarked_status": "Only bookmarked addresses, or only others.",
-    "identity_id": "Only addresses of this identity; without it, those of no identity.",
-    "identity_ids": "Only rows of one of these identities: repeat the parameter.",
-    "type": "Only rows of this type; a list that takes several repeats the parameter.",
-    "is_test": "Test events, or real ones (the default).",
+HEADERS: Final[dict[int, dict[str, Schema]]] = {
+    401: {"WWW-Authenticate": {"description": "Bearer", "schema": {"type": "string"}}},
+    429: {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}},
 }
+OAUTH2: Final = OAuth2(
+    scheme_name="oauth2",
+    flows=OAuthFlows(
+        clientCredentials=OAuthFlowClientCredentials(
+            tokenUrl=TOKEN_PATH,
+            scopes={
+                scope: ", ".join(name for name, op in OPERATIONS.items() if op.scope == scope)
+                for scope in SCOPES
+            },
+        )
+    ),
+    auto_error=False,  # ``Access`` refuses, before FastAPI reads a body
+)
+
+# ---------------------------------------------------------------------------- operations
 
 
-@cache
-def document(signature_header: str) -> Json:
-    """The document; ``signature_header`` is the name under which signatures are expected."""
-    paths: Json = {"/oauth2/token": {"post": _token_operation()}}
-    for operation in OPERATIONS.values():
-        item = paths.setdefault(operation.path, {})
-        item[operation.method.lower()] = _operation(operation, signature_header)
+def described(operation: Operation) -> dict[str, Any]:
+    """What the document says of an operation, as arguments for its route."""
+    statuses = [400, 401, 403, 429]
+    if "{" in operation.path or operation.body is not None:
+        statuses.append(404)
+    if operation.body is not None:
+        statuses += [413, 415]
+        if "ref_id" in operation.body.model_fields:
+            statuses.append(409)
     return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Fiat transfer, profile funding and request-signing service (sandbox)",
-            "version": "2",
-            "description": AMOUNT_NOTE,
-        },
-        "paths": paths,
-        "components": {"schemas": _schemas(), "securitySchemes": _security()},
-    }
-
-
-def _operation(operation: Operation, signature_header: str) -> Json:
-    described: Json = {
-        "operationId": operation.name,
+        "operation_id": operation.name,
         "summary": operation.name.replace("_", " ").capitalize(),
         "description": f"Interface §{operation.section}. Scope `{operation.scope}`.",
-        "security": [{"oauth2": [operation.scope]}],
-        "parameters": [
-            *_path_parameters(operation.path),
-            *_query_parameters(operation.query),
-            _signature_parameter(signature_header),
-        ],
-        "responses": _responses(operation),
+        "response_description": "Done",
+        "responses": {status: problem(status) for status in sorted(statuses)},
+        "openapi_extra": {"responses": {"200": {"links": links}}}
+        if (links := _links(operation))
+        else None,
     }
-    if operation.body is not None:
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": _ref(operation.body)}},
-        }
-    return described
 
 
-def _path_parameters(path: str) -> list[Json]:
-    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    return [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "description": "An asset, such as USD."
-            if name == "asset"
-            else f"The resource's {name}.",
-            "schema": {"type": "string"},
-        }
-        for name in names
-    ]
-
-
-def _query_parameters(query: type[Query] | None) -> list[Json]:
-    if query is None:
-        return []
-    properties = query.model_json_schema(ref_template=f"{COMPONENTS}{{model}}")["properties"]
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "required": False,
-            "description": _parameter_note(name),
-            "schema": _parameter_schema(name, schema),
-        }
-        for name, schema in properties.items()
-    ]
-
-
-def _parameter_note(name: str) -> str:
-    field, _, comparison = name.partition(".")
-    if comparison:
-        return f"Only rows whose {field} is {COMPARISON_WORDS[comparison]} this RFC 3339 time."
-    return PARAMETERS.get(name, f"Only rows with one of these {name}: repeat the parameter.")
-
-
-def _parameter_schema(name: str, schema: Json) -> Json:
-    """The schema of a parameter that is simply left out where the model says ``None``."""
-    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
-    plain = dict(options[0]) if len(options) == 1 else dict(schema)
-    plain.pop("title", None)
-    if schema.get("default") is not None:
-        plain["default"] = schema["default"]
-    if plain.get("format") == "date-time":
-        plain["pattern"] = INSTANT_PATTERN
-    listed = LISTED_VALUES.get(name)
-    if listed is not None and plain.get("type") == "array":
-        plain["items"] = {"type": "string", "enum": list(listed)}
-    return plain
-
-
-def _signature_parameter(name: str) -> Json:
+def problem(status: int) -> dict[str, Any]:
     return {
-        "name": name,
+        "description": f"{phrase(status)}. {PROBLEMS[status]}",
+        # FastAPI has one media type for all that a route answers, so not its ``model``
+        "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        **({"headers": HEADERS[status]} if status in HEADERS else {}),
+    }
+
+
+_FROM_ID: Final = {"parameters": {"id": "$response.body#/id"}}
+_FIRST_ITEM: Final = {"parameters": {"id": "$response.body#/items/0/id"}}
+
+
+def _balance_of(row: str) -> Schema:
+    place = f"$response.body#{row}"
+    return {"parameters": {"profile_id": f"{place}/profile_id", "asset": f"{place}/asset"}}
+
+
+LINKS: Final[Mapping[str, Mapping[str, Schema]]] = {
+    "create_fiat_deposit_instructions": {
+        "get_fiat_deposit_instructions": _FROM_ID,
+        "initiate_sandbox_fiat_deposit": {"requestBody": {"memo_id": "$response.body#/memo_id"}},
+    },
+    "list_fiat_deposit_instructions": {"get_fiat_deposit_instructions": _FIRST_ITEM},
+    "create_fiat_account": {
+        "get_fiat_account": _FROM_ID,
+        "update_fiat_account": _FROM_ID,
+        "create_fiat_withdrawal": {"requestBody": {"fiat_account_id": "$response.body#/id"}},
+    },
+    "update_fiat_account": {"get_fiat_account": _FROM_ID},
+    "list_fiat_accounts": {"get_fiat_account": _FIRST_ITEM, "update_fiat_account": _FIRST_ITEM},
+    "create_fiat_withdrawal": {"get_transfer": _FROM_ID, "get_profile_balance": _balance_of("")},
+    "list_transfers": {
+        "get_transfer": _FIRST_ITEM, "get_profile_balance": _balance_of("/items/0"),
+    },
+    "list_crypto_destination_addresses": {
+        "create_crypto_withdrawal_fee": {
+            "requestBody": {
+                "destination_address": "$response.body#/addresses/0/address",
+                "crypto_network": "$response.body#/addresses/0/crypto_network",
+            }
+        },
+    },
+}  # fmt: skip
+"""Operation → the calls its answer leads to: a reader learns where an id comes from, and a tool
+that follows links reaches what a call made."""
+
+
+def _links(operation: Operation) -> Schema:
+    links: Schema = {
+        f"{operation.name}_to_{target}": {"operationId": target, **given}
+        for target, given in LINKS.get(operation.name, {}).items()
+    }
+    if operation.query is not None:
+        links["next_page"] = {
+            "operationId": operation.name,
+            "description": "The same query again, with the cursor of this page.",
+            "parameters": {"page_cursor": "$response.body#/next_page_cursor"},
+        }
+    return links
+
+
+_TEXT_TYPE: Final = {"type": "string"}
+_TOKEN_FORM: Final = {
+    "type": "object",
+    "required": ["grant_type", "client_id", "client_secret"],
+    "properties": {
+        "grant_type": {**_TEXT_TYPE, "enum": ["client_credentials"]},
+        "client_id": _TEXT_TYPE, "client_secret": _TEXT_TYPE, "scope": _TEXT_TYPE,
+    },
+}  # fmt: skip
+_TOKEN_ERROR: Final = {
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["error"],
+                "properties": {"error": _TEXT_TYPE, "error_description": _TEXT_TYPE},
+            }
+        }
+    }
+}
+TOKEN_DESCRIBED: Final[dict[str, Any]] = {
+    "operation_id": "issue_token",
+    "summary": "Issue a token",
+    "description": "Interface §5.1: OAuth 2.0 client credentials.",
+    "response_description": "A bearer token",
+    "responses": {
+        400: {"description": "invalid_request, invalid_scope …", **_TOKEN_ERROR},
+        401: {"description": "invalid_client", **_TOKEN_ERROR},
+        413: problem(413),
+        429: problem(429),
+    },
+    "openapi_extra": {
+        "security": [],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "multipart/form-data": {"schema": _TOKEN_FORM},
+                "application/x-www-form-urlencoded": {"schema": _TOKEN_FORM},
+            },
+        },
+    },
+}
+
+# ---------------------------------------------------------------------------- answers
+
+_HEX: Final = "[0-9a-f]"
+ID: Final[Schema] = {
+    "type": "string",
+    "format": "uuid",
+    "pattern": f"^{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}$",
+}
+AMOUNT: Final = rf"^[0-9]{{1,{MAX_INTEGER_DIGITS}}}\.[0-9]{{2,{MAX_FRACTION_DIGITS}}}$"
+INSTANT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6,9}Z$"
+OWN_IDS: Final = ("ref_id", "memo_id")
+"""Ids that are not UUIDs: the client's own, and what a wire quotes."""
+
+
+def _listed(*values: str) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "CryptoDestinationAddress": ("nickname",),
+    "CryptoDestinationAddressPage": ("next_page_cursor",),
+    "CryptoEnd": ("network",),
+    "CryptoWithdrawalFee": ("amount", "total"),
+    "CubixInstructions": ("account_id",),
+    "DepositAddress": ("customer_id", "conversion_target_asset", "compatible_crypto_networks"),
+    "Event": ("undelivered_webhooks",),
+    "EventPage": ("next_page_cursor",),
+    "FiatAccount": ("updated_at",),
+    "FiatAccountPage": ("next_page_cursor",),
+    "FiatDepositInstructions": ("customer_id", "fiat_account_owner", "identity_id"),
+    "FiatDepositInstructionsPage": ("next_page_cursor",),
+    "InstitutionDetails": ("name",),
+    "OrchestrationRule": ("status",),
+    "Problem": ("type", "title", "status", "detail"),
+    "ProfileEnd": ("profile_id",),
+    "RoutingDetails": ("routing_number_type", "routing_number"),
+    "Token": ("scope", "token_type"),
+    "TransferPage": ("next_page_cursor",),
+    "WireInstructions": ("account_number", "routing_details"),
+}
+"""What is there in every answer, although the interface does not require it."""
+NEVER: Final = {"Event": "is_test", "FiatNetworkInstructions": "wallet_address"}
+"""What only other deployments answer."""
+VARIANTS: Final = ("FiatAccountOwner", "FiatNetworkInstructions", "RuleEnd")
+"""Objects that hold exactly one of their members."""
+MEMBERS: Final[Mapping[str, Mapping[str, Schema]]] = {
+    "CryptoDestinationAddress": {"status": _listed("APPROVED")},
+    "CryptoWithdrawalFee": {"asset": _listed(*STABLECOINS, *COINS)},
+    "CubixInstructions": {"account_id": TEXT},
+    "DepositAddress": {"conversion_target_asset": _listed(*get_args(ConversionTarget))},
+    "OrchestrationRule": {"status": _listed("ACTIVE")},
+    "Problem": {"status": {"type": "integer", "minimum": 400, "maximum": 599}},
+    "ProfileBalance": {"asset": _listed(*ASSETS)},
+    "Token": {
+        "expires_in": {"type": "integer", "const": TOKEN_LIFETIME_S}, "scope": _TEXT_TYPE,
+        "token_type": _listed("bearer"),
+    },
+    "Transfer": {
+        "asset": _listed(*ASSETS),
+        "balance_asset": _listed(*ASSETS),
+        "secondary_status": only(
+            "name", "detail", name=_listed(*get_args(SecondaryStatus)), detail=TEXT
+        ),
+        "status_details": only("reason", reason=TEXT),
+        "auto_conversion": only(from_transfer_id=ID, to_transfer_id=ID),
+    },
+}  # fmt: skip
+"""Members of which more is known than the model says."""
+
+
+def _answered(name: str, schema: Schema) -> Schema:
+    """The schema of the answer (or part of one) ``name`` with all that is known of it."""
+    members: Schema = {}
+    for member, own in schema["properties"].items():
+        if member == NEVER.get(name):
+            continue
+        known = MEMBERS.get(name, {}).get(member)
+        if known is None and member == "metadata":
+            known = METADATA
+        elif known is None and own.get("type") == "string" and member != "next_page_cursor":
+            known = {**own, **TEXT}
+            if member == "id" or (member.endswith("_id") and member not in OWN_IDS):
+                known = {**own, **ID}
+            elif pattern := {"decimal": AMOUNT, "date-time": INSTANT}.get(own.get("format", "")):
+                known = {**own, "pattern": pattern}
+        members[member] = known or own
+    required = dict.fromkeys((*schema.get("required", ()), *ALWAYS.get(name, ())))
+    one = {"minProperties": 1, "maxProperties": 1} if name in VARIANTS else {}
+    return {**schema, "properties": members, "required": list(required), **one}
+
+
+# ---------------------------------------------------------------------------- the document
+
+OWN_RULES: Final[Mapping[str, Schema]] = {
+    "CreateCryptoWithdrawalFee": FEE_RULES, "CreateOrchestrationRule": RULE_RULES,
+}  # fmt: skip
+"""Body → rules that only the sandbox has, in place of its model's own."""
+
+
+def document(app: FastAPI, signature_header: str) -> dict[str, Any]:
+    """The document; ``signature_header`` is the name under which signatures are expected."""
+    made = get_openapi(
+        title=app.title, version="2", routes=app.routes,
+        description="Decimal strings; money is never a JSON number.",
+    )  # fmt: skip
+    signature = {
+        "name": signature_header,
         "in": "header",
         "required": False,
         "description": "Compact JWS over the exact body (§5.2), where the credential requires it.",
         "schema": {"type": "string"},
     }
-
-
-def _responses(operation: Operation) -> Json:
-    done: Json = {"description": "Done"}
-    if operation.answer is not None:
-        done["content"] = {"application/json": {"schema": _ref(operation.answer)}}
-    if found := links(operation):
-        done["links"] = found
-    statuses = {400, 401, 403, 429}
-    if "{" in operation.path or operation.body is not None:
-        statuses.add(404)
-    if operation.body is not None:
-        statuses |= {413, 415}
-        if "ref_id" in operation.body.model_fields:
-            statuses.add(409)
-    return {"200": done, **{str(status): _problem(status) for status in sorted(statuses)}}
-
-
-def _problem(status: int) -> Json:
-    answer: Json = {
-        "description": f"{phrase(status)}. {PROBLEMS[status]}",
-        "content": {PROBLEM_MEDIA_TYPE: {"schema": _ref(Problem)}},
-    }
-    if status == 401:
-        challenge = {"description": "Bearer", "schema": {"type": "string"}}
-        answer["headers"] = {"WWW-Authenticate": challenge}
-    if status == 429:
-        seconds = {"description": "Seconds to wait", "schema": {"type": "integer"}}
-        answer["headers"] = {"Retry-After": seconds}
-    return answer
-
-
-def _token_operation() -> Json:
-    names = ("grant_type", "client_id", "client_secret", "scope")
-    form: Json = {
-        "type": "object",
-        "required": list(names[:3]),
-        "properties": {name: {"type": "string"} for name in names},
-    }
-    form["properties"]["grant_type"]["enum"] = ["client_credentials"]
-    error = {
-        "type": "object",
-        "required": ["error"],
-        "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}},
-    }
-    content = {"application/json": {"schema": error}}
-    return {
-        "operationId": "issue_token",
-        "summary": "Issue a token",
-        "description": "Interface §5.1: OAuth 2.0 client credentials.",
-        "security": [],
-        "requestBody": {
-            "required": True,
-            "content": {
-                "multipart/form-data": {"schema": form},
-                "application/x-www-form-urlencoded": {"schema": form},
-            },
-        },
-        "responses": {
-            "200": {
-                "description": "A bearer token",
-                "content": {"application/json": {"schema": _ref(Token)}},
-            },
-            "400": {"description": "invalid_request, invalid_scope …", "content": content},
-            "401": {"description": "invalid_client", "content": content},
-            "413": _problem(413),
-            "429": _problem(429),
-        },
-    }
-
-
-def _schemas() -> Json:
-    operations = OPERATIONS.values()
-    answers = _definitions([Problem, Token, *(op.answer for op in operations)])
-    bodies = _definitions([op.body for op in operations])
-    queries = _definitions([op.query for op in operations])
-    answers = {
-        name: answered(name, closed(schema, nulls=False)) for name, schema in answers.items()
-    }
-    names = {op.body.__name__ for op in operations if op.body is not None}
-    given = {name: closed(schema, nulls=True) for name, schema in bodies.items()}
-    given = {
-        name: with_rules(name, schema) if name in names else schema
-        for name, schema in given.items()
-    }
-    # a part of both, such as an address, may be sent as null or empty, and is not answered so
-    parts = [name for name, schema in given.items() if name in answers and "properties" in schema]
-    given = {f"{name}Input" if name in parts else name: schema for name, schema in given.items()}
-    text = json.dumps({name: {**schema, "title": name} for name, schema in given.items()})
-    for name in parts:
-        text = text.replace(f'"{COMPONENTS}{name}"', f'"{COMPONENTS}{name}Input"')
-    given = json.loads(text)
-    enumerations = {name: schema for name, schema in queries.items() if "enum" in schema}
-    return {**enumerations, **given, **answers}
-
-
-def _definitions(models: Iterable[type[BaseModel] | None]) -> Json:
-    """The models and their parts, as pydantic describes them."""
-    wanted = dict.fromkeys(model for model in models if model is not None)
-    _, schema = models_json_schema(
-        [(model, "validation") for model in wanted], ref_template=f"{COMPONENTS}{{model}}"
-    )
-    definitions: Json = schema["$defs"]
-    return definitions
-
-
-def _security() -> Json:
-    used = {
-        scope: ", ".join(name for name, op in OPERATIONS.items() if op.scope == scope)
-        for scope in SCOPES
-    }
-    flow = {"tokenUrl": "/oauth2/token", "scopes": used}
-    return {"oauth2": {"type": "oauth2", "flows": {"clientCredentials": flow}}}
-
-
-def _ref(model: type[BaseModel]) -> Json:
-    return {"$ref": f"{COMPONENTS}{model.__name__}"}
+    for path in made["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+            if operation["operationId"] in OPERATIONS:
+                operation.setdefault("parameters", []).append(signature)
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"] = closed(parameter["schema"], nulls=False)
+                for name in ("title", "description"):
+                    parameter["schema"].pop(name, None)
+    bodies = {op.body.__name__ for op in OPERATIONS.values() if op.body is not None}
+    schemas = made["components"]["schemas"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["Problem"] = Problem.model_json_schema(mode="serialization")
+    for name, schema in schemas.items():
+        if name in bodies:
+            rules = OWN_RULES.get(name, {})
+            if "account_id" in schema["properties"]:
+                own = rules or schema.get("then", {})
+                rules = {**rules, "allOf": [*own.get("allOf", ()), END_USER]}
+            schemas[name] = with_rules(schema, rules)
+        elif "properties" in schema and not name.endswith("-Input"):
+            schemas[name] = _answered(name.removesuffix("-Output"), schema)
+    text = json.dumps(made).replace("-Input", "Input").replace("-Output", "")
+    renamed: dict[str, Any] = json.loads(text)
+    for name, schema in renamed["components"]["schemas"].items():
+        schema["title"] = name  # generators of clients name their classes after it
+    return renamed

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from fundlab.errors import SandboxError
 from fundlab.models import SCOPES
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
-from fundlab.sandbox.clock import AccessClock, BusinessClock, ClockMode
+from fundlab.sandbox.clock import (
+    HISTORY_END_NS,
+    HISTORY_START_NS,
+    AccessClock,
+    BusinessClock,
+    ClockMode,
+)
 from fundlab.sandbox.database import ACCESS_TABLES, INDEXES, SCHEMA, SCHEMA_VERSION, Database
-from fundlab.sandbox.history import HISTORY_END_NS, HISTORY_START_NS, seed_history
+from fundlab.sandbox.faults import Faults
+from fundlab.sandbox.log import RequestLog
 from fundlab.sandbox.people import seed_people
-from fundlab.sandbox.service import Service
 from fundlab.sandbox.world import World, seeded_uuid
 
 MAX_TRANSFERS: Final = 10_000_000
@@ -26,6 +33,22 @@ MAX_PROFILES: Final = 1_000
 MAX_SEED: Final = 2**63 - 1
 MIN_USERS: Final = 6
 MAX_USERS: Final = 500
+
+Connections = dict[tuple[str, int], asyncio.Transport]
+"""Open connections by the client's address."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A sandbox without its HTTP server."""
+
+    database: Database
+    world: World
+    access: Access
+    signature_header: str = "service-signature"
+    faults: Faults = field(default_factory=Faults)
+    log: RequestLog = field(default_factory=RequestLog)
+    connections: Connections = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -158,6 +181,8 @@ def _create(database: Database, options: Options) -> None:
     users = min(MAX_USERS, max(MIN_USERS, options.transfers // 500))
     people = seed_people(database, options.seed, options.profiles, HISTORY_START_NS, users)
     if not options.empty:
+        from fundlab.sandbox.history import seed_history  # NumPy, which an empty one starts without
+
         seed_history(database, people, options.transfers, pending_from_ns=start_ns)
     database.run_script(INDEXES)
 

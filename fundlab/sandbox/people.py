@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fundlab.models import CryptoNetwork, FiatNetwork, RoutingNumberType
-from fundlab.sandbox.accounts import (
+from fundlab.sandbox.clock import DAY_NS, NS, micros_text
+from fundlab.sandbox.database import Database
+from fundlab.sandbox.places import (
     crypto_address,
     masked_account,
     render_instructions,
 )
-from fundlab.sandbox.clock import NS, micros_text
-from fundlab.sandbox.database import Database
 from fundlab.sandbox.world import seeded_uuid, to_bytes
 
-DAY_NS: Final = 86_400 * NS
 FIRST_NAMES: Final = ("Ada", "Grace", "Alan", "Mary", "Edsger", "Barbara", "Donald", "Radia")
 LAST_NAMES: Final = (
     "Okafor",

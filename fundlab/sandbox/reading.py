@@ -1,240 +1,152 @@
-"""What arrives, read strictly: JSON bodies and query strings become checked models, or a 400."""
+"""What arrives, read strictly: what FastAPI and the models leave unchecked, and its errors as 400s.
+
+By hand are the JSON that Python's parser lets pass (repeated keys, NaN, NUL, unpaired surrogates,
+great depth), amounts given as numbers, unknown members of nested objects, and query strings that
+are not UTF-8, hold a NUL, or repeat a parameter of one value: FastAPI would take the last one.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
-from enum import StrEnum
-from typing import Any, Final, TypeVar, get_args
-from urllib.parse import unquote_to_bytes
-
-from pydantic import BaseModel, ValidationError
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from fundlab.models import (
-    CryptoNetwork,
     FiatNetworkInstructions,
+    Operation,
     Query,
     Request,
-    TransferStatus,
-    TransferType,
+    unknown_members,
 )
-from fundlab.sandbox.problems import Refusal, invalid
+from fundlab.sandbox.refusals import Refusal, invalid
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 32
 MAX_QUERY_PAIRS: Final = 2_000
 
-AMOUNT_FIELDS: Final = ("amount", "total")
-LISTED_VALUES: Final[dict[str, type[StrEnum]]] = {
-    "type": TransferType,
-    "statuses": TransferStatus,
-    "crypto_networks": CryptoNetwork,
-}
-"""Filters whose values the interface enumerates; the models leave them open for newer servers."""
-
-_INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
-_NAME = re.compile(r"[a-z_]+")
+_FIELD_NAME = re.compile(r"[a-z_]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_TYPE = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE)
-
-RequestT = TypeVar("RequestT", bound=Request)
-QueryT = TypeVar("QueryT", bound=Query)
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class DuplicateKey(ValueError):
     """A JSON object names one member twice."""
 
 
-def read_body(model: type[RequestT], body: bytes, content_types: Iterable[str]) -> RequestT:
-    """The request's body as ``model``. Raises a 400 or 415 ``Refusal``."""
-    declared = list(content_types)
-    if len(declared) != 1 or _JSON_TYPE.fullmatch(declared[0].strip()) is None:
+def read_members(model: type[Request], body: bytes, content_types: Sequence[str]) -> dict[str, Any]:
+    """The members of a body for ``model``, which FastAPI validates next. Raises a 400 or 415
+    ``Refusal``."""
+    if len(content_types) != 1 or _JSON_TYPE.fullmatch(content_types[0].strip()) is None:
         raise Refusal(415, "the content type must be application/json")
-    raw = read_json_object(body)
-    for name in AMOUNT_FIELDS:
-        if name in model.model_fields and not isinstance(raw.get(name, ""), str | None):
+    given = read_json_object(body)
+    for name in ("amount", "total"):
+        if name in model.model_fields and not isinstance(given.get(name, ""), str | None):
             raise invalid(name, "must be a decimal string such as '100.00'")
-    _refuse_unknown(model, raw)
-    return _validated(model, raw)
-
-
-def _refuse_unknown(model: type[BaseModel], given: dict[str, Any], within: str = "") -> None:
-    """Members that ``model`` does not have, at every depth: a slip in one must not lose it."""
-    for name, value in given.items():
-        field = model.model_fields.get(name)
-        if field is None:
-            known = ", ".join(model.model_fields)
-            kind = "network" if model is FiatNetworkInstructions else "member"
-            raise invalid(f"{within}{ascii(name)[1:-1][:80]}", f"unknown {kind}; known: {known}")
-        if isinstance(value, dict):
-            for part in _models_in(field.annotation):
-                _refuse_unknown(part, value, f"{within}{name}.")
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _models_in(part)
+    for place, lacking in unknown_members(model, given):
+        kind = "network" if lacking is FiatNetworkInstructions else "member"
+        known = ", ".join(lacking.model_fields)
+        raise invalid(ascii(place)[1:-1][:120], f"unknown {kind}; known: {known}")
+    return given
 
 
 def read_json_object(body: bytes) -> dict[str, Any]:
     """A JSON object without duplicate keys, non-finite numbers, NUL or unpaired surrogates."""
+
+    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            raise DuplicateKey("an object repeats a key")
+        return members
+
+    def finite(text: str) -> float:
+        value = float(text)
+        if not math.isfinite(value):
+            raise ValueError(f"{text[:20]} is not a JSON number, or too large")
+        return value
+
     try:
         value = json.loads(
             body.decode("utf-8"),
             object_pairs_hook=without_duplicates,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
+            parse_constant=finite,
+            parse_float=finite,
         )
     except UnicodeDecodeError:
-        raise Refusal(400, "the body is not UTF-8", meta={"field": "body"}) from None
+        detail = "the body is not UTF-8"
     except RecursionError:
-        raise Refusal(400, "the body is nested too deeply", meta={"field": "body"}) from None
+        detail = "the body is nested too deeply"
     except ValueError as error:  # DuplicateKey and JSONDecodeError among them
         detail = f"the body is not acceptable JSON: {ascii(str(error))[1:-1][:200]}"
-        raise Refusal(400, detail, meta={"field": "body"}) from None
-    if not isinstance(value, dict):
-        raise Refusal(400, "the body must be a JSON object", meta={"field": "body"})
-    _check_texts(value)
-    return value
-
-
-def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """``object_pairs_hook`` that refuses a repeated key."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise DuplicateKey("an object repeats a key")
-    return members
-
-
-def read_query(model: type[QueryT], query_string: bytes) -> QueryT:
-    """The query string as ``model``: arrays repeat the key. Raises a 400 ``Refusal``."""
-    grouped: dict[str, list[str]] = {}
-    for name, value in _pairs(query_string):
-        grouped.setdefault(name, []).append(value)
-    given: dict[str, Any] = {}
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    for name, values in grouped.items():
-        field = fields.get(name)
-        if field is None:
-            raise invalid(ascii(name)[1:-1][:80], f"unknown parameter; known: {', '.join(fields)}")
-        if "list[" in str(field.annotation).lower():
-            given[name] = values
-        elif len(values) > 1:
-            raise invalid(name, "given more than once")
+    else:
+        if not isinstance(value, dict):
+            detail = "the body must be a JSON object"
+        elif fault := _unacceptable(value):
+            detail = fault
         else:
-            given[name] = _scalar(name, values[0], field.annotation)
-    _check_listed(given)
-    return _validated(model, {name: value for name, value in given.items() if value is not None})
+            return value
+    raise Refusal(400, detail, meta={"field": "body"})
 
 
-def _pairs(query_string: bytes) -> list[tuple[str, str]]:
-    chunks = [chunk for chunk in query_string.split(b"&") if chunk]
-    if len(chunks) > MAX_QUERY_PAIRS:
-        raise Refusal(400, f"more than {MAX_QUERY_PAIRS} query parameters")
-    pairs = []
-    for chunk in chunks:
-        name, _, value = chunk.partition(b"=")
-        try:
-            pair = (_unquote(name), _unquote(value))
-        except UnicodeDecodeError:
-            raise Refusal(400, "the query string is not UTF-8") from None
-        if "\0" in pair[0] + pair[1]:
-            raise Refusal(400, "the query string holds a NUL")
-        pairs.append(pair)
-    return pairs
-
-
-def _unquote(text: bytes) -> str:
-    return unquote_to_bytes(text.replace(b"+", b" ")).decode("utf-8")
-
-
-def _scalar(name: str, text: str, annotation: Any) -> Any:
-    if name == "page_cursor" and not text:
-        return None
-    if annotation is int:
-        if _INTEGER.fullmatch(text) is None:
-            raise invalid(name, f"{text[:40]!a} is not a whole number")
-        return int(text)
-    if annotation == bool | None:
-        if text not in ("true", "false"):
-            raise invalid(name, f"{text[:40]!a} is neither true nor false")
-        return text == "true"
-    return text
-
-
-def _check_listed(given: dict[str, Any]) -> None:
-    for name, values in given.items():
-        kind = LISTED_VALUES.get(name)
-        if kind is None or not isinstance(values, list):
-            continue
-        if unknown := [value for value in values if value not in set(kind)]:
-            listed = ", ".join(kind)
-            raise invalid(name, f"{unknown[0][:40]!a} is none of {listed}")
-
-
-def _validated(model: type[ModelT], given: dict[str, Any]) -> ModelT:
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:
-        found = [
-            _fault(model, entry["loc"], entry["msg"].removeprefix("Value error, ")[:300])
-            for entry in error.errors(include_url=False, include_context=False, include_input=False)
-        ]
-        first = found[0]
-        raise invalid(first["field"], first["message"], errors=found[:20]) from None
-
-
-def _fault(model: type[BaseModel], place: tuple[int | str, ...], message: str) -> dict[str, str]:
-    """What is wrong where. A rule between fields is at the first field its message names."""
-    field = ".".join(str(part) for part in place)
-    if not field:
-        named = (word for word in _NAME.findall(message) if word in model.model_fields)
-        field = next(named, "body")
-        message = message.removeprefix(f"{field} ")
-    return {"field": field, "message": message}
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError("a number is too large")
-    return value
-
-
-def _check_texts(value: Any) -> None:
-    """Walk without recursion: depth, NUL and surrogates."""
+def _unacceptable(value: Any) -> str | None:
+    """What is wrong with the texts or the depth of ``value``, walked without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):
         deeper: list[Any] = []
         for entry in level:
             if isinstance(entry, str):
-                _check_text(entry)
+                if "\0" in entry:
+                    return "the body holds a NUL character"
+                if _SURROGATE.search(entry):
+                    return "the body holds an unpaired surrogate"
             elif isinstance(entry, dict):
-                for key in entry:
-                    _check_text(key)
-                deeper += entry.values()
+                deeper += [*entry, *entry.values()]
             elif isinstance(entry, list):
                 deeper += entry
         if not deeper:
-            return
+            return None
         level = deeper
-    detail = f"the body is nested more than {MAX_DEPTH} levels deep"
-    raise Refusal(400, detail, meta={"field": "body"})
+    return f"the body is nested more than {MAX_DEPTH} levels deep"
 
 
-def _check_text(text: str) -> None:
-    if "\0" in text:
-        raise Refusal(400, "the body holds a NUL character", meta={"field": "body"})
+def check_query(model: type[Query], query_string: bytes) -> None:
+    """Raises a 400 ``Refusal`` for a query string that FastAPI would read as another one."""
+    if query_string.count(b"&") >= MAX_QUERY_PAIRS:
+        raise Refusal(400, f"more than {MAX_QUERY_PAIRS} query parameters")
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        detail = "the body holds an unpaired surrogate"
-        raise Refusal(400, detail, meta={"field": "body"}) from None
+        pairs = parse_qsl(query_string.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise Refusal(400, "the query string is not UTF-8") from None
+    if any("\0" in name + value for name, value in pairs):
+        raise Refusal(400, "the query string holds a NUL")
+    repeated = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
+    fields = model.model_fields
+    known = {field.alias or name: name for name, field in fields.items()} if repeated else {}
+    for name in repeated:
+        if name not in known or not model.takes_list(known[name]):
+            raise invalid(ascii(name)[1:-1][:80], "given more than once")
+
+
+def refusal_of(operation: Operation, errors: Sequence[dict[str, Any]]) -> Refusal:
+    """What FastAPI found in query and body, as the interface's 400. It repeats nothing given."""
+    fields = (operation.body or operation.query or Query).model_fields
+    found = []
+    for error in errors:
+        _, *place = error["loc"]
+        if operation.query is not None:
+            place = place[:1]  # the parameter, not which of its values
+        field = ascii(".".join(map(str, place)))[1:-1][:80]
+        message = error["msg"].removeprefix("Value error, ")[:300]
+        if error["type"] == "extra_forbidden":
+            known = (given.alias or name for name, given in fields.items())
+            message = f"unknown parameter; known: {', '.join(known)}"
+        if not field:
+            # a rule between fields is at the first field its message names
+            named = (word for word in _FIELD_NAME.findall(message) if word in fields)
+            field = next(named, "body")
+            message = message.removeprefix(f"{field} ")
+        found.append({"field": field, "message": message})
+    return invalid(found[0]["field"], found[0]["message"], errors=found[:20])

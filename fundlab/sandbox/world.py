@@ -8,10 +8,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fundlab.models.json_schema import NULL, TEXT, Schema
 from fundlab.sandbox.clock import AccessClock, BusinessClock, nanos_text
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.ledger import Ledger
-from fundlab.sandbox.problems import conflict, invalid, not_found
+from fundlab.sandbox.refusals import conflict, invalid, not_found
 
 MICROSECOND: Final = 1_000
 
@@ -19,6 +20,13 @@ ASSETS: Final = ("USD", "USDG", "PYUSD", "USDP", "USDC", "BTC", "ETH", "SOL", "L
 """Assets a balance can be asked for."""
 BARRED_STATUSES: Final = ("DENIED", "DISABLED")
 IDENTITY_STATUSES: Final = ("PENDING", "APPROVED", *BARRED_STATUSES)
+END_USER: Final[Schema] = {
+    "anyOf": [
+        {"properties": {"account_id": NULL}},
+        {"required": ["identity_id"], "properties": {"identity_id": TEXT}},
+    ]
+}
+"""An ``account_id`` comes with the ``identity_id`` it belongs to: ``World.check_end_user``."""
 
 
 class World:

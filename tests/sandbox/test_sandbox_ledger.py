@@ -36,7 +36,7 @@ from fundlab.sandbox.ledger import (
     units,
     units_text,
 )
-from fundlab.sandbox.problems import Refusal
+from fundlab.sandbox.refusals import Refusal
 from fundlab.sandbox.world import World
 from fundlab.values import Amount
 

@@ -54,6 +54,7 @@ RULES: list[tuple[str, dict[str, Any]]] = [
         {"fiat_network_instructions": with_routing("1", "intermediary_routing_details", "IBAN")},
     ),
     ("UpdateFiatAccount", {"ref_id": "slip"}),
+    ("UpdateFiatAccount", {"fiat_network_instructions": {**WIRE, "rtp": {}}}),
     ("CreateOrchestrationRule", {"source": {"crypto": {"network": "BASE", "slip": "x"}}}),
     (
         "CreateOrchestrationRule",

@@ -10,15 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fundlab.models import RoutingNumberType
-from fundlab.sandbox.clock import NS
-from fundlab.sandbox.history.kinds import (
+from fundlab.sandbox.clock import DAY_NS, HISTORY_DAYS, HISTORY_END_NS, HISTORY_START_NS, NS
+from fundlab.sandbox.crypto_fees import crypto_withdrawal_fee
+from fundlab.sandbox.history.mix import (
     ASSETS,
     COMPLETED,
-    DAY_NS,
     FAILED,
-    HISTORY_DAYS,
-    HISTORY_END_NS,
-    HISTORY_START_NS,
     INTERNAL,
     INTERNAL_CREDIT,
     INTERNAL_DEBIT,
@@ -31,9 +28,8 @@ from fundlab.sandbox.history.kinds import (
     T,
 )
 from fundlab.sandbox.ledger import SCALE, units
+from fundlab.sandbox.movements import WIRE_FEES
 from fundlab.sandbox.people import People, SavedAccount
-from fundlab.sandbox.quotes import crypto_withdrawal_fee
-from fundlab.sandbox.transfers import WIRE_FEES
 from fundlab.values import Amount
 
 QUIET_DAYS: Final = 2

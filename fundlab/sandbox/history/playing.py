@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from fundlab.sandbox.history.drafting import Draft
-from fundlab.sandbox.history.kinds import (
+from fundlab.sandbox.history.mix import (
     ASSETS,
     COMPLETED,
     FAILED,
@@ -23,7 +23,7 @@ from fundlab.sandbox.history.kinds import (
     USD,
 )
 from fundlab.sandbox.ledger import SCALE
-from fundlab.sandbox.transfers import FAILING_CENTS, ONE
+from fundlab.sandbox.movements import FAILING_CENTS, ONE
 
 USD_RESERVE: Final = 250_000 * SCALE
 """What the history leaves every profile in USD, so that withdrawals can be tried."""

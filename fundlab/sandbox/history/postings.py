@@ -7,7 +7,7 @@ from typing import Final
 
 from fundlab.errors import SandboxError
 from fundlab.sandbox.history.drafting import Draft
-from fundlab.sandbox.history.kinds import ASSETS, FAILED, INTERNAL, IS_CREDIT, PENDING
+from fundlab.sandbox.history.mix import ASSETS, FAILED, INTERNAL, IS_CREDIT, PENDING
 from fundlab.sandbox.history.playing import Balances
 from fundlab.sandbox.ledger import CONVERSION, FEES, OUTSIDE, TRANSIT, available, held
 

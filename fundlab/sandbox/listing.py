@@ -24,8 +24,8 @@ from fundlab.models import (
     Query,
     TransferQuery,
 )
-from fundlab.sandbox.database import Database
-from fundlab.sandbox.problems import invalid
+from fundlab.sandbox.refusals import invalid
+from fundlab.sandbox.world import World
 
 COMPARISONS: Final = {"lt": "<", "lte": "<=", "eq": "=", "gte": ">=", "gt": ">"}
 CHECKSUM_BYTES: Final = 8
@@ -52,8 +52,9 @@ DEPOSIT_INSTRUCTIONS: Final = Listing("fiat_deposit_instructions", "items")
 DESTINATION_ADDRESSES: Final = Listing("destination_addresses", "addresses")
 
 
-def page(database: Database, key: bytes, customer_id: str, query: Query) -> bytes:
-    """One page as JSON. ``key`` makes the cursors' checksums. Raises the 400 ``Refusal``."""
+def page(world: World, customer_id: str, query: Query) -> bytes:
+    """One page as JSON. Raises the 400 ``Refusal``."""
+    key = world.cursor_key
     listing, index, filters = _plan(query)
     time = "updated_at_ns" if getattr(query, "order_by", "") == "UPDATED_AT" else "created_at_ns"
     mark = f"{listing.table} {time} {query.order}"
@@ -70,7 +71,7 @@ def page(database: Database, key: bytes, customer_id: str, query: Query) -> byte
         f"ORDER BY {time} {query.order}, seq {query.order} LIMIT ?"
     )
     values = [value for _, given in conditions for value in given]
-    rows = database.all(sql, *values, query.limit + 1)
+    rows = world.database.all(sql, *values, query.limit + 1)
     cursor = ""
     if len(rows) > query.limit:
         rows.pop()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fundlab.models import CryptoNetwork, TransferStatus
 from fundlab.sandbox.clock import NS
 from fundlab.sandbox.history.drafting import Draft, wire_accounts
-from fundlab.sandbox.history.kinds import (
+from fundlab.sandbox.history.mix import (
     ASSETS,
     FAILED,
     INTERNAL,
@@ -31,8 +31,8 @@ from fundlab.sandbox.history.kinds import (
     T,
 )
 from fundlab.sandbox.ledger import SCALE, units_text
+from fundlab.sandbox.movements import secondary
 from fundlab.sandbox.people import DEPARTMENTS, People, people_events
-from fundlab.sandbox.transfers import secondary
 from fundlab.sandbox.world import seeded_uuid
 
 Row = tuple[Any, ...]

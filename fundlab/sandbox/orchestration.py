@@ -8,32 +8,36 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from fundlab.models import (
+    MAX_WIRE_MEMO,
     CreateDepositAddress,
     CreateFiatDepositInstructions,
     CreateOrchestrationRule,
     CryptoEnd,
     CryptoNetwork,
     FiatEnd,
+    RoutingNumberType,
     RuleEnd,
     TransferType,
 )
-from fundlab.sandbox.accounts import (
-    check_address,
-    create_deposit_address,
-    create_instructions,
-    without_blanks,
-)
+from fundlab.models.json_schema import NULL, OPTIONAL, TEXT, Schema, one_of, only, or_null
 from fundlab.sandbox.clock import micros_text
+from fundlab.sandbox.crypto_fees import STABLECOINS, crypto_withdrawal_fee
 from fundlab.sandbox.ledger import MAX_UNITS, units
-from fundlab.sandbox.problems import Refusal, conflict, invalid, not_found
-from fundlab.sandbox.quotes import crypto_withdrawal_fee
-from fundlab.sandbox.transfers import (
+from fundlab.sandbox.movements import (
     check_memo,
     link_conversion,
     move_between_profiles,
     send_out,
     withdrawal_terms,
 )
+from fundlab.sandbox.places import (
+    ON_NETWORKS,
+    check_address,
+    create_deposit_address,
+    create_instructions,
+    without_blanks,
+)
+from fundlab.sandbox.refusals import Refusal, conflict, invalid, not_found
 from fundlab.sandbox.world import World, to_bytes
 from fundlab.values import Amount
 
@@ -48,6 +52,71 @@ OTHER_END_ONLY: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
 }
 """End and variant → the fields that only the other end has (§2.6)."""
+_PROFILE: Final = only("profile_id", profile_id=TEXT)
+_SOURCE: Final = one_of(
+    crypto=only(
+        "network", network={"enum": list(CryptoNetwork)}, address_id=OPTIONAL, address=OPTIONAL
+    ),
+    fiat={
+        "anyOf": [
+            *(
+                {"required": [name], "properties": {name: TEXT}}
+                for name in ("deposit_instructions_id", "memo_id")
+            ),
+            {
+                "required": ["network", "account_type"],
+                "properties": {
+                    "network": {"const": "WIRE"},
+                    "account_type": {"enum": list(RoutingNumberType)},
+                },
+            },
+            {
+                "required": ["network"],
+                "properties": {"network": {"const": "CUBIX"}, "account_type": NULL},
+            },
+        ],
+        **only(
+            **dict.fromkeys(OTHER_END_ONLY["destination"]["fiat"], OPTIONAL),
+            **dict.fromkeys(OTHER_END_ONLY["source"]["fiat"], NULL),
+        ),
+    },
+    profile=_PROFILE,
+)
+_DESTINATION: Final = one_of(
+    crypto={
+        "oneOf": [
+            only("network", network=networks, address=or_null(address), address_id=NULL)
+            for networks, address in ON_NETWORKS
+        ]
+    },
+    fiat=only(
+        "fiat_account_id",
+        fiat_account_id=TEXT,
+        memo={**OPTIONAL, "maxLength": MAX_WIRE_MEMO},
+        **dict.fromkeys(OTHER_END_ONLY["destination"]["fiat"], NULL),
+    ),
+    profile=_PROFILE,
+)
+RULE_RULES: Final[Schema] = {
+    "properties": {"source": _SOURCE, "destination": or_null(_DESTINATION)},
+    "allOf": [
+        *CreateOrchestrationRule.rules["allOf"],
+        *(
+            {
+                "if": {
+                    "required": [end],
+                    "properties": {
+                        end: {"required": [kind], "properties": {kind: {"type": "object"}}}
+                    },
+                },
+                "then": {"properties": {f"{end}_asset": {"enum": assets}}},
+            }
+            for end in ("source", "destination")
+            for kind, assets in (("fiat", ["USD"]), ("crypto", STABLECOINS))
+        ),
+    ],
+}
+"""What ``create_rule`` takes, in JSON Schema."""
 
 
 def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule) -> Rule:

@@ -6,13 +6,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from fundlab.models import CryptoNetwork, StableAsset, TransferType
-from fundlab.sandbox.clock import NS
-from fundlab.values import Instant
-
-HISTORY_END_NS: Final = Instant.parse("2026-11-01T00:00:00Z").ns
-HISTORY_DAYS: Final = 365
-DAY_NS: Final = 86_400 * NS
-HISTORY_START_NS: Final = HISTORY_END_NS - HISTORY_DAYS * DAY_NS
 
 COMPLETED, PENDING, FAILED = 0, 1, 2
 T: Final = TransferType

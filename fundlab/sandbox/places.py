@@ -17,8 +17,9 @@ from fundlab.models import (
     StableAsset,
     UpdateFiatAccount,
 )
+from fundlab.models.json_schema import Schema
 from fundlab.sandbox.clock import NS, micros_text
-from fundlab.sandbox.problems import invalid
+from fundlab.sandbox.refusals import invalid
 from fundlab.sandbox.world import World, own_identity, seeded_uuid, to_bytes
 
 REVIEW_TAKES_NS: Final = 10 * NS
@@ -331,6 +332,14 @@ ADDRESS_PATTERNS: Final[dict[CryptoNetwork, str]] = {
     CryptoNetwork.STELLAR: "G[A-Z2-7]{55}",
 }
 """How an address of each network is spelled, of a test network too; checksums are not checked."""
+ON_NETWORKS: Final[list[tuple[Schema, Schema]]] = [
+    (
+        {"enum": [network.value for network in CryptoNetwork if ADDRESS_PATTERNS[network] == own]},
+        {"type": "string", "pattern": f"^({own})$"},
+    )
+    for own in dict.fromkeys(ADDRESS_PATTERNS.values())
+]
+"""Networks and the addresses on them, in JSON Schema."""
 
 
 def check_address(field: str, network: str, address: str) -> None:

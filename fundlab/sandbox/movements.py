@@ -16,6 +16,7 @@ from fundlab.models import (
     TransferType,
 )
 from fundlab.sandbox.clock import NS, micros_text
+from fundlab.sandbox.crypto_fees import amount_and_total, usd_value
 from fundlab.sandbox.ledger import (
     CONVERSION,
     FEES,
@@ -27,8 +28,7 @@ from fundlab.sandbox.ledger import (
     units,
     units_text,
 )  # fmt: skip
-from fundlab.sandbox.problems import insufficient_funds, invalid, not_found
-from fundlab.sandbox.quotes import amount_and_total, usd_value
+from fundlab.sandbox.refusals import insufficient_funds, invalid, not_found
 from fundlab.sandbox.world import World, own_identity, seeded_uuid, to_bytes
 from fundlab.values import Amount
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any, Final
 
-from fundlab.models import CreateCryptoWithdrawalFee, CreateFiatWithdrawal, CryptoNetwork
-from fundlab.sandbox.accounts import check_address
+from fundlab.models import (
+    CreateCryptoWithdrawalFee,
+    CreateFiatWithdrawal,
+    CryptoNetwork,
+    StableAsset,
+)
+from fundlab.models.json_schema import NULL, Schema, positive
+from fundlab.models.requests import CENTS, GIVEN_AND_OTHER
 from fundlab.sandbox.clock import NS, micros_text
 from fundlab.sandbox.ledger import MAX_UNITS, SCALE, units, units_text
-from fundlab.sandbox.problems import invalid, not_found
+from fundlab.sandbox.places import ON_NETWORKS, check_address
+from fundlab.sandbox.refusals import invalid, not_found
 from fundlab.sandbox.world import ASSETS, World, to_bytes
-from fundlab.values import MAX_INTEGER_DIGITS
+from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 QUOTE_LASTS_NS: Final = 300 * NS
 NETWORK_FEES_USD: Final = {
@@ -30,6 +37,30 @@ FEE_RATES: Final = {
 }  # fmt: skip
 """What one USD buys of the asset; of a stablecoin it buys 1."""
 CENT: Final = Decimal("0.01")
+STABLECOINS: Final = [asset.value for asset in StableAsset if asset != "USD"]
+COINS: Final = [asset for asset in ASSETS if asset not in set(StableAsset)]
+FEE_RULES: Final[Schema] = {
+    "allOf": [
+        {
+            "oneOf": [
+                {
+                    "required": [given],
+                    "properties": {
+                        "asset": {"enum": assets},
+                        given: amount,
+                        other: NULL,
+                        "crypto_network": networks,
+                        "destination_address": address,
+                    },
+                }
+                for given, other in GIVEN_AND_OTHER
+                for assets, amount in ((STABLECOINS, CENTS), (COINS, positive(MAX_FRACTION_DIGITS)))
+                for networks, address in ON_NETWORKS
+            ]
+        }
+    ]
+}
+"""What ``create_fee_quote`` takes, in JSON Schema."""
 
 
 def crypto_withdrawal_fee(asset: str, network: CryptoNetwork) -> Decimal:
