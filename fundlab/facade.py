@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from fundlab import store
 from fundlab.errors import StoreError
-from fundlab.store.problems import Problem
+from fundlab.store.assertions import Problem
 from fundlab.store.proof import Verification
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from fundlab.errors import NotFound, ValidationFailed
 from fundlab.models import ProfileBalance
-from fundlab.store.parts import footer_hash, read_footer
+from fundlab.store.parts import read_footer
 
 
 def rewrite(path: Path, table: pa.Table) -> Path:
@@ -33,9 +33,9 @@ def rewrite(path: Path, table: pa.Table) -> Path:
                 writer.write_table(table.slice(start, rows))
                 start += rows
             writer.add_key_value_metadata({"fundlab": json.dumps(header)})
-        data = path.read_bytes()[: -len(read_footer(path))]
+        data = path.read_bytes()[: -len(read_footer(path)[0])]
         header["data_sha256"] = hashlib.sha256(data).hexdigest()
-    return path.rename(path.with_name(f"{path.name[:14]}{footer_hash(read_footer(path))}.parquet"))
+    return path.rename(path.with_name(f"{path.name[:14]}{read_footer(path)[1]}.parquet"))
 
 
 FILTERS = {"ids": "id", "profile_ids": "profile_id", "statuses": "status", "type": "type"}

@@ -7,7 +7,6 @@ to walk them. Reading, summing and writing go side by side.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, get_args
 
@@ -118,15 +117,14 @@ def _groups(snapshot: Snapshot, names: Sequence[str], sums: _Sums) -> Generator[
     wanted = dict.fromkeys([*_NEEDED, *names])
     schema = pa.schema([_output_field(snapshot.table.schema.field(name)) for name in wanted])
     coded = [field.name for field in schema if field.type == CODED]
-    with ExitStack() as closing:
-        readers: dict[int, PartReader] = {}
-        for place, (low, high, seq, number, part) in enumerate(places):
-            if seq not in readers:  # only those that are needed now: there may be thousands
-                readers[seq] = closing.enter_context(PartReader(part, coded))
-            group = snapshot.group(readers[seq], number)
-            yield low, high, sums.counting(keep(readers[seq].read(number, schema), group.standing))
-            if place == last[seq]:
-                readers.pop(seq).close()
+    readers: dict[int, PartReader] = {}
+    for place, (low, high, seq, number, part) in enumerate(places):
+        if seq not in readers:  # only those that are needed now: there may be thousands
+            readers[seq] = PartReader(part, coded)
+        group = snapshot.group(readers[seq], number)
+        yield low, high, sums.counting(keep(readers[seq].read(number, schema), group.current))
+        if place == last[seq]:
+            del readers[seq]
 
 
 def _in_time_order(groups: Iterable[_Group]) -> Iterator[pa.Table]:

@@ -25,13 +25,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.errors import printable
 from fundlab.store.parts import FROM, TO, Publication
-from fundlab.store.problems import Problem, plain
-from fundlab.store.snapshot import Snapshot
-from fundlab.store.versions import read_versions
+from fundlab.store.snapshot import Snapshot, read_versions
 from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE
 from fundlab.transfers import change, counts, moved_asset
-from fundlab.values import EXACT, Instant, overflow
+from fundlab.values import EXACT, Instant, overflow, plain_text
 
 MAX_EXPLAINED: Final = 20
 """Breaks whose cause is looked for, in one pass over the transfers for all of them."""
@@ -57,6 +56,30 @@ ASSERTED: Final = pa.schema(
 )
 
 Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is not as it must be. ``where`` is a file, the id of a row or an interval;
+    ``rule`` is ``file``, ``schema``, ``balance`` or one of ``checks.invariants``."""
+
+    table: str
+    rule: str
+    where: str
+    expected: str
+    found: str
+    cause: str = ""
+
+    def __str__(self) -> str:
+        because = f"; {self.cause}" if self.cause else ""
+        return printable(
+            f"{self.table}: {self.rule}: {self.where}: {self.found}, not {self.expected}{because}"
+        )
+
+
+def plain(value: Decimal | None) -> str:
+    """``10.500000000000000000`` as ``10.5``, and never an exponent."""
+    return "nothing" if value is None else plain_text(value)
 
 
 @dataclass(frozen=True)
@@ -293,7 +316,7 @@ class Moves:
         table = self.transfers.table
         columns = pa.schema([table.schema.field(name) for name in _COLUMNS])
         for part in self.transfers.files:
-            for _, rows in read_versions(part, self.transfers.replaced, columns):
+            for rows in read_versions(part, self.transfers.replaced, columns):
                 rows = rows.filter(pc.less_equal(rows.column(FROM), self.transfers.limit))
                 yield from self._brought(_changes(rows, self.transfers.limit))
 
@@ -386,7 +409,7 @@ def _observations(
     rows = [
         row
         for part in balances.files
-        for _, versions in read_versions(part, {}, balances.table.schema)
+        for versions in read_versions(part, {}, balances.table.schema)
         for row in _reported(versions).to_pylist()
     ]
     rows.sort(key=lambda row: (row[FROM], row["at"]))

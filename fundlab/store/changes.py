@@ -3,13 +3,19 @@
 A version that is older than the one in the store, as a replica of the service that lags behind
 sends it, is known already: the newest ``updated_at`` wins whenever it comes.
 
-Memory holds 8 to 28 bytes for each staged row, the ids of a million of them, and a few row groups:
-the rows themselves are read from the stage in the order of time, compared, and handed on.
+Where the store has a row is found by salted 64-bit hashes of the ids, then by the ids. Ids are text
+of any kind: hashing whole columns at once and searching a sorted array is several times as fast as
+looking texts up. Memory holds 8 to 28 bytes for each staged row, the ids of a million of them, and
+a few row groups: the rows themselves are read from the stage in the order of time, compared, and
+handed on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,22 +24,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.errors import StoreError
-from fundlab.store.lookup import Places, find_places, hash_texts
-from fundlab.store.parts import (
-    BOOKKEEPING,
-    Part,
-    PartReader,
-    each_row_group,
-)
-from fundlab.store.snapshot import Snapshot
+from fundlab.store import parts
+from fundlab.store.parts import BOOKKEEPING, PartReader, each_row_group
+from fundlab.store.snapshot import Group, Mask, Snapshot
 from fundlab.store.staging import FILE_ROWS, Stage
-from fundlab.store.writing import ROW_GROUP_ROWS, in_row_groups
 from fundlab.tables.order import distinct, in_order
 from fundlab.tables.schema import Table
 
-Mask = npt.NDArray[np.bool_]
 _POSITION: Final = "position"
 _AT_ONCE: Final = 1_000_000
+_SLOT_BITS: Final = 20
+_SLOT_SHIFT: Final = np.uint64(64 - _SLOT_BITS)
+_ALL_BITS: Final = 2**64 - 1
+_LONGEST: Final = 128  # a column is hashed as a matrix that is as wide as its longest text
+_BLOCK: Final = 8192  # what stays in the processor's cache
+Hashes = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.int64]
 
 
 class Changes:
@@ -44,49 +50,91 @@ class Changes:
         self.new = self.changed = self.unchanged = 0
 
     def groups(self) -> Iterator[pa.Table]:
-        """The new and the changed rows as a part stores them, in row groups."""
-        yield from in_row_groups(self._changed())
+        """The new and the changed rows as a part stores them, in the order of time."""
+        stage, table = self._stage, self._stage.table
+        ids = (rows.column("id") for rows in stage.read(["id"]))
+        hashes = np.concatenate([np.empty(0, np.uint64), *map(hash_texts, ids)])
+        keep = _newest_only(stage, hashes)
+        places = self._places(keep)
+        del hashes
+        waiting: list[pa.Table] = []
+        count, starts = 0, np.cumsum([0, *(piece.rows for piece in stage.pieces)])
+        # The oldest pieces first, a row group at a time: what is read later than the one after it
+        # may hold rows before those at its end.
+        for number in sorted(range(len(stage.pieces)), key=lambda n: stage.pieces[n].first):
+            chosen = np.flatnonzero(keep[starts[number] : starts[number + 1]])
+            rows = stage.pieces[number].read()
+            if len(chosen) < rows.num_rows:
+                rows = rows.take(pa.array(chosen))
+            waiting.append(rows.append_column(_POSITION, pa.array(chosen + starts[number])))
+            count += len(chosen)
+            if count >= parts.ROW_GROUP_ROWS + FILE_ROWS:
+                rows = in_order(pa.concat_tables(waiting), table)
+                yield self._unknown(rows.slice(0, parts.ROW_GROUP_ROWS), places)
+                count -= parts.ROW_GROUP_ROWS
+                waiting = [rows.slice(parts.ROW_GROUP_ROWS)]
+        if count:
+            yield self._unknown(in_order(pa.concat_tables(waiting), table), places)
 
-    def _changed(self) -> Iterator[pa.Table]:
-        keep, places = self._placed()
-        part, row = BOOKKEEPING["part"]
-        for rows in _in_time(self._stage, keep):
-            position = rows.column(_POSITION).to_numpy()
-            rows = rows.drop_columns([_POSITION])
-            parts, at = places.part[position], places.row[position]
-            changed = ~self._known(rows, parts, at)
-            replaced = (parts > 0)[changed]
-            self.unchanged += int((~changed).sum())
-            self.changed += int(replaced.sum())
-            self.new += int((~replaced).sum())
-            if not changed.all():
-                rows = rows.filter(pa.array(changed))
-            rows = rows.append_column(part, pa.array(parts[changed], part.type, mask=~replaced))
-            yield rows.append_column(row, pa.array(at[changed], row.type, mask=~replaced))
+    def _places(self, keep: Mask) -> Places:
+        """Where the store has the staged rows that count: by their position."""
+        places = Places(np.zeros(len(keep), np.int32), np.zeros(len(keep), np.int64))
+        if not self._snapshot.files:
+            return places
+        waiting: list[pa.Table] = []
+        start = count = 0
+        pieces = self._stage.pieces
+        for number, piece in enumerate(pieces, 1):
+            waiting.append(piece.read(["id"]))
+            count += piece.rows
+            if count >= _AT_ONCE or number == len(pieces):
+                ids = pa.concat_tables(waiting).column("id")
+                mine = np.flatnonzero(keep[start : start + count])
+                found = find_places(self._snapshot, ids.take(pa.array(mine)))
+                places.part[start + mine], places.row[start + mine] = found.part, found.row
+                waiting, start, count = [], start + count, 0
+        return places
 
-    def _placed(self) -> tuple[Mask, Places]:
-        """Which staged rows count, and where the store has them: by their position."""
-        hashes = np.concatenate(
-            [np.empty(0, np.uint64)]
-            + [hash_texts(rows.column("id")) for rows in self._stage.read(["id"])]
-        )
-        keep = _newest_only(self._stage, hashes)
-        places = Places(np.zeros(len(hashes), np.int32), np.zeros(len(hashes), np.int64))
-        for start, ids in _ids_in_blocks(self._stage) if self._snapshot.files else ():
-            mine = np.flatnonzero(keep[start : start + len(ids)])
-            found = find_places(self._snapshot, ids.take(pa.array(mine)))
-            places.part[start + mine], places.row[start + mine] = found.part, found.row
-        return keep, places
+    def _unknown(self, rows: pa.Table, places: Places) -> pa.Table:
+        """Those of ``rows`` that the store does not have as they are, or newer, with the row that
+        each replaces."""
+        position = rows.column(_POSITION).to_numpy()
+        rows = rows.drop_columns([_POSITION])
+        seqs, at = places.part[position], places.row[position]
+        first = [name for name in ("updated_at",) if name in rows.schema.names]  # decides most rows
+        others = [name for name in rows.schema.names if name not in ("id", *first)]
+        same: Mask = seqs > 0
+        older: Mask = np.zeros(len(at), bool)
 
-    def _known(
-        self, rows: pa.Table, parts: npt.NDArray[np.int32], at: npt.NDArray[np.int64]
-    ) -> Mask:
-        known: Mask = np.zeros(rows.num_rows, bool)
-        for part in self._snapshot.files:
-            mine = np.flatnonzero(parts == part.seq)
-            if len(mine):
-                known[mine] = _known_in(part, rows.take(pa.array(mine)), at[mine])
-        return known
+        def compare(reader: PartReader, number: int) -> None:
+            start, end = reader.part.starts[number : number + 2]
+            mine = np.flatnonzero((seqs == reader.part.seq) & (at >= start) & (at < end))
+            for names in filter(None, (first, others)):
+                left = mine[same[mine]]
+                if not len(left):
+                    return
+                given = rows.select(names).take(pa.array(left))
+                stored = reader.read(number, given.schema).take(pa.array(at[left] - start))
+                if names is first:
+                    later = pc.greater(stored.column(first[0]), given.column(first[0]))
+                    older[left] = pc.fill_null(later, False).to_numpy()
+                for name in names:
+                    same[left] &= equal_or_null(stored.column(name), given.column(name))
+
+        files = [(part, at[seqs == part.seq]) for part in self._snapshot.files]
+        for _ in each_row_group([(part, part.groups_of(rows)) for part, rows in files], compare):
+            pass
+        changed = ~(same | older)
+        replaced = (seqs > 0)[changed]
+        self.unchanged += int((~changed).sum())
+        self.changed += int(replaced.sum())
+        self.new += int((~replaced).sum())
+        if not changed.all():
+            rows = rows.filter(pa.array(changed))
+        for field, values in zip(BOOKKEEPING["part"], (seqs, at), strict=True):
+            column = pa.array(values[changed], field.type, mask=~replaced)
+            rows = rows.append_column(field, column)
+        return rows
 
 
 def all_new(table: Table, rows: pa.Table) -> Iterator[pa.Table]:
@@ -94,7 +142,7 @@ def all_new(table: Table, rows: pa.Table) -> Iterator[pa.Table]:
     rows = in_order(rows, table)
     for field in BOOKKEEPING["part"]:
         rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return in_row_groups([rows])
+    yield rows
 
 
 def differing(rows: pa.Table, others: pa.Table) -> pa.Table:
@@ -116,21 +164,7 @@ def equal_or_null(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
     return np.asarray(pc.or_(equal, both_null).to_numpy())
 
 
-def _ids_in_blocks(stage: Stage) -> Iterator[tuple[int, pa.ChunkedArray]]:
-    """The ids of all staged rows, a million at once, and the position of the first."""
-    waiting: list[pa.Table] = []
-    start = count = 0
-    for rows in stage.read(["id"]):
-        waiting.append(rows)
-        count += rows.num_rows
-        if count >= _AT_ONCE:
-            yield start, pa.concat_tables(waiting).column("id")
-            waiting, start, count = [], start + count, 0
-    if count:
-        yield start, pa.concat_tables(waiting).column("id")
-
-
-def _newest_only(stage: Stage, hashes: npt.NDArray[np.uint64]) -> Mask:
+def _newest_only(stage: Stage, hashes: Hashes) -> Mask:
     """All rows but older versions of one that is staged more than once."""
     keep: Mask = np.ones(len(hashes), bool)
     ordered = np.sort(hashes)
@@ -156,51 +190,118 @@ def _newest_only(stage: Stage, hashes: npt.NDArray[np.uint64]) -> Mask:
     return keep
 
 
-def _in_time(stage: Stage, keep: Mask) -> Iterator[pa.Table]:
-    """The rows that count, a row group at a time, in the order of time as far as the pieces are."""
-    waiting: list[pa.Table] = []
-    pieces = stage.pieces
-    count, starts = 0, np.cumsum([0, *(piece.rows for piece in pieces)])
-    for number in sorted(range(len(pieces)), key=lambda n: pieces[n].first):
-        chosen = np.flatnonzero(keep[starts[number] : starts[number + 1]])
-        rows = pieces[number].read()
-        if len(chosen) < rows.num_rows:
-            rows = rows.take(pa.array(chosen))
-        waiting.append(rows.append_column(_POSITION, pa.array(chosen + starts[number])))
-        count += len(chosen)
-        if count >= ROW_GROUP_ROWS + FILE_ROWS:
-            rows = in_order(pa.concat_tables(waiting), stage.table)
-            yield rows.slice(0, ROW_GROUP_ROWS)
-            waiting, count = [rows.slice(ROW_GROUP_ROWS)], count - ROW_GROUP_ROWS
-    if count:
-        yield in_order(pa.concat_tables(waiting), stage.table)
+# ------------------------------------------------------------------------------- where rows are
 
 
-def _known_in(part: Part, rows: pa.Table, at: npt.NDArray[np.int64]) -> Mask:
-    """Which ``rows`` are as ``part`` has them at these positions, or older."""
-    same: Mask = np.ones(len(at), bool)
-    older: Mask = np.zeros(len(at), bool)
-    first = [name for name in ("updated_at",) if name in rows.schema.names]  # decides most rows
-    others = [name for name in rows.schema.names if name not in ("id", *first)]
+@dataclass(frozen=True)
+class Places:
+    """For each row looked for: the number of the file and the position in it; 0 if nowhere."""
 
-    def compare(reader: PartReader, number: int) -> None:
-        start, end = part.starts[number : number + 2]
-        mine = np.flatnonzero((at >= start) & (at < end))
-        for names in filter(None, (first, others)):
-            left = mine[same[mine]]
-            if not len(left):
-                return
-            given = rows.select(names).take(pa.array(left))
-            stored = reader.read(number, given.schema).take(pa.array(at[left] - start))
-            if names is first:
-                older[left] = _is_later(stored.column(first[0]), given.column(first[0]))
-            for name in names:
-                same[left] &= equal_or_null(stored.column(name), given.column(name))
-
-    for _ in each_row_group([(part, part.groups_of(at))], compare):
-        pass
-    return same | older
+    part: npt.NDArray[np.int32]
+    row: Positions
 
 
-def _is_later(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
-    return np.asarray(pc.fill_null(pc.greater(left, right), False).to_numpy())
+def find_places(snapshot: Snapshot, ids: pa.Array | pa.ChunkedArray) -> Places:
+    """Where the current rows with these ids are; no id is given twice."""
+    places = Places(np.zeros(len(ids), np.int32), np.zeros(len(ids), np.int64))
+    if not len(ids):
+        return places
+    hashes = hash_texts(ids)
+    order = np.argsort(hashes)
+    wanted = hashes[order]
+    slots = np.zeros(1 << _SLOT_BITS, bool)  # passes over most rows before the search
+    slots[wanted >> _SLOT_SHIFT] = True
+    schema = pa.schema([snapshot.table.schema.field("id")])
+
+    def found(reader: PartReader, group: Group) -> tuple[int, Positions, Positions]:
+        there = reader.read(group.number, schema).column("id")
+        looked_at = hash_texts(there)
+        likely = slots[looked_at >> _SLOT_SHIFT]
+        if group.current is not None:
+            likely &= group.current
+        rows = np.flatnonzero(likely)
+        spot = np.minimum(np.searchsorted(wanted, looked_at[rows]), len(wanted) - 1)
+        hit = wanted[spot] == looked_at[rows]
+        rows, which = rows[hit], order[spot[hit]]
+        same = pc.equal(there.take(pa.array(rows)), ids.take(pa.array(which))).to_numpy()
+        return group.part.seq, which[same], rows[same] + group.start
+
+    for seq, which, rows in snapshot.in_each_group(found):
+        places.part[which] = seq
+        places.row[which] = rows
+    return places
+
+
+def find_rows(snapshot: Snapshot, ids: pa.Array) -> pa.Table:
+    """The current rows with these ids, in the order of the files."""
+    table = snapshot.table
+    places = find_places(snapshot, ids.unique())
+    wanted = {part.seq: np.sort(places.row[places.part == part.seq]) for part in snapshot.files}
+
+    def chosen(reader: PartReader, number: int) -> pa.Table:
+        rows, starts = wanted[reader.part.seq], reader.part.starts
+        low, high = np.searchsorted(rows, starts[number : number + 2])
+        within = pa.array(rows[low:high] - starts[number])
+        return reader.read(number, table.schema).take(within)
+
+    groups = [(part, part.groups_of(wanted[part.seq])) for part in snapshot.files]
+    return pa.concat_tables([table.empty(), *each_row_group(groups, chosen)])
+
+
+def made_salts(randbits: Callable[[int], int]) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """One to begin with, and two odd ones to multiply with."""
+    return np.uint64(randbits(64)), np.uint64(randbits(64) | 1), np.uint64(randbits(64) | 1)
+
+
+_SALTS = made_salts(secrets.randbits)
+"""Others in each run: what a bit of a text changes in a hash depends on all of them, so nobody can
+aim at two texts with one."""
+
+
+def hash_texts(texts: pa.ChunkedArray | pa.Array) -> Hashes:
+    """A 64-bit hash of each text; the same text has the same one throughout a run."""
+    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+    found = [np.empty(0, np.uint64)]
+    for chunk in chunks:
+        starts = range(0, len(chunk), _BLOCK)
+        found += [_hash_block(chunk.slice(s, _BLOCK).cast(pa.large_binary())) for s in starts]
+    return np.concatenate(found)
+
+
+def _hash_block(texts: pa.Array) -> Hashes:
+    """The words of all texts at once: a matrix with a column for every eight characters."""
+    _, offsets_buffer, data = texts.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64)[texts.offset :][: len(texts) + 1]
+    lengths = np.diff(offsets)
+    salt, first, last = _SALTS
+    hashes = lengths.astype(np.uint64) * first + salt
+    if not len(lengths) or not lengths.max():
+        return hashes
+    characters = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    if lengths.max() > _LONGEST:
+        return np.array([_hash_one(text) for text in texts.to_pylist()], np.uint64)
+    shortest, width = int(lengths.min()), -(-int(lengths.max()) // 8) * 8
+    padded = np.zeros((len(lengths), width), np.uint8)
+    if shortest == lengths.max():
+        padded[:, :shortest] = characters.reshape(len(lengths), -1)
+    else:
+        padded[np.arange(width) < lengths[:, None]] = characters
+    for number, word in enumerate(np.ascontiguousarray(padded.view(np.uint64).T)):
+        mixed = hashes if shortest > 8 * number else hashes.copy()
+        mixed ^= word
+        mixed *= first  # carries a bit up, at random
+        mixed.byteswap(inplace=True)  # and down again
+        mixed *= last
+        hashes = mixed if mixed is hashes else np.where(lengths > 8 * number, mixed, hashes)
+    return hashes
+
+
+def _hash_one(text: bytes) -> int:
+    """The same for a text of any length, one at a time."""
+    salt, first, last = map(int, _SALTS)
+    done = (len(text) * first + salt) & _ALL_BITS
+    for start in range(0, len(text), 8):
+        word = int.from_bytes(text[start : start + 8].ljust(8, b"\0"), sys.byteorder)
+        done = ((done ^ word) * first) & _ALL_BITS
+        done = int.from_bytes(done.to_bytes(8, "little"), "big") * last & _ALL_BITS
+    return done

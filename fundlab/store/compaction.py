@@ -20,14 +20,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.errors import StoreError
-from fundlab.store import disk
-from fundlab.store.parts import TO, Header, Part, damaged, find_parts, moment_scalar, stored_schema
+from fundlab.store import disk, parts
+from fundlab.store.parts import (
+    TO,
+    Header,
+    Part,
+    PartReader,
+    damaged,
+    find_parts,
+    stored_schema,
+    write_part,
+)
 from fundlab.store.remote import StorePath
-from fundlab.store.snapshot import Snapshot
-from fundlab.store.versions import read_group_versions
-from fundlab.store.writing import ROW_GROUP_ROWS, in_row_groups, write_part
+from fundlab.store.snapshot import Snapshot, read_group_versions
 from fundlab.tables.order import in_order, moment_column
-from fundlab.tables.schema import SCHEMA_VERSION
+from fundlab.tables.schema import INSTANT_TYPE, SCHEMA_VERSION
 
 FILE_ROWS: Final = 5_000
 FEW_ROWS: Final = 3 * FILE_ROWS  # three files, of a table however small
@@ -39,7 +46,7 @@ _LONG_AGO: Final = -(2**63)
 def pays(snapshot: Snapshot) -> bool:
     """Whether reading has become so much slower that everything is worth rewriting."""
     later = snapshot.files[1:]
-    spent = sum(FILE_ROWS + sum(part.replacing().values()) for part in later)
+    spent = sum(FILE_ROWS + sum(part.replacing.values()) for part in later)
     rows = sum(part.rows for part in snapshot.files)
     return spent >= max(FEW_ROWS, min(WORTH_ROWS, rows // 2), rows // 8)
 
@@ -52,17 +59,14 @@ def compact_table(
     The caller holds the store's lock; ``check_held`` raises where it was taken away. Raises
     ``StoreDamaged`` where a file is not what was written.
     """
-    if not snapshot.files or (len(snapshot.files) == 1 and snapshot.files[0].kind == "base"):
+    table, files = snapshot.table, snapshot.files
+    if not files or (len(files) == 1 and files[0].kind == "base"):
         return None
-    header = Header(
-        snapshot.table.name,
-        SCHEMA_VERSION,
-        snapshot.files[-1].header.service,
-        snapshot.publications,
-    )
-    draft = write_part(folder, "base", snapshot.table, header, _Merge(snapshot).groups())
+    header = Header(table.name, SCHEMA_VERSION, files[-1].header.service, snapshot.publications)
+    # Current rows by their moment, then the replaced ones.
+    draft = write_part(folder, "base", table, header, _current(snapshot), _replaced(snapshot))
     try:
-        rows = sum(part.rows for part in snapshot.files)
+        rows = sum(part.rows for part in files)
         if draft.rows != rows:
             raise damaged(folder, f"{draft.rows} rows came together instead of {rows}")
         check_held()
@@ -70,6 +74,48 @@ def compact_table(
         draft.discard()
         raise
     return draft.publish()
+
+
+def _current(snapshot: Snapshot) -> Iterator[pa.Table]:
+    """The rows that nothing replaced, in the order of time: each row group is read when the time of
+    its first row has come, and a row is handed on when none that is read later can be before it."""
+    table, moment = snapshot.table, moment_column(snapshot.table)
+    pieces = []
+    for place, part in enumerate(snapshot.files):
+        for number, (_, first, _) in enumerate(part.header.row_groups[: part.live_groups]):
+            pieces.append((_LONG_AGO if first is None else first, place, number))
+    pieces.sort()
+    waiting: list[pa.Table] = []
+    count = 0
+    following = [*pieces[1:], None][: len(pieces)]
+    for (_, place, number), after in zip(pieces, following, strict=True):
+        rows = _versions(snapshot, snapshot.files[place], number)
+        rows = rows.filter(pc.is_null(rows.column(TO)))
+        waiting.append(rows)
+        count += rows.num_rows
+        if after is None or count >= parts.ROW_GROUP_ROWS:
+            ordered = in_order(pa.concat_tables(waiting), table)
+            done = count
+            if after is not None:
+                earlier = pc.less(ordered.column(moment), pa.scalar(after[0], INSTANT_TYPE))
+                done = int(pc.sum(earlier, min_count=0).as_py())
+            yield ordered.slice(0, done)
+            waiting, count = [ordered.slice(done)], count - done
+
+
+def _replaced(snapshot: Snapshot) -> Iterator[pa.Table]:
+    for part in snapshot.files:
+        ends = snapshot.replaced.get(part.seq)
+        gone = [] if ends is None else part.groups_of(ends.rows)
+        for number in [*gone, *range(part.live_groups, len(part.header.row_groups))]:
+            rows = _versions(snapshot, part, number)
+            yield rows.filter(pc.is_valid(rows.column(TO)))
+
+
+def _versions(snapshot: Snapshot, part: Part, number: int) -> pa.Table:
+    table = snapshot.table
+    rows = read_group_versions(PartReader(part), number, snapshot.replaced, table.schema)
+    return rows.cast(stored_schema(table, "base"))
 
 
 def remove_superseded(folder: StorePath) -> None:
@@ -87,65 +133,3 @@ def remove_superseded(folder: StorePath) -> None:
             if seq < settled or (seq == settled and kind == "part")
         ]
     )
-
-
-class _Merge:
-    """The row groups of the new base: current rows by their moment, then the replaced ones."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.table, self.files = snapshot.table, snapshot.files
-        self.ends = snapshot.replaced
-
-    def groups(self) -> Iterator[pa.Table]:
-        yield from in_row_groups(self._current())
-        yield from in_row_groups(self._replaced())
-
-    def _current(self) -> Iterator[pa.Table]:
-        """Each row group is read when the time of its first row has come, and a row is handed on
-        when none that is read later can be before it."""
-        pieces = [
-            (_first_moment(part, number), place, number)
-            for place, part in enumerate(self.files)
-            for number in range(_live_groups(part))
-        ]
-        pieces.sort()
-        waiting: list[pa.Table] = []
-        count = 0
-        following = [*pieces[1:], None][: len(pieces)]
-        for (_, place, number), after in zip(pieces, following, strict=True):
-            rows = self._versions(self.files[place], number)
-            rows = rows.filter(pc.is_null(rows.column(TO)))
-            waiting.append(rows)
-            count += rows.num_rows
-            if after is None or count >= ROW_GROUP_ROWS:
-                ordered = in_order(pa.concat_tables(waiting), self.table)
-                done = count if after is None else self._count_before(after[0], ordered)
-                yield ordered.slice(0, done)
-                waiting, count = [ordered.slice(done)], count - done
-
-    def _count_before(self, moment: int, rows: pa.Table) -> int:
-        earlier = pc.less(rows.column(moment_column(self.table)), moment_scalar(moment))
-        return int(pc.sum(earlier, min_count=0).as_py())
-
-    def _replaced(self) -> Iterator[pa.Table]:
-        for part in self.files:
-            gone = part.groups_of(self.ends[part.seq].rows) if part.seq in self.ends else []
-            for number in [*gone, *range(_live_groups(part), len(part.header.row_groups))]:
-                rows = self._versions(part, number)
-                yield rows.filter(pc.is_valid(rows.column(TO)))
-
-    def _versions(self, part: Part, number: int) -> pa.Table:
-        with part.open() as reader:
-            rows = read_group_versions(reader, number, self.ends, self.table.schema)
-        return rows.cast(stored_schema(self.table, "base"))
-
-
-def _first_moment(part: Part, number: int) -> int:
-    first = part.header.row_groups[number][1]
-    return _LONG_AGO if first is None else first
-
-
-def _live_groups(part: Part) -> int:
-    """How many row groups, from the first on, may hold current rows."""
-    live = part.header.live_groups
-    return len(part.header.row_groups) if live is None else live

@@ -8,7 +8,6 @@ and each column is of a type that every reader has.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,10 +17,9 @@ import pyarrow.parquet as pq
 from fundlab.errors import InvalidRequest
 from fundlab.paths import local_path
 from fundlab.store import disk
-from fundlab.store.parts import PartReader
+from fundlab.store.parts import in_row_groups
 from fundlab.store.remote import StorePath
-from fundlab.store.snapshot import Group, Snapshot, keep
-from fundlab.store.writing import in_row_groups
+from fundlab.store.snapshot import Snapshot, keep
 from fundlab.tables.schema import INSTANT_TYPE, TABLES
 
 
@@ -49,17 +47,12 @@ def write_current(snapshot: Snapshot, path: Path) -> None:
         file, _portable(snapshot.table.empty()).schema, version="2.6", compression="snappy",
         write_page_checksum=True,
     ) as writer:  # fmt: skip
-        for group in in_row_groups(_current(snapshot)):
-            writer.write_table(_portable(group), row_group_size=group.num_rows)
-
-
-def _current(snapshot: Snapshot) -> Iterator[pa.Table]:
-    schema = snapshot.table.schema
-
-    def rows(reader: PartReader, group: Group) -> pa.Table:
-        return keep(reader.read(group.number, schema), group.standing)
-
-    return snapshot.in_each_group(rows)
+        schema = snapshot.table.schema
+        found = snapshot.in_each_group(
+            lambda reader, group: keep(reader.read(group.number, schema), group.current)
+        )
+        for rows in in_row_groups(found):
+            writer.write_table(_portable(rows), row_group_size=rows.num_rows)
 
 
 def _portable(rows: pa.Table) -> pa.Table:

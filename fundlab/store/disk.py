@@ -16,17 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
-
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import fs as pa_fs
+from typing import IO, Final
 
 from fundlab.errors import StoreError, StoreLocked
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.unfinished import unfinished
 
-_LOCK: Final = ".lock"
 _PUBLISHED: Final = "what was published before is intact: see to the disk, then run it again"
 _ELSEWHERE: Final = "give another folder, or see to its space and rights"
 """What to do about a file that is not one of the store's."""
@@ -34,7 +29,6 @@ _NO_LOCKS: Final = (
     errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL,
     errno.EBADF,  # NFS locks only what is open for writing, which no folder is
 )  # fmt: skip
-_LOCAL: Final = pa_fs.LocalFileSystem()  # named, as pyarrow takes long to find out
 _MOMENT_NS: Final = 2 * 10**9  # as coarse as any filesystem's clock
 
 
@@ -107,28 +101,22 @@ def make_folder(folder: StorePath, advice: str = _PUBLISHED) -> None:
         sync_folder(folder.parent)
 
 
-def remove(files: Sequence[StorePath]) -> None:
-    """Remove ``files`` of one folder, down to the disk."""
+def remove(files: Sequence[StorePath], and_folder: StorePath | None = None) -> None:
+    """Remove ``files`` of one folder, down to the disk; and that folder, unless it holds anything
+    else, as it does while NFS keeps a file of it open."""
     for path in files:
         with _named(path):
             path.unlink()
     for folder in {path.parent for path in files}:
         with _named(folder):
             sync_folder(folder)
-
-
-def remove_folder(folder: StorePath, files: Sequence[StorePath]) -> None:
-    """Remove these files of ``folder``, and the folder unless it holds anything else, as it does
-    while NFS keeps a file of it open."""
-    if not folder.is_dir():
-        return
-    remove(files)
-    with _named(folder):
-        try:
-            folder.rmdir()
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
-                raise
+    if and_folder is not None and and_folder.is_dir():
+        with _named(and_folder):
+            try:
+                and_folder.rmdir()
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
+                    raise
 
 
 def sync_folder(folder: StorePath) -> None:
@@ -145,16 +133,6 @@ def sync_folder(folder: StorePath) -> None:
         os.close(handle)
 
 
-def work_folder(store: StorePath) -> Path:
-    """Where the lock of ``store`` is: in it, or, if it is elsewhere, with this user's files."""
-    if not isinstance(store, RemotePath):
-        make_folder(store)
-        return store
-    with _named(store.scratch):
-        store.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return store.scratch
-
-
 def refuse_link(path: StorePath) -> None:
     """Raises ``StoreError`` for a link: what is written or removed there may be anybody's."""
     if isinstance(path, Path) and path.is_symlink():
@@ -163,41 +141,45 @@ def refuse_link(path: StorePath) -> None:
 
 @contextmanager
 def held(store: StorePath) -> Iterator[Callable[[], None]]:
-    """Hold the lock of ``store``. The kernel releases that of a run that was killed.
+    """Hold the lock of ``store``: a file in it, or, if it is elsewhere, with this user's files. The
+    kernel releases that of a run that was killed.
 
     Gives a check to make before anything is published: it raises ``StoreError`` where the lock was
     taken away meanwhile. Raises ``StoreLocked`` at once while another run holds it.
     """
-    path = work_folder(store) / _LOCK
+    if isinstance(store, RemotePath):
+        place = store.scratch
+        with _named(place):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    else:
+        place = store
+        make_folder(place)
+    path = place / ".lock"
     refuse_link(path)
+
+    def holder() -> str:
+        file.seek(0)
+        found = file.read().strip() or "unknown"
+        return f"{store} is held by another run (process {found}); wait for it"
+
+    def check() -> None:
+        if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            raise StoreError(
+                f"{path} was taken away while this run held it, and another run may have begun: "
+                "nothing was published; run it again"
+            )
+
     with ExitStack() as stack:
         with _named(path):
             file = stack.enter_context(
-                open(path, "a+", encoding="utf-8", opener=_not_through_a_link)
-            )
-            stack.enter_context(locked(file.fileno(), path, lambda: _held_by(file, store)))
+                open(path, "a+", encoding="utf-8",
+                     opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
+            )  # fmt: skip
+            stack.enter_context(locked(file.fileno(), path, holder))
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-        yield lambda: _check_held(path, file)
-
-
-def _not_through_a_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
-def _held_by(file: IO[str], store: StorePath) -> str:
-    file.seek(0)
-    holder = file.read().strip() or "unknown"
-    return f"{store} is held by another run (process {holder}); wait for it"
-
-
-def _check_held(path: Path, file: IO[str]) -> None:
-    if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
-        raise StoreError(
-            f"{path} was taken away while this run held it, and another run may have begun: "
-            "nothing was published; run it again"
-        )
+        yield check
 
 
 @contextmanager
@@ -234,10 +216,6 @@ def files_in(folder: StorePath) -> list[StorePath]:
     return sorted((path for path in there if not path.name.startswith(".nfs")), key=str)
 
 
-def size_of(path: StorePath) -> int:
-    return path.size() if isinstance(path, RemotePath) else path.stat().st_size
-
-
 @dataclass(frozen=True)
 class State:
     """What changes with a file: ``mark``, and when it changed (ns), where that is known."""
@@ -263,17 +241,6 @@ def has_settled(state: State) -> bool:
 def written_at(path: StorePath) -> float:
     """When a file was written, in seconds since 1970; 0 where its filesystem does not say."""
     return path.written_at() if isinstance(path, RemotePath) else path.stat().st_mtime
-
-
-def open_to_read(path: StorePath) -> pa.NativeFile:
-    """The file as Arrow reads it, without copying where it can be mapped."""
-    return path.open() if isinstance(path, RemotePath) else pa.memory_map(str(path))
-
-
-def open_parquet(path: StorePath, **options: Any) -> pq.ParquetFile:
-    if isinstance(path, RemotePath):
-        return pq.ParquetFile(path.key, filesystem=path.filesystem, pre_buffer=True, **options)
-    return pq.ParquetFile(str(path), filesystem=_LOCAL, **options)
 
 
 @contextmanager

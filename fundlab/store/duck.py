@@ -25,11 +25,19 @@ def own_connection(memory_limit: str | None = None) -> duckdb.DuckDBPyConnection
 
     Raises ``InvalidRequest`` for a limit that is not a size.
     """
-    connection = duckdb.connect(config={"temp_directory": str(_spill_folder())})
+    # A place of its own for each; DuckDB makes it when it is needed, and removes it.
+    spill = _private_folder() / uuid.uuid4().hex
+    connection = duckdb.connect(config={"temp_directory": str(spill)})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     try:
-        connection.execute("SET memory_limit = ?", [_size(connection, memory_limit)])
-    except (ValueError, duckdb.Error) as error:
+        size = str(memory_limit)
+        if memory_limit is None:
+            ((found,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+            number, unit = str(found).split()
+            size = f"{float(number) * _SHARE:.1f}{unit}"
+        # DuckDB takes -1 for no limit at all; and it refuses what has no unit.
+        connection.execute("SET memory_limit = ?", [size if size[:1].isdigit() else ""])
+    except duckdb.Error as error:
         connection.close()
         raise InvalidRequest(
             f"memory_limit={memory_limit!r} is not a valid size; give one such as '2GB'"
@@ -48,46 +56,24 @@ def _database(process: int, _: Path) -> duckdb.DuckDBPyConnection:
     """One for each process: a fork inherits the memory of a database, but not its threads. And
     another one where a cleaner of temporary files took the folder that it spills into."""
     connection = own_connection()
-    atexit.register(_close, connection, process)
+    atexit.register(lambda: connection.close() if os.getpid() == process else None)
     return connection
 
 
-def _close(connection: duckdb.DuckDBPyConnection, process: int) -> None:
-    if os.getpid() == process:
-        connection.close()
-
-
-def _size(connection: duckdb.DuckDBPyConnection, memory_limit: str | None) -> str:
-    if memory_limit is None:
-        ((found,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
-        number, unit = str(found).split()
-        return f"{float(number) * _SHARE:.1f}{unit}"
-    if not str(memory_limit)[:1].isdigit():  # DuckDB takes -1 for no limit at all
-        raise ValueError(memory_limit)
-    return str(memory_limit)
-
-
-def _spill_folder() -> Path:
-    """A place of its own for one connection; DuckDB makes it when it is needed, and removes it."""
-    return _private_folder() / uuid.uuid4().hex
-
-
 def _private_folder() -> Path:
-    folder = _process_folder(os.getpid())
-    if not folder.is_dir() or folder.stat().st_uid != os.geteuid():  # a cleaner took it
-        _process_folder.cache_clear()
-        folder = _process_folder(os.getpid())
+    """Nobody else may look into it; removed when its process ends, not when a fork of it does. A
+    new one where a cleaner of temporary files took it."""
+    process = os.getpid()
+    folder = _folders.get(process)
+    if folder is None or not folder.is_dir() or folder.stat().st_uid != os.geteuid():
+        made = folder = _folders[process] = Path(mkdtemp(prefix="fundlab-"))
+
+        def remove() -> None:
+            if os.getpid() == process:
+                shutil.rmtree(made, ignore_errors=True)
+
+        Finalize(None, remove, exitpriority=0)  # also where a fork of Python's ends
     return folder
 
 
-@cache
-def _process_folder(process: int) -> Path:
-    """Nobody else may look into it; removed when its process ends, not when a fork of it does."""
-    folder = Path(mkdtemp(prefix="fundlab-"))
-    Finalize(None, _remove, (folder, process), exitpriority=0)  # also where a fork of Python's ends
-    return folder
-
-
-def _remove(folder: Path, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
+_folders: dict[int, Path] = {}

@@ -14,27 +14,33 @@ until which (``_to``, null while current) a version stood.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
 import struct
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Final, Literal, Self, TypeVar
+from pathlib import Path
+from typing import IO, Any, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from fundlab.errors import StoreChanged, StoreDamaged, StoreError, first_line
 from fundlab.store import disk
-from fundlab.store.remote import StorePath
-from fundlab.tables.schema import INSTANT_TYPE, SCHEMA_VERSION, Table
+from fundlab.store.remote import RemotePath, StorePath
+from fundlab.tables.order import moment_column
+from fundlab.tables.schema import SCHEMA_VERSION, Table
 from fundlab.values import Instant
 
 REPLACED_PART: Final = "_part"
@@ -47,18 +53,19 @@ BOOKKEEPING: Final[Mapping[str, Sequence[pa.Field]]] = {
 }
 
 HEADER: Final = b"fundlab"
+ROW_GROUP_ROWS: Final = 65_536
 
 THREADS: Final = min(4, os.cpu_count() or 1)  # each holds one row group
 _GROUPS_AT_ONCE: Final = 4
 
-_FOOTER: Final = "the footer is not what was written"
-
 Kind = Literal["part", "base"]
 T = TypeVar("T")
 _NAME: Final = re.compile(r"(part|base)-(\d{8})-([0-9a-f]{16})\.parquet", re.ASCII)
+_FOOTER: Final = "the footer is not what was written"
 _MAGIC: Final = b"PAR1"
-_RESTORE: Final = "restore it from a backup, or sync into a new store"
 _TAIL: Final = 8
+_UNIQUE: Final = frozenset({"id", "ref_id", "crypto_tx_hash", "object"})
+_LOCAL: Final = fs.LocalFileSystem()  # named, as pyarrow takes long to find out
 
 
 @dataclass(frozen=True)
@@ -92,52 +99,29 @@ class Header:
     live_groups: int | None = None  # for a base: how many row groups hold current rows
     data_sha256: str = ""
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: bytes) -> Self:
-        """Raises ``StoreError`` for a file of a later version of fundlab."""
-        found = json.loads(text)
-        version = found["schema_version"]
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"written by a newer fundlab (version {version} of the format, this one reads up "
-                f"to {SCHEMA_VERSION}): update fundlab"
-            )
-        found["publications"] = tuple(Publication(**entry) for entry in found["publications"])
-        found["row_groups"] = tuple(tuple(entry) for entry in found["row_groups"])
-        return cls(**found)
-
 
 @dataclass(frozen=True)
 class Part:
-    """A published file whose footer was found to be what was written."""
+    """A published file whose footer was found to be what was written.
+
+    ``starts`` is the position of each row group's first row, and at last the number of rows. Only
+    the first ``live_groups`` row groups hold rows that were current when the file was written.
+    """
 
     path: StorePath
     kind: Kind
     seq: int
     header: Header
     metadata: pq.FileMetaData
+    names: frozenset[str]
+    starts: Sequence[int]
+    live_groups: int
 
     @property
     def rows(self) -> int:
-        return int(self.metadata.num_rows)
+        return self.starts[-1]
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        """The columns of the file."""
-        return frozenset(self.metadata.schema.names)
-
-    def groups(self, first: int | None = None, end: int | None = None) -> Iterator[int]:
-        """The row groups that may hold a moment from ``first`` up to, not including, ``end``."""
-        for number, (_, low, high) in enumerate(self.header.row_groups):
-            if low is None or high is None:
-                if first is None and end is None:
-                    yield number
-            elif (first is None or high >= first) and (end is None or low < end):
-                yield number
-
     def replacing(self) -> Mapping[int, int]:
         """The row groups in which rows replace earlier ones, and how many do, as the footer has it:
         all, where it does not say."""
@@ -151,38 +135,29 @@ class Part:
             counts[number] = rows - found.null_count if known else rows
         return {number: count for number, count in counts.items() if count}
 
-    @cached_property
-    def starts(self) -> Sequence[int]:
-        """The position of each row group's first row, and at last the number of rows."""
-        return [0, *accumulate(rows for rows, _, _ in self.header.row_groups)]
-
-    @property
-    def current_end(self) -> int:
-        """The position up to which rows may be current: those replaced before it was written
-        stand at the end of a base."""
-        live = self.header.live_groups
-        return self.starts[-1 if live is None else live]
-
     def groups_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
         """The row groups that hold the rows at these positions."""
         numbers = np.searchsorted(self.starts, rows, side="right") - 1
         return [int(number) for number in np.unique(numbers)]
 
-    def open(self) -> PartReader:
-        return PartReader(self)
-
 
 class PartReader:
-    """Reads row groups of a part; every page's checksum is verified."""
+    """Reads row groups of a part; every page's checksum is verified. One thread's own."""
 
     def __init__(self, part: Part, coded: Sequence[str] = ()) -> None:
         """The columns ``coded`` come dictionary-coded, as they are in the file."""
-        self.part = part
-        with _reading(part.path):
-            self._file = disk.open_parquet(
-                part.path, metadata=part.metadata, page_checksum_verification=True,
-                read_dictionary=list(coded),
-            )  # fmt: skip
+        self.part, path = part, part.path
+        options: dict[str, Any] = {
+            "metadata": part.metadata, "page_checksum_verification": True,
+            "read_dictionary": list(coded),
+        }  # fmt: skip
+        with _reading(path):
+            if isinstance(path, RemotePath):
+                self._file = pq.ParquetFile(
+                    path.key, filesystem=path.filesystem, pre_buffer=True, **options
+                )
+            else:
+                self._file = pq.ParquetFile(str(path), filesystem=_LOCAL, **options)
 
     def read(self, group: int, schema: pa.Schema) -> pa.Table:
         """The columns of ``schema`` in one row group; a column the file lacks is null."""
@@ -203,24 +178,15 @@ class PartReader:
         ]
         return pa.Table.from_arrays(columns, schema=schema)
 
-    def close(self) -> None:
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
 
 def each_row_group(
     wanted: Iterable[tuple[Part, Sequence[int]]], work: Callable[[PartReader, int], T]
 ) -> Iterator[T]:
     """What ``work`` makes of the row groups with these numbers, in this order; several at once."""
 
-    def done(part: Part, numbers: Sequence[int]) -> list[T]:
-        with part.open() as reader:
-            return [work(reader, number) for number in numbers]
+    def done(task: tuple[Part, Sequence[int]]) -> list[T]:
+        reader = PartReader(task[0])
+        return [work(reader, number) for number in task[1]]
 
     tasks = [
         (part, numbers[start : start + _GROUPS_AT_ONCE])
@@ -228,7 +194,7 @@ def each_row_group(
         for start in range(0, len(numbers), _GROUPS_AT_ONCE)
     ]
     with ThreadPoolExecutor(THREADS) as threads:
-        for results in threads.map(lambda task: done(*task), tasks):
+        for results in threads.map(done, tasks):
             yield from results
 
 
@@ -243,7 +209,9 @@ def stored_schema(table: Table, kind: Kind) -> pa.Schema:
 
 def damaged(path: StorePath, problem: str) -> StoreDamaged:
     """The error for what was found at ``path``, a file or the folder of a table."""
-    return StoreDamaged(problem, path=path, hint=_RESTORE)
+    return StoreDamaged(
+        problem, path=path, hint="restore it from a backup, or sync into a new store"
+    )
 
 
 def find_parts(folder: StorePath) -> dict[tuple[Kind, int], StorePath]:
@@ -261,44 +229,45 @@ def find_parts(folder: StorePath) -> dict[tuple[Kind, int], StorePath]:
 
 def open_part(path: StorePath, table: Table) -> Part:
     """The part at ``path``. Raises ``StoreDamaged`` unless its footer is what was written, and
-    that of this table and number."""
+    that of this table and number; ``StoreError`` for a file of a later version of fundlab."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise damaged(path, "is not a file of the store")
     with _reading(path):
-        footer = read_footer(path)
-    if footer_hash(footer) != match[3]:
+        footer, digest = read_footer(path)
+    if digest != match[3]:
         raise damaged(path, _FOOTER)
-    metadata, header = _understood(path, footer)
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer))
+        found = json.loads(metadata.metadata[HEADER])
+        if found["schema_version"] > SCHEMA_VERSION:
+            raise StoreError(
+                f"{path}: written by a newer fundlab (version {found['schema_version']} of the "
+                f"format, this one reads up to {SCHEMA_VERSION}): update fundlab"
+            )
+        found["publications"] = tuple(Publication(**entry) for entry in found["publications"])
+        found["row_groups"] = tuple(tuple(entry) for entry in found["row_groups"])
+        header = Header(**found)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise damaged(path, f"is not one of this store's files ({first_line(error)})") from error
+    counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    live = len(counts) if header.live_groups is None else header.live_groups
+    if counts != [count for count, _, _ in header.row_groups] or not 0 <= live <= len(counts):
+        raise damaged(path, "its row groups are not those that its header names")
     if header.table != table.name:
         raise damaged(path, f"holds {header.table}, not {table.name}")
     kind: Kind = "base" if match[1] == "base" else "part"
-    seq = int(match[2])
-    if header.publications[-1].seq != seq:
-        raise damaged(path, f"holds publication {header.publications[-1].seq}, not {seq}")
-    return Part(path, kind, seq, header, metadata)
+    seq, last = int(match[2]), header.publications[-1].seq
+    if last != seq:
+        raise damaged(path, f"holds publication {last}, not {seq}")
+    names, starts = frozenset(metadata.schema.names), [0, *accumulate(counts)]
+    return Part(path, kind, seq, header, metadata, names, starts, live)
 
 
-def _understood(path: StorePath, footer: bytes) -> tuple[pq.FileMetaData, Header]:
-    try:
-        metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer))
-        header = Header.from_json(metadata.metadata[HEADER])
-    except StoreError as error:
-        raise StoreError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise damaged(path, f"is not one of this store's files ({first_line(error)})") from error
-    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-    if rows != [count for count, _, _ in header.row_groups] or (
-        not 0 <= (header.live_groups or 0) <= len(rows)
-    ):
-        raise damaged(path, "its row groups are not those that its header names")
-    return metadata, header
-
-
-def read_footer(path: StorePath) -> bytes:
-    """The bytes from the Parquet footer to the end of the file."""
-    size = disk.size_of(path)
+def read_footer(path: StorePath) -> tuple[bytes, str]:
+    """The bytes from the Parquet footer to the end of the file, and their hash as in its name."""
     with path.open("rb") as file:
+        size = file.seek(0, io.SEEK_END)
         file.seek(max(size - _TAIL, 0))
         tail = file.read()
         if len(tail) < _TAIL or tail[4:] != _MAGIC:
@@ -307,27 +276,30 @@ def read_footer(path: StorePath) -> bytes:
         if length + _TAIL > size:
             raise damaged(path, "the footer's length is not what was written")
         file.seek(size - _TAIL - length)
-        return file.read()
-
-
-def footer_hash(footer: bytes) -> str:
-    return hashlib.sha256(footer).hexdigest()[:16]
+        footer = bytes(file.read())
+    return footer, hashlib.sha256(footer).hexdigest()[:16]
 
 
 def check_data(part: Part) -> None:
     """Raises ``StoreDamaged`` unless all bytes of the file are those that were written."""
-    digest = hashlib.sha256()
+    found = hashlib.sha256()
     with _reading(part.path):
-        footer = read_footer(part.path)
-        remaining = disk.size_of(part.path) - len(footer)
+        footer, digest = read_footer(part.path)
         with part.path.open("rb") as file:
+            remaining = file.seek(0, io.SEEK_END) - len(footer)
+            file.seek(0)
             while block := file.read(min(remaining, 1 << 20)):
-                digest.update(block)
+                found.update(block)
                 remaining -= len(block)
-    if not part.path.stem.endswith(footer_hash(footer)):
+    if not part.path.stem.endswith(digest):
         raise damaged(part.path, _FOOTER)
-    if digest.hexdigest() != part.header.data_sha256:
+    if found.hexdigest() != part.header.data_sha256:
         raise damaged(part.path, "the data are not what was written")
+
+
+_intact: dict[tuple[str, int], tuple[StorePath, disk.State]] = {}
+"""The files found to be what was written, and their state then. The path is kept for its
+filesystem, whose id would be given again."""
 
 
 def check_files(parts: Sequence[Part]) -> None:
@@ -337,25 +309,19 @@ def check_files(parts: Sequence[Part]) -> None:
 
     What changes between this and the reading of an engine is not noticed.
     """
+
+    def check(part: Part) -> None:
+        key = str(part.path), id(getattr(part.path, "filesystem", None))
+        with _reading(part.path):
+            state = disk.state_of(part.path)  # first: what changes from here on shows next time
+        if key not in _intact or _intact[key][1] != state:
+            check_data(part)
+            if disk.has_settled(state):
+                _intact[key] = part.path, state
+
     with ThreadPoolExecutor(THREADS) as threads:
-        for _ in threads.map(_check_once, parts):
+        for _ in threads.map(check, parts):
             pass
-
-
-_intact: dict[tuple[str, int], tuple[StorePath, disk.State]] = {}
-"""The files found to be what was written, and their state then. The path is kept for its
-filesystem, whose id would be given again."""
-
-
-def _check_once(part: Part) -> None:
-    key = str(part.path), id(getattr(part.path, "filesystem", None))
-    with _reading(part.path):
-        state = disk.state_of(part.path)  # first: what changes from here on shows next time
-    if key in _intact and _intact[key][1] == state:
-        return
-    check_data(part)
-    if disk.has_settled(state):
-        _intact[key] = part.path, state
 
 
 @contextmanager
@@ -376,5 +342,118 @@ def _reading(path: StorePath, where: str = "the file") -> Iterator[None]:
         raise damaged(path, f"{where} is not what was written ({first_line(error)})") from error
 
 
-def moment_scalar(ns: int) -> pa.Scalar:
-    return pa.scalar(ns, INSTANT_TYPE)
+# ---------------------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A part on disk that nobody sees yet."""
+
+    hidden: Path
+    path: StorePath
+    size: int
+    rows: int
+
+    def publish(self) -> StorePath:
+        """Make it visible, at once and complete."""
+        disk.publish(self.hidden, self.path)
+        return self.path
+
+    def discard(self) -> None:
+        self.hidden.unlink(missing_ok=True)
+
+
+def write_part(
+    folder: StorePath, kind: Kind, table: Table, header: Header, *rows: Iterable[pa.Table]
+) -> Draft:
+    """Write ``rows``, each series of tables in row groups of its own, to a hidden file in
+    ``folder``, down to the disk.
+
+    ``header`` lacks ``row_groups``, ``live_groups``, ``data_sha256`` and the rows of its last
+    publication where it is a part: found while writing.
+    """
+    schema, moment = stored_schema(table, kind), moment_column(table)
+    # Texts that repeat; a dictionary of amounts takes twice as long to read as the amounts.
+    repetitive = [
+        column.name
+        for column in table.schema
+        if pa.types.is_string(column.type) and column.name not in _UNIQUE
+    ]
+    # Numbers that mostly rise are kept as their steps: half the size, twice as fast.
+    steps = {
+        column.name: "DELTA_BINARY_PACKED"
+        for column in schema
+        if pa.types.is_timestamp(column.type) or pa.types.is_integer(column.type)
+    }
+    row_groups: list[tuple[int, int | None, int | None]] = []
+    live_groups = 0
+    hidden = disk.hidden_file(folder, f"{kind}-{uuid.uuid4().hex}")
+    with disk.new_file(hidden) as file:
+        sink = _HashingSink(file)
+        with pq.ParquetWriter(
+            sink, schema, compression="zstd", compression_level=1, write_page_checksum=True,
+            use_dictionary=repetitive, column_encoding=steps, version="2.6",
+        ) as writer:  # fmt: skip
+            for series in rows:
+                for group in in_row_groups(series):
+                    writer.write_table(group, row_group_size=group.num_rows)
+                    moments, first, last = group.column(moment), None, None
+                    if not moments.null_count:  # such a group is never passed over
+                        first, last = pc.min_max(moments.cast(pa.int64())).as_py().values()
+                    row_groups.append((group.num_rows, first, last))
+                    if kind == "base":
+                        live_groups += group.column(TO).null_count == group.num_rows
+            count = sum(number for number, _, _ in row_groups)
+            *known, newest = header.publications
+            done = replace(
+                header,
+                publications=(*known, replace(newest, rows=count) if kind == "part" else newest),
+                row_groups=tuple(row_groups),
+                live_groups=live_groups if kind == "base" else None,
+                data_sha256=sink.hash.hexdigest(),
+            )
+            text = json.dumps(asdict(done), separators=(",", ":"), sort_keys=True)
+            writer.add_key_value_metadata({HEADER: text})
+    _, digest = read_footer(hidden)
+    name = f"{kind}-{header.publications[-1].seq:08d}-{digest}.parquet"
+    return Draft(hidden, folder / name, hidden.stat().st_size, count)
+
+
+def in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in the same order, in row groups of the usual size."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        while count >= ROW_GROUP_ROWS:
+            rows = pa.concat_tables(waiting)
+            yield rows.slice(0, ROW_GROUP_ROWS)
+            waiting, count = [rows.slice(ROW_GROUP_ROWS)], count - ROW_GROUP_ROWS
+    if count:
+        yield pa.concat_tables(waiting)
+
+
+class _HashingSink:
+    """A file that hashes what is written to it; what Arrow needs of a Python file, no more."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.hash = file, hashlib.sha256()
+        self.tell, self.flush = file.tell, file.flush
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self.hash.update(data)
+        return self._file.write(data)
+
+    def close(self) -> None:
+        self.closed = True  # the file itself is closed by who opened it, after fsync
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False

@@ -19,10 +19,8 @@ _RESTORE: Final = "restore it from a backup, or delete it and with it the pin"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
-def check_pin_name(name: str) -> None:
-    """Raises ``InvalidRequest`` unless ``name`` can be one."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
+def is_pin_name(name: object) -> bool:
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def write_pin(folder: StorePath, name: str, made_at: str, limits: Mapping[str, int]) -> None:
@@ -47,7 +45,7 @@ def read_pins(folder: StorePath) -> dict[str, str]:
 def pinned_limits(folder: StorePath, name: str) -> Mapping[str, int]:
     """For each table, the publication it had come to."""
     path = folder / f"{name}.json"
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or not path.exists():
+    if not is_pin_name(name) or not path.exists():
         known = ", ".join(read_pins(folder)) or "none"
         raise InvalidRequest(f"pin {name!r} does not exist; there are: {known}")
     limits: Mapping[str, int] = _read(path)["publications"]

@@ -20,15 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.errors import StoreDamaged, StoreError, first_line, number_of, printable
-from fundlab.store.assertions import broken_changes, read_accounts
+from fundlab.store.assertions import Problem, broken_changes, read_accounts
 from fundlab.store.changes import equal_or_null
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement, judge_accounts
-from fundlab.store.parts import FROM, THREADS, TO, Part, check_data, stored_schema
+from fundlab.store.parts import FROM, THREADS, TO, Part, PartReader, check_data, stored_schema
 from fundlab.store.pins import each_pin
-from fundlab.store.problems import Problem
 from fundlab.store.remote import StorePath
-from fundlab.store.snapshot import Snapshot, keep, read_standing, steadily, take_snapshot
+from fundlab.store.snapshot import Snapshot, keep, read_current, steadily, take_snapshot
 from fundlab.tables.schema import TABLES, Table
 from fundlab.transfers import RULED, TIMES, VIOLATION, violations
 
@@ -163,12 +162,12 @@ def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
     try:
         check_data(part)
         problems += _wrong_schema(snapshot, part)
-        with part.open() as reader:
-            for number in part.groups():
-                rows = reader.read(number, schema)  # verifies the checksum of every page
-                if part.kind == "base":
-                    problems += _wrong_lives(part, number, rows)
-                keys.append(rows.select(table.key))
+        reader = PartReader(part)
+        for number in range(len(part.header.row_groups)):
+            rows = reader.read(number, schema)  # verifies the checksum of every page
+            if part.kind == "base":
+                problems += _wrong_lives(part, number, rows)
+            keys.append(rows.select(table.key))
     except FileNotFoundError:
         raise  # only a fresh listing can say whether it is missing or was merged
     except (StoreError, OSError) as error:
@@ -188,7 +187,7 @@ def _wrong_lives(part: Part, number: int, rows: pa.Table) -> Iterator[Problem]:
     """Versions in a base that stood from or until publications that it cannot know."""
     since, until = rows.column(FROM), rows.column(TO)
     right = pc.and_(pc.greater_equal(since, 1), pc.less_equal(since, part.seq))
-    if number < (part.header.live_groups or 0):
+    if number < part.live_groups:
         right = pc.and_(right, pc.is_null(until))
     else:
         ended = pc.and_(pc.greater(until, since), pc.less_equal(until, part.seq))
@@ -232,7 +231,12 @@ def _wrong_schema(snapshot: Snapshot, part: Part) -> Iterator[Problem]:
 
 def _repeated_ids(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterator[Problem]:
     names = list(snapshot.table.key)
-    rows = [keep(keys[part.seq], snapshot.current(part)) for part in snapshot.files]
+    rows = []
+    for part in snapshot.files:
+        current = np.arange(part.rows) < part.starts[part.live_groups]
+        if part.seq in snapshot.replaced:
+            current[snapshot.replaced[part.seq].rows] = False
+        rows.append(keep(keys[part.seq], current))
     if not rows:
         return
     counts = pa.concat_tables(rows).group_by(names).aggregate([([], "count_all")])
@@ -322,7 +326,7 @@ def _lost_transfers(transfers: Snapshot, balances: Snapshot) -> Iterator[Problem
 
 def _broken_rows(snapshot: Snapshot) -> Iterator[Problem]:
     """The rules of one transfer and of several, as ``checks.invariants`` has them."""
-    found = read_standing(snapshot, RULED)
+    found = read_current(snapshot, RULED)
     for name in TIMES:
         place = found.column_names.index(name)
         found = found.set_column(place, name, found.column(name).cast(pa.int64()))

@@ -1,13 +1,15 @@
-"""The current rows of a snapshot as a lazy DuckDB relation."""
+"""The current rows of a snapshot, lazily: a DuckDB relation, or a Spark DataFrame that a cluster
+reads."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
@@ -15,11 +17,21 @@ from fundlab.store.duck import own_connection
 from fundlab.store.parts import FROM, TO, check_data, check_files, find_parts
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.store.snapshot import Snapshot, steadily
-from fundlab.tables.schema import TABLES
+from fundlab.tables.schema import AMOUNT_TYPE, TABLES
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from fundlab.store.store import Store
 
+_NANOSECONDS: Final = "spark.sql.legacy.parquet.nanosAsLong"
+_GLOB: Final = "__globPaths__"
+_FILE, _ROW = "replaced:file", "replaced:row"
+_DUCKDB: Final = {
+    AMOUNT_TYPE: "DECIMAL(38, 18)", pa.string(): "VARCHAR", pa.bool_(): "BOOLEAN",
+    pa.int64(): "BIGINT",
+}  # fmt: skip
+_SPARK: Final = {AMOUNT_TYPE: "decimal(38,18)", pa.string(): "string", pa.bool_(): "boolean"}
 Work = TypeVar("Work", bound=Callable[..., Any])
 
 
@@ -30,14 +42,17 @@ def queries(work: Work) -> Work:
     what was written is named (``StoreDamaged``), or what DuckDB says (``StoreError``).
     """
 
+    def paths(store: Store) -> set[StorePath]:
+        return {path for table in TABLES for path in find_parts(store.path / table).values()}
+
     @wraps(work)
     def steady(store: Store, *args: Any, **options: Any) -> Any:
         def once() -> Any:
-            before = _paths(store)
+            before = paths(store)
             try:
                 return work(store, *args, **options)
             except (duckdb.Error, AnalysisError) as error:
-                if before - _paths(store):
+                if before - paths(store):
                     raise StoreChanged(f"{store.path} was compacted while it was read") from error
                 for table in TABLES:
                     for part in store.snapshot(table).files:
@@ -49,10 +64,6 @@ def queries(work: Work) -> Work:
         return steadily(once)
 
     return cast("Work", steady)
-
-
-def _paths(store: Store) -> set[StorePath]:
-    return {path for table in TABLES for path in find_parts(store.path / table).values()}
 
 
 def scan_with_duckdb(
@@ -92,13 +103,26 @@ def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection) -> 
     columns = ", ".join(
         f'"{field.name}"'
         if any(field.name in part.names for part in snapshot.files)
-        else f'NULL::{_sql(field.type)} AS "{field.name}"'
+        else f'NULL::{_DUCKDB.get(field.type, "TIMESTAMPTZ_NS")} AS "{field.name}"'
         for field in snapshot.table.schema
     )
-    paths = ", ".join(_text(_path_on(connection, part.path)) for part in snapshot.files)
+    paths = []
+    for part in snapshot.files:
+        if isinstance(part.path, RemotePath):
+            try:
+                from fundlab.store.remote_files import shown_to
+            except ImportError as error:
+                raise InvalidRequest(
+                    f"{part.path}: DuckDB reads it through fsspec, which is not installed: pip "
+                    "install fsspec"
+                ) from error
+            path = shown_to(connection, part.path)
+        else:
+            path = re.sub(r"([*?\[])", r"[\1]", str(part.path.resolve()))  # or it were a pattern
+        paths.append("'" + path.replace("'", "''") + "'")
     # Columns come from the files only, not from what their folders are called.
     query = (
-        f"SELECT {columns} FROM read_parquet([{paths}], union_by_name = true, "  # noqa: S608
+        f"SELECT {columns} FROM read_parquet([{', '.join(paths)}], union_by_name = true, "  # noqa: S608
         "hive_partitioning = false) AS rows"
     )
     # By their places, as one text for each file: thousands of numbers are slow to parse.
@@ -121,24 +145,48 @@ def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection) -> 
     return query
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+def scan_with_spark(snapshot: Snapshot, session: SparkSession) -> DataFrame:
+    """The columns of the table; moments are integer nanoseconds since 1970, because Spark has no
+    nanoseconds, and amounts ``DECIMAL(38, 18)``.
 
+    The files must be where every worker finds them under the same path. They are verified here,
+    each once in a process and again after it changed: what a worker reads, later or from another
+    disk, is not. Sets the session's ``spark.sql.legacy.parquet.nanosAsLong``, without which Spark
+    refuses to read the files. Raises as ``scan_with_duckdb``.
+    """
+    from pyspark.sql import functions as sql
 
-def _path_on(connection: duckdb.DuckDBPyConnection, path: StorePath) -> str:
-    if not isinstance(path, RemotePath):
-        return re.sub(r"([*?\[])", r"[\1]", str(path.resolve()))  # or it would be a pattern
-    try:
-        from fundlab.store.remote_files import shown_to
-    except ImportError as error:
-        raise InvalidRequest(
-            f"{path}: DuckDB reads it through fsspec, which is not installed: pip install fsspec"
-        ) from error
-    return shown_to(connection, path)
-
-
-def _sql(arrow_type: pa.DataType) -> str:
-    if pa.types.is_decimal(arrow_type):
-        return f"DECIMAL({arrow_type.precision}, {arrow_type.scale})"
-    names = {pa.string(): "VARCHAR", pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT"}
-    return names.get(arrow_type, "TIMESTAMPTZ_NS")
+    session.conf.set(_NANOSECONDS, "true")
+    names = snapshot.table.schema.names
+    types = ", ".join(
+        f"`{field.name}` {_SPARK.get(field.type, 'bigint')}" for field in snapshot.table.schema
+    )
+    if not snapshot.files:
+        return session.createDataFrame([], types)
+    check_files(snapshot.files)
+    # With its columns given, Spark opens no file to ask for them; what a file lacks is null.
+    reader = session.read.option(_GLOB, "false").schema(f"{types}, `{FROM}` int, `{TO}` int")
+    rows = reader.parquet(*(str(part.path.resolve()) for part in snapshot.files))
+    if snapshot.inside_base:
+        after = sql.col(TO).isNull() | (sql.col(TO) > snapshot.limit)
+        return rows.filter((sql.col(FROM) <= snapshot.limit) & after).select(names)
+    rows = rows.filter(sql.col(TO).isNull())
+    replaced = [
+        (part.path.name, snapshot.replaced[part.seq].rows)
+        for part in snapshot.files
+        if part.seq in snapshot.replaced
+    ]
+    if replaced:
+        gone = pa.table(
+            {
+                _FILE: pa.array([name for name, places in replaced for _ in places]),
+                _ROW: np.concatenate([places for _, places in replaced]),
+            }
+        )
+        places = session.createDataFrame(gone)
+        rows = rows.withColumns(
+            {"_file": sql.col("_metadata.file_name"), "_row": sql.col("_metadata.row_index")}
+        )
+        same = (rows["_file"] == places[f"`{_FILE}`"]) & (rows["_row"] == places[f"`{_ROW}`"])
+        rows = rows.join(sql.broadcast(places), same, "left_anti")
+    return rows.select(names)

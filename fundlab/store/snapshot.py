@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Final, TypeVar
 
 import numpy as np
@@ -28,18 +29,18 @@ from fundlab.store.parts import (
     damaged,
     each_row_group,
     find_parts,
-    moment_scalar,
     open_part,
 )
 from fundlab.store.remote import StorePath
-from fundlab.tables.order import moment_column
-from fundlab.tables.schema import Table
+from fundlab.tables.order import moment_column, order_columns
+from fundlab.tables.schema import INSTANT_TYPE, Table
 
 _ATTEMPTS: Final = 10
 _PATIENCE_S: Final = 20.0
 _LISTINGS: Final = 20
 _PAUSE_S: Final = 0.05
 
+_POINTERS: Final = pa.schema(BOOKKEEPING["part"])
 _LIFE: Final = pa.schema(BOOKKEEPING["base"])
 
 Mask = npt.NDArray[np.bool_]
@@ -53,8 +54,7 @@ class Group:
     part: Part
     number: int
     start: int
-    rows: int
-    standing: Mask | None  # None: all of them
+    current: Mask | None  # None: all of them
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,6 @@ class Ends:
 
     rows: npt.NDArray[np.int64]
     by: npt.NDArray[np.int32]
-
-    def within(self, start: int, count: int) -> pa.Array:
-        """For each of ``count`` rows from ``start``: replaced by; null where it is current."""
-        ends = np.zeros(count, dtype=np.int32)
-        low, high = np.searchsorted(self.rows, [start, start + count])
-        ends[self.rows[low:high] - start] = self.by[low:high]
-        return pa.array(ends, pa.int32(), mask=ends == 0)
 
 
 @dataclass(frozen=True)
@@ -84,30 +77,20 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The files of a table that count, up to publication ``limit`` (0: nothing published yet)."""
+    """The files of a table that count, up to publication ``limit`` (0: nothing published yet).
+
+    ``publications`` are those that count, in order, ``last`` the last of them, and ``begins`` is
+    where its rows begin (ns, ``None``: with the first there is). ``inside_base``: it is older than
+    its first file, so a row's own life there says whether it was current.
+    """
 
     table: Table
     files: tuple[Part, ...]
     limit: int
-
-    @cached_property
-    def publications(self) -> tuple[Publication, ...]:
-        """Those that count, in order."""
-        every = [entry for part in self.files for entry in part.header.publications]
-        return tuple(entry for entry in every if entry.seq <= self.limit)
-
-    @property
-    def last(self) -> Publication | None:
-        return self.publications[-1] if self.publications else None
-
-    @property
-    def begins(self) -> int | None:
-        """Where the rows begin (ns, ``None``: with the first there is)."""
-        return None if self.last is None else self.last.begins
-
-    @property
-    def inside_base(self) -> bool:
-        return bool(self.files) and self.limit < self.files[0].seq
+    publications: tuple[Publication, ...]
+    last: Publication | None
+    begins: int | None
+    inside_base: bool
 
     @cached_property
     def pointers(self) -> Sequence[Pointer]:
@@ -118,11 +101,27 @@ class Snapshot:
         before: dict[int, Part] = {}
         found: list[Pointer] = []
         for part in self.files:
-            numbers = part.replacing()
-            if numbers:
-                with part.open() as reader:
-                    for number in numbers:
-                        found += _read_pointers(reader, number, before)
+            readers = [PartReader(part)] if part.replacing else []
+            for reader, number in product(readers, part.replacing):
+                pointers = reader.read(number, _POINTERS)
+                given = pc.or_(*(column.is_valid() for column in pointers.columns)).to_numpy()
+                rows = np.flatnonzero(given) + part.starts[number]
+                targets, replaced = (
+                    column.fill_null(-1).to_numpy()[given] for column in pointers.columns
+                )
+                for seq in np.unique(targets).tolist():
+                    mine = targets == seq
+                    target = before.get(seq)
+                    end = 0 if target is None else target.starts[target.live_groups]
+                    wrong = np.flatnonzero(mine & ((replaced < 0) | (replaced >= end)))
+                    if target is None or len(wrong):
+                        at = wrong[0]
+                        raise damaged(
+                            part.path,
+                            f"row {rows[at]} replaces row {replaced[at]} of file {seq}, which has "
+                            f"{end} rows to replace",
+                        )
+                    found.append(Pointer(part, rows[mine], target, replaced[mine]))
             before[part.seq] = part
         return found
 
@@ -132,10 +131,27 @@ class Snapshot:
 
         Raises ``StoreDamaged`` where a pointer leads nowhere, or two to one row.
         """
-        found: dict[int, list[Pointer]] = {}
+        pointers: dict[int, list[Pointer]] = {}
         for pointer in self.pointers:
-            found.setdefault(pointer.target.seq, []).append(pointer)
-        return {seq: _ends(pointers) for seq, pointers in found.items()}
+            pointers.setdefault(pointer.target.seq, []).append(pointer)
+        ends: dict[int, Ends] = {}
+        for seq, mine in pointers.items():
+            rows = np.concatenate([one.replaced for one in mine])
+            by = np.repeat(
+                np.array([one.part.seq for one in mine], np.int32),
+                [len(one.replaced) for one in mine],
+            )
+            order = np.argsort(rows, kind="stable")
+            rows, by = rows[order], by[order]
+            twice = np.flatnonzero(rows[1:] == rows[:-1])
+            if len(twice):
+                at = twice[0]
+                raise damaged(
+                    mine[0].target.path,
+                    f"row {rows[at]} is replaced twice, by publications {by[at]} and {by[at + 1]}",
+                )
+            ends[seq] = Ends(rows, by)
+        return ends
 
     def in_each_group(
         self,
@@ -152,101 +168,91 @@ class Snapshot:
         )
 
     def numbers(self, part: Part, first: int | None = None, end: int | None = None) -> list[int]:
-        """The row groups with current rows that may lie between ``first`` and ``end`` (ns)."""
-        live = None if self.inside_base else part.header.live_groups
-        return [number for number in part.groups(first, end) if live is None or number < live]
+        """The row groups with current rows that may hold a moment from ``first`` up to, not
+        including, ``end`` (ns)."""
+        live = len(part.header.row_groups) if self.inside_base else part.live_groups
+        if first is None and end is None:
+            return list(range(live))
+        return [
+            number
+            for number, (_, low, high) in enumerate(part.header.row_groups[:live])
+            if low is not None and high is not None
+            and (first is None or high >= first) and (end is None or low < end)
+        ]  # fmt: skip
 
     def group(self, reader: PartReader, number: int) -> Group:
+        """A row group, and which of its rows are current at this snapshot."""
         part = reader.part
-        start, rows = part.starts[number], part.starts[number + 1] - part.starts[number]
+        start, end = part.starts[number : number + 2]
+        current: Mask = np.ones(end - start, bool)
         if self.inside_base:
-            return Group(part, number, start, rows, self._stood(reader, number))
-        return Group(part, number, start, rows, self._not_replaced(part, start, rows))
-
-    def current(self, part: Part) -> Mask:
-        """Which rows of a file are current; not for a snapshot inside a base."""
-        current = np.arange(part.rows) < part.current_end
-        if part.seq in self.replaced:
-            current[self.replaced[part.seq].rows] = False
-        return current
-
-    def _not_replaced(self, part: Part, start: int, rows: int) -> Mask | None:
-        if part.seq not in self.replaced:
-            return None
-        gone = self.replaced[part.seq].rows
-        low, high = np.searchsorted(gone, [start, start + rows])
-        if low == high:
-            return None
-        standing = np.ones(rows, dtype=bool)
-        standing[gone[low:high] - start] = False
-        return standing
-
-    def _stood(self, reader: PartReader, number: int) -> Mask | None:
-        current = number < (reader.part.header.live_groups or 0)  # nothing replaced them yet
-        names = (FROM,) if current else (FROM, TO)
-        lives = reader.read(number, pa.schema([_LIFE.field(name) for name in names]))
-        stood: Mask = lives.column(FROM).to_numpy() <= self.limit
-        if not current:
-            stood &= lives.column(TO).to_numpy() > self.limit
-        return None if stood.all() else stood
-
-
-def _read_pointers(
-    reader: PartReader, number: int, before: Mapping[int, Part]
-) -> Iterator[Pointer]:
-    part = reader.part
-    pointers = reader.read(number, pa.schema(BOOKKEEPING["part"]))
-    given = pc.or_(*(column.is_valid() for column in pointers.columns)).to_numpy()
-    rows = np.flatnonzero(given) + part.starts[number]
-    targets, replaced = (column.fill_null(-1).to_numpy()[given] for column in pointers.columns)
-    for seq in np.unique(targets).tolist():
-        mine = targets == seq
-        end = before[seq].current_end if seq in before else 0
-        wrong = np.flatnonzero(mine & ((replaced < 0) | (replaced >= end)))
-        if len(wrong):
-            raise damaged(
-                part.path,
-                f"row {rows[wrong[0]]} replaces row {replaced[wrong[0]]} of file {seq}, which has "
-                f"{end} rows to replace",
-            )
-        yield Pointer(part, rows[mine], before[seq], replaced[mine])
-
-
-def _ends(pointers: Sequence[Pointer]) -> Ends:
-    rows = np.concatenate([one.replaced for one in pointers])
-    by = np.concatenate([np.full(len(one.replaced), one.part.seq, np.int32) for one in pointers])
-    order = np.argsort(rows, kind="stable")
-    rows, by = rows[order], by[order]
-    twice = np.flatnonzero(rows[1:] == rows[:-1])
-    if len(twice):
-        raise damaged(
-            pointers[0].target.path,
-            f"row {rows[twice[0]]} is replaced twice, by publications {by[twice[0]]} and "
-            f"{by[twice[0] + 1]}",
-        )
-    return Ends(rows, by)
+            lives = reader.read(number, _LIFE)
+            current = lives.column(FROM).to_numpy() <= self.limit
+            if number >= part.live_groups:  # else nothing replaced them yet
+                current &= lives.column(TO).to_numpy() > self.limit
+        elif part.seq in self.replaced:
+            gone = self.replaced[part.seq].rows
+            low, high = np.searchsorted(gone, [start, end])
+            current[gone[low:high] - start] = False
+        return Group(part, number, start, None if current.all() else current)
 
 
 def take_snapshot(
     folder: StorePath, table: Table, *, as_of: int | None = None, limit: int | None = None
 ) -> Snapshot:
-    """The newest state of ``table``, that of ``as_of`` (ns), or that of publication ``limit``.
+    """The newest state of ``table``, that of ``as_of`` (ns), or that of publication ``limit``: the
+    newest base and every part after it.
 
-    Raises ``StoreDamaged`` where publication ``limit``, which a pin has seen, is not there.
+    A compaction may take files away while they are being listed, so a gap is looked at again
+    before it counts as damage. Raises ``StoreDamaged`` where publication ``limit``, which a pin has
+    seen, is not there.
     """
-    files = _consistent_files(folder, table)
-    known = [entry for part in files for entry in part.header.publications]
-    if as_of is not None:
-        known = [entry for entry in known if entry.published_at <= as_of]
-    if limit is not None:
-        known = [entry for entry in known if entry.seq <= limit]
-    last = known[-1].seq if known else 0
-    if limit is not None and last != limit:
+    problem: StoreDamaged | None = None
+    for _ in range(_LISTINGS):
+        found = find_parts(folder)
+        base = max((seq for kind, seq in found if kind == "base"), default=0)
+        later = sorted(seq for kind, seq in found if kind == "part" and seq > base)
+        if later == list(range(base + 1, base + 1 + len(later))):
+            paths = [found["base", base]] if base else []
+            try:
+                files = [
+                    open_part(path, table)
+                    for path in [*paths, *(found["part", seq] for seq in later)]
+                ]
+                break
+            except FileNotFoundError as error:
+                problem = StoreDamaged(f"the store changes too fast to be read: {error}")
+        else:
+            missing = sorted(set(range(base + 1, later[-1])) - set(later))
+            problem = damaged(folder, f"publication {missing[0]} of {table.name} is missing")
+        time.sleep(_PAUSE_S)
+    else:
+        raise problem or AssertionError
+    for part in files:
+        if part.header.service != files[0].header.service:
+            raise damaged(part.path, "is of another service or credential than its store")
+    known = [
+        entry
+        for part in files
+        for entry in part.header.publications
+        if (as_of is None or entry.published_at <= as_of) and (limit is None or entry.seq <= limit)
+    ]
+    last = known[-1] if known else None
+    reached = 0 if last is None else last.seq
+    if limit is not None and reached != limit:
         raise damaged(
-            folder, f"publication {limit} is missing, which a pin names; there are {last}"
+            folder, f"publication {limit} is missing, which a pin names; there are {reached}"
         )
-    counting = [part for part in files if part.kind == "base" or part.seq <= last]
-    return Snapshot(table, tuple(counting if last else ()), last)
+    counting = [part for part in files if known and (part.kind == "base" or part.seq <= reached)]
+    return Snapshot(
+        table,
+        tuple(counting),
+        reached,
+        tuple(known),
+        last,
+        begins=None if last is None else last.begins,
+        inside_base=bool(counting) and reached < counting[0].seq,
+    )
 
 
 def newest_file(folder: StorePath, table: Table) -> Part | None:
@@ -278,7 +284,10 @@ def steadily(read: Callable[[], T]) -> T:
         time.sleep(_PAUSE_S)
 
 
-def read_standing(
+# ------------------------------------------------------------------------------- current rows
+
+
+def read_current(
     snapshot: Snapshot,
     columns: Sequence[str] | None = None,
     *,
@@ -291,75 +300,79 @@ def read_standing(
     ``first`` (inclusive) and ``end`` (exclusive) are nanoseconds; ``where`` maps a column to the
     texts it may have.
     """
-    wanted = [
-        column for column in snapshot.table.schema.names if columns is None or column in columns
-    ]
-    needed = set(wanted) | set(where or ())
+    table, moment = snapshot.table, moment_column(snapshot.table)
+    wanted = [column for column in table.schema.names if columns is None or column in columns]
+    needed = {*wanted, *(where or ())}
     if first is not None or end is not None:
-        needed.add(moment_column(snapshot.table))
-    schema = pa.schema([field for field in snapshot.table.schema if field.name in needed])
-
+        needed.add(moment)
+    schema = pa.schema([field for field in table.schema if field.name in needed])
     accepted = {column: pa.array(texts, pa.string()) for column, texts in (where or {}).items()}
-    empty = snapshot.table.schema.empty_table().select(wanted)
+    empty = table.schema.empty_table().select(wanted)
 
-    def standing(reader: PartReader, group: Group) -> pa.Table:
+    def current(reader: PartReader, group: Group) -> pa.Table:
         for column, texts in accepted.items():  # most groups have none of a rare profile
             there = reader.read(group.number, pa.schema([schema.field(column)])).column(column)
             if not pc.any(pc.is_in(there, value_set=texts), min_count=0).as_py():
                 return empty
-        rows = keep(reader.read(group.number, schema), group.standing)
-        rows = _inside(rows, snapshot.table, first, end)
+        rows = keep(reader.read(group.number, schema), group.current)
+        if first is not None:
+            begin = pa.scalar(first, INSTANT_TYPE)
+            rows = rows.filter(pc.greater_equal(rows.column(moment), begin))
+        if end is not None:
+            rows = rows.filter(pc.less(rows.column(moment), pa.scalar(end, INSTANT_TYPE)))
         for column, texts in accepted.items():
             rows = rows.filter(pc.is_in(rows.column(column), value_set=texts))
         return rows.select(wanted)
 
-    found = snapshot.in_each_group(standing, first, end)
-    return pa.concat_tables([empty, *found]).replace_schema_metadata(snapshot.table.schema.metadata)
+    found = snapshot.in_each_group(current, first, end)
+    return pa.concat_tables([empty, *found]).replace_schema_metadata(table.schema.metadata)
 
 
 def keep(rows: pa.Table, mask: Mask | None) -> pa.Table:
     return rows if mask is None else rows.filter(pa.array(mask))
 
 
-def _inside(rows: pa.Table, table: Table, first: int | None, end: int | None) -> pa.Table:
-    moments = moment_column(table)
-    if first is not None:
-        rows = rows.filter(pc.greater_equal(rows.column(moments), moment_scalar(first)))
-    if end is not None:
-        rows = rows.filter(pc.less(rows.column(moments), moment_scalar(end)))
-    return rows
+# ------------------------------------------------------------------------------- every version
 
 
-def _consistent_files(folder: StorePath, table: Table) -> list[Part]:
-    """The newest base and every part after it.
-
-    A compaction may take files away while they are being listed, so a gap is looked at again
-    before it counts as damage.
-    """
-    problem: StoreDamaged | FileNotFoundError | None = None
-    for _ in range(_LISTINGS):
-        found = find_parts(folder)
-        base = max((seq for kind, seq in found if kind == "base"), default=0)
-        later = sorted(seq for kind, seq in found if kind == "part" and seq > base)
-        if later == list(range(base + 1, base + 1 + len(later))):
-            paths = [found["part", seq] for seq in later]
-            if base:
-                paths.insert(0, found["base", base])
-            try:
-                return _of_one_service([open_part(path, table) for path in paths])
-            except FileNotFoundError as error:
-                problem = error
-        else:
-            missing = sorted(set(range(base + 1, later[-1])) - set(later))
-            problem = damaged(folder, f"publication {missing[0]} of {table.name} is missing")
-        time.sleep(_PAUSE_S)
-    if isinstance(problem, StoreDamaged):
-        raise problem
-    raise StoreDamaged(f"the store changes too fast to be read: {problem}")
+def read_versions(part: Part, ends: Mapping[int, Ends], columns: pa.Schema) -> Iterator[pa.Table]:
+    """The rows of each row group of ``part``, with the publications from which on and until which
+    they stood: ``_from`` and ``_to``."""
+    reader = PartReader(part)
+    for number in range(len(part.header.row_groups)):
+        yield read_group_versions(reader, number, ends, columns)
 
 
-def _of_one_service(files: list[Part]) -> list[Part]:
-    for part in files[1:]:
-        if part.header.service != files[0].header.service:
-            raise damaged(part.path, "is of another service or credential than its store")
-    return files
+def read_group_versions(
+    reader: PartReader, number: int, ends: Mapping[int, Ends], columns: pa.Schema
+) -> pa.Table:
+    """The rows of one row group, with ``_from`` and ``_to``."""
+    part, rows = reader.part, reader.read(number, columns)
+    start, end = part.starts[number : number + 2]
+    until = np.zeros(end - start, np.int32)
+    if part.seq in ends:
+        gone = ends[part.seq]
+        low, high = np.searchsorted(gone.rows, [start, end])
+        until[gone.rows[low:high] - start] = gone.by[low:high]
+    replaced: pa.Array | pa.ChunkedArray = pa.array(until, mask=until == 0)
+    since: pa.Array | pa.ChunkedArray = pa.array(np.full(end - start, part.seq, np.int32))
+    if part.kind == "base":
+        life = reader.read(number, _LIFE)
+        since = life.column(FROM)
+        replaced = life.column(TO) if number >= part.live_groups else replaced
+    return rows.append_column(FROM, since).append_column(TO, replaced)
+
+
+def read_history(snapshot: Snapshot) -> pa.Table:
+    """Every version, with ``published_at``; in order of publication, then of the table."""
+    table = snapshot.table
+    published = {entry.seq: entry.published_at for entry in snapshot.publications}
+    field = pa.field("published_at", INSTANT_TYPE)
+    found = [pa.schema([*table.schema, field]).empty_table()]
+    for part in snapshot.files:
+        for rows in read_versions(part, {}, table.schema):
+            moments = [published[seq] for seq in rows.column(FROM).to_pylist()]
+            column = pa.array(moments, pa.int64()).cast(INSTANT_TYPE)
+            found.append(rows.select(table.schema.names).append_column(field, column))
+    order = [field.name, *order_columns(table)]
+    return pa.concat_tables(found).sort_by([(name, "ascending") for name in order])

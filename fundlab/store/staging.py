@@ -15,13 +15,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.store import disk
-from fundlab.store.remote import StorePath
+from fundlab.store.remote import RemotePath, StorePath
 from fundlab.tables.order import distinct, moment_column
 from fundlab.tables.schema import Table
 
@@ -30,56 +30,45 @@ FLUSH_AFTER_S: Final = 1.0
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.arrow", re.ASCII)
 _OWN: Final = re.compile(rf"{_NAME.pattern}|\.[0-9a-f]+\.tmp", re.ASCII)
 _HEADER: Final = b"fundlab.stage"
+_ALWAYS: Final = -(2**63)
 
 Span = tuple[int | None, int | None]
 """From (inclusive) until (exclusive), in ns; ``None`` is open."""
 
 
-class Piece(Protocol):
-    """Some of the staged rows; ``first`` is their oldest moment (ns)."""
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def first(self) -> int: ...
-
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows, in the order they came in."""
-
-
-@dataclass(frozen=True)
-class StagedFile:
-    """A piece on disk."""
-
-    path: StorePath
-    rows: int
-    first: int
-
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        with disk.open_to_read(self.path) as source:
-            schema = pa.ipc.open_file(source).schema
-            chosen = None if columns is None else [schema.get_field_index(n) for n in columns]
-            options = pa.ipc.IpcReadOptions(included_fields=chosen)
-            rows = pa.ipc.open_file(source, options=options).read_all()
-        return rows.select(columns) if columns is not None else rows.replace_schema_metadata(None)
-
-
 @dataclass
-class Buffered:
-    """A piece in memory: the rows of one walk through the pages that are not on disk yet."""
+class Piece:
+    """Some of the staged rows, in the order they came in: in a file, or not on disk yet. ``rows``
+    is how many there are, ``first`` their oldest moment (ns)."""
 
     table: Table
+    path: StorePath | None = None
+    rows: int = 0
+    first: int = 2**63 - 1
     tables: list[pa.Table] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
-    rows: int = 0
-
-    @property
-    def first(self) -> int:
-        return _first(self.read(), self.table)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        rows = pa.concat_tables([self.table.empty(), *self.tables]).replace_schema_metadata(None)
-        return rows if columns is None else rows.select(columns)
+        if self.path is None:
+            rows = pa.concat_tables([self.table.empty(), *self.tables])
+        else:
+            with (
+                self.path.open("rb")
+                if isinstance(self.path, RemotePath)
+                else pa.memory_map(str(self.path)) as source
+            ):
+                schema = pa.ipc.open_file(source).schema
+                chosen = None if columns is None else [schema.get_field_index(n) for n in columns]
+                options = pa.ipc.IpcReadOptions(included_fields=chosen)
+                rows = pa.ipc.open_file(source, options=options).read_all()
+        return rows.replace_schema_metadata(None) if columns is None else rows.select(columns)
+
+    def holds(self, rows: pa.Table) -> None:
+        """Take note of more rows in it."""
+        self.rows += rows.num_rows
+        if rows.num_rows:
+            oldest = pc.min(rows.column(moment_column(self.table)).cast(pa.int64())).as_py()
+            self.first = min(self.first, _ALWAYS if oldest is None else oldest)
 
 
 class Stage:
@@ -100,43 +89,45 @@ class Stage:
         self.covered: list[Span] = []
         self.note: Mapping[str, Any] = {}
         self._question = None if question is None else json.dumps(question, sort_keys=True)
-        self._files: list[StagedFile] = []
-        self._walks: dict[int, Buffered] = {}
+        self._files: list[Piece] = []
+        self._walks: dict[int, Piece] = {}
         self._writer = ThreadPoolExecutor(1, "fundlab-stage")
         self._writing: Future[None] | None = None
         self._clock, self._flushed_at = clock, clock()
         disk.refuse_link(folder)
-        self._take_over()
-
-    @property
-    def files(self) -> list[StagedFile]:
-        """What is on disk. Raises whatever kept the last file from getting there."""
-        self._settle()
-        return self._files
+        # Go on with what a run before left, as far as it is intact and answers the question.
+        found = self._own_files()
+        for path in (path for path in found if _NAME.fullmatch(path.name)):
+            if self._question is None or not self._take_over(path):
+                break
+        kept = {piece.path for piece in self._files}
+        disk.remove([path for path in found if path not in kept])
 
     @property
     def pieces(self) -> list[Piece]:
-        """All staged rows, those on disk first."""
-        return [*self.files, *self._walks.values()]
+        """All staged rows, those on disk first. Raises whatever kept the last file from there."""
+        self._settle()
+        return [*self._files, *self._walks.values()]
 
     def add(self, rows: pa.Table, walk: int = 0, covered: Span | None = None) -> None:
         """Take in one page; ``walk`` says which pages follow each other in time.
 
         Files are written in the background, one at a time, while the next pages come in.
         """
-        buffer = self._walks.setdefault(walk, Buffered(self.table))
-        buffer.tables.append(rows)
-        buffer.rows += rows.num_rows
+        piece = self._walks.setdefault(walk, Piece(self.table))
+        piece.tables.append(rows)
+        piece.holds(rows)
         if covered is not None:
-            buffer.spans.append(covered)
-        if buffer.rows >= FILE_ROWS:
+            piece.spans.append(covered)
+        if piece.rows >= FILE_ROWS:
             self._send(walk)
         elif self._clock() - self._flushed_at > FLUSH_AFTER_S:
-            self._send_all()
+            self._send(*self._walks)
+            self._flushed_at = self._clock()
 
     def flush(self) -> None:
         """Bring everything down to the disk."""
-        self._send_all()
+        self._send(*self._walks)
         self._settle()
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -159,32 +150,27 @@ class Stage:
         self._walks.clear()
         self._files.clear()
         self.covered.clear()
-        disk.remove_folder(self.folder, self._own_files())
+        disk.remove(self._own_files(), and_folder=self.folder)
 
     # ------------------------------------------------------------------------ files
 
-    def _send_all(self) -> None:
-        while self._walks:
-            self._send(next(iter(self._walks)))
-        self._flushed_at = self._clock()
-
-    def _send(self, walk: int) -> None:
-        """Have the rows of one walk written, once those before them are."""
-        self._settle()
-        self._writing = self._writer.submit(self._write, self._walks.pop(walk))
+    def _send(self, *walks: int) -> None:
+        """Have the rows of these walks written, each once those before them are."""
+        for walk in walks:
+            self._settle()
+            self._writing = self._writer.submit(self._write, self._walks.pop(walk))
 
     def _settle(self) -> None:
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
 
-    def _write(self, walk: Buffered) -> None:
-        rows = walk.read()
-        if not rows.num_rows:
+    def _write(self, piece: Piece) -> None:
+        if not piece.rows:
             return
-        spans = merged(walk.spans)
+        spans = merged(piece.spans)
         header = {"question": self._question, "note": self.note, "covered": spans}
-        rows = rows.replace_schema_metadata({_HEADER: json.dumps(header)}).combine_chunks()
+        rows = piece.read().replace_schema_metadata({_HEADER: json.dumps(header)}).combine_chunks()
         buffer = pa.BufferOutputStream()
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with pa.ipc.new_file(buffer, rows.schema, options=options) as writer:
@@ -193,41 +179,31 @@ class Stage:
         hidden = disk.hidden_file(self.folder, uuid.uuid4().hex)
         with disk.new_file(hidden) as file:
             file.write(content)
-        name = f"{len(self._files) + 1:08d}-{_hash(content)}.arrow"
-        path = self.folder / name
+        path = self.folder / f"{len(self._files) + 1:08d}-{_hash(content)}.arrow"
         disk.publish(hidden, path)
-        self._files.append(StagedFile(path, rows.num_rows, _first(rows, self.table)))
+        self._files.append(Piece(self.table, path, piece.rows, piece.first))
         self.covered = merged([*self.covered, *spans])
 
-    def _take_over(self) -> None:
-        """Go on with what a run before left, as far as it is intact and answers the question."""
-        found = self._own_files()
-        for number, path in enumerate((p for p in found if _NAME.fullmatch(p.name)), start=1):
-            header = self._checked(path, number)
-            if header is None:
-                break
-            rows = StagedFile(path, 0, 0).read([moment_column(self.table)])
-            self._files.append(StagedFile(path, rows.num_rows, _first(rows, self.table)))
-            spans = [(span[0], span[1]) for span in header["covered"]]
-            self.covered, self.note = merged([*self.covered, *spans]), header["note"]
-        kept = {file.path for file in self._files}
-        disk.remove([path for path in found if path not in kept])
+    def _take_over(self, path: StorePath) -> bool:
+        """Whether the file is the next one, intact, and answers the question: then it counts."""
+        content = path.read_bytes()
+        if path.name != f"{len(self._files) + 1:08d}-{_hash(content)}.arrow":
+            return False
+        schema = pa.ipc.open_file(pa.BufferReader(content)).schema
+        header: dict[str, Any] = json.loads(schema.metadata[_HEADER])
+        current = schema.remove_metadata().equals(self.table.schema.remove_metadata())
+        if not current or header["question"] != self._question:
+            return False
+        piece = Piece(self.table, path)
+        piece.holds(piece.read([moment_column(self.table)]))
+        self._files.append(piece)
+        spans = [(span[0], span[1]) for span in header["covered"]]
+        self.covered, self.note = merged([*self.covered, *spans]), header["note"]
+        return True
 
     def _own_files(self) -> list[StorePath]:
         """The files of this and earlier runs; what others put beside them is theirs."""
         return [path for path in disk.files_in(self.folder) if _OWN.fullmatch(path.name)]
-
-    def _checked(self, path: StorePath, number: int) -> dict[str, Any] | None:
-        match = _NAME.fullmatch(path.name)
-        content = path.read_bytes()
-        if self._question is None or match is None or int(match[1]) != number:
-            return None
-        if _hash(content) != match[2]:
-            return None
-        schema = pa.ipc.open_file(pa.BufferReader(content)).schema
-        header: dict[str, Any] = json.loads(schema.metadata[_HEADER])
-        current = schema.remove_metadata().equals(self.table.schema.remove_metadata())
-        return header if current and header["question"] == self._question else None
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:
@@ -255,11 +231,6 @@ def missing(covered: Sequence[Span], asked: Span, overlap: int) -> list[Span]:
         stepped = last - overlap
         begin = stepped if first is None or stepped > first else first
     return [*gaps, (begin, end)]
-
-
-def _first(rows: pa.Table, table: Table) -> int:
-    found = pc.min(rows.column(moment_column(table)).cast(pa.int64())).as_py()
-    return -(2**63) if found is None else int(found)
 
 
 def _hash(content: pa.Buffer | bytes) -> str:

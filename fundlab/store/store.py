@@ -30,22 +30,20 @@ from fundlab.store.assertions import (
 )
 from fundlab.store.compaction import compact_table, remove_superseded
 from fundlab.store.current import export_files, write_current
-from fundlab.store.parts import Header, Part, Publication
-from fundlab.store.pins import check_pin_name, pinned_limits, read_pins, write_pin
+from fundlab.store.parts import Draft, Header, Part, Publication, write_part
+from fundlab.store.pins import is_pin_name, pinned_limits, read_pins, write_pin
 from fundlab.store.proof import Verification, verify_store
 from fundlab.store.remote import StorePath, locate
-from fundlab.store.scan import scan_with_duckdb
-from fundlab.store.scan_spark import scan_with_spark
+from fundlab.store.scan import scan_with_duckdb, scan_with_spark
 from fundlab.store.snapshot import (
     Snapshot,
     newest_file,
-    read_standing,
+    read_current,
+    read_history,
     steadily,
     take_snapshot,
 )
 from fundlab.store.staging import Stage
-from fundlab.store.versions import read_history
-from fundlab.store.writing import Draft, write_part
 from fundlab.tables.frames import to_frame
 from fundlab.tables.order import in_order, order_columns
 from fundlab.tables.schema import SCHEMA_VERSION, TABLES, Table, find_table
@@ -122,7 +120,7 @@ class Store:
 
         def look() -> tuple[pa.Table, dict[str, Any]]:
             snapshot = self.snapshot(table, as_of, pin=pin)
-            rows = read_standing(snapshot, [*names, *keys], first=first, end=end, where=where)
+            rows = read_current(snapshot, [*names, *keys], first=first, end=end, where=where)
             return rows, self._known(snapshot, first, as_of, pin, end)
 
         rows, known = steadily(look)
@@ -151,7 +149,7 @@ class Store:
         first, end = _bound(since, "since"), _bound(until, "until")
         where = _profiles(found, profile_id)
         return steadily(
-            lambda: read_standing(
+            lambda: read_current(
                 self.snapshot(table, as_of, pin=pin), names, first=first, end=end, where=where
             ).select(names)
         )
@@ -331,7 +329,8 @@ class Store:
         >>> len(store.read("transfers", pin="october"))
         50
         """
-        check_pin_name(name)
+        if not is_pin_name(name):
+            raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
         with self.lock() as check_held:
             limits = {table: self.snapshot(table).limit for table in TABLES}
             check_held()
@@ -361,7 +360,11 @@ class Store:
                 "fl.Store to change it"
             )
         with disk.held(self.path) as check_held:
-            self._sweep()
+            # What a killed run left half done.
+            for name in (*TABLES, _PINS):
+                disk.sweep(self.path / name)
+            for table in TABLES:
+                remove_superseded(self.path / table)
             yield check_held
 
     def compact(self, tables: Sequence[str] | None = None) -> dict[str, StorePath]:
@@ -422,18 +425,17 @@ class Store:
         now = self._clock()
         published = [part.header.publications[-1].published_at for part in self._newest_files()]
         latest = max(published, default=None)
-        if latest is not None and latest > now + _CLOCKS_DIFFER_NS:
-            raise StoreError(self._ahead(now, latest))
-        return now if latest is None else max(now, latest + 1)
-
-    def _ahead(self, now: int, latest: int) -> str:
+        if latest is None:
+            return now
+        if latest <= now + _CLOCKS_DIFFER_NS:
+            return max(now, latest + 1)
         wrong = [
             str(part.path)
             for table in TABLES
             for part in self.snapshot(table).files
             if part.header.publications[-1].published_at > now + _CLOCKS_DIFFER_NS
         ]
-        return (
+        raise StoreError(
             f"{self.path} was last written at {Instant.from_ns(latest)}, but this machine's clock "
             f"says {Instant.from_ns(now)}: set the clock right; or, if it was wrong then, move "
             f"away what was written by it, and the next sync brings it again: {', '.join(wrong)}"
@@ -449,13 +451,6 @@ class Store:
             part = newest_file(self.path / name, table)
             if part is not None:
                 yield part
-
-    def _sweep(self) -> None:
-        """Remove what a killed run left half done."""
-        for name in (*TABLES, _PINS):
-            disk.sweep(self.path / name)
-        for table in TABLES:
-            remove_superseded(self.path / table)
 
 
 def _checked_columns(table: Table, columns: Sequence[str] | None) -> list[str]:

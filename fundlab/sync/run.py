@@ -43,11 +43,10 @@ from fundlab.models import FINAL_STATUSES
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
 from fundlab.store import compaction
-from fundlab.store.changes import Changes, all_new, differing
-from fundlab.store.lookup import find_rows
-from fundlab.store.snapshot import Snapshot, read_standing
+from fundlab.store.changes import Changes, all_new, differing, find_rows
+from fundlab.store.parts import Draft
+from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.store.staging import Stage, missing
-from fundlab.store.writing import Draft
 from fundlab.tables.decode import decode_page
 from fundlab.tables.order import distinct
 from fundlab.tables.schema import TABLES, find_table
@@ -268,7 +267,7 @@ class _Run:
         """Read the balances until they belong to the transfers, whatever moves meanwhile."""
         transfers = self.fetches["transfers"]
         stage, table = transfers.stage, transfers.snapshot.table
-        pending = pairs_of(read_standing(transfers.snapshot, PAIR_COLUMNS))
+        pending = pairs_of(read_current(transfers.snapshot, PAIR_COLUMNS))
         for rows in stage.read(PAIR_COLUMNS):
             pending |= pairs_of(rows)
         observed = TABLES["balances"].empty()
@@ -437,7 +436,7 @@ class _Fetch:
                     columns, final = ["id", "status"], pa.array(FINAL_STATUSES)
                     unseen: dict[str, None] = {}
                     for rows in (
-                        read_standing(self.snapshot, columns), *self.stage.read(columns)
+                        read_current(self.snapshot, columns), *self.stage.read(columns)
                     ):  # fmt: skip
                         still = pc.invert(pc.is_in(rows.column("status"), value_set=final))
                         unseen |= dict.fromkeys(rows.filter(still).column("id").to_pylist())

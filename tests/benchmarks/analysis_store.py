@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fundlab import Store
-from fundlab.store.parts import Header, Publication
-from fundlab.store.writing import ROW_GROUP_ROWS, write_part
+from fundlab.store.parts import ROW_GROUP_ROWS, Header, Publication, write_part
 from fundlab.tables.schema import TABLES
 
 START = 1_767_225_600_000_000_000

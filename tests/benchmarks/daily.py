@@ -37,8 +37,7 @@ from fundlab import Store, reporting
 from fundlab.models import ProfileBalance
 from fundlab.store import compaction
 from fundlab.store.changes import all_new
-from fundlab.store.parts import BOOKKEEPING, Header, Publication
-from fundlab.store.writing import Draft, write_part
+from fundlab.store.parts import BOOKKEEPING, Draft, Header, Publication, write_part
 from fundlab.sync import SyncResult
 from fundlab.tables import TABLES
 from fundlab.tables.decode import decode_page

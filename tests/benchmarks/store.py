@@ -30,8 +30,7 @@ from load import Bar
 from made_pages import transfer_record
 
 from fundlab import Store
-from fundlab.store.changes import all_new
-from fundlab.store.lookup import find_rows
+from fundlab.store.changes import all_new, find_rows
 from fundlab.tables import TABLES
 from fundlab.values import Instant
 

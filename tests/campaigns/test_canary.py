@@ -81,7 +81,7 @@ CRASHES = (
     "fundlab.api.http.Http.exchange", "fundlab.api.tokens.read_grant",
     "fundlab.api.transport.request_signature", "fundlab.api.transport.token_form",
     "fundlab.api.calls.read_answer", "fundlab.load.pages.decode_page",
-    "fundlab.store.disk.publish", "fundlab.store.parts.footer_hash",
+    "fundlab.store.disk.publish", "fundlab.store.parts.read_footer",
     "fundlab.actions.plan.Journal.record", "requests.adapters.HTTPAdapter.send",
     "urllib3.connectionpool.HTTPConnectionPool.urlopen", "http.client.HTTPConnection.putheader",
     "fundlab.exports.plain._blocks", "fundlab.reporting.page.render_html",

@@ -28,7 +28,7 @@ from fundlab import Store, cli
 from fundlab.actions.journal import Journal
 from fundlab.errors import FundlabError, NetworkError
 from fundlab.models import Transfer
-from fundlab.store import changes, compaction, snapshot, staging, writing
+from fundlab.store import compaction, parts, snapshot, staging
 from fundlab.store.parts import read_footer
 
 Views = dict[str, Callable[[Store], Any]]
@@ -43,8 +43,7 @@ JOURNAL = Path("journal") / "service.sqlite"
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "FILE_ROWS", 25)
-    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 60)
-    monkeypatch.setattr(changes, "ROW_GROUP_ROWS", 60)
+    monkeypatch.setattr(parts, "ROW_GROUP_ROWS", 60)
     monkeypatch.setattr(snapshot, "_PAUSE_S", 0)
     monkeypatch.setattr(compaction, "GRACE_S", -60)  # only files that are read are damaged
 
@@ -182,7 +181,7 @@ def damaged(path: Path, kind: str, files: list[Path], chance: random.Random) -> 
     before, others = path.read_bytes(), other.read_bytes()
     if kind in ("flipped", IN_ROWS):
         broken = bytearray(before)
-        end = len(before) - len(read_footer(path)) if kind == IN_ROWS else len(before)
+        end = len(before) - len(read_footer(path)[0]) if kind == IN_ROWS else len(before)
         broken[chance.randrange(end)] ^= 1 << chance.randrange(8)
         path.write_bytes(broken)
     elif kind == "cut short":

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fundlab import Store, cli
 from fundlab.errors import StoreDamaged, StoreError
-from fundlab.store import compaction, writing
+from fundlab.store import compaction, parts
 from fundlab.sync import SyncResult
 
 DAYS = 28
@@ -141,6 +141,7 @@ class Sized:
     rows: int
     replaced: int = 0
 
+    @property
     def replacing(self) -> dict[int, int]:
         return {0: self.replaced}
 
@@ -193,7 +194,7 @@ class TestWhereMergingFails:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """In an old row, which no sync asks for any more."""
-        monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 1)
+        monkeypatch.setattr(parts, "ROW_GROUP_ROWS", 1)
         monkeypatch.setattr(compaction, "FEW_ROWS", compaction.FILE_ROWS)
         store = Store(tmp_path / "store")
         service = FakeService([transfer(1), transfer(5000)])
@@ -231,8 +232,7 @@ def test_merged_rows_are_in_the_order_of_time(
         store.sync(service, ["transfers"], full=True)  # type: ignore[arg-type]
     versions = len(store.history("transfers"))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (writing, compaction):
-            patch.setattr(module, "ROW_GROUP_ROWS", group_rows)
+        patch.setattr(parts, "ROW_GROUP_ROWS", group_rows)
         if len(store.snapshot("transfers").files) > 1:
             store.compact()
             (part,) = store.snapshot("transfers").files

@@ -143,19 +143,19 @@ def test_not_into_the_store_itself(tmp_path: Path, where: str) -> None:
 def test_a_merge_in_the_middle_of_it_is_no_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fundlab.store.parts import Part
+    from fundlab.store.parts import Part, PartReader
 
-    store, original, turns = filled(tmp_path), Part.open, iter([True])
+    store, original, turns = filled(tmp_path), PartReader.__init__, iter([True])
     monkeypatch.setattr(compaction, "GRACE_S", 0)
 
-    def late(part: Part) -> Any:
+    def late(reader: PartReader, part: Part) -> None:
         if part.header.table == "transfers" and next(turns, False):
             store.compact()
             with store.lock():
                 assert not part.path.exists()
-        return original(part)
+        original(reader, part)
 
-    monkeypatch.setattr(Part, "open", late)
+    monkeypatch.setattr(PartReader, "__init__", late)
     assert total_with_duckdb(store.export_current(tmp_path / "out")["transfers"]) == (SUM, 4)
     assert next(turns, None) is None
 

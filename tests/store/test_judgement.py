@@ -21,7 +21,7 @@ import fundlab as fl
 from fundlab import Store, cli, reporting
 from fundlab.models import ProfileBalance
 from fundlab.store.judgement import Judgement
-from fundlab.store.writing import Draft
+from fundlab.store.parts import Draft
 
 Pair = tuple[str, str]
 PROFILES = ("p-1", "p-2", "p-3")

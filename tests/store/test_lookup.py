@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fundlab import Store
 from fundlab.errors import StoreError
-from fundlab.store import changes, lookup
-from fundlab.store.lookup import find_rows, hash_texts
+from fundlab.store import changes
+from fundlab.store.changes import find_rows, hash_texts
 
 
 @given(st.lists(st.text(max_size=200), max_size=12), st.text(max_size=200))
@@ -48,7 +48,7 @@ def test_no_pair_has_one_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     ids = [pa.array([pair[place] for pair in pairs], pa.binary()) for place in (0, 1)]
     for seed in range(3):
-        monkeypatch.setattr(lookup, "_SALTS", lookup.made_salts(random.Random(seed).getrandbits))
+        monkeypatch.setattr(changes, "_SALTS", changes.made_salts(random.Random(seed).getrandbits))
         one, other = map(hash_texts, ids)
         assert not (one == other).any()
 
@@ -79,11 +79,10 @@ class TestTwoIdsWithOneHash:
 
     @pytest.fixture(autouse=True)
     def all_alike(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def hashed(texts: pa.ChunkedArray) -> lookup.Hashes:
+        def hashed(texts: pa.ChunkedArray) -> changes.Hashes:
             return original(texts) * 0 + 5
 
-        original = lookup.hash_texts
-        monkeypatch.setattr(lookup, "hash_texts", hashed)
+        original = changes.hash_texts
         monkeypatch.setattr(changes, "hash_texts", hashed)
 
     def test_among_what_is_fetched(self, tmp_path: Path) -> None:

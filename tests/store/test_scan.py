@@ -23,7 +23,7 @@ import fundlab as fl
 from fundlab import Store
 from fundlab.errors import AnalysisError, StoreDamaged, StoreError
 from fundlab.reporting import job
-from fundlab.store import changes, compaction, scan, writing
+from fundlab.store import compaction, parts, scan
 from fundlab.tables import to_frame
 
 EDITS = st.lists(
@@ -65,8 +65,7 @@ def test_a_scan_gives_the_rows_of_read(
 ) -> None:
     """Whatever was replaced, compacted and pinned: of each publication and of now."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing, "ROW_GROUP_ROWS", chunk)
-        patch.setattr(changes, "ROW_GROUP_ROWS", chunk)
+        patch.setattr(parts, "ROW_GROUP_ROWS", chunk)
         store = Store(tmp_path_factory.mktemp("scan"), clock=ticking())
         for turn, edit in enumerate(edits):
             if edit == "compact":

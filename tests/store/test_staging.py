@@ -135,7 +135,7 @@ class TestResuming:
             store.path / ".staging" / "transfers", TRANSFERS,
             {"since": None, "publication": 0, "base_url": "http://127.0.0.1:1",
              "client_id": "client-1"},
-        ).files) == 40  # fmt: skip
+        ).pieces) == 40  # fmt: skip
 
 
 class TestStage:
@@ -149,10 +149,10 @@ class TestStage:
         now = [0.0]
         stage = Stage(tmp_path / "s", TRANSFERS, {}, clock=lambda: now[0])
         stage.add(self.rows(1), covered=(None, 1))
-        assert stage.files == []
+        assert [piece.path for piece in stage.pieces] == [None]
         now[0] = staging.FLUSH_AFTER_S + 0.1
         stage.add(self.rows(2), covered=(1, 2))
-        assert [file.rows for file in stage.files] == [2]
+        assert [piece.rows for piece in stage.pieces if piece.path] == [2]
         assert Stage(tmp_path / "s", TRANSFERS, {}).covered == [(None, 2)]
 
     def test_the_newest_version_of_a_row(self, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 import fundlab as fl
 from fundlab import Store
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
-from fundlab.store import compaction, disk, parts, snapshot, writing
+from fundlab.store import compaction, disk, parts, snapshot
 from fundlab.tables import to_arrow, to_frame
 
 
@@ -147,8 +147,7 @@ class TestReading:
     def test_only_the_row_groups_of_a_profile_are_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("fundlab.store.changes.ROW_GROUP_ROWS", 3)
-        monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 3)
+        monkeypatch.setattr(parts, "ROW_GROUP_ROWS", 3)
         store, rare = Store(tmp_path), transfer(4, profile_id="rare")
         sync(store, *(transfer(n) for n in range(4)), rare, *(transfer(n) for n in range(5, 9)))
         read: list[tuple[int, list[str]]] = []
@@ -236,16 +235,16 @@ class TestCompaction:
         before = store.read("transfers")
         monkeypatch.setattr(compaction, "GRACE_S", 0)
         opened = iter([True])
-        original = parts.Part.open
+        original = parts.PartReader.__init__
 
-        def open_later(part: parts.Part) -> parts.PartReader:
+        def open_later(reader: parts.PartReader, part: parts.Part) -> None:
             if next(opened, False):
                 store.compact()
                 sweep(store)
                 assert len(files(store)) == 1
-            return original(part)
+            original(reader, part)
 
-        monkeypatch.setattr(parts.Part, "open", open_later)
+        monkeypatch.setattr(parts.PartReader, "__init__", open_later)
         assert store.read("transfers").equals(before)
 
     def test_who_has_begun_to_read_has_an_hour(self, store: Store) -> None:
@@ -282,7 +281,7 @@ class TestCompaction:
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = store.history("transfers")
-        monkeypatch.setattr(compaction, "in_row_groups", lambda tables: list(tables)[:1])
+        monkeypatch.setattr(parts, "in_row_groups", lambda tables: list(tables)[:1])
         with pytest.raises(StoreDamaged, match="transfers: 3 rows came together instead of 4"):
             store.compact()
         assert store.history("transfers").equals(before)
@@ -326,9 +325,7 @@ def test_every_state_stays_readable_through_any_history(
     state: dict[str, str] = {}
     known: list[tuple[int, dict[str, str]]] = []
     with pytest.MonkeyPatch.context() as patch:
-        for module in (writing, compaction):
-            patch.setattr(module, "ROW_GROUP_ROWS", group_rows)
-        patch.setattr("fundlab.store.changes.ROW_GROUP_ROWS", group_rows)
+        patch.setattr(parts, "ROW_GROUP_ROWS", group_rows)
         for number, (changes, compacts) in enumerate(steps):
             records = [
                 transfer(n, status=s, memo=str(number), created_at=moment(n * 7 % 10))
@@ -470,8 +467,7 @@ class TestWriting:
     def test_a_column_added_later_reads_as_missing_in_old_files(self, store: Store) -> None:
         found = store.snapshot("transfers")
         wider = found.table.schema.append(pa.field("new", "int64"))
-        with found.files[-1].open() as reader:
-            rows = reader.read(0, wider)
+        rows = parts.PartReader(found.files[-1]).read(0, wider)
         assert rows.column("new").to_pylist() == [None]
         assert rows.column("id").to_pylist() == ["t-000001"]
 
@@ -515,7 +511,7 @@ class TestWriting:
     def test_a_first_part_replaces_nothing(self, store: Store) -> None:
         """Which is read from its footer, so a column is read without the bookkeeping."""
         found = store.snapshot("transfers").files
-        assert [list(part.replacing()) for part in found] == [[], [0], [0]]
+        assert [list(part.replacing) for part in found] == [[], [0], [0]]
 
     def test_time_running_backwards_does_not_reorder_publications(self, tmp_path: Path) -> None:
         now = 1_800_000_000 * 10**9

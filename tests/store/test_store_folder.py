@@ -133,7 +133,7 @@ class TestSpilling:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        duck._process_folder.cache_clear()
+        monkeypatch.setattr(duck, "_folders", {})
         own_connection()
         before = shared_connection().execute(WHERE).fetchall()
         for folder in tmp_path.glob("fundlab-*"):
@@ -358,7 +358,7 @@ class TestForeignFiles:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from fundlab.store.parts import footer_hash, read_footer
+        from fundlab.store.parts import read_footer
 
         (folder / "transfers").mkdir(parents=True)
         path = folder / "transfers" / "x"
@@ -366,7 +366,7 @@ class TestForeignFiles:
             writer.write_table(pa.table({"id": ["a"]}))
             if header is not None:
                 writer.add_key_value_metadata({"fundlab": json.dumps(header)})
-        hashed = footer_hash(read_footer(path))
+        _, hashed = read_footer(path)
         path.rename(path.with_name(f"part-00000001-{hashed}.parquet"))
 
     @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab import Store
 from fundlab.errors import StoreError, StoreLocked
-from fundlab.store import changes, compaction, staging, writing
+from fundlab.store import compaction, parts, staging
 
 ROWS = 120
 
@@ -166,8 +166,7 @@ def work(run: Run) -> Outcome:
     """In a process of its own: what ``run`` says."""
     steps = Steps(run)
     staging.FILE_ROWS = 25  # type: ignore[misc]
-    for module in (writing, changes, compaction):
-        module.ROW_GROUP_ROWS = 40  # type: ignore[attr-defined]
+    parts.ROW_GROUP_ROWS = 40  # type: ignore[misc]
     os.fsync = steps.before(os.fsync)
     for name in ("rename", "mkdir"):
         setattr(pathlib.Path, name, steps.before(getattr(pathlib.Path, name)))
