@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,6 @@ from fundlab.settings import Settings
 
 MAX_SKEW_S: Final = 300.0
 _NOT_FOUND: Final = 404
-_KEY_ADVICE: Final = "set the key, its file or signing_key_password right, then run this again"
 _READS: Final = ("list_transfers", "list_events", "list_fiat_accounts")
 _READING: Final = ":read_"
 _SHORTEST_ID: Final = 8
@@ -55,75 +54,54 @@ def doctor(
         loaded = settings or Settings.load()
     except SettingsError as error:
         return [Check("settings", False, str(error), "set them right, then run this again")]
-    checks = [Check("settings", True, _described(loaded))]
+    # Of what was typed in, only what was checked: a secret may stand in the place of an id.
+    kind = "production" if loaded.is_production else "sandbox"
+    key = "with a signing key" if loaded.signing_key else "no signing key"
+    described = f"{loaded.base_url} ({kind}), a client_id and its secret, {key}"
+    checks = [Check("settings", True, described)]
     try:
         client = Client(loaded, signer=signer, environment=environment)
     except SettingsError as error:
-        return [*checks, Check("signing key", False, str(error), _KEY_ADVICE)]
+        advice = "set the key, its file or signing_key_password right, then run this again"
+        return [*checks, Check("signing key", False, str(error), advice)]
     with client:
-        checks += _examined(client, environment or Environment())
+        try:
+            answer = client.transport.probe()
+        except CallError as error:
+            return [*checks, Check("connection", False, _problem(error), error.hint or "")]
+        checks.append(connection(client.base_url, answer))
+        now = (environment or Environment()).now()
+        checks.append(clock(clock_skew(answer.headers.get("Date"), now)))
+        if checks[-2].ok:
+            found, granted = token_and_scopes(client)
+            checks += found
+            if granted:
+                checks += one_read(client, granted)
     return checks
 
 
-def _described(settings: Settings) -> str:
-    """Of what was typed in, only what was checked: a secret may stand in the place of an id."""
-    kind = "production" if settings.is_production else "sandbox"
-    key = "with a signing key" if settings.signing_key else "no signing key"
-    return f"{settings.base_url} ({kind}), a client_id and its secret, {key}"
-
-
-def _examined(client: Client, environment: Environment) -> Iterator[Check]:
-    try:
-        answer = client.transport.probe()
-    except CallError as error:
-        yield Check("connection", False, _said(error), error.hint or "")
-        return
-    connection = _connection(client, answer)
-    yield connection
-    yield _clock(clock_skew(answer.headers.get("Date"), environment.now()))
-    if not connection.ok:
-        return
-    granted: list[str] = []
-    yield from _token_and_scopes(client, granted)
-    if granted:
-        yield from _one_read(client, granted)
-
-
-def _connection(client: Client, answer: Answer) -> Check:
+def connection(base_url: str, answer: Answer) -> Check:
     """What an answer to a read without a token says about ``base_url``."""
+    problem = ""
     if answer.status == _NOT_FOUND:
-        return Check(
-            "connection",
-            False,
-            f"{client.base_url} answers, but does not know /v2/events",
-            "check base_url: it is what comes before /v2",
-        )
-    if 300 <= answer.status < 400:
-        place = shorten(answer.headers.get("Location", "nowhere"))
-        return Check(
-            "connection",
-            False,
-            f"{client.base_url} redirects to {place}",
-            "check base_url: no redirect is followed",
-        )
-    if answer.status < 300:
-        return Check(
-            "connection",
-            False,
-            f"{client.base_url} answers {answer.status} to a read without a token",
-            "check base_url and the network: a sign-in page or a proxy may answer in its place",
-        )
-    if answer.status >= 500:
-        return Check(
-            "connection",
-            False,
-            f"{client.base_url} answers {answer.status}: the service, or what is before it, fails",
-            "try again later; if it stays, show it to the operator of the service",
-        )
-    return Check("connection", True, f"{client.base_url} answers")
+        problem = "answers, but does not know /v2/events"
+        advice = "check base_url: it is what comes before /v2"
+    elif 300 <= answer.status < 400:
+        problem = f"redirects to {shorten(answer.headers.get('Location', 'nowhere'))}"
+        advice = "check base_url: no redirect is followed"
+    elif answer.status < 300:
+        problem = f"answers {answer.status} to a read without a token"
+        advice = "check base_url and the network: a sign-in page or a proxy may answer in its place"
+    elif answer.status >= 500:
+        problem = f"answers {answer.status}: the service, or what is before it, fails"
+        advice = "try again later; if it stays, show it to the operator of the service"
+    if problem:
+        return Check("connection", False, f"{base_url} {problem}", advice)
+    return Check("connection", True, f"{base_url} answers")
 
 
-def _clock(skew: float | None) -> Check:
+def clock(skew: float | None) -> Check:
+    """Whether signatures and tokens can be valid by this machine's clock."""
     if skew is None:
         return Check("clock", True, "the service does not tell its time")
     if abs(skew) > MAX_SKEW_S:
@@ -137,95 +115,82 @@ def _clock(skew: float | None) -> Check:
     return Check("clock", True, f"within {abs(skew):.0f} s of the service's")
 
 
-def _token_and_scopes(client: Client, granted: list[str]) -> Iterator[Check]:
-    """A check of the token endpoint, then one for each scope; ``granted`` collects those held."""
-    scopes = [s for s in SCOPES if "sandbox" not in s or not client.settings.is_production]
-    findings: list[Check] = []
-    for scope in scopes:
+def token_and_scopes(client: Client) -> tuple[list[Check], list[str]]:
+    """A check of the token endpoint, one for each scope, and one of what they allow together; and
+    the scopes that are granted."""
+    granted: list[str] = []
+    checks: list[Check] = []
+    for scope in SCOPES:
+        if "sandbox" in scope and client.settings.is_production:
+            continue
         try:
             client.transport.fetch_token(frozenset({scope}), operation="doctor")
         except ScopeMissing as error:
-            findings.append(_lacking(scope, error))
+            # What no sync needs may be withheld on purpose: most credentials only read.
+            lost, needed = f"not granted, so no {_operations([scope])}", _READING in scope
+            lost += ": a sync of all tables needs it" if needed else ""
+            advice = error.hint or "" if needed else ""
+            checks.append(Check(f"scope {scope}", not needed, lost, advice))
         except CallError as error:
-            said = _said(error)
+            problem = _problem(error)
             if len(client.client_id) >= _SHORTEST_ID:  # a shorter one may be any word of the text
                 itself = rf"(?<!\w){re.escape(client.client_id)}(?!\w)"
-                said = re.sub(itself, "(the client_id)", said)
-            yield Check("token", False, said, error.hint or "")
-            return
+                problem = re.sub(itself, "(the client_id)", problem)
+            return [Check("token", False, problem, error.hint or "")], []
         else:
             granted.append(scope)
-            findings.append(Check(f"scope {scope}", True, "granted"))
+            checks.append(Check(f"scope {scope}", True, "granted"))
     known = f"{client.settings.auth_url} knows this credential, client {client.client_id}"
-    yield Check("token", True, known)
-    yield from findings
-    yield _allowed(granted)
-
-
-def _lacking(scope: str, error: ScopeMissing) -> Check:
-    """A scope that no sync needs may be withheld on purpose: most credentials only read."""
-    lost = f"not granted, so no {_operations([scope])}"
-    if _READING not in scope:
-        return Check(f"scope {scope}", True, lost)
-    needed = f"{lost}: a sync of all tables needs it"
-    return Check(f"scope {scope}", False, needed, error.hint or "")
-
-
-def _allowed(granted: list[str]) -> Check:
-    """What the credential may do, by its scopes."""
+    checks.insert(0, Check("token", True, known))
     if not granted:
         advice = "ask the administrator to grant this credential scopes"
-        return Check("credential", False, "may do nothing: no scope is granted", advice)
+        return [
+            *checks,
+            Check("credential", False, "may do nothing: no scope is granted", advice),
+        ], granted
     reads = [scope for scope in granted if _READING in scope]
     complete = reads == [scope for scope in SCOPES if _READING in scope]
     read = "everything that a sync fetches" if complete else _operations(reads) or "nothing"
     changes = _operations([scope for scope in granted if _READING not in scope])
-    does = changes or "nothing that changes anything"
-    return Check("credential", True, f"may read {read}; may carry out {does}")
+    does = f"may read {read}; may carry out {changes or 'nothing that changes anything'}"
+    return [*checks, Check("credential", True, does)], granted
+
+
+def one_read(client: Client, granted: Collection[str]) -> list[Check]:
+    """A read of one row that a ``granted`` scope allows, and what it says of signatures."""
+    name = next((name for name in _READS if OPERATIONS[name].scope in granted), None)
+    if name is None:
+        untried = "not tried: no scope to list transfers, events or fiat accounts"
+        return [Check("read", True, untried)]
+    signer = client.signer
+    try:
+        next(getattr(client, name)(max_rows=1, page_size=1), None)
+    except AuthenticationFailed as error:
+        if signer is None:
+            problem = f"an unsigned request with a fresh token was refused: {_problem(error)}"
+            advice = "this credential may require signatures: set signing_key and signing_key_id"
+        else:
+            problem = f"a request signed with key {signer.kid} was refused: {_problem(error)}"
+            advice = (
+                "check that the public key is registered under exactly this signing_key_id, that "
+                "signature_header and signature_prefix are the service's, and the clock"
+            )
+        return [Check("signing", False, problem, advice)]
+    except SigningFailed as error:
+        return [Check("signing", False, error.problem, "check the signer: nothing was sent")]
+    except CallError as error:
+        return [Check("read", False, error.problem, error.hint or "")]
+    signed = (
+        "this credential needs no signatures"
+        if signer is None
+        else f"a request signed with {signer.alg} key {signer.kid} was accepted"
+    )
+    return [Check("signing", True, signed), Check("read", True, f"{name} answers")]
 
 
 def _operations(scopes: Collection[str]) -> str:
     return ", ".join(name for name, one in OPERATIONS.items() if one.scope in scopes)
 
 
-def _one_read(client: Client, granted: list[str]) -> Iterator[Check]:
-    name = next((name for name in _READS if OPERATIONS[name].scope in granted), None)
-    if name is None:
-        yield Check("read", True, "not tried: no scope to list transfers, events or fiat accounts")
-        return
-    try:
-        next(getattr(client, name)(max_rows=1, page_size=1), None)
-    except AuthenticationFailed as error:
-        yield _signing_refused(client, error)
-    except SigningFailed as error:
-        yield Check("signing", False, error.problem, "check the signer: nothing was sent")
-    except CallError as error:
-        yield Check("read", False, error.problem, error.hint or "")
-    else:
-        if client.signer is None:
-            yield Check("signing", True, "this credential needs no signatures")
-        else:
-            key = f"{client.signer.alg} key {client.signer.kid}"
-            yield Check("signing", True, f"a request signed with {key} was accepted")
-        yield Check("read", True, f"{name} answers")
-
-
-def _signing_refused(client: Client, error: AuthenticationFailed) -> Check:
-    if client.signer is None:
-        return Check(
-            "signing",
-            False,
-            f"an unsigned request with a fresh token was refused: {_said(error)}",
-            "this credential may require signatures: set signing_key and signing_key_id",
-        )
-    return Check(
-        "signing",
-        False,
-        f"a request signed with key {client.signer.kid} was refused: {_said(error)}",
-        "check that the public key is registered under exactly this signing_key_id, that "
-        "signature_header and signature_prefix are the service's, and the clock",
-    )
-
-
-def _said(error: CallError) -> str:
+def _problem(error: CallError) -> str:
     return error.problem.removeprefix("doctor: ")
