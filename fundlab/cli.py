@@ -141,7 +141,7 @@ def sandbox(
     The first line printed is one JSON object that says how to reach it.
     """
     from fundlab.sandbox import run
-    from fundlab.setting_values import is_loopback
+    from fundlab.settings import is_loopback
 
     if not is_loopback(f"//[{host}]" if ":" in host else f"//{host}"):
         raise typer.BadParameter(

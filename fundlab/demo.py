@@ -25,7 +25,7 @@ from fundlab.api.client import Client
 from fundlab.errors import ActionError, StoreError
 from fundlab.facade import Store
 from fundlab.models import FiatAccountStatus
-from fundlab.setting_values import is_loopback
+from fundlab.settings import is_loopback
 
 AMOUNT = Decimal("1000.00")
 BANK = {

@@ -2,39 +2,38 @@
 
 A keyword beats ``FUNDLAB_…`` in the environment, which beats the profile's table in ``config.toml``
 of the user's configuration folder. Secrets are wrapped: no repr, ``vars``, pickle or copy has them.
-Until it is checked, every value is, and no message quotes one: it may be a secret in a wrong place.
+Until it is checked, every value is, and no message quotes one, but for numbers: it may be a secret
+in a wrong place.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
+import re
+import ssl
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Self, SupportsFloat, TypedDict
+from urllib.parse import urlsplit
 
 from platformdirs import user_config_dir, user_data_dir
 
 from fundlab.errors import SettingsError, with_likely
 from fundlab.secret import Masked, Secret, password_of_keyring, read_private, read_secret
-from fundlab.setting_values import (
-    REQUIRED,
-    bundle_of_environment,
-    converted,
-    existing_file,
-    invalid,
-    is_loopback,
-)
 
 log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX: Final = "FUNDLAB_"
 CONFIG_NAME: Final = "config.toml"
 DEFAULT_STORE: Final = Path("data/store")
+REQUIRED: Final = ("base_url", "auth_url", "client_id", "client_secret")
 
 
 def _default_journal() -> Path:
@@ -100,9 +99,10 @@ class Settings:
         for name in _FIELDS:
             value = getattr(self, name)
             if value is not None or name in REQUIRED:
-                object.__setattr__(self, name, _accepted(converted, name, value))
-        if self.trust_env and self.ca_bundle is None:
-            object.__setattr__(self, "ca_bundle", bundle_of_environment())
+                object.__setattr__(self, name, _accepted(name, value))
+        for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):  # as requests and OpenSSL do
+            if self.trust_env and self.ca_bundle is None and os.environ.get(name):
+                object.__setattr__(self, "ca_bundle", _accepted(name, os.environ[name]))
 
     @property
     def is_production(self) -> bool:
@@ -129,26 +129,47 @@ class Settings:
         Raises ``SettingsError`` naming what is missing, unknown, malformed or unsafe.
         """
         overrides = masked({name: v for name, v in overrides.items() if v is not None})
-        environ = os.environ if environ is None else environ
-        found, strays = _from_environment(environ), _strays(environ)
+        found, unknown_variables = _from_environment(environ)
+        environ = None  # from here on no local of ours holds a plain secret
         if "base_url" not in found and found.pop("sandbox", None) is not None:
-            log.warning("%s has no effect: no base_url stands beside it", _variable("sandbox"))
-        del environ  # from here on no local of ours holds a plain secret
-        profile = profile or _profile(found)
-        path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
-        given = _from_file(path, profile) if profile else {}
-        given = _overlaid(_overlaid(given, found), overrides)
-        unknown = sorted(set(given) - _KNOWN)
-        if unknown:
+            log.warning("FUNDLAB_SANDBOX has no effect: no base_url stands beside it")
+        below, place = _with_profile(found, profile, config_file)
+        given = _overlaid(below, overrides)
+        if unknown := sorted(set(given) - _KNOWN):
             raise SettingsError(
                 f"unknown setting{'s' if len(unknown) > 1 else ''} "
                 f"{', '.join(with_likely(name, _KNOWN) for name in unknown)}; "
                 f"known are {', '.join(sorted(_KNOWN))}"
             )
-        _pick_signing_key(given)
-        _find_secret(given, keyring_password or password_of_keyring)
-        _demand_required(given, path, profile, strays)
-        _warn_of(strays)
+
+        # Of several signing keys the one that signing_key_id names.
+        keys = given.pop("signing_keys", None)
+        if keys is not None and "signing_key" not in given:
+            keys_and_id = Masked((keys, given.get("signing_key_id", Masked(None))))
+            given["signing_key"] = _accepted("signing_keys", keys_and_id)
+
+        # The secret, where it is named instead of given.
+        file, entry = (given.pop(f"client_secret_{kind}", None) for kind in ("file", "keyring"))
+        if "client_secret" not in given and file is not None:
+            given["client_secret"] = _accepted("client_secret_file", file)
+        elif "client_secret" not in given and entry is not None:
+            service, user = str(entry.reveal()), str(given.get("client_id", Masked("")).reveal())
+            password = Masked((keyring_password or password_of_keyring)(service, user))
+            if password.reveal() is None:
+                raise SettingsError(
+                    f"the keyring has no password for service {service!r} and user {user!r}; "
+                    f"store it with: keyring set {service} {user}"
+                )
+            given["client_secret"] = Secret(password.reveal())
+
+        if missing := [name for name in REQUIRED if name not in given]:
+            named = ", ".join(f"{n} ({ENVIRONMENT_PREFIX}{n.upper()})" for n in missing)
+            raise SettingsError(
+                f"missing: {named}; give them as keywords of connect(), in the environment "
+                f"variables named, or in {'; '.join([place, *unknown_variables])}"
+            )
+        for problem in unknown_variables:
+            log.warning("%s: it has no effect", problem)
         return cls(**given)
 
 
@@ -171,14 +192,12 @@ def journal_folder(
 def _place(
     name: str, default: Path, environ: Mapping[str, str] | None, config_file: Path | None
 ) -> Any:
-    environ = os.environ if environ is None else environ
-    found, strays = _from_environment(environ), _strays(environ)
-    del environ
-    _warn_of(strays)
-    profile = _profile(found)
-    path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
-    given = _overlaid(_from_file(path, profile) if profile else {}, found)
-    return _accepted(converted, name, given.get(name, default))
+    found, unknown_variables = _from_environment(environ)
+    environ = None
+    for problem in unknown_variables:
+        log.warning("%s: it has no effect", problem)
+    given, _ = _with_profile(found, None, config_file)
+    return _accepted(name, given.get(name, default))
 
 
 class SettingKeywords(TypedDict, total=False):
@@ -212,23 +231,39 @@ class SettingKeywords(TypedDict, total=False):
 
 _FIELDS: Final = tuple(one.name for one in fields(Settings))
 _KNOWN: Final = {*_FIELDS} | {"client_secret_file", "client_secret_keyring", "signing_keys"}
+_VARIABLES: Final = {
+    f"{ENVIRONMENT_PREFIX}{name.upper()}": name
+    for name in (_KNOWN - {"signing_keys"}) | {"profile"}
+}
 _ALTERNATIVES: Final = (
     {"client_secret", "client_secret_file", "client_secret_keyring"},
     {"signing_key", "signing_keys"},
 )
 
-
-def _from_file(path: Path, profile: str) -> dict[str, Any]:
-    tables = _tables(_read_profiles(path, profile))
-    if tables is None:
-        raise SettingsError(f"{path} is not TOML in UTF-8")
-    if profile not in tables:
-        names = ", ".join(f"[{name}]" for name in tables) or "none"
-        raise SettingsError(f"{path} has no table [{profile}]; it has {names}")
-    return tables[profile]
+# ------------------------------------------------------------------------ from where they come
 
 
-def _read_profiles(path: Path, profile: str) -> bytes:
+def _from_environment(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[str]]:
+    """The settings in ``environ``, and what to say of variables of our prefix that are none."""
+    environ = os.environ if environ is None else environ
+    found = {_VARIABLES[key]: text for key, text in environ.items() if key in _VARIABLES and text}
+    unknown = [
+        f"{with_likely(key, _VARIABLES)} is set, but is no setting"
+        for key in sorted(environ)
+        if key.startswith(ENVIRONMENT_PREFIX) and key not in (*_VARIABLES, "FUNDLAB_LOG")
+    ]
+    return masked(found), unknown
+
+
+def _with_profile(
+    found: dict[str, Any], profile: str | None, config_file: Path | None
+) -> tuple[dict[str, Any], str]:
+    """``found`` over the table of ``profile``, which it may name; and where such a table stands."""
+    named = found.pop("profile", None)
+    profile = profile or (None if named is None else str(named.reveal()))
+    path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
+    if not profile:
+        return found, f"a profile of {path}"
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -238,53 +273,19 @@ def _read_profiles(path: Path, profile: str) -> bytes:
         ) from None
     except OSError:
         pass  # reading it says what is wrong
-    return read_private(path, "the settings file")
-
-
-def _tables(raw: bytes) -> dict[str, dict[str, Any]] | None:
-    try:
-        content = tomllib.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError):  # message and context could quote a secret
-        return None
-    return {name: masked(table) for name, table in content.items() if isinstance(table, dict)}
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    names = _variables()
-    return masked({names[key]: value for key, value in environ.items() if key in names and value})
-
-
-def _strays(environ: Mapping[str, str]) -> list[str]:
-    """Variables of our prefix that are no setting."""
-    known = _variables().keys() | {"FUNDLAB_LOG"}
-    return sorted(key for key in environ if key.startswith(ENVIRONMENT_PREFIX) and key not in known)
-
-
-def _variables() -> dict[str, str]:
-    return {_variable(name): name for name in (_KNOWN - {"signing_keys"}) | {"profile"}}
-
-
-def _variable(name: str) -> str:
-    return f"{ENVIRONMENT_PREFIX}{name.upper()}"
-
-
-def masked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """``values``, each of them wrapped: what they are is known only when they are checked."""
-    return {name: _masked(value) for name, value in values.items()}
-
-
-def _masked(value: Any) -> Masked:
-    return value if isinstance(value, Masked) else Masked(value)
-
-
-def _accepted(check: Callable[[str, Any], Any], name: str, value: Any) -> Any:
-    """What ``check`` makes of ``value``. Its frames, which hold the value, are in no traceback."""
-    value = _masked(value)
-    try:
-        return check(name, value if isinstance(value, Secret) else value.reveal())
-    except SettingsError as error:
-        problem = str(error)
-    raise SettingsError(problem)
+    content, tables = Masked(read_private(path, "the settings file")), None
+    with suppress(ValueError, RecursionError):  # message and context could quote a secret
+        tables = {
+            name: masked(table)
+            for name, table in tomllib.loads(content.reveal().decode("utf-8")).items()
+            if isinstance(table, dict)
+        }
+    if tables is None:
+        raise SettingsError(f"{path} is not TOML in UTF-8")
+    if profile not in tables:
+        names = ", ".join(f"[{name}]" for name in tables) or "none"
+        raise SettingsError(f"{path} has no table [{profile}]; it has {names}")
+    return _overlaid(tables[profile], found), f"[{profile}] of {path}"
 
 
 def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -293,28 +294,161 @@ def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
     That ``below`` is a sandbox is said of its own service, not of another that ``above`` names.
     """
     hidden = {name for group in _ALTERNATIVES if group & above.keys() for name in group}
-    was, now = (_address(layer) for layer in (below, above))
+    was, now = (
+        str(layer["base_url"].reveal()).rstrip("/").lower() if "base_url" in layer else None
+        for layer in (below, above)
+    )
     if now is not None and now != was:
         hidden.add("sandbox")
     return {name: value for name, value in below.items() if name not in hidden} | dict(above)
 
 
-def _address(layer: Mapping[str, Masked]) -> str | None:
-    url = layer.get("base_url")
-    return None if url is None else str(url.reveal()).rstrip("/").lower()
+def masked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """``values``, each of them wrapped: what they are is known only when they are checked."""
+    return {n: value if isinstance(value, Masked) else Masked(value) for n, value in values.items()}
 
 
-def _profile(found: dict[str, Any]) -> str | None:
-    name = found.pop("profile", None)
-    return None if name is None else str(name.reveal())
+# ------------------------------------------------------------------------ what they may be
 
 
-def _pick_signing_key(given: dict[str, Any]) -> None:
-    keys = given.pop("signing_keys", None)
-    if keys is None or "signing_key" in given:
-        return
-    chosen = given.get("signing_key_id", Masked(None))
-    given["signing_key"] = _accepted(_key_named, "signing_keys", Masked((keys, chosen)))
+def _accepted(name: str, value: Any) -> Any:
+    """``value`` as the setting ``name`` holds it. Raises ``SettingsError`` saying what it takes.
+
+    The frames of its check, which hold the value, are in no traceback.
+    """
+    value = value if isinstance(value, Masked) else Masked(value)
+    try:
+        check = _CHECKS.get(name, _text)
+        return check(name, value if isinstance(value, Secret) else value.reveal())
+    except SettingsError as error:
+        problem = str(error)
+    raise SettingsError(problem)
+
+
+def invalid(name: str, value: object, accepted: str) -> SettingsError:
+    """The error for ``value``, shown only where a number is asked for: it may be a secret."""
+    if _CHECKS.get(name) is _number and isinstance(value, float):
+        return SettingsError(f"{name}={value!r} is not accepted; give {accepted}")
+    kind = "text" if isinstance(value, str) else type(value).__name__
+    return SettingsError(f"the {kind} given as {name} is not accepted; give {accepted}")
+
+
+def checked_url(name: str, url: object) -> str:
+    """``url`` without a trailing slash, if it is ``https://`` (or ``http://`` on loopback)."""
+    accepted = "a URL such as https://api.example.com, without user, query or fragment"
+    if not isinstance(url, str):
+        raise invalid(name, url, accepted)
+    trimmed = url.rstrip("/")
+    try:
+        parts = urlsplit(trimmed)
+        port, host = parts.port, parts.hostname or ""
+    except ValueError:
+        raise invalid(name, url, accepted) from None
+    if "@" in parts.netloc:
+        raise SettingsError(f"{name} holds a user or password; give {accepted}")
+    plain = (
+        parts.scheme in ("https", "http")
+        and (_HOST_NAME.fullmatch(host) or (_is_address(host) and "%" not in host))
+        and _PLAIN_PATH.fullmatch(parts.path)
+        and not any(part in (".", "..") for part in parts.path.split("/"))
+        and "?" not in url
+        and "#" not in url
+        and trimmed == trimmed.strip()
+        and port != 0
+    )
+    if not plain:
+        raise invalid(name, url, accepted)
+    if parts.scheme == "http" and not is_loopback(trimmed):
+        raise SettingsError(
+            f"{name} would send secrets in the clear: http:// is for loopback only, use https://"
+        )
+    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether ``url`` points at this machine: ``localhost``, ``127.0.0.0/8`` or ``[::1]``."""
+    host = urlsplit(url).hostname or ""
+    if not _is_address(host):
+        return host == "localhost"
+    address = ipaddress.ip_address(host)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _secret(name: str, value: object) -> Secret:
+    if isinstance(value, str):
+        value = Secret(value)
+    if not isinstance(value, Secret):
+        raise SettingsError(f"{name} is a {type(value).__name__}; give text")
+    if name == "client_secret" and not value.reveal():
+        raise SettingsError("client_secret is empty; give the secret of client_id")
+    if name == "client_secret" and value.reveal().strip() != value.reveal():
+        raise SettingsError("client_secret starts or ends with white space; copy it once more")
+    return value
+
+
+def _path(name: str, value: object, accepted: str) -> Path:
+    if not isinstance(value, str | os.PathLike):
+        raise invalid(name, value, accepted)
+    path = Path(value)
+    if "-----" in str(path) or any(len(part) > _LONGEST_NAME for part in str(path).split("/")):
+        raise invalid(name, value, f"{accepted}, not what it holds")
+    try:
+        if str(path).isprintable():
+            return path.expanduser()
+    except RuntimeError:  # the home of a user that does not exist
+        pass
+    raise invalid(name, value, accepted)
+
+
+def _folder(name: str, value: object) -> Path | str:
+    if name == "store" and "://" in str(value):
+        return str(value)  # an address of fsspec's or Arrow's, which a Path would mangle
+    path = _path(name, value, "the path of a folder")
+    try:
+        return path.absolute()  # it stays there when the program moves to another folder
+    except FileNotFoundError:  # the folder we are in was removed
+        return path
+
+
+def _file(name: str, value: object) -> Path:
+    """The path of what is there; of what is not the name is kept back: it may be a secret."""
+    path = _path(name, value, "the path of a file")
+    try:
+        path.stat()
+    except OSError as error:
+        reason = (error.strerror or "it cannot be reached").lower()
+    else:
+        return path
+    accepted = _FILES.get(name, _FILES["ca_bundle"])
+    raise SettingsError(f"{name} names no file ({reason}); give the path of {accepted}")
+
+
+def _secret_of_file(name: str, value: object) -> Secret:
+    return read_secret(_file(name, value), name)
+
+
+def _bundle(name: str, value: object) -> Path:
+    """The path, if it holds certificates; a folder of them is taken as it is."""
+    path, context = _file(name, value), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if path.is_dir():
+            context.load_verify_locations(capath=path)
+        else:
+            context.load_verify_locations(cafile=path)
+    except OSError as error:  # OpenSSL's errors are
+        unread = not isinstance(error, ssl.SSLError)
+    else:
+        return path
+    problem = "cannot be read" if unread else "holds no certificates in PEM"
+    raise SettingsError(f"the file of {name} {problem}; give {_FILES['ca_bundle']}")
 
 
 def _key_named(name: str, keys_and_id: tuple[Masked, Masked]) -> Masked:
@@ -328,47 +462,90 @@ def _key_named(name: str, keys_and_id: tuple[Masked, Masked]) -> Masked:
     return Masked(keys[chosen])
 
 
-def _find_secret(given: dict[str, Any], keyring: Callable[[str, str], str | None]) -> None:
-    file = given.pop("client_secret_file", None)
-    entry = given.pop("client_secret_keyring", None)
-    if "client_secret" in given:
-        return
-    if file is not None:
-        given["client_secret"] = _accepted(_secret_of_file, "client_secret_file", file)
-    elif entry is not None:
-        service, user = str(entry.reveal()), str(given.get("client_id", Masked("")).reveal())
-        found = keyring(service, user)
-        if found is None:
-            raise SettingsError(
-                f"the keyring has no password for service {service!r} and user {user!r}; "
-                f"store it with: keyring set {service} {user}"
-            )
-        given["client_secret"] = Secret(found)
+def _flag(name: str, value: object) -> bool:
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    flag = words.get(str(value).lower())
+    if flag is None:
+        raise invalid(name, value, "true or false")
+    return flag
 
 
-def _secret_of_file(name: str, file: object) -> Secret:
-    return read_secret(existing_file(name, file), name)
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise invalid(name, value, "a number") from None
+    if not 0 < number <= _LARGEST_NUMBER:
+        raise invalid(name, number, f"a number above 0, at most {_LARGEST_NUMBER:,}")
+    return number
 
 
-def _demand_required(
-    given: Mapping[str, Any], path: Path, profile: str | None, strays: list[str]
-) -> None:
-    missing = [name for name in REQUIRED if name not in given]
-    if not missing:
-        return
-    named = ", ".join(f"{name} ({_variable(name)})" for name in missing)
-    where = f"[{profile}] of {path}" if profile else f"a profile of {path}"
-    stray = "".join(f"; {_about_stray(name)}" for name in strays)
-    raise SettingsError(
-        f"missing: {named}; give them as keywords of connect(), in the environment variables "
-        f"named, or in {where}{stray}"
-    )
+def _limit(name: str, value: object) -> Decimal:
+    if isinstance(value, str | int | Decimal) and _LIMIT.fullmatch(str(value)):
+        return Decimal(value)
+    raise invalid(name, value, "an amount as text, such as '10000.00'")
 
 
-def _about_stray(variable: str) -> str:
-    return f"{with_likely(variable, _variables())} is set, but is no setting"
+def _account_ids(name: str, value: object) -> tuple[str, ...]:
+    ids = value.split(",") if isinstance(value, str) else value
+    if isinstance(ids, list | tuple) and all(isinstance(entry, str) for entry in ids):
+        return tuple(entry.strip() for entry in ids)
+    raise invalid(name, value, "a list of fiat account ids")
 
 
-def _warn_of(strays: list[str]) -> None:
-    for variable in strays:
-        log.warning("%s: it has no effect", _about_stray(variable))
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise invalid(name, value, "text")
+    if name == "signature_header":
+        if not _HEADER_NAME.fullmatch(value):
+            raise invalid(name, value, "an HTTP header name")
+        if value.lower() in _OWN_HEADERS:
+            raise invalid(name, value, "a header that has no other use, as Service-Signature")
+    elif not _VISIBLE.fullmatch(value) and (value or name != "signature_prefix"):
+        raise invalid(name, value, "visible ASCII characters without spaces")
+    return value
+
+
+_CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "base_url": checked_url,
+    "auth_url": checked_url,
+    "client_secret": _secret,
+    "client_secret_file": _secret_of_file,
+    "signing_key": _file,
+    "signing_keys": _key_named,
+    "signing_key_password": _secret,
+    "store": _folder,
+    "journal": _folder,
+    "sandbox": _flag,
+    "trust_env": _flag,
+    "ca_bundle": _bundle,
+    "REQUESTS_CA_BUNDLE": _bundle,
+    "SSL_CERT_FILE": _bundle,
+    "connect_timeout": _number,
+    "read_timeout": _number,
+    "call_timeout": _number,
+    "rate_limit": _number,
+    "withdrawal_limit": _limit,
+    "daily_withdrawal_limit": _limit,
+    "allowed_accounts": _account_ids,
+}
+"""What each setting may be; any other is ``_text``."""
+_LARGEST_NUMBER: Final = 1_000_000
+_PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OWN_HEADERS: Final = {
+    "accept", "accept-encoding", "authorization", "connection", "content-encoding",
+    "content-length", "content-type", "cookie", "date", "expect", "host", "keep-alive",
+    "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "user-agent",
+    "x-request-id",
+}  # fmt: skip
+_LONGEST_NAME: Final = 255
+_LIMIT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
+_VISIBLE = re.compile(r"[\x21-\x7e]+")
+_FILES: Final = {
+    "client_secret_file": "a file that holds the secret",
+    "signing_key": "a PEM private key, which 'fundlab keys new' makes",
+    "ca_bundle": "a file of certificates in PEM",
+}

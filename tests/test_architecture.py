@@ -29,12 +29,11 @@ ROOMS: dict[str, set[str]] = {
     "decimals": {"errors"},
     "display": {"decimals", "errors", "values"},
     "moments": {"errors", "values"},
-    "setting_values": {"errors", "secret"},
-    "settings": {"errors", "secret", "setting_values"},
+    "settings": {"errors", "secret"},
     "models": {"errors", "secret", "values"},
     "tables": {"decimals", "errors", "models", "moments", "values"},
     "transfers": FACTS,
-    "api": FACTS | {"background", "secret", "setting_values", "settings"},
+    "api": FACTS | {"background", "secret", "settings"},
     "load": FACTS | {"api", "background", "progress"},
     "store": FACTS | {"paths", "transfers", "unfinished"},
     "sync": FACTS | {"api", "load", "progress", "store"},
@@ -44,16 +43,15 @@ ROOMS: dict[str, set[str]] = {
     "reporting": FACTS
     | {"analysis", "charts", "decimals", "display", "exports", "paths", "secret", "store"}
     | {"transfers", "unfinished"},
-    "actions": FACTS
-    | {"api", "decimals", "display", "progress", "secret", "setting_values", "settings", "store"},
+    "actions": FACTS | {"api", "decimals", "display", "progress", "secret", "settings", "store"},
     "facade": {"actions", "api", "errors", "store", "sync"},
     "sandbox": {"errors", "models", "values"},
     "sandbox.serve": {"api", "errors", "sandbox", "settings", "values"},
     "sandbox.__init__": {"sandbox.serve"},
-    "demo": WORK | {"actions", "api", "errors", "models", "sandbox.__init__", "setting_values"},
+    "demo": WORK | {"actions", "api", "errors", "models", "sandbox.__init__", "settings"},
     "cli": WORK
     | {"actions", "api", "console", "demo", "errors", "sandbox.__init__", "secret"}
-    | {"setting_values", "settings", "store", "tables"},
+    | {"settings", "store", "tables"},
     "__main__": {"cli"},
     "__init__": WORK
     | {"actions", "api", "arrival", "decimals", "display", "errors", "models"}

@@ -14,8 +14,7 @@ import pytest
 
 from fundlab.errors import SettingsError
 from fundlab.secret import Secret
-from fundlab.setting_values import checked_url
-from fundlab.settings import Settings, store_folder
+from fundlab.settings import Settings, checked_url, store_folder
 
 CANARY = "canary-5f0c2d"
 ENVIRON = {

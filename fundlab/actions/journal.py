@@ -58,8 +58,7 @@ from fundlab.actions.identity import (
 from fundlab.decimals import DecimalArray
 from fundlab.errors import ActionRefused, StoreDamaged, StoreError
 from fundlab.models import Resource, Transfer
-from fundlab.setting_values import is_loopback
-from fundlab.settings import journal_folder, store_folder
+from fundlab.settings import is_loopback, journal_folder, store_folder
 from fundlab.store import Store
 from fundlab.store.disk import make_folder, sync_folder
 from fundlab.values import EXACT

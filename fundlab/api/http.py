@@ -32,7 +32,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, DecodeError, NewConnectionError
 
 from fundlab.secret import Secret
-from fundlab.setting_values import is_loopback
+from fundlab.settings import is_loopback
 
 SMALLEST_BOUND: Final = 8 * 1024 * 1024
 """Bytes of an answer that are read in any case, decompressed."""

@@ -24,8 +24,7 @@ from test_operations import SENT
 
 from fundlab import errors
 from fundlab.api.client import Client, connect
-from fundlab.setting_values import checked_url
-from fundlab.settings import Settings
+from fundlab.settings import Settings, checked_url
 
 SECRET, TOKEN = "canary-5f0c2d", scripted.TOKEN
 
