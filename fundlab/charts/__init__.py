@@ -12,7 +12,7 @@ label, ``figure.get_label()``, is its alternative text. ``theme`` is :data:`LIGH
 >>> figure = fl.charts.balance_course(fl.balances.daily(transfers))
 """
 
-import fundlab.charts.homeless  # noqa: F401 - first of all
+import fundlab.charts.quiet_cache  # noqa: F401 - first of all
 from fundlab.charts.bars import MAX_BARS, fees_by_type, flow_bars
 from fundlab.charts.course import MAX_POINTS, balance_course
 from fundlab.charts.diagram import flow_diagram

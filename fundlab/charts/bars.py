@@ -12,102 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fundlab.charts import look
-from fundlab.charts.look import (
-    LIGHT,
-    Theme,
-    compact,
-    humanise,
-    rank_types,
-)
+from fundlab.charts.look import LIGHT, Theme, compact, humanise, rank_types
 
 MAX_BARS: Final = 60
-
-
-@look.own_settings()
-def flow_bars(
-    net: pd.DataFrame,
-    theme: Theme = LIGHT,
-    *,
-    tz: str = "UTC",
-    asset: str | None = None,
-    legend: bool = True,
-) -> Figure:
-    """Inflow above and outflow below the line for each period, net as a dot (``flows.net``, of the
-    same ``tz``).
-
-    >>> fl.charts.flow_bars(fl.flows.net(transfers, freq="D")).get_label()
-    'Inflow and outflow over 4 periods: USD in 1.06 k, out 285.'
-    """
-    look.need(net, "period", "asset", "inflow", "outflow", "net")
-
-    bars = Bars.of(net, tz)
-
-    def draw(axes: Axes, rows: pd.DataFrame) -> None:
-        periods = look.local(rows["period"], tz)
-        sums = look.floats(rows, "inflow", "outflow", "net").groupby(periods).sum()
-        sums = sums[sums.index >= bars.first]
-        starts = sums.index.to_numpy()
-        axes.bar(starts, sums["inflow"], bars.width, color=theme.inflow)
-        axes.bar(starts, -sums["outflow"], bars.width, color=theme.outflow)
-        axes.plot(
-            starts, sums["net"], linestyle="none", marker="o", markersize=4.6,
-            color=theme.ink, markeredgecolor=theme.paper, markeredgewidth=1.1,
-        )  # fmt: skip
-        axes.axhline(0, color=theme.muted, linewidth=0.8)
-        look.date_axis(axes, bars.first, bars.last)
-        look.note(axes, f"net {compact(float(sums['net'].sum()), signed=True)}", theme)
-
-    figure = look.panels(
-        look.only(look.by_asset(net), asset), draw, theme, "No flows", rows_below=1 if legend else 0
-    )
-    if legend and len(net):
-        _flow_legend(figure, theme)
-    return look.described(figure, _describe_flows(look.rows_of(net, asset)))
-
-
-@look.own_settings()
-def fees_by_type(
-    summary: pd.DataFrame,
-    theme: Theme = LIGHT,
-    *,
-    tz: str = "UTC",
-    asset: str | None = None,
-    legend: bool = True,
-) -> Figure:
-    """Bars of the fees paid, stacked by transfer type for each period
-    (``fees.summary(…, by=["type", "asset"], freq=…)``, of the same ``tz``).
-
-    >>> paid = fl.fees.summary(transfers, by=["type", "asset"], freq="MS")
-    >>> fl.charts.fees_by_type(paid).get_label()
-    'Fees by type: Wire withdrawal 25 USD.'
-    """
-    look.need(summary, "type", "asset", "fee", "period")
-    charged = summary[look.floats(summary, "fee")["fee"] != 0]
-    types = rank_types(charged)
-    bars = Bars.of(charged, tz)
-
-    def draw(axes: Axes, rows: pd.DataFrame) -> None:
-        fees = _fees_by_period(rows[look.local(rows["period"], tz) >= bars.first], types, tz)
-        starts = fees.index.to_numpy()
-        below = np.zeros(len(fees))
-        for kind in fees.columns:
-            color = theme.series[types.index(kind)]
-            axes.bar(starts, fees[kind], bars.width, below, color=color)
-            below += fees[kind].to_numpy()
-        look.date_axis(axes, bars.first, bars.last)
-        axes.set_ylim(*look.with_zero(below))
-        look.note(axes, f"{compact(float(below.sum()))} in all", theme)
-
-    by_asset = look.only(look.by_asset(charged), asset)
-    drawn = set(_drawn_types(look.rows_of(charged, asset), types))
-    places = [place for place, kind in enumerate(types) if kind in drawn]
-    labels = [humanise(types[place]) for place in places]
-    below = look.legend_rows(labels, len(by_asset)) if legend else 0
-    figure = look.panels(by_asset, draw, theme, "No fees", rows_below=below)
-    if legend and labels:
-        handles = [look.square(theme.series[place]) for place in places]
-        look.legend_row(figure, handles, labels, theme)
-    return look.described(figure, _describe_fees(look.rows_of(charged, asset)))
 
 
 @dataclass(frozen=True)
@@ -129,49 +36,114 @@ class Bars:
         return cls(shown[0] - air / 2, shown[-1] + air / 2, step * 0.72)
 
 
-def _flow_legend(figure: Figure, theme: Theme) -> None:
-    dot = Line2D([], [], color=theme.ink, linestyle="none", marker="o", markersize=4)
-    handles = [look.square(theme.inflow), look.square(theme.outflow), dot]
-    look.legend_row(figure, handles, ["in", "out", "net"], theme)
+@look.own_settings()
+def flow_bars(
+    net: pd.DataFrame,
+    theme: Theme = LIGHT,
+    *,
+    tz: str = "UTC",
+    asset: str | None = None,
+    legend: bool = True,
+) -> Figure:
+    """Inflow above and outflow below the line for each period, net as a dot (``flows.net``, of the
+    same ``tz``).
+
+    >>> fl.charts.flow_bars(fl.flows.net(transfers, freq="D")).get_label()
+    'Inflow and outflow over 4 periods: USD in 1.06 k, out 285.'
+    """
+    look.need(net, "period", "asset", "inflow", "outflow", "net")
+    bars = Bars.of(net, tz)
+
+    def draw(axes: Axes, rows: pd.DataFrame) -> None:
+        periods = look.local(rows["period"], tz)
+        sums = look.floats(rows, "inflow", "outflow", "net").groupby(periods).sum()
+        sums = sums[sums.index >= bars.first]
+        starts = sums.index.to_numpy()
+        axes.bar(starts, sums["inflow"], bars.width, color=theme.inflow)
+        axes.bar(starts, -sums["outflow"], bars.width, color=theme.outflow)
+        axes.plot(
+            starts, sums["net"], linestyle="none", marker="o", markersize=4.6,
+            color=theme.ink, markeredgecolor=theme.paper, markeredgewidth=1.1,
+        )  # fmt: skip
+        axes.axhline(0, color=theme.muted, linewidth=0.8)
+        look.date_axis(axes, bars.first, bars.last)
+        look.note(axes, f"net {compact(float(sums['net'].sum()), signed=True)}", theme)
+
+    figure = look.panels(
+        look.by_asset(net, asset), draw, theme, "No flows", rows_below=1 if legend else 0
+    )
+    if legend and len(net):
+        dot = Line2D([], [], color=theme.ink, linestyle="none", marker="o", markersize=4)
+        handles = [look.square(theme.inflow), look.square(theme.outflow), dot]
+        look.legend_row(figure, handles, ["in", "out", "net"], theme)
+    shown = look.rows_of(net, asset)
+    if not len(shown):
+        return look.described(figure, "Inflow and outflow: none.")
+    sums = look.floats(shown, "inflow", "outflow").groupby(shown["asset"].astype(str)).sum()
+    each = "; ".join(
+        f"{name} in {compact(row.inflow)}, out {compact(row.outflow)}"
+        for name, row in sums.iterrows()
+    )
+    periods = shown["period"].nunique()
+    return look.described(figure, f"Inflow and outflow over {periods} periods: {each}.")
 
 
-def _drawn_types(rows: pd.DataFrame, types: list[str]) -> pd.Series:
-    """The type each row is drawn as: beyond ``types`` the last of them, the others."""
-    kinds = rows["type"].astype(str)
-    return kinds.where(kinds.isin(types), types[-1] if types else "")
+@look.own_settings()
+def fees_by_type(
+    summary: pd.DataFrame,
+    theme: Theme = LIGHT,
+    *,
+    tz: str = "UTC",
+    asset: str | None = None,
+    legend: bool = True,
+) -> Figure:
+    """Bars of the fees paid, stacked by transfer type for each period
+    (``fees.summary(…, by=["type", "asset"], freq=…)``, of the same ``tz``).
 
-
-def _fees_by_period(rows: pd.DataFrame, types: list[str], tz: str) -> pd.DataFrame:
+    >>> paid = fl.fees.summary(transfers, by=["type", "asset"], freq="MS")
+    >>> fl.charts.fees_by_type(paid).get_label()
+    'Fees by type: Wire withdrawal 25 USD.'
+    """
+    look.need(summary, "type", "asset", "fee", "period")
+    charged = summary[look.floats(summary, "fee")["fee"] != 0]
+    bars = Bars.of(charged, tz)
+    types = rank_types(charged)
+    kinds = charged["type"].astype(str)
     table = pd.DataFrame(
         {
-            "kind": _drawn_types(rows, types),
-            "period": look.local(rows["period"], tz),
-            "fee": rows["fee"].astype("float64"),
+            "asset": charged["asset"].astype(str),
+            "type": kinds,
+            "drawn": kinds.where(kinds.isin(types), types[-1] if types else ""),  # the others
+            "period": look.local(charged["period"], tz),
+            "fee": charged["fee"].astype("float64"),
         }
     )
-    return table.pivot_table(
-        index="period", columns="kind", values="fee", aggfunc="sum", fill_value=0.0
-    )
 
+    def draw(axes: Axes, rows: pd.DataFrame) -> None:
+        fees = rows[rows["period"] >= bars.first].pivot_table(
+            index="period", columns="drawn", values="fee", aggfunc="sum", fill_value=0.0
+        )
+        starts = fees.index.to_numpy()
+        below = np.zeros(len(fees))
+        for kind in fees.columns:
+            color = theme.series[types.index(kind)]
+            axes.bar(starts, fees[kind], bars.width, below, color=color)
+            below += fees[kind].to_numpy()
+        look.date_axis(axes, bars.first, bars.last)
+        axes.set_ylim(*look.with_zero(below))
+        look.note(axes, f"{compact(float(below.sum()))} in all", theme)
 
-def _describe_flows(net: pd.DataFrame) -> str:
-    if not len(net):
-        return "Inflow and outflow: none."
-    sums = look.floats(net, "inflow", "outflow").groupby(net["asset"].astype(str)).sum()
-    each = "; ".join(
-        f"{asset} in {compact(row.inflow)}, out {compact(row.outflow)}"
-        for asset, row in sums.iterrows()
-    )
-    return f"Inflow and outflow over {net['period'].nunique()} periods: {each}."
-
-
-def _describe_fees(charged: pd.DataFrame) -> str:
-    if not len(charged):
-        return "Fees by type: none."
-    fees = look.floats(charged, "fee")["fee"]
-    sums = fees.groupby([charged["asset"].astype(str), charged["type"].astype(str)]).sum()
+    panels, shown = look.by_asset(table, asset), look.rows_of(table, asset)
+    drawn = set(shown["drawn"])
+    places = [place for place, kind in enumerate(types) if kind in drawn]
+    labels = [humanise(types[place]) for place in places]
+    below = look.legend_rows(labels, len(panels)) if legend else 0
+    figure = look.panels(panels, draw, theme, "No fees", rows_below=below)
+    if legend and labels:
+        handles = [look.square(theme.series[place]) for place in places]
+        look.legend_row(figure, handles, labels, theme)
+    sums = shown.groupby(["asset", "type"])["fee"].sum().reset_index()
     each = ", ".join(
-        f"{humanise(str(kind))} {compact(float(fee))} {asset}"
-        for asset, kind, fee in sums.reset_index().to_numpy()
+        f"{humanise(kind)} {compact(float(fee))} {name}" for name, kind, fee in sums.to_numpy()
     )
-    return f"Fees by type: {each}."
+    return look.described(figure, f"Fees by type: {each or 'none'}.")

@@ -11,13 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fundlab.charts import look
-from fundlab.charts.look import (
-    LIGHT,
-    Theme,
-    compact,
-    rank_profiles,
-    shorten_id,
-)
+from fundlab.charts.look import LIGHT, Theme, compact, rank_profiles, shorten_id
 
 MAX_POINTS: Final = 400
 MAX_MARKS: Final = 40
@@ -44,11 +38,29 @@ def balance_course(
     USD.'
     """
     look.need(daily, "profile_id", "asset", "date", "balance")
-    marks = _marks(daily, assertions, tz)
+    marks = marks_to_draw(daily, assertions, tz)
     names = rank_profiles(daily)
+    rows = pd.DataFrame(
+        {
+            "asset": daily["asset"].astype(str),
+            "name": daily["profile_id"].astype(str),
+            "date": daily["date"],
+            "balance": daily["balance"].astype("float64"),
+        }
+    )
+    first, last = daily["date"].min(), daily["date"].max()
 
-    def draw(axes: Axes, closing: pd.DataFrame) -> None:
-        lines = _drawn_lines(closing, names)
+    def draw(axes: Axes, mine: pd.DataFrame) -> None:
+        # All over the same days, gaps carried forward, one column for each drawn name; at most
+        # MAX_POINTS of them, the last drawn to its end.
+        days = pd.date_range(first, last, freq="D")
+        closing = mine.pivot(index="date", columns="name", values="balance").reindex(days).ffill()
+        drawn = closing.columns.where(closing.columns.isin(names), names[-1])
+        lines = closing.T.groupby(drawn).sum(min_count=1).T
+        step = -(-len(lines) // MAX_POINTS)
+        lines = lines.iloc[::-step].iloc[::-1]
+        end = lines.iloc[[-1]].set_axis(lines.index[[-1]] + pd.Timedelta(days=1))
+        lines = pd.concat([lines, end])
         for name in lines.columns:
             place = names.index(name)
             axes.plot(
@@ -56,30 +68,55 @@ def balance_course(
                 color=theme.series[place], linewidth=1.4, marker=look.MARKERS[place],
                 markersize=4.5, markevery=[-1],
             )  # fmt: skip
-        mine = marks[marks["asset"] == closing.columns.name]
-        _mark(axes, mine, names, theme)
-        look.date_axis(axes, days.min(), days.max() + pd.Timedelta(days=1))
+        observed = marks[marks["asset"] == mine["asset"].iloc[0]]
+        for name, right in observed[observed["agrees"]].groupby("profile_id"):
+            axes.plot(
+                right["at"].to_numpy(), right["reported"].to_numpy(), linestyle="none", marker="o",
+                markersize=4.2, markerfacecolor=theme.paper, markeredgewidth=1.1,
+                markeredgecolor=theme.series[names.index(str(name))],
+            )  # fmt: skip
+        wrong = observed[~observed["agrees"]]
+        if len(wrong):
+            axes.plot(
+                wrong["at"].to_numpy(), wrong["reported"].to_numpy(), linestyle="none", marker="x",
+                markersize=6.5, markeredgewidth=1.8, markeredgecolor=theme.alarm, zorder=5,
+            )  # fmt: skip
+        look.date_axis(axes, first, last + pd.Timedelta(days=1))
         look.note(axes, f"{compact(float(lines.iloc[-1].sum()))} in all", theme)
-        axes.set_ylim(*look.with_zero(np.append(lines.to_numpy().ravel(), mine["reported"])))
+        axes.set_ylim(*look.with_zero(np.append(lines.to_numpy().ravel(), observed["reported"])))
 
-    days = daily["date"]
-    closing = look.only(_closing_by_profile(daily), asset)
+    panels = look.by_asset(rows, asset)
     labels = [shorten_id(name) for name in names] + (["agrees", "differs"] if len(marks) else [])
-    below = look.legend_rows(labels, len(closing)) if legend else 0
-    figure = look.panels(closing, draw, theme, "No balances", rows_below=below)
-    if legend and closing:
+    below = look.legend_rows(labels, len(panels)) if legend else 0
+    figure = look.panels(panels, draw, theme, "No balances", rows_below=below)
+    if legend and panels:
         handles = [
             Line2D([], [], color=theme.series[place], marker=look.MARKERS[place], markersize=4.5)
             for place in range(len(names))
         ]
-        if len(marks):
-            handles += [_handle("o", theme.ink), _handle("x", theme.alarm)]
+        for marker, color in (("o", theme.ink), ("x", theme.alarm)) if len(marks) else ():
+            handles.append(
+                Line2D([], [], color=color, linestyle="none", marker=marker, markersize=5,
+                       markerfacecolor="none")
+            )  # fmt: skip
         look.legend_row(figure, handles, labels, theme)
-    return look.described(figure, _describe_course(look.rows_of(daily, asset)))
+    shown = look.rows_of(rows, asset)
+    if not len(shown):
+        return look.described(figure, "Balance course: no balances.")
+    latest = shown.sort_values("date").groupby(["asset", "name"]).tail(1)
+    totals = latest.groupby("asset")["balance"].sum()
+    ends = ", ".join(f"{compact(total)} {name}" for name, total in totals.items())
+    return look.described(
+        figure,
+        f"Closing balances of {shown['name'].nunique()} profiles from "
+        f"{shown['date'].min():%Y-%m-%d} to {shown['date'].max():%Y-%m-%d}, at the end in all "
+        f"{ends}.",
+    )
 
 
-def _marks(daily: pd.DataFrame, assertions: pd.DataFrame | None, tz: str) -> pd.DataFrame:
-    """Observations of what is drawn, thinned; where a difference begins and ends stays."""
+def marks_to_draw(daily: pd.DataFrame, assertions: pd.DataFrame | None, tz: str) -> pd.DataFrame:
+    """Observations of what is drawn: about :data:`MAX_MARKS` of each balance, and as many of those
+    where a difference begins or ends."""
     if assertions is None or not len(daily) or not len(assertions):
         kinds = {"profile_id": "str", "asset": "str", "reported": "float64", "agrees": "bool"}
         nothing = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
@@ -97,11 +134,6 @@ def _marks(daily: pd.DataFrame, assertions: pd.DataFrame | None, tz: str) -> pd.
     first, end = daily["date"].min(), daily["date"].max() + pd.Timedelta(days=1)
     drawn = marks["profile_id"].isin(set(daily["profile_id"].astype(str)))
     marks = marks[drawn & (marks["at"] >= first) & (marks["at"] <= end)]
-    return _thinned(marks)
-
-
-def _thinned(marks: pd.DataFrame) -> pd.DataFrame:
-    """About :data:`MAX_MARKS` of each balance, and as many first and last of differing ones."""
     marks = marks.sort_values(["profile_id", "asset", "at"], kind="stable")
     balance = [marks["profile_id"], marks["asset"]]
     agrees = marks.groupby(balance)["agrees"]
@@ -120,70 +152,3 @@ def _evenly(chosen: pd.Series[bool], balance: list[pd.Series[str]]) -> pd.Series
     slot = place * most // last
     starts = slot != (place - 1) * most // last
     return chosen & ((last <= most) | starts | (place == 0))
-
-
-def _mark(axes: Axes, marks: pd.DataFrame, names: list[str], theme: Theme) -> None:
-    for name, mine in marks[marks["agrees"]].groupby("profile_id"):
-        axes.plot(
-            mine["at"].to_numpy(), mine["reported"].to_numpy(), linestyle="none", marker="o",
-            markersize=4.2, markerfacecolor=theme.paper, markeredgewidth=1.1,
-            markeredgecolor=theme.series[names.index(str(name))],
-        )  # fmt: skip
-    wrong = marks[~marks["agrees"]]
-    if len(wrong):
-        axes.plot(
-            wrong["at"].to_numpy(), wrong["reported"].to_numpy(), linestyle="none", marker="x",
-            markersize=6.5, markeredgewidth=1.8, markeredgecolor=theme.alarm, zorder=5,
-        )  # fmt: skip
-
-
-def _handle(marker: str, color: str) -> Line2D:
-    return Line2D(
-        [], [], color=color, linestyle="none", marker=marker, markersize=5, markerfacecolor="none"
-    )
-
-
-def _closing_by_profile(daily: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """For each asset a table of days by profiles, all over the same days, gaps carried forward."""
-    rows = pd.DataFrame(
-        {
-            "asset": daily["asset"].astype(str),
-            "name": daily["profile_id"].astype(str),
-            "date": daily["date"],
-            "balance": daily["balance"].astype("float64"),
-        }
-    )
-    if rows.empty:
-        return {}
-    days = pd.date_range(rows["date"].min(), rows["date"].max(), freq="D")
-    return {
-        str(asset): group.pivot(index="date", columns="name", values="balance")
-        .reindex(days)
-        .ffill()
-        .rename_axis(columns=str(asset))
-        for asset, group in rows.groupby("asset")
-    }
-
-
-def _drawn_lines(closing: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """At most :data:`MAX_POINTS` closings, one column for each drawn name; the last day is drawn
-    to its end."""
-    drawn = closing.columns.where(closing.columns.isin(names), names[-1])
-    lines = closing.T.groupby(drawn).sum(min_count=1).T
-    step = -(-len(lines) // MAX_POINTS)
-    lines = lines.iloc[::-1].iloc[::step].iloc[::-1]
-    end = lines.iloc[[-1]].set_axis(lines.index[[-1]] + pd.Timedelta(days=1))
-    return pd.concat([lines, end])
-
-
-def _describe_course(daily: pd.DataFrame) -> str:
-    if not len(daily):
-        return "Balance course: no balances."
-    latest = daily.sort_values("date").groupby(["asset", "profile_id"], observed=True).tail(1)
-    totals = look.floats(latest, "balance")["balance"].groupby(latest["asset"].astype(str)).sum()
-    ends = ", ".join(f"{compact(total)} {asset}" for asset, total in totals.items())
-    first, last = daily["date"].min(), daily["date"].max()
-    return (
-        f"Closing balances of {daily['profile_id'].nunique()} profiles from {first:%Y-%m-%d} to "
-        f"{last:%Y-%m-%d}, at the end in all {ends}."
-    )

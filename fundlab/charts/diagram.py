@@ -44,19 +44,28 @@ def flow_diagram(links: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None
     profiles.'
     """
     look.need(links, "stage", "source", "target", "asset", "amount")
-    by_asset = {}
+    by_asset, profiles = {}, {}
     for name, rows in look.by_asset(links).items():
         amounts = rows.assign(amount=rows["amount"].astype("float64"))
         moved = amounts[amounts["amount"] > 0]
         if len(moved):
-            by_asset[name] = _few(moved)
-    profiles = sorted({str(name) for rows in by_asset.values() for name in _profiles(rows)})
-    colors = {name: theme.series[n % len(theme.series)] for n, name in enumerate(profiles)}
+            by_asset[name] = few = _few(moved)
+            into = few["stage"] == 1
+            profiles[name] = {*few.loc[into, "target"], *few.loc[~into, "source"]}
+    names = sorted(set().union(*profiles.values()))
+    colors = {name: theme.series[n % len(theme.series)] for n, name in enumerate(names)}
+    shown = {name: rows for name, rows in by_asset.items() if asset is None or name == asset}
     figure = look.panels(
-        look.only(by_asset, asset), lambda axes, rows: _draw(axes, rows, colors, theme), theme,
+        shown, lambda axes, rows: _draw(axes, rows, colors, theme), theme,
         "No flows", layout=_LAYOUT,
     )  # fmt: skip
-    return look.described(figure, _describe(look.only(by_asset, asset)))
+    each = []
+    for name, rows in shown.items():
+        sums = rows.groupby("stage")["amount"].sum()
+        brought, taken = (compact(float(sums.get(stage, 0.0))) for stage in (1, 2))
+        each.append(f"{name} {brought} into and {taken} out of {len(profiles[name])} profiles")
+    words = "; ".join(each) or "none"
+    return look.described(figure, f"Flows between the outside, profiles and recipients: {words}.")
 
 
 def _draw(axes: Axes, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) -> None:
@@ -76,8 +85,42 @@ def _draw(axes: Axes, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) 
     left, middle, right = (_spans(column, scale) for column in columns)
     _bands(axes, into, "source", "target", left, middle, scale, (0.0, 0.5), colors)
     _bands(axes, out, "target", "source", right, middle, scale, (1.0, 0.5), colors)
-    for x, spans, side in ((0.0, left, "right"), (0.5, middle, ""), (1.0, right, "left")):
-        _nodes(axes, spans, x, side, columns, theme, colors)
+
+    # The nodes and their labels, those of the sources and targets beside the diagram.
+    for x, spans, side, sizes in zip(
+        (0.0, 0.5, 1.0), (left, middle, right), ("right", "", "left"), columns, strict=True
+    ):
+        start = x - _WIDTH * x  # the last column ends where the panel does
+        # Labels moved apart so that they do not overlap, and back into the panel.
+        heights: list[float] = []
+        for top, bottom in spans.values():
+            middle_of_bar = (top + bottom) / 2
+            heights.append(max(middle_of_bar, heights[-1] + _LEAST) if heights else middle_of_bar)
+        if heights and heights[-1] > 1:
+            limit = 1.0
+            for n in reversed(range(len(heights))):
+                heights[n] = min(heights[n], limit)
+                limit = heights[n] - _LEAST
+        for (name, (top, bottom)), height in zip(spans.items(), heights, strict=True):
+            color = theme.muted if side else colors.get(name, theme.muted)
+            axes.add_patch(
+                Rectangle((start, top), _WIDTH, max(bottom - top, 0.002), facecolor=color,
+                          linewidth=0)
+            )  # fmt: skip
+            words = name if len(name) <= 22 else f"{name[:20]}…"
+            if not side:
+                _label(axes, start + _WIDTH, height, words, 4, "left", theme.ink)
+                continue
+            shift = -5 if side == "right" else 5
+            if abs(height - (top + bottom) / 2) > _LEAST / 4:  # moved: a line leads to its bar
+                shift *= 3
+                axes.annotate(
+                    "", (x, (top + bottom) / 2), (x + shift / 352, height), annotation_clip=False,
+                    arrowprops={"arrowstyle": "-", "color": theme.muted, "linewidth": 0.6,
+                                "shrinkA": 0, "shrinkB": 0},
+                )  # fmt: skip
+            amount = compact(float(sizes[name]))
+            _label(axes, x, height, f"{words} · {amount}", shift, side, theme.ink)
 
 
 def _spans(sizes: pd.Series[float], scale: float) -> Spans:
@@ -114,48 +157,12 @@ def _bands(
         size, y0, y1 = amount * scale, at_end[name], at_profile[owner]
         at_end[name] += size
         at_profile[owner] += size
-        axes.add_patch(_band(x0, y0, x1, y1, size, colors[owner]))
-
-
-def _band(x0: float, y0: float, x1: float, y1: float, size: float, color: str) -> PathPatch:
-    half = (x0 + x1) / 2
-    points = [(x0, y0), (half, y0), (half, y1), (x1, y1), (x1, y1 + size), (half, y1 + size),
-              (half, y0 + size), (x0, y0 + size), (x0, y0)]  # fmt: skip
-    codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
-    return PathPatch(Path(points, codes), facecolor=color, alpha=0.34, linewidth=0)
-
-
-def _nodes(
-    axes: Axes,
-    spans: Spans,
-    x: float,
-    side: str,
-    columns: list[pd.Series[float]],
-    theme: Theme,
-    colors: dict[str, str],
-) -> None:
-    sizes = columns[{0.0: 0, 0.5: 1, 1.0: 2}[x]]
-    start = {0.0: 0.0, 0.5: 0.5 - _WIDTH / 2, 1.0: 1.0 - _WIDTH}[x]
-    labels = _spread([sum(span) / 2 for span in spans.values()])
-    for (name, (top, bottom)), height in zip(spans.items(), labels, strict=True):
-        color = colors.get(name, theme.muted) if not side else theme.muted
-        axes.add_patch(
-            Rectangle((start, top), _WIDTH, max(bottom - top, 0.002), facecolor=color, linewidth=0)
-        )
-        shown = name if len(name) <= 22 else f"{name[:20]}…"
-        amount = compact(float(sizes[name]))
-        if side:
-            shift = -5 if side == "right" else 5
-            if abs(height - (top + bottom) / 2) > _LEAST / 4:  # moved: a line leads to its bar
-                shift *= 3
-                axes.annotate(
-                    "", (x, (top + bottom) / 2), (x + shift / 352, height), annotation_clip=False,
-                    arrowprops={"arrowstyle": "-", "color": theme.muted, "linewidth": 0.6,
-                                "shrinkA": 0, "shrinkB": 0},
-                )  # fmt: skip
-            _label(axes, x, height, f"{shown} · {amount}", shift, side, theme.ink)
-        else:
-            _label(axes, start + _WIDTH, height, shown, 4, "left", theme.ink)
+        half = (x0 + x1) / 2
+        points = [(x0, y0), (half, y0), (half, y1), (x1, y1), (x1, y1 + size), (half, y1 + size),
+                  (half, y0 + size), (x0, y0 + size), (x0, y0)]  # fmt: skip
+        codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
+        band = PathPatch(Path(points, codes), facecolor=colors[owner], alpha=0.34, linewidth=0)
+        axes.add_patch(band)
 
 
 def _label(axes: Axes, x: float, y: float, text: str, shift: float, ha: str, color: str) -> None:
@@ -163,22 +170,6 @@ def _label(axes: Axes, x: float, y: float, text: str, shift: float, ha: str, col
         look.drawable(text), (x, y), (shift, 0), textcoords="offset points", ha=ha, va="center",
         fontsize=look.TEXT, color=color, parse_math=False, annotation_clip=False,
     )  # fmt: skip
-
-
-def _spread(heights: list[float], least: float = _LEAST) -> list[float]:
-    """``heights`` moved apart so that labels do not overlap, and back into the panel."""
-    placed: list[float] = []
-    for height in heights:
-        placed.append(max(height, placed[-1] + least) if placed else height)
-    over = max(placed[-1] - 1.0, 0.0) if placed else 0.0
-    for n in range(len(placed) - 1, -1, -1):
-        limit = placed[n + 1] - least if n + 1 < len(placed) else 1.0
-        placed[n] = min(placed[n], limit) if over else placed[n]
-    return placed
-
-
-def _profiles(rows: pd.DataFrame) -> set[str]:
-    return {*rows.loc[rows["stage"] == 1, "target"], *rows.loc[rows["stage"] == 2, "source"]}
 
 
 def _few(rows: pd.DataFrame) -> pd.DataFrame:
@@ -207,15 +198,3 @@ def _gathered(names: pd.Series[str], amounts: pd.Series[float]) -> pd.Series[str
         return names
     kept = set(sums.index[: MAX_ENDS - 1])
     return names.where(names.isin(kept), f"{len(sums) - len(kept):,} others")
-
-
-def _describe(by_asset: dict[str, pd.DataFrame]) -> str:
-    if not by_asset:
-        return "Flows between the outside, profiles and recipients: none."
-    each = []
-    for name, rows in by_asset.items():
-        sums = rows.groupby("stage")["amount"].sum()
-        into, out = float(sums.get(1, 0.0)), float(sums.get(2, 0.0))
-        each.append(f"{name} {compact(into)} into and {compact(out)} out of "
-                    f"{len(_profiles(rows))} profiles")  # fmt: skip
-    return f"Flows between the outside, profiles and recipients: {'; '.join(each)}."

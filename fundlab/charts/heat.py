@@ -63,21 +63,37 @@ def flows_calendar(
         size = sums["net"].abs()
         top = float(size.max()) or 1.0
         full = float(size[size > 0].quantile(_FULL)) if top > 0 and (size > 0).any() else 1.0
-        _blank(axes, weeks, len(WEEKDAYS), theme)
+        _blank(axes, weeks, theme)
         for color, mine in ((theme.inflow, sums["net"] > 0), (theme.outflow, sums["net"] < 0)):
             _squares(axes, sums[mine], "week", "day", (size / full)[mine], color)
-        _month_names(axes, start, weeks)
-        _name_weekdays(axes)
+        # Few weeks by their Mondays, many by their months, not too near to each other.
+        mondays = [start + pd.Timedelta(weeks=week) for week in range(weeks)]
+        if weeks <= _FEW_WEEKS:
+            named = [*range(0, weeks, 1 if weeks <= _FEW_WEEKS // 2 else 2)]
+            names = [f"{mondays[n]:%d %b}" for n in named]
+        else:
+            named = [n for n in range(weeks) if not n or mondays[n].month != mondays[n - 1].month]
+            named = named[:: -(-len(named) // 6)]
+            if len(named) > 1 and named[1] - named[0] < weeks / 9:
+                named = named[1:]
+            names = [f"{mondays[n]:{'%Y' if mondays[n].month == 1 else '%b'}}" for n in named]
+        axes.set_xticks(named, names)
         look.note(axes, f"up to {compact(top)} a day", theme)
 
     figure = look.panels(
-        look.only(look.by_asset(rows), asset), draw, theme, "No flows",
+        look.by_asset(rows, asset), draw, theme, "No flows",
         rows_below=1 if legend else 0, layout=_CALENDAR,
     )  # fmt: skip
     if legend and len(net):
         handles = [look.square(color) for color in (theme.inflow, theme.outflow)]
         look.legend_row(figure, handles, ["more in", "more out"], theme)
-    return look.described(figure, _describe_days(rows, asset))
+    sums = look.rows_of(rows, asset).groupby("asset")["net"].agg(["sum", "min", "max"])
+    each = "; ".join(
+        f"{name} {compact(row['sum'], signed=True)} in all, days from "
+        f"{compact(row['min'], signed=True)} to {compact(row['max'], signed=True)}"
+        for name, row in sums.iterrows()
+    )
+    return look.described(figure, f"Net flow of each day: {each or 'none'}.")
 
 
 @look.own_settings()
@@ -97,24 +113,32 @@ def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "
 
     def draw(axes: Axes, sums: pd.DataFrame) -> None:
         top = float(sums["count"].max())
-        _blank(axes, 24, len(WEEKDAYS), theme)
+        _blank(axes, 24, theme)
         _squares(axes, sums, "hour", "day", sums["count"] / top, theme.inflow)
         axes.set_xticks(range(0, 24, 3), [f"{hour:02d}" for hour in range(0, 24, 3)])
         axes.set_xlabel(f"hour of the day ({tz})", color=theme.muted, fontsize=look.TEXT - 0.5)
-        _name_weekdays(axes)
         look.note(axes, f"up to {top:,.0f} in an hour of the week", theme)
 
     shown = {"Transfers": sums} if len(sums) else {}
     figure = look.panels(shown, draw, theme, "No transfers", layout=_HOURS)
-    return look.described(figure, _describe_hours(sums, tz))
+    if not len(sums):
+        return look.described(figure, "Transfers by hour and weekday: none.")
+    most = sums.sort_values("count", ascending=False, kind="stable").iloc[0]
+    return look.described(
+        figure,
+        f"{sums['count'].sum():,.0f} transfers by hour and weekday ({tz}); most on "
+        f"{WEEKDAYS[int(most['day'])]} at {int(most['hour']):02d}: {most['count']:,.0f}.",
+    )
 
 
-def _blank(axes: Axes, columns: int, rows: int, theme: Theme) -> None:
+def _blank(axes: Axes, columns: int, theme: Theme) -> None:
+    """A faint square for each hour or week of each weekday."""
     axes.grid(visible=False)
     axes.spines["bottom"].set_visible(False)
     axes.set_xlim(-0.5, columns - 0.5)
-    axes.set_ylim(rows - 0.5, -0.5)
-    every = np.array([(x, y) for x in range(columns) for y in range(rows)], dtype=np.int64)
+    axes.set_ylim(len(WEEKDAYS) - 0.5, -0.5)
+    axes.set_yticks(range(len(WEEKDAYS)), WEEKDAYS)
+    every = np.array([(x, y) for x in range(columns) for y in range(len(WEEKDAYS))], np.int64)
     axes.add_patch(_patch(every, theme.grid, 0.45))
 
 
@@ -134,48 +158,3 @@ def _patch(places: Places, color: str, strength: float) -> PathPatch:
     points = (places[:, None, :] + corner[None]).reshape(-1, 2)
     codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(places)
     return PathPatch(Path(points, codes), facecolor=color, alpha=strength, linewidth=0)
-
-
-def _name_weekdays(axes: Axes) -> None:
-    axes.set_yticks(range(len(WEEKDAYS)), WEEKDAYS)
-
-
-def _month_names(axes: Axes, start: pd.Timestamp, weeks: int) -> None:
-    mondays = [start + pd.Timedelta(weeks=week) for week in range(weeks)]
-    if weeks <= _FEW_WEEKS:
-        shown = range(0, weeks, 1 if weeks <= _FEW_WEEKS // 2 else 2)
-        axes.set_xticks(shown, [f"{mondays[n]:%d %b}" for n in shown])
-        return
-    firsts = [n for n, day in enumerate(mondays) if n == 0 or day.month != mondays[n - 1].month]
-    step = -(-len(firsts) // 6)
-    named = firsts[::step]
-    if len(named) > 1 and named[1] - named[0] < weeks / 9:
-        named = named[1:]
-    axes.set_xticks(named, [_month_name(mondays[n]) for n in named])
-
-
-def _month_name(day: pd.Timestamp) -> str:
-    return f"{day:%Y}" if day.month == 1 else f"{day:%b}"
-
-
-def _describe_days(rows: pd.DataFrame, asset: str | None) -> str:
-    rows = look.rows_of(rows, asset)
-    if not len(rows):
-        return "Net flow of each day: none."
-    sums = rows.groupby("asset")["net"].agg(["sum", "min", "max"])
-    each = "; ".join(
-        f"{name} {compact(row['sum'], signed=True)} in all, days from "
-        f"{compact(row['min'], signed=True)} to {compact(row['max'], signed=True)}"
-        for name, row in sums.iterrows()
-    )
-    return f"Net flow of each day: {each}."
-
-
-def _describe_hours(sums: pd.DataFrame, tz: str) -> str:
-    if not len(sums):
-        return "Transfers by hour and weekday: none."
-    most = sums.sort_values("count", ascending=False, kind="stable").iloc[0]
-    return (
-        f"{sums['count'].sum():,.0f} transfers by hour and weekday ({tz}); most on "
-        f"{WEEKDAYS[int(most['day'])]} at {int(most['hour']):02d}: {most['count']:,.0f}."
-    )

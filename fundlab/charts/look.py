@@ -105,7 +105,12 @@ class Chart(Figure):
 
     def _repr_html_(self) -> str:
         width = round(self.get_figwidth() * _CSS_PIXELS_PER_INCH)
-        drawing = b64encode(_in_both_themes(to_svg(self)).encode()).decode()
+        # The dark theme's colours for a dark scheme. The paper stays opaque, so that all can be
+        # read where a viewer knows no schemes.
+        dark = "".join(f"--c{code[1:]}:{shown};" for code, shown in _COLOURS.items())
+        rule = f"<style>@media (prefers-color-scheme: dark){{:root{{{dark}}}}}</style>"
+        svg = _STYLE.sub(lambda style: _COLOUR.sub(r"var(--c\1, #\1)", style[0]), to_svg(self))
+        drawing = b64encode(svg.replace("<defs>", f"<defs>{rule}", 1).encode()).decode()
         return (
             f'<style>{_FOLLOWING}</style><img class="fl-chart" width="{width}" '
             f'alt="{escape(str(self.get_label()))}" src="data:image/svg+xml;base64,{drawing}">'
@@ -130,15 +135,6 @@ def to_svg(figure: Figure) -> str:
     with own_settings():
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
-
-
-def _in_both_themes(svg: str) -> str:
-    """``svg`` with the dark theme's colours for a dark scheme. The paper stays opaque, so that all
-    can be read where a viewer knows no schemes."""
-    dark = "".join(f"--c{code[1:]}:{shown};" for code, shown in _COLOURS.items())
-    rule = f"<style>@media (prefers-color-scheme: dark){{:root{{{dark}}}}}</style>"
-    named = _STYLE.sub(lambda style: _COLOUR.sub(r"var(--c\1, #\1)", style[0]), svg)
-    return named.replace("<defs>", f"<defs>{rule}", 1)
 
 
 def compact(value: float, *, signed: bool = False) -> str:
@@ -361,14 +357,10 @@ def need(frame: pd.DataFrame, *names: str) -> None:
         raise AnalysisError(f"the frame has no column {gaps}; needed are {', '.join(names)}")
 
 
-def by_asset(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    return {str(asset): rows for asset, rows in frame.groupby(frame["asset"].astype(str))}
-
-
-def only(by_asset: dict[str, pd.DataFrame], asset: str | None) -> dict[str, pd.DataFrame]:
-    if asset is None:
-        return by_asset
-    return {name: rows for name, rows in by_asset.items() if name == asset}
+def by_asset(frame: pd.DataFrame, asset: str | None = None) -> dict[str, pd.DataFrame]:
+    """The rows of each asset, or only those of ``asset``."""
+    groups = frame.groupby(frame["asset"].astype(str))
+    return {str(name): rows for name, rows in groups if asset is None or name == asset}
 
 
 def local(moments: pd.Series[Any], tz: str) -> pd.Series[Any]:

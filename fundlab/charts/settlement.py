@@ -62,7 +62,13 @@ def settlement_times(
             Line2D([], [], color=color, linestyle="none", marker="|", markersize=8),
         ]
         look.legend_row(figure, handles, ["half", "90 %", "99 %", "slowest"], theme)
-    return look.described(figure, _describe(rows))
+    each = "; ".join(
+        f"{name} half within {duration_text(half)}, 99 % within {duration_text(most)}"
+        for name, half, most in zip(rows["name"], rows["p50"], rows["p99"], strict=True)
+    )
+    if not each:
+        return look.described(figure, "Settlement times: nothing has settled.")
+    return look.described(figure, f"Settlement times by type: {each}.")
 
 
 def _draw(axes: Axes, exact: pd.DataFrame, theme: Theme) -> None:
@@ -101,13 +107,3 @@ def duration_text(seconds: float) -> str:
             count = seconds / size
             return f"{count:.2g} {unit}" if count < 9.95 else f"{count:,.0f} {unit}"
     return "at once"
-
-
-def _describe(rows: pd.DataFrame) -> str:
-    if not len(rows):
-        return "Settlement times: nothing has settled."
-    each = "; ".join(
-        f"{name} half within {duration_text(half)}, 99 % within {duration_text(most)}"
-        for name, half, most in zip(rows["name"], rows["p50"], rows["p99"], strict=True)
-    )
-    return f"Settlement times by type: {each}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -41,20 +40,23 @@ def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | Non
     'From opening to closing balance: USD from 0 to 1 k.'
     """
     look.need(movements, "asset", "step", "kind", "amount")
-    by_asset = {name: _few(rows) for name, rows in look.by_asset(movements).items()}
-    by_asset = look.only(by_asset, asset)
+    by_asset = {name: _few(rows) for name, rows in look.by_asset(movements, asset).items()}
     most = max((len(rows) for rows in by_asset.values()), default=5)
     layout = Layout((look.PANEL[0], _MARGINS[2] + _MARGINS[3] + most * _ROW), _MARGINS)
 
-    def draw(axes: Axes, rows: pd.DataFrame) -> None:
-        _draw(axes, rows, theme)
-        axes.set_ylim(most - 0.4, -0.6)
+    figure = look.panels(
+        by_asset, lambda axes, rows: _draw(axes, rows, most, theme), theme, "No movements",
+        layout=layout,
+    )  # fmt: skip
+    ends = "; ".join(
+        f"{name} from {compact(float(rows['amount'].iloc[0]))} to "
+        f"{compact(float(rows['amount'].iloc[-1]))}"
+        for name, rows in look.by_asset(movements, asset).items()
+    )
+    return look.described(figure, f"From opening to closing balance: {ends or 'no movements'}.")
 
-    figure = look.panels(by_asset, draw, theme, "No movements", layout=layout)
-    return look.described(figure, _describe(look.rows_of(movements, asset)))
 
-
-def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, most: int, theme: Theme) -> None:
     level = 0.0
     edges: list[float] = []
     axes.grid(visible=False)
@@ -75,34 +77,28 @@ def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
             annotation_clip=False,
         )  # fmt: skip
         edges.append(level)
-    low, high = _limits(edges)
-    air = (high - low) * 0.02
-    axes.set_xlim(low, high + air)
-    if low > 0:
+    # From zero; but where the changes would be slivers beside the balance, only around them.
+    low, high = min(edges), max(edges)
+    if low > _CUT * high and high > low:
+        low -= (high - low) * 0.5
+    else:
+        air = (max(high, 0) - min(low, 0)) * 0.02 or 1.0
+        low, high = (low - air if low < 0 else 0.0), max(high, 0.0) or 1.0
+    width = (high - low) * 0.02
+    axes.set_xlim(low, high + width)
+    if low > 0:  # two slanted lines across a bar: it does not begin at zero
+        at = low + width * 5
         for bar in np.flatnonzero(rows["kind"] == "balance"):
-            _cut_mark(axes, int(bar), low + (high - low) * 0.1, (high - low) * 0.02, theme)
+            for side, shift in (("left", -width), ("right", width)):
+                line = axes.plot(
+                    [at + shift - width, at + shift + width], [bar + 0.44, bar - 0.44],
+                    color=theme.paper, linewidth=2.4, solid_capstyle="butt",
+                )  # fmt: skip
+                line[0].set_gid(f"cut-{bar}-{side}")
         look.note(axes, f"drawn from {compact(low)} on", theme)
     look.name_rows(axes, list(rows["step"]), theme)
+    axes.set_ylim(most - 0.4, -0.6)
     axes.set_xticks([])
-
-
-def _cut_mark(axes: Axes, place: int, at: float, width: float, theme: Theme) -> None:
-    """Two slanted lines across a bar: it does not begin at zero."""
-    for shift in (-width, width):
-        line = axes.plot(
-            [at + shift - width, at + shift + width], [place + 0.44, place - 0.44],
-            color=theme.paper, linewidth=2.4, solid_capstyle="butt",
-        )  # fmt: skip
-        line[0].set_gid(f"cut-{place}-{'left' if shift < 0 else 'right'}")
-
-
-def _limits(levels: Sequence[float]) -> tuple[float, float]:
-    """From zero; but where the changes would be slivers beside the balance, only around them."""
-    low, high = min(levels), max(levels)
-    if low > _CUT * high and high > low:
-        return low - (high - low) * 0.5, high
-    air = (max(high, 0) - min(low, 0)) * 0.02 or 1.0
-    return (low - air if low < 0 else 0.0), max(high, 0.0) or 1.0
 
 
 def _few(rows: pd.DataFrame) -> pd.DataFrame:
@@ -129,13 +125,3 @@ def _few(rows: pd.DataFrame) -> pd.DataFrame:
             total = rest["amount"].sum()
             parts.append(pd.DataFrame([{"step": words, "kind": "change", "amount": total}]))
     return pd.concat([*parts, last], ignore_index=True)
-
-
-def _describe(movements: pd.DataFrame) -> str:
-    if not len(movements):
-        return "From opening to closing balance: no movements."
-    ends = []
-    for asset, rows in look.by_asset(movements).items():
-        amounts = rows["amount"].astype("float64").to_numpy()
-        ends.append(f"{asset} from {compact(amounts[0])} to {compact(amounts[-1])}")
-    return f"From opening to closing balance: {'; '.join(ends)}."

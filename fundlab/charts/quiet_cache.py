@@ -12,9 +12,7 @@ _ABOUT_THE_CACHE = (
 )  # fmt: skip
 
 
-def _matters(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_ABOUT_THE_CACHE)
-
-
 for _name in ("matplotlib", "matplotlib.font_manager"):
-    logging.getLogger(_name).addFilter(_matters)
+    logging.getLogger(_name).addFilter(
+        lambda record: not str(record.msg).startswith(_ABOUT_THE_CACHE)
+    )
