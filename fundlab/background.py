@@ -83,15 +83,14 @@ def gathered(work: Callable[[A], T], items: Iterable[A], workers: int) -> list[T
 
     The first error is raised here, and no other item is begun.
     """
-    waiting = deque(enumerate(items))
-
-    def take() -> Generator[tuple[int, T]]:
-        while waiting:
-            try:
-                number, item = waiting.popleft()
-            except IndexError:  # another thread was faster
-                return
-            yield number, work(item)
-
-    makers = [take() for _ in range(min(workers, len(waiting)))]
-    return [made for _, made in sorted(produced(makers, 1), key=itemgetter(0))]
+    waiting = deque[Any](enumerate(items))
+    count = min(workers, len(waiting))
+    waiting.extend([None] * count)  # an end for each
+    made = produced(
+        [
+            ((number, work(item)) for number, item in iter(waiting.popleft, None))
+            for _ in range(count)
+        ],
+        1,
+    )
+    return [one for _, one in sorted(made, key=itemgetter(0))]

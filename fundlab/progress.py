@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import Any
 
 from tqdm import tqdm
 
@@ -28,23 +28,41 @@ def progress_bar(
     ``enabled=None`` shows it only where it is seen; elsewhere the log gets one line at the end.
     """
     given: dict[str, Any] = {"total": total, "unit": f" {unit}", "desc": desc, "leave": False}
-    if not _is_shown(enabled):
-        with _Line(desc or unit, unit) as line:
-            yield line
-    elif in_notebook():
+    notebook = in_notebook()
+    if notebook:
+        shown = enabled is not False
+    elif sys.stderr is None:  # closed, as some schedulers do
+        shown = False
+    else:
+        shown = sys.stderr.isatty() if enabled is None else enabled
+    if shown and notebook:
         with _cell_bar(given) as bar:
             yield bar
-    else:
+        return
+    if shown:
         with tqdm(**given, dynamic_ncols=True) as bar:
             yield bar
+        return
+    count, started, stopped = _Count(), time.monotonic(), " before it stopped"
+    try:
+        yield count
+        stopped = ""
+    finally:
+        seconds = time.monotonic() - started
+        rate = count.n / seconds if seconds else 0
+        log.info(
+            "%s: %s %s in %.1f s, %s a second%s",
+            desc or unit, f"{count.n:,}", unit, seconds, f"{rate:,.0f}", stopped,
+        )  # fmt: skip
 
 
-def _is_shown(enabled: bool | None) -> bool:
-    if in_notebook():
-        return enabled is not False
-    if sys.stderr is None:  # closed, as some schedulers do
-        return False
-    return sys.stderr.isatty() if enabled is None else enabled
+class _Count:
+    """Counts like a bar, unseen."""
+
+    n = 0
+
+    def update(self, n: int = 1) -> None:
+        self.n += n
 
 
 @contextmanager
@@ -78,29 +96,6 @@ class _Text:
 
     def flush(self) -> None:
         pass
-
-
-class _Line:
-    """Counts like a bar, and says one line at the end."""
-
-    def __init__(self, desc: str, unit: str) -> None:
-        self.n, self._desc, self._unit = 0, desc, unit
-        self._started = time.monotonic()
-
-    def update(self, n: int = 1) -> None:
-        self.n += n
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, error: object, *rest: object) -> None:
-        seconds = time.monotonic() - self._started
-        rate = self.n / seconds if seconds else 0
-        stopped = " before it stopped" if error is not None else ""
-        log.info(
-            "%s: %s %s in %.1f s, %s a second%s",
-            self._desc, f"{self.n:,}", self._unit, seconds, f"{rate:,.0f}", stopped,
-        )  # fmt: skip
 
 
 def in_notebook() -> bool:

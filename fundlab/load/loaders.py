@@ -174,7 +174,7 @@ def load_balances(
     0   USD  4356108.33        0
     1   USD  4559466.78        0
     """
-    count = checked_workers(workers)
+    count = whole_number(workers, "workers", 1)
     profiles, names = (
         None if value is None else texts(value, f"load_balances: {name}")
         for name, value in (("profile_ids", profile_ids), ("assets", assets))
@@ -252,11 +252,6 @@ def pairs_of(transfers: pa.Table) -> set[Pair]:
     return {(profile, asset) for profile, asset in pairs if profile and asset}
 
 
-def checked_workers(workers: SupportsIndex) -> int:
-    """``workers``; raises ``InvalidRequest`` unless it is a whole number of at least 1."""
-    return whole_number(workers, "workers", 1)
-
-
 def _load(
     name: str,
     client: Client,
@@ -267,7 +262,7 @@ def _load(
     filters: Mapping[str, Any],
 ) -> pd.DataFrame:
     table, label, given = TABLES[name], f"load_{name}", dict(filters)
-    count = checked_workers(workers)
+    count = whole_number(workers, "workers", 1)
     if "page_cursor" in filters:
         raise InvalidRequest(
             f"{label}: page_cursor is not accepted, because all pages are read; client.fetch_page "

@@ -80,7 +80,10 @@ def fetch(
     for part in asked.parts():
         span = _probed_span(source, part) if workers > 1 else None
         if span is None:
-            bodies = [_in_order(source, part, gaps)]
+            stretches = [part] if gaps is None else [_within(part, gap) for gap in gaps]
+            bodies: list[Downloads] = [
+                (one for asked in stretches for one in TableWalk(source, asked, part).downloads())
+            ]
         else:
             spans = [_bounds(part)] if gaps is None else gaps
             board = Board(
@@ -93,31 +96,23 @@ def fetch(
                 yield walk.decode(body, number, last=last)
 
 
-Bodies = Generator[tuple["TableWalk", bytes, bool]]
+Downloads = Generator[tuple["TableWalk", bytes, bool]]
 """Pages as they came, each with its walk, and whether it is the last one of it."""
 
 
-def _in_order(source: PageSource, asked: Asked, gaps: Sequence[Span] | None) -> Bodies:
-    for part in [asked] if gaps is None else [_within(asked, gap) for gap in gaps]:
-        walk = TableWalk(source, part, asked)
-        while not walk.ended:
-            yield walk, walk.next_body(), walk.ended
-
-
-def _side_by_side(source: PageSource, asked: Asked, board: Board) -> Bodies:
+def _side_by_side(source: PageSource, asked: Asked, board: Board) -> Downloads:
     """The pages of one worker: of its windows, less what it gives away on the way."""
     try:
         while (window := board.take()) is not None:
-            walk = TableWalk(source, _within(asked, window), asked)
-            while not walk.ended:
-                body = walk.next_body()
-                yield walk, body, walk.ended
-                if walk.ended or not board.hungry:
-                    continue
-                rest = board.split(window, _newest(walk.table, body))
-                if rest is not None:
-                    window = rest
-                    walk = TableWalk(source, _within(asked, window), asked)
+            rest: Window | None = window
+            while (window := rest) is not None:
+                walk, rest = TableWalk(source, _within(asked, window), asked), None
+                for page in walk.downloads():
+                    yield page
+                    if not walk.ended and board.hungry:
+                        rest = board.split(window, _newest(walk.table, page[1]))
+                        if rest is not None:
+                            break
             board.finished()
     except BaseException:
         board.stop()
@@ -135,17 +130,18 @@ class TableWalk(Walk):
         others = asked.sent.keys() - {_LOWER, _UPPER, "limit", "order"}
         self._covers = not others and asked.filters["order"] == "ASC"
 
-    def next_body(self) -> bytes:
-        """Fetch the next page and find out whether another follows."""
-        body = self._source.fetch_page(self.asked.operation.name, self.params)
-        try:
-            found = _cursors.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ProtocolError(
-                f"{self.table.name}: a page that is not JSON, or no page: {error}"
-            ) from None
-        self.follow(found.next_page_cursor or found.next_page)
-        return body
+    def downloads(self) -> Downloads:
+        """Fetch page after page; of each only the cursor of the next one is read."""
+        while not self.ended:
+            body = self._source.fetch_page(self.asked.operation.name, self.params)
+            try:
+                found = _cursors.decode(body)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise ProtocolError(
+                    f"{self.table.name}: a page that is not JSON, or no page: {error}"
+                ) from None
+            self.follow(found.next_page_cursor or found.next_page)
+            yield self, body, self.ended
 
     def decode(self, body: bytes, number: int, *, last: bool) -> Fetched:
         """The rows of a page, the ``number``-th of the load; ``last`` of this walk or not."""

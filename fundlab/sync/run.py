@@ -21,13 +21,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.api.pages import warn_of_filters
+from fundlab.api.pages import warn_of_filters, whole_number
 from fundlab.errors import (
     InvalidRequest,
     StoreDamaged,
@@ -36,7 +37,7 @@ from fundlab.errors import (
     number_of,
     shorten,
 )
-from fundlab.load.loaders import Pair, checked_workers, observe_balances, pairs_of
+from fundlab.load.loaders import Pair, observe_balances, pairs_of
 from fundlab.load.pages import Fetched, ask_table, fetch
 from fundlab.load.windows import Span
 from fundlab.models import FINAL_STATUSES
@@ -161,7 +162,7 @@ def sync(
     ``as_of`` of this minute is not settled yet.
     """
     started = time.monotonic()
-    checked_workers(workers)
+    workers = whole_number(workers, "workers", 1)
     given = [tables] if isinstance(tables, str) else TABLES if tables is None else tables
     wanted = {find_table(name).name for name in given}
     if not wanted:
@@ -382,6 +383,9 @@ class Watermark(NamedTuple):
         return {"at": str(Instant.from_ns(self.at)), "id": self.id}
 
 
+_AT: Final = attrgetter("at")
+
+
 class _Ignored(Exception):
     """The service does not honour a filter that this way of asking relies on."""
 
@@ -424,7 +428,7 @@ class _Fetch:
                 log.info("%s: not by updated_at: %s", table.name, error)
                 del marks["updated"]
             else:
-                self._done(_later(mark, self.seen.get("updated")))
+                self._done(max(mark, self.seen.get("updated", mark), key=_AT))
                 return
         if (mark := marks.get("created")) is not None:
             begin = mark.at - OVERLAP_NS
@@ -458,7 +462,7 @@ class _Fetch:
             dated = [n for n in ("created_at", "updated_at") if n in table.schema.names]
             try:
                 for rows in stage.read([*dated, "id"]):
-                    self._note(rows)
+                    self._note(rows, self.seen)
                 gaps = missing(stage.covered, (since, None), OVERLAP_NS)
                 self._ask({}, keep, workers=self.workers, gaps=gaps)
             except ValidationFailed as error:
@@ -467,17 +471,18 @@ class _Fetch:
             else:
                 self._done(begun and Watermark.of(begun))
                 return
-        updated = None
+        before: dict[str, Watermark] = {}
         if table.name == "transfers":
             # The newest update before anything else is fetched: what changes while all pages are
             # being read must not be behind the watermark.
             newest_first = {"order_by": "UPDATED_AT", "order": "DESC", "limit": 1}
             params = ask_table(table, newest_first).query().to_params()
             try:
-                rows = decode_page(table, self.client.fetch_page("list_transfers", params)).rows
-                updated = _newest(rows, "updated_at", None, self.latest)
+                body = self.client.fetch_page("list_transfers", params)
+                self._note(decode_page(table, body).rows, before)
             except ValidationFailed as error:
                 log.info("%s: not by updated_at: %s", table.name, error)
+        updated = before.get("updated")
         if resume:
             stage.note = {"updated": updated and updated.to_json()}
         filters = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
@@ -506,7 +511,7 @@ class _Fetch:
                 created = rows.column("created_at").cast(pa.int64())
                 page = replace(page, rows=rows.filter(pc.greater_equal(created, self.since)))
             keep(page)
-            self._note(rows)
+            self._note(rows, self.seen)
             if ignored := page.ignored & {"updated_at_gte", "ids"}:
                 raise _Ignored(f"the service ignores {', '.join(ignored)}")
             if by_update and rows.column("updated_at").null_count:
@@ -521,44 +526,31 @@ class _Fetch:
         if missed:
             raise _Ignored(f"{shorten(min(missed))} is missing from the answer")
 
-    def _note(self, rows: pa.Table) -> None:
+    def _note(self, rows: pa.Table, seen: dict[str, Watermark]) -> None:
+        """Keep the newest moments of ``rows`` in ``seen``, unless it has newer ones."""
         for name in ("created", "updated"):
-            newest = _newest(rows, f"{name}_at", self.seen.get(name), self.latest)
-            if newest is not None:
-                self.seen[name] = newest
+            column = f"{name}_at"
+            if column not in rows.schema.names or rows.num_rows == rows.column(column).null_count:
+                continue
+            moments = rows.column(column).cast(pa.int64())
+            at = pc.max(moments).as_py()
+            if at > self.latest:
+                log.warning(
+                    "%s: rows dated %s, in the future; the next sync does not rely on their time",
+                    column, Instant.from_ns(at),
+                )  # fmt: skip
+                at = pc.max(moments.filter(pc.less_equal(moments, self.latest))).as_py()
+            if at is not None and (name not in seen or at > seen[name].at):
+                place = pc.index(moments, at).as_py()
+                seen[name] = Watermark(at, rows.column("id")[place].as_py())
         if self.snapshot.table.name == "transfers" and rows.column("updated_at").null_count:
             self.undated = True
 
     def _done(self, updated: Watermark | None) -> None:
-        warn_of_filters(self.snapshot.table.name, self.ignored, self.unchecked)
-        # A service that filters by updated_at never shows what has none.
-        marks = {
-            "created": _later(self.marks.get("created"), self.seen.get("created")),
-            "updated": None if self.undated else updated,
-        }
-        self.marks = {name: mark for name, mark in marks.items() if mark is not None}
-
-
-def _newest(rows: pa.Table, column: str, before: Watermark | None, latest: int) -> Watermark | None:
-    """The watermark after ``rows``: their newest moment up to ``latest``, unless ``before`` is."""
-    if column not in rows.schema.names or rows.num_rows == rows.column(column).null_count:
-        return before
-    moments = rows.column(column).cast(pa.int64())
-    at = pc.max(moments).as_py()
-    if at > latest:
-        log.warning(
-            "%s: rows dated %s, in the future; the next sync does not rely on their time",
-            column, Instant.from_ns(at),
-        )  # fmt: skip
-        at = pc.max(moments.filter(pc.less_equal(moments, latest))).as_py()
-        if at is None:
-            return before
-    if before is not None and before.at >= at:
-        return before
-    return Watermark(at, rows.column("id")[pc.index(moments, at).as_py()].as_py())
-
-
-def _later(one: Watermark | None, other: Watermark | None) -> Watermark | None:
-    if one is None or other is None:
-        return one or other
-    return other if other.at > one.at else one
+        if self.ignored or self.unchecked:
+            warn_of_filters(self.snapshot.table.name, self.ignored, self.unchecked)
+        found = [marks["created"] for marks in (self.marks, self.seen) if "created" in marks]
+        self.marks = {"created": max(found, key=_AT)} if found else {}
+        if updated is not None and not self.undated:
+            # a service that filters by updated_at never shows what has none
+            self.marks["updated"] = updated
