@@ -227,7 +227,7 @@ _STYLE: Final = """
   --line: color-mix(in srgb, var(--ink) 22%, transparent);
   color: var(--ink); margin: 4px 0; font: 14px/1.45 system-ui, sans-serif; }
 .fl-card { border: 1px solid var(--line); border-radius: 8px; overflow: hidden; max-width: 46rem; }
-.fl-card.fl-wide { max-width: 64rem; }
+.fl-card.fl-wide { max-width: 64rem; } .fl-card.fl-report { max-width: 56rem; }
 .fl-card .fl-band { color: #fff; padding: 7px 14px; display: flex; flex-wrap: wrap;
   gap: 0 14px; justify-content: space-between; }
 .fl-card .fl-band b { letter-spacing: .06em; }
@@ -273,7 +273,7 @@ _STYLE: Final = """
 .fl-card th.fl-number, .fl-card td.fl-number, .fl-table th.fl-number, .fl-table td.fl-number {
   text-align: right !important; font-variant-numeric: tabular-nums; }
 .fl-table .fl-long { white-space: normal; min-width: 15em; }
-.fl-table td[title] { cursor: help; text-decoration: underline dotted var(--soft);
+.fl-table td[title] { cursor: help; text-decoration: underline 1px dotted var(--line);
   text-underline-offset: 3px; }
 .fl-table p { color: var(--soft); margin: 6px 12px; }
 """
@@ -311,7 +311,7 @@ _TABLE: Final = _TEMPLATES.from_string(
 )
 _CARD: Final = _TEMPLATES.from_string(
     """\
-<div class="fl-card{{ ' fl-wide' if card.tables or card.headline }}">\
+<div class="fl-card{{ ' fl-wide' if card.tables }}{{ ' fl-report' if card.headline }}">\
 <style>{{ style|safe }}</style>
 {% if card.service %}
 <div class="fl-band" style="background: {{ '#b3261e' if card.real_money else '#1d6b52' }}">\
