@@ -126,7 +126,16 @@ def write_rows(
     >>> done.path.read_text(encoding="utf-8").splitlines()[:3]
     ['"id","total"', '"t1","1000"', '"t2","225"']
     """
-    target, rows = local_path(path), _as_table(rows)
+    target = local_path(path)
+    names = rows.columns if isinstance(rows, pd.DataFrame) else rows.column_names
+    for column, times in Counter(map(str, names)).most_common(1):
+        if times > 1:
+            raise InvalidRequest(f"column {column!r} is there {times} times: name each column once")
+    if isinstance(rows, pd.DataFrame):
+        try:
+            rows = pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata()
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise InvalidRequest(f"rows: {'; '.join(map(str, error.args))}") from None
     if names_another(target, _checked(format)):
         raise InvalidRequest(
             f"path={str(path)!r} names another format than {format!r}: change one of the two"
@@ -147,19 +156,6 @@ def names_another(path: Path, format: str) -> bool:
     True
     """
     return path.suffix.lower() in {f".{name}" for name in FORMATS if name != format}
-
-
-def _as_table(rows: pa.Table | pd.DataFrame) -> pa.Table:
-    names = rows.columns if isinstance(rows, pd.DataFrame) else rows.column_names
-    name, count = next(iter(Counter(map(str, names)).most_common(1)), ("", 1))
-    if count > 1:
-        raise InvalidRequest(f"column {name!r} is there {count} times: name each column once")
-    if not isinstance(rows, pd.DataFrame):
-        return rows
-    try:
-        return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise InvalidRequest(f"rows: {'; '.join(map(str, error.args))}") from None
 
 
 def _checked(format: str) -> str:

@@ -43,20 +43,36 @@ def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
-    if pa.types.is_decimal(kind):
-        return _amounts(column, name)
-    if pa.types.is_timestamp(kind):
-        return _moments(column, kind, name)
-    if pa.types.is_duration(kind):
-        return _amounts(_seconds(column), name)
     if is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return column.cast(pa.string())
     if pa.types.is_date(kind):
         return column.cast(pa.date32()).cast(pa.string())
-    raise InvalidRequest(
-        f"column {name!r} holds {kind}, which has no exact text; give decimals, times, text, "
-        "flags or whole numbers"
-    )
+    if pa.types.is_timestamp(kind):
+        if kind.tz is None:
+            raise InvalidRequest(f"column {name!r} holds times without a zone; give them one")
+        utc = column.cast(pa.timestamp("ns", "UTC"))
+        digits = pc.strftime(utc.cast(pa.timestamp("ns")), "%Y-%m-%dT%H:%M:%S")
+        trimmed = pc.replace_substring_regex(digits, r"\.?0+\z", "")
+        return pc.binary_join_element_wise(trimmed, "Z", "")
+    if pa.types.is_duration(kind):  # as exact seconds
+        ns = column.cast(pa.duration("ns")).cast(pa.int64())
+        column = pc.multiply(
+            ns.cast(pa.decimal128(19, 0)), pa.scalar("0.000000001").cast(pa.decimal128(10, 9))
+        )
+    elif not pa.types.is_decimal(kind):
+        raise InvalidRequest(
+            f"column {name!r} holds {kind}, which has no exact text; give decimals, times, text, "
+            "flags or whole numbers"
+        )
+    try:
+        amounts = column.cast(_MONEY)
+    except pa.ArrowInvalid as error:
+        raise InvalidRequest(f"column {name!r} holds {kind}: {error}") from None
+    chunks: list[pa.Array] = []
+    for chunk in amounts.chunks:
+        texts = DecimalArray.from_arrow(chunk).astype("string[pyarrow]").__arrow_array__()
+        chunks += texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+    return pa.chunked_array([chunk.cast(pa.string()) for chunk in chunks], pa.string())
 
 
 def harmless(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -70,35 +86,3 @@ def harmless(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def starts_a_formula(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.match_substring_regex(texts, _STARTS_A_FORMULA)
-
-
-def _amounts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    try:
-        amounts = column.cast(_MONEY)
-    except pa.ArrowInvalid as error:
-        raise InvalidRequest(f"column {name!r} holds {column.type}: {error}") from None
-    chunks = [
-        DecimalArray.from_arrow(chunk).astype("string[pyarrow]").__arrow_array__()
-        for chunk in amounts.chunks
-    ]
-    return pa.chunked_array([_flat(chunk).cast(pa.string()) for chunk in chunks], pa.string())
-
-
-def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
-def _moments(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
-    if kind.tz is None:
-        raise InvalidRequest(f"column {name!r} holds times without a zone; give them one")
-    utc = column.cast(pa.timestamp("ns", "UTC"))
-    digits = pc.strftime(utc.cast(pa.timestamp("ns")), "%Y-%m-%dT%H:%M:%S")
-    trimmed = pc.replace_substring_regex(digits, r"\.?0+\z", "")
-    return pc.binary_join_element_wise(trimmed, "Z", "")
-
-
-def _seconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    ns = column.cast(pa.duration("ns")).cast(pa.int64())
-    return pc.multiply(
-        ns.cast(pa.decimal128(19, 0)), pa.scalar("0.000000001").cast(pa.decimal128(10, 9))
-    ).cast(_MONEY)

@@ -88,12 +88,14 @@ def write_workbook(
         ):
             book.use_zip64()  # sheets beyond 2 GiB
             book.set_properties({"created": _EPOCH})
-            names = _Names()
             pen = _Pen(book)
             for sheet in sheets:
-                notes += _write_sheets(book, pen, names, sheet, max_rows)
+                notes += _write_sheet(book, pen, sheet, max_rows)
             if notes:
-                _write_notes(book, pen, names.take(NOTES), notes)
+                page = book.add_worksheet(pen.name(NOTES))
+                page.set_column(0, 0, 110)
+                for row, note in enumerate(notes):
+                    _write_text(page, row, 0, note, pen.wrapped)
     except FileCreateError as error:
         raise OSError(str(error)) from error
     return tuple(notes)
@@ -110,31 +112,19 @@ def sheet_name(text: str) -> str:
     return "Sheet" if not kept or kept.lower() == "history" else kept
 
 
-class _Names:
-    """Sheet names, each only once, whatever their case."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-
-    def take(self, wanted: str) -> str:
-        name, number = sheet_name(wanted), 1
-        while name.lower() in self._taken:
-            number += 1
-            name = f"{sheet_name(wanted)[:24]} {number}"
-        self._taken.add(name.lower())
-        return name
-
-
 class _Pen:
-    """The formats of a workbook, each made once."""
+    """The formats of a workbook and the names of its sheets, each made once; and how many amounts
+    and texts of a sheet could not be written as they are."""
 
     def __init__(self, book: xlsxwriter.Workbook) -> None:
         self._book = book
         self._by_decimals: dict[int, Format] = {}
+        self._names: set[str] = set()
         self.head = book.add_format({"bold": True, "bottom": 1, "bg_color": "#EEF2F5"})
         self.plain = book.add_format({"quote_prefix": True})
         self.digits = book.add_format({"align": "right", "num_format": "@"})
         self.wrapped = book.add_format({"text_wrap": True, "valign": "top"})
+        self.as_text = self.cut = 0
 
     def amount(self, decimals: int) -> Format:
         if decimals not in self._by_decimals:
@@ -142,22 +132,45 @@ class _Pen:
             self._by_decimals[decimals] = self._book.add_format({"num_format": digits})
         return self._by_decimals[decimals]
 
+    def name(self, wanted: str) -> str:
+        """A sheet's name that no other has, whatever its case."""
+        name, number = sheet_name(wanted), 1
+        while name.lower() in self._names:
+            number += 1
+            name = f"{sheet_name(wanted)[:24]} {number}"
+        self._names.add(name.lower())
+        return name
 
-def _write_sheets(
-    book: xlsxwriter.Workbook, pen: _Pen, names: _Names, sheet: Sheet, max_rows: int
+
+def _write_sheet(
+    book: xlsxwriter.Workbook, pen: _Pen, sheet: Sheet, max_rows: int
 ) -> Iterator[str]:
     """The sheet, and those it goes on in. Yields what a reader should know."""
-    body = max_rows - 1
     decimals = _decimals(sheet.rows)
     written: list[str] = []
-    told = _Told()
-    for start in range(0, max(sheet.rows.num_rows, 1), body):
-        rows = sheet.rows.slice(start, body)
-        written.append(names.take(sheet.name if not start else f"{sheet.name} {len(written) + 1}"))
+    pen.as_text = pen.cut = 0
+    for start in range(0, max(sheet.rows.num_rows, 1), max_rows - 1):
+        rows = sheet.rows.slice(start, max_rows - 1)
+        written.append(pen.name(sheet.name if not start else f"{sheet.name} {len(written) + 1}"))
         page = book.add_worksheet(written[-1])
-        _lay_out(page, pen, rows)
+        page.freeze_panes(1, 0)
+        for place, name in enumerate(rows.column_names):
+            _write_text(page, 0, place, name, pen.head)
+            lengths = pc.utf8_length(as_text(rows.slice(0, _SAMPLE).column(name), name))
+            width = min(max(pc.max(lengths).as_py() or 0, len(name)) + 3, _WIDEST)
+            page.set_column(place, place, max(width, _NARROWEST))
+        if rows.column_names:
+            page.autofilter(0, 0, rows.num_rows, len(rows.column_names) - 1)
+            page.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
         for first in range(0, rows.num_rows, BLOCK):
-            _write_block(page, pen, rows.slice(first, BLOCK), first + 1, decimals, told)
+            block = rows.slice(first, BLOCK)
+            columns = [_cells(block, name, pen, decimals) for name in block.column_names]
+            for row, cells in enumerate(zip(*columns, strict=True), first + 1):
+                for place, (value, style) in enumerate(cells):
+                    if isinstance(value, str):
+                        _write_text(page, row, place, value, style)
+                    elif value is not None:
+                        page.write_number(row, place, value, style)
     if sheet.note:
         yield f"{written[0]}: {sheet.note}"
     if len(written) > 1:
@@ -165,56 +178,16 @@ def _write_sheets(
             f"{sheet.name} has {sheet.rows.num_rows:,} rows, more than one sheet holds; it goes on "
             f"in {', '.join(written[1:])}"
         )
-    yield from told.notes(written[0])
-
-
-@dataclass
-class _Told:
-    """What could not be written as it is."""
-
-    as_text: int = 0
-    cut: int = 0
-
-    def notes(self, name: str) -> Iterator[str]:
-        if self.as_text:
-            yield (
-                f"{name}: {self.as_text:,} amounts have more digits than a spreadsheet number "
-                "keeps and are text; sums leave them out"
-            )
-        if self.cut:
-            yield (
-                f"{name}: {self.cut:,} texts are longer than a cell holds and are cut, each with a "
-                "word; CSV, JSON and Parquet hold them whole"
-            )
-
-
-def _lay_out(page: Worksheet, pen: _Pen, rows: pa.Table) -> None:
-    sample = rows.slice(0, _SAMPLE)
-    page.freeze_panes(1, 0)
-    for place, name in enumerate(rows.column_names):
-        _write_text(page, 0, place, name, pen.head)
-        lengths = pc.utf8_length(as_text(sample.column(name), name))
-        longest = pc.max(lengths).as_py() or 0
-        width = min(max(longest, len(name)) + 3, _WIDEST)
-        page.set_column(place, place, max(width, _NARROWEST))
-    if rows.column_names:
-        page.autofilter(0, 0, rows.num_rows, len(rows.column_names) - 1)
-        page.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
-
-
-def _write_block(
-    page: Worksheet, pen: _Pen, block: pa.Table, first: int, decimals: Decimals, told: _Told
-) -> None:
-    columns = [_cells(block, name, pen, decimals, told) for name in block.column_names]
-    for row in range(block.num_rows):
-        for place, cells in enumerate(columns):
-            value, style = cells[row]
-            if value is None:
-                continue
-            if isinstance(value, str):
-                _write_text(page, first + row, place, value, style)
-            else:
-                page.write_number(first + row, place, value, style)
+    if pen.as_text:
+        yield (
+            f"{written[0]}: {pen.as_text:,} amounts have more digits than a spreadsheet number "
+            "keeps and are text; sums leave them out"
+        )
+    if pen.cut:
+        yield (
+            f"{written[0]}: {pen.cut:,} texts are longer than a cell holds and are cut, each with "
+            "a word; CSV, JSON and Parquet hold them complete"
+        )
 
 
 def _write_text(page: Worksheet, row: int, place: int, text: str, style: Format | None) -> None:
@@ -225,60 +198,45 @@ def _write_text(page: Worksheet, row: int, place: int, text: str, style: Format 
         page.write_string(row, place, text, style)
 
 
-Cells = Sequence[tuple[Any, Format | None]]
 Decimals = dict[str, dict[str | None, int]]
 
 
-def _cells(block: pa.Table, name: str, pen: _Pen, decimals: Decimals, told: _Told) -> Cells:
+def _cells(
+    block: pa.Table, name: str, pen: _Pen, decimals: Decimals
+) -> list[tuple[Any, Format | None]]:
+    """Each value of a column as it is written, with its format."""
     column = block.column(name)
     texts = as_text(column, name)
-    if is_money(column.type):
-        return _amounts(block, texts, pen, decimals[name], told)
-    if pa.types.is_integer(column.type):
-        whole = pen.amount(0)
-        return [(value, whole) if _fits(value) else (str(value), pen.digits)
-                for value in column.to_pylist()]  # fmt: skip
-    if not is_text(column.type) and not pa.types.is_dictionary(column.type):
-        return [(text, None) for text in texts.to_pylist()]
-    risky = starts_a_formula(texts).to_pylist()
-    return [
-        (_within_a_cell(text, told), pen.plain if quoted else None)
-        for text, quoted in zip(texts.to_pylist(), risky, strict=True)
-    ]
-
-
-def _fits(value: int | None) -> bool:
-    return value is None or abs(value) < 10**_SIGNIFICANT
-
-
-def _amounts(
-    block: pa.Table, texts: pa.ChunkedArray, pen: _Pen, decimals: dict[str | None, int], told: _Told
-) -> Cells:
-    exact = _kept_exactly(texts).to_pylist()
-    assets = _assets(block).to_pylist()
     cells: list[tuple[Any, Format | None]] = []
-    for text, keeps, asset in zip(texts.to_pylist(), exact, assets, strict=True):
-        if text is None:
-            cells.append((None, None))
-        elif keeps:
-            cells.append((float(text), pen.amount(decimals[asset])))
-        else:
-            told.as_text += 1
-            cells.append((text, pen.digits))
+    if is_money(column.type):
+        # Up to 15 significant digits will do: no two such decimals share a double.
+        digits = pc.replace_substring_regex(texts, r"[-.]", "")
+        exact = pc.less_equal(pc.utf8_length(pc.utf8_trim(digits, "0")), _SIGNIFICANT)
+        for text, keeps, asset in zip(
+            texts.to_pylist(), exact.to_pylist(), _assets(block).to_pylist(), strict=True
+        ):
+            if text is None:
+                cells.append((None, None))
+            elif keeps:
+                cells.append((float(text), pen.amount(decimals[name][asset])))
+            else:
+                pen.as_text += 1
+                cells.append((text, pen.digits))
+    elif pa.types.is_integer(column.type):
+        for number in column.to_pylist():
+            fits = number is None or abs(number) < 10**_SIGNIFICANT
+            cells.append((number, pen.amount(0)) if fits else (str(number), pen.digits))
+    elif not is_text(column.type) and not pa.types.is_dictionary(column.type):
+        cells = [(text, None) for text in texts.to_pylist()]
+    else:
+        risky = starts_a_formula(texts).to_pylist()
+        for text, quoted in zip(texts.to_pylist(), risky, strict=True):
+            shown = text
+            if text is not None and len(text.encode("utf-16-le")) > 2 * MAX_TEXT:
+                pen.cut += 1
+                shown = f"{text[: MAX_TEXT // 2]}… (cut: {len(text):,} characters)"
+            cells.append((shown, pen.plain if quoted else None))
     return cells
-
-
-def _kept_exactly(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Where up to 15 significant digits will do: no two such decimals share a double."""
-    digits = pc.replace_substring_regex(texts, r"[-.]", "")
-    return pc.less_equal(pc.utf8_length(pc.utf8_trim(digits, "0")), _SIGNIFICANT)
-
-
-def _within_a_cell(text: str | None, told: _Told) -> str | None:
-    if text is None or len(text.encode("utf-16-le")) <= 2 * MAX_TEXT:
-        return text
-    told.cut += 1
-    return f"{text[: MAX_TEXT // 2]}… (cut: {len(text):,} characters)"
 
 
 def _decimals(rows: pa.Table) -> Decimals:
@@ -307,10 +265,3 @@ def _assets(rows: pa.Table) -> pa.ChunkedArray:
     if "asset" in rows.column_names:
         return rows.column("asset").cast(pa.string())
     return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-
-
-def _write_notes(book: xlsxwriter.Workbook, pen: _Pen, name: str, notes: Sequence[str]) -> None:
-    page = book.add_worksheet(name)
-    page.set_column(0, 0, 110)
-    for row, note in enumerate(notes):
-        _write_text(page, row, 0, note, pen.wrapped)

@@ -84,7 +84,7 @@ CRASHES = (
     "fundlab.store.disk.publish", "fundlab.store.parts.read_footer",
     "fundlab.actions.plan.Journal.record", "requests.adapters.HTTPAdapter.send",
     "urllib3.connectionpool.HTTPConnectionPool.urlopen", "http.client.HTTPConnection.putheader",
-    "fundlab.exports.plain._blocks", "fundlab.reporting.page.render_html",
+    "fundlab.exports.plain.as_text", "fundlab.reporting.page.render_html",
     "fundlab.settings.Settings.load", "fundlab.secret.read_private",
 )  # fmt: skip
 
