@@ -229,19 +229,17 @@ def transfers(draw: st.DrawFn, max_size: int = 25) -> list[Row]:
     return draw(st.permutations(rows))
 
 
-MONEY = pa.decimal128(38, 18)
-TIME = pa.timestamp("ns", "UTC")
 TEXTS = (
     "id", "ref_id", "profile_id", "asset", "balance_asset", "direction", "type", "status",
     "group_id", "fiat_account_id", "destination_address", "crypto_network", "memo",
 )  # fmt: skip
-SCHEMA = pa.schema(
+ALL_COLUMNS = pa.schema(
     [(name, pa.string()) for name in TEXTS]
     + [(name, MONEY) for name in ("amount", "fee", "total")]
     + [(name, TIME) for name in ("created_at", "updated_at")]
 )
 PLACES = {"USD": 2, "USDC": 6, "ETH": 18, "BTC": 8}
-KINDS = ("WIRE_DEPOSIT", "CRYPTO_DEPOSIT", "WIRE_WITHDRAWAL", "CRYPTO_WITHDRAWAL", "INTERNAL")
+TYPES = ("WIRE_DEPOSIT", "CRYPTO_DEPOSIT", "WIRE_WITHDRAWAL", "CRYPTO_WITHDRAWAL", "INTERNAL")
 
 
 def make_rows(count: int, seed: int = 7, profiles: int = 60) -> list[Row]:
@@ -252,7 +250,7 @@ def make_rows(count: int, seed: int = 7, profiles: int = 60) -> list[Row]:
     while len(rows) < count:
         created = START + len(rows) * step + random.randrange(step)
         profile = f"profile-{random.randrange(profiles):03d}"
-        kind = random.choice(KINDS)
+        kind = random.choice(TYPES)
         crypto = kind.startswith("CRYPTO") or (kind == "INTERNAL" and random.random() < 0.5)
         asset = random.choice(("USDC", "ETH", "BTC")) if crypto else "USD"
         amount = Decimal(random.randrange(100, 10**9)).scaleb(-min(PLACES[asset], 8))
@@ -292,7 +290,7 @@ def _row(number: int, random: Random, profile: str, kind: str, side: str, **give
 
 
 def table(rows: list[Row]) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    return pa.Table.from_pylist(rows, schema=ALL_COLUMNS)
 
 
 def balances_by_hand(rows: list[Row]) -> dict[tuple[str, str], Decimal]:
