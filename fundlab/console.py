@@ -38,11 +38,9 @@ def prepare() -> None:
 
     Of standard error nothing depends: where it is closed, its lines are dropped.
     """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # else the next file that is opened takes its number
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        continue  # a closed stream's number: else the next file that is opened would take it
+    os.close(number)
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
     if sys.stdout is None:
