@@ -143,15 +143,21 @@ class Settings:
             )
 
         # Of several signing keys the one that signing_key_id names.
-        keys = given.pop("signing_keys", None)
+        keys, key_id = given.pop("signing_keys", None), given.get("signing_key_id", Masked(None))
         if keys is not None and "signing_key" not in given:
-            keys_and_id = Masked((keys, given.get("signing_key_id", Masked(None))))
-            given["signing_key"] = _accepted("signing_keys", keys_and_id)
+            if not isinstance(keys.reveal(), Mapping):
+                accepted = "a table of key ids and paths of PEM private keys"
+                raise invalid("signing_keys", keys.reveal(), accepted)
+            if not isinstance(key_id.reveal(), str) or key_id.reveal() not in keys.reveal():
+                ids = ", ".join(map(str, keys.reveal()))
+                raise SettingsError(f"signing_key_id is none of signing_keys: give one of {ids}")
+            given["signing_key"] = Masked(keys.reveal()[key_id.reveal()])
 
         # The secret, where it is named instead of given.
         file, entry = (given.pop(f"client_secret_{kind}", None) for kind in ("file", "keyring"))
         if "client_secret" not in given and file is not None:
-            given["client_secret"] = _accepted("client_secret_file", file)
+            path = _accepted("client_secret_file", file)
+            given["client_secret"] = read_secret(path, "client_secret_file")
         elif "client_secret" not in given and entry is not None:
             service, user = str(entry.reveal()), str(given.get("client_id", Masked("")).reveal())
             password = Masked((keyring_password or password_of_keyring)(service, user))
@@ -431,10 +437,6 @@ def _file(name: str, value: object) -> Path:
     raise SettingsError(f"{name} names no file ({reason}); give the path of {accepted}")
 
 
-def _secret_of_file(name: str, value: object) -> Secret:
-    return read_secret(_file(name, value), name)
-
-
 def _bundle(name: str, value: object) -> Path:
     """The path, if it holds certificates; a folder of them is taken as it is."""
     path, context = _file(name, value), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -449,17 +451,6 @@ def _bundle(name: str, value: object) -> Path:
         return path
     problem = "cannot be read" if unread else "holds no certificates in PEM"
     raise SettingsError(f"the file of {name} {problem}; give {_FILES['ca_bundle']}")
-
-
-def _key_named(name: str, keys_and_id: tuple[Masked, Masked]) -> Masked:
-    keys, chosen = (part.reveal() for part in keys_and_id)
-    if not isinstance(keys, Mapping):
-        raise invalid(name, keys, "a table of key ids and paths of PEM private keys")
-    if not isinstance(chosen, str) or chosen not in keys:
-        raise SettingsError(
-            f"signing_key_id is none of signing_keys: give one of {', '.join(map(str, keys))}"
-        )
-    return Masked(keys[chosen])
 
 
 def _flag(name: str, value: object) -> bool:
@@ -510,9 +501,8 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "base_url": checked_url,
     "auth_url": checked_url,
     "client_secret": _secret,
-    "client_secret_file": _secret_of_file,
+    "client_secret_file": _file,
     "signing_key": _file,
-    "signing_keys": _key_named,
     "signing_key_password": _secret,
     "store": _folder,
     "journal": _folder,

@@ -271,6 +271,8 @@ class Transport:
         env, attempt, refusals = self._env, 0, 0
         while True:
             attempt += 1
+
+            # Wait for a turn; who gives up leaves its place to others.
             turn = object()
             try:
                 while 0 < (wait := self._pace.wait_s(turn)) <= deadline - env.clock():
@@ -288,6 +290,7 @@ class Transport:
             if gone is not None and gone():
                 raise CallerGone
 
+            # Sign it: a signature says when it was made, so each attempt has its own.
             signed = request
             if signer is not None:
                 try:
@@ -304,6 +307,7 @@ class Transport:
                 header = {self._settings.signature_header: signature}
                 signed = replace(request, headers={**request.headers, **header})
 
+            # Send it. Only a refusal says that nothing was done.
             sent_at = env.clock()
             outcome = self._http.exchange(signed, deadline - sent_at)
             if isinstance(outcome, Failure):
@@ -320,6 +324,8 @@ class Transport:
             if isinstance(outcome, Answer) and outcome.status not in (TOO_MANY, *RETRYABLE):
                 self._pace.accepted(sent_at)
                 return outcome
+
+            # No answer to keep yet: try again later, if that is safe and there is time.
             if not may_repeat(outcome, repeatable=repeatable):
                 break
             asked = (
