@@ -11,9 +11,8 @@ from fundlab.actions.identity import DAY, NOT_ALIKE, SECOND, asked, shown_time
 from fundlab.actions.journal import WITHDRAWAL, Journal, State
 from fundlab.actions.plan import Context
 from fundlab.errors import ActionRefused
-from fundlab.exact import EXACT
 from fundlab.models import Transfer, TransferType
-from fundlab.values import Instant
+from fundlab.values import EXACT, Instant
 
 _LOOKED_AT: Final = 100
 _LONGEST_PAGE: Final = 1000
@@ -151,7 +150,7 @@ def journalled_candidates(
     aside = ("amount", "total", *NOT_ALIKE)
     rest = {key: value for key, value in arguments.items() if key not in aside}
     found = []
-    for entry in book.alike(WITHDRAWAL, arguments, now - DAY):
+    for entry in book.sent_since(WITHDRAWAL, now - DAY, arguments["fiat_account_id"]):
         theirs = entry.arguments
         if not entry.is_live or entry.ref_id == arguments["ref_id"]:
             continue

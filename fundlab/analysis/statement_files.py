@@ -20,16 +20,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.analysis.engines import MONEY_TYPE
 from fundlab.errors import AnalysisError, shorten
-from fundlab.exact import EXACT
-from fundlab.values import exact_sum
+from fundlab.values import EXACT, exact_sum
 
 ENTRIES: Final = pa.schema(
     [
         ("entry", pa.int32()),
         ("booked_on", pa.date32()),
-        ("amount", AMOUNT_TYPE),
+        ("amount", MONEY_TYPE),
         ("asset", pa.string()),
         ("bank_ref", pa.string()),
         ("memo", pa.string()),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, Self, cast
@@ -32,7 +31,7 @@ from fundlab.decimals.int128 import (
 )
 from fundlab.decimals.operators import boolean
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number, to_scalar
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.decimals.text import ARROW_TYPE
 
 
 @register_extension_dtype
@@ -52,9 +51,9 @@ class DecimalDtype(pd.ArrowDtype):
     na_value = pd.NA
     precision = PRECISION
     scale = SCALE
-    pyarrow_dtype = AMOUNT_TYPE
+    pyarrow_dtype = ARROW_TYPE
     storage = "numpy"
-    itemsize = AMOUNT_TYPE.byte_width
+    itemsize = ARROW_TYPE.byte_width
     _is_numeric = True
     _is_boolean = False
     _metadata = ()
@@ -90,11 +89,11 @@ class DecimalDtype(pd.ArrowDtype):
 
     def __from_arrow__(self, array: pa.Array | pa.ChunkedArray) -> DecimalArray:
         """A column of Arrow decimals, integers or text; decimal128(38, 18) without a copy."""
-        return DecimalArray._of(*convert.from_arrow(array))
+        return DecimalArray.from_arrow(array)
 
     def to_arrow(self) -> pa.DataType:
         """The Arrow type of the values, where Narwhals asks for it: decimal128(38, 18)."""
-        return AMOUNT_TYPE
+        return ARROW_TYPE
 
     def _get_common_dtype(self, dtypes: list[Any]) -> Any:
         """Concatenation keeps the type beside integers and Arrow decimals that fit.
@@ -116,12 +115,6 @@ class DecimalDtype(pd.ArrowDtype):
         return "DecimalDtype()"
 
 
-_DECIMAL = DecimalDtype()
-
-
-_DECIMAL = DecimalDtype()
-
-
 def types_mapper(arrow_type: pa.DataType) -> DecimalDtype | None:
     """For ``pyarrow.Table.to_pandas(types_mapper=...)``: Arrow decimals to the type `decimal`.
 
@@ -135,16 +128,18 @@ def types_mapper(arrow_type: pa.DataType) -> DecimalDtype | None:
         and 0 <= arrow_type.scale <= SCALE
         and arrow_type.precision - arrow_type.scale <= PRECISION - SCALE
     )
-    return _DECIMAL if fits else None
+    return DecimalDtype() if fits else None
 
 
-@dataclass(slots=True)
 class _Store:
     """The memory that an array shares with its views, and with Arrow until one is written to."""
 
-    units: Units
-    missing: Bools
-    shared: bool
+    __slots__ = ("missing", "shared", "units")
+
+    def __init__(self, units: Units, missing: Bools, shared: bool) -> None:
+        self.units = units
+        self.missing = missing
+        self.shared = shared
 
 
 def _operators(name: str) -> tuple[Any, Any]:
@@ -200,7 +195,7 @@ class DecimalArray(ExtensionArray):
     __array_priority__ = 1000
     __pandas_priority__ = 1500  # integers of other extension types, Arrow's too, leave `+` to us
 
-    dtype = _DECIMAL
+    _dtype = DecimalDtype()
     _readonly = False
 
     # ---- making
@@ -289,16 +284,17 @@ class DecimalArray(ExtensionArray):
 
     @property
     def _units(self) -> Units:
-        return self._column[0]
+        units = self._store.units
+        return units if self._rows is None else units[self._rows]
 
     @property
     def _missing(self) -> Bools:
-        return self._column[1]
+        missing = self._store.missing
+        return missing if self._rows is None else missing[self._rows]
 
     @property
     def _column(self) -> Column:
-        units, missing = self._store.units, self._store.missing
-        return (units, missing) if self._rows is None else (units[self._rows], missing[self._rows])
+        return self._units, self._missing
 
     @property
     def _pa_array(self) -> pa.ChunkedArray:
@@ -306,11 +302,15 @@ class DecimalArray(ExtensionArray):
         return pa.chunked_array([self.__arrow_array__()])
 
     @property
+    def dtype(self) -> DecimalDtype:
+        return self._dtype
+
+    @property
     def nbytes(self) -> int:
         return self._units.nbytes + self._missing.nbytes
 
     def __len__(self) -> int:
-        return len(self._column[1])
+        return len(self._missing)
 
     def isna(self) -> Bools:
         return self._missing.copy()
@@ -393,11 +393,10 @@ class DecimalArray(ExtensionArray):
         padding zeros, floats are the nearest. Raises OverflowError for a decimal type with too
         few digits before the point, pyarrow.ArrowInvalid where decimals would be lost.
         """
-        if type is None or type == AMOUNT_TYPE:
-            units, missing = self._column
-            if units.flags.c_contiguous:
+        if type is None or type == ARROW_TYPE:
+            if self._units.flags.c_contiguous:
                 self._store.shared = True
-            return text.to_arrow(units, missing)
+            return text.to_arrow(*self._column)
         if convert.is_text(type):
             return text.to_text(*self._column).cast(type)
         if pa.types.is_floating(type):

@@ -93,10 +93,9 @@ class Access:
         if self._database.one("SELECT 1 FROM credentials WHERE client_id = ?", client_id):
             raise SandboxError(f"client_id {client_id!r} exists already")
         secret = self._random_text(32)
-        self._database.run(
-            "INSERT INTO credentials (client_id, customer_id, secret, scopes, signing) "
-            "VALUES (?, ?, ?, ?, ?)",
-            client_id, customer_id, secret, " ".join(granted), int(signing),
+        self._database.insert(
+            "credentials", client_id=client_id, customer_id=customer_id, secret=secret,
+            scopes=" ".join(granted), signing=int(signing),
         )  # fmt: skip
         return Credential(client_id, secret, customer_id, granted, signing)
 
@@ -133,10 +132,9 @@ class Access:
         algorithm, _ = load_public_key(public_pem)
         if self._database.one("SELECT 1 FROM signing_keys WHERE kid = ?", kid):
             raise SandboxError(f"key id {kid!r} exists already")
-        self._database.run(
-            "INSERT INTO signing_keys (kid, client_id, alg, public_key, private_key) "
-            "VALUES (?, ?, ?, ?, ?)",
-            kid, client_id, algorithm, public_pem, private_pem,
+        self._database.insert(
+            "signing_keys", kid=kid, client_id=client_id, alg=algorithm, public_key=public_pem,
+            private_key=private_pem,
         )  # fmt: skip
         return algorithm
 
@@ -150,7 +148,23 @@ class Access:
 
     def issue_token(self, form: Sequence[tuple[str, str]]) -> dict[str, Any]:
         """The token endpoint. Raises ``TokenRefusal``."""
-        fields = _token_form(form)
+        fields = {"grant_type": "", "client_id": "", "client_secret": "", "scope": ""}
+        seen: set[str] = set()
+        for name, value in form:
+            if name in seen:
+                raise TokenRefusal(400, "invalid_request", "a form field is repeated")
+            seen.add(name)
+            if name in fields:
+                fields[name] = value
+        if not fields["grant_type"]:
+            raise TokenRefusal(400, "invalid_request", "grant_type is missing")
+        if fields["grant_type"] != "client_credentials":
+            raise TokenRefusal(
+                400, "unsupported_grant_type", "grant_type must be client_credentials"
+            )
+        for name in ("client_id", "client_secret"):
+            if not fields[name]:
+                raise TokenRefusal(400, "invalid_request", f"{name} is missing")
         credential = self.credential(fields["client_id"])
         given = fields["client_secret"].encode()
         expected = credential.client_secret if credential else ""
@@ -165,9 +179,9 @@ class Access:
         now = self._clock.now_s()
         with self._database.transaction():
             self._database.run("DELETE FROM tokens WHERE expires_s < ?", now - TOKEN_LIFETIME_S)
-            self._database.run(
-                "INSERT INTO tokens (digest, client_id, scopes, expires_s) VALUES (?, ?, ?, ?)",
-                _digest(token), credential.client_id, " ".join(scopes), now + TOKEN_LIFETIME_S,
+            self._database.insert(
+                "tokens", digest=_digest(token), client_id=credential.client_id,
+                scopes=" ".join(scopes), expires_s=now + TOKEN_LIFETIME_S,
             )  # fmt: skip
         return {
             "access_token": token,
@@ -192,11 +206,11 @@ class Access:
             raise unauthorized("unknown token")
         client_id, customer_id, scopes, signing, expires_s = row
         if self._clock.now_s() >= expires_s:
-            raise unauthorized("the token has lapsed")
+            raise unauthorized("the token has expired")
         return Caller(client_id, customer_id, tuple(scopes.split()), bool(signing))
 
     def revoke_tokens(self) -> None:
-        """Let every token lapse at once."""
+        """Let every token expire at once."""
         self._database.run("UPDATE tokens SET expires_s = 0")
 
     def check_scope(self, caller: Caller, needed: str) -> None:
@@ -239,14 +253,6 @@ class Access:
             raise unauthorized("signature: unknown key id for this credential")
         if row[0] != alg:
             raise unauthorized(f"signature: this key signs {row[0]}, not {alg}")
-        self._check_members(header, parts)
-        if not hmac.compare_digest(payload, _encode(parts.body)):
-            raise unauthorized("signature: the payload is not the exact bytes of the body")
-        _, key = load_public_key(row[1])
-        if not _VERIFIERS[alg].verify(signed, key, signature):
-            raise unauthorized("signature: it does not verify")
-
-    def _check_members(self, header: dict[str, Any], parts: SignedParts) -> None:
         method = header.get(f"{self._prefix}request-method")
         path = header.get(f"{self._prefix}request-path")
         timestamp = header.get(f"{self._prefix}timestamp")
@@ -262,6 +268,11 @@ class Access:
                 f"signature: its timestamp is {age:.0f} s old; accepted from "
                 f"-{SIGNATURE_AHEAD_S} to {SIGNATURE_LIFETIME_S}"
             )
+        if not hmac.compare_digest(payload, _encode(parts.body)):
+            raise unauthorized("signature: the payload is not the exact bytes of the body")
+        _, key = load_public_key(row[1])
+        if not _VERIFIERS[alg].verify(signed, key, signature):
+            raise unauthorized("signature: it does not verify")
 
 
 def new_private_key(algorithm: str) -> PrivateKey:
@@ -270,7 +281,7 @@ def new_private_key(algorithm: str) -> PrivateKey:
         return ec.generate_private_key(ec.SECP256R1())
     if algorithm == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()
-    raise SandboxError(f"signing algorithm {algorithm!r} is none of ES256, EdDSA")
+    raise SandboxError(f"signing algorithm {algorithm!r} must be ES256 or EdDSA")
 
 
 def key_pair_pem(key: PrivateKey) -> tuple[bytes, bytes]:
@@ -297,25 +308,6 @@ def load_public_key(pem: bytes) -> tuple[str, PublicKey]:
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return "ES256", key
     raise SandboxError("a signing key is ES256 (curve prime256v1) or EdDSA (ed25519)")
-
-
-def _token_form(form: Sequence[tuple[str, str]]) -> dict[str, str]:
-    fields = {"grant_type": "", "client_id": "", "client_secret": "", "scope": ""}
-    seen: set[str] = set()
-    for name, value in form:
-        if name in seen:
-            raise TokenRefusal(400, "invalid_request", "a form field is repeated")
-        seen.add(name)
-        if name in fields:
-            fields[name] = value
-    if not fields["grant_type"]:
-        raise TokenRefusal(400, "invalid_request", "grant_type is missing")
-    if fields["grant_type"] != "client_credentials":
-        raise TokenRefusal(400, "unsupported_grant_type", "grant_type must be client_credentials")
-    for name in ("client_id", "client_secret"):
-        if not fields[name]:
-            raise TokenRefusal(400, "invalid_request", f"{name} is missing")
-    return fields
 
 
 def _digest(token: str) -> bytes:

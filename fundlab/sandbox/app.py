@@ -32,8 +32,7 @@ from fundlab.sandbox.endpoints import ENDPOINTS, Call
 from fundlab.sandbox.faults import LIST_FAULTS, NO_CONTENT, TOKEN, Fault
 from fundlab.sandbox.listing import SAME_POSITION
 from fundlab.sandbox.log import Logged
-from fundlab.sandbox.openapi import OAUTH2, TOKEN_DESCRIBED, TOKEN_PATH, described
-from fundlab.sandbox.openapi import document as openapi_document
+from fundlab.sandbox.openapi import OAUTH2, TOKEN_DESCRIBED, TOKEN_PATH, described, document
 from fundlab.sandbox.opening import Connections, Service
 from fundlab.sandbox.reading import MAX_BODY_BYTES, check_query, read_members, refusal_of
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, TokenRefusal, invalid, phrase
@@ -49,15 +48,13 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 def build_app(service: Service) -> FastAPI:
     """The application over ``service``."""
     app = FastAPI(
-        title="Fiat transfer, profile funding and request-signing service (sandbox)",
-        openapi_url="/openapi.json", docs_url=None, redoc_url=None, redirect_slashes=False,
-    )  # fmt: skip
+        openapi_url="/openapi.json", docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     app.state.service = service
     app.router.routes += _routes()
-    app.add_exception_handler(HTTPException, _framework_problem)
-    app.add_exception_handler(Exception, _broken)
-    document = cache(partial(openapi_document, app, service.signature_header))
-    app.openapi = document  # type: ignore[method-assign]
+    app.add_exception_handler(HTTPException, framework_problem)
+    app.add_exception_handler(Exception, broken)
+    app.openapi = partial(_document, service.signature_header)  # type: ignore[method-assign]
     return app
 
 
@@ -74,10 +71,15 @@ def _routes() -> list[BaseRoute]:
             dependencies=[Security(OAUTH2, scopes=[served.scope])], **described(served),
         )  # fmt: skip
     router.add_api_route(
-        TOKEN_PATH, _issue_token, methods=["POST"], name=TOKEN, response_model=Token,
+        TOKEN_PATH, issue_token, methods=["POST"], name=TOKEN, response_model=Token,
         **TOKEN_DESCRIBED,
     )  # fmt: skip
     return router.routes
+
+
+@cache
+def _document(signature_header: str) -> dict[str, Any]:
+    return document(_routes(), signature_header)
 
 
 class GuardedRoute(APIRoute):
@@ -93,17 +95,18 @@ class GuardedRoute(APIRoute):
             faults = service.faults.strike(self.name, has_cursor=has_cursor)
             problem: str | None = None
             try:
-                response = await _early_answer(faults, service)
+                response = await strike_before(faults, service)
                 if response is None:
                     arrived = Arrived(request, await limited_body(request))
                     if self.name == TOKEN:
                         response = await handle(arrived)
                     else:
                         operation = OPERATIONS[self.name]
-                        response = _operate(service, operation, arrived, handle, faults)
+                        late_s = sum(fault.seconds for fault in faults if fault.kind == "late")
+                        response = _operate(service, operation, arrived, handle, late_s)
             except Refusal as refusal:
                 problem = refusal.detail
-                response = _problem_response(refusal)
+                response = problem_response(refusal)
             except TokenRefusal as token_refusal:
                 problem = token_refusal.description
                 response = _token_response(token_refusal.status, token_refusal.body())
@@ -113,7 +116,7 @@ class GuardedRoute(APIRoute):
                 Logged(
                     at_s=time.time(),
                     method=request.method,
-                    path=_target(request).decode("latin-1"),
+                    path=request.scope["target"].decode("latin-1"),
                     operation=self.name,
                     status=response.status_code,
                     problem=problem,
@@ -121,13 +124,7 @@ class GuardedRoute(APIRoute):
                     milliseconds=round((time.perf_counter() - started) * 1e3, 3),
                 )
             )
-            # Faults that strike after the request was processed. Without an answer nothing is cut.
-            kinds = {fault.kind: fault for fault in faults}
-            if "lost" in kinds or isinstance(response, _Reset):
-                return _Reset(service.connections)
-            if "truncate" in kinds:
-                return _Truncated(service.connections, response, kinds["truncate"].keep)
-            return response
+            return strike_after(faults, request, response, service)
 
         return answer
 
@@ -148,7 +145,7 @@ class Arrived(Request):
 
 
 def _operate(
-    service: Service, operation: Operation, request: Arrived, handle: Handler, faults: list[Fault]
+    service: Service, operation: Operation, request: Arrived, handle: Handler, late_s: float
 ) -> Response:
     """The answer of a 200. Raises ``Refusal`` for everything else: 401 (token, then signature), 403
     for a scope, then 404 and 400.
@@ -161,11 +158,10 @@ def _operate(
     authorization = [value for name, value in headers if name == b"authorization"]
     signature_header = service.signature_header.lower().encode()
     signatures = [value for name, value in headers if name == signature_header]
-    late_s = sum(fault.seconds for fault in faults if fault.kind == "late")
     with service.database.lock:
         settle(service.world)
         caller = service.access.identify(authorization)
-        parts = SignedParts(request.method, _target(request), request.content)
+        parts = SignedParts(request.method, request.scope["target"], request.content)
         service.access.check_signature(caller, signatures, parts)
         service.access.check_scope(caller, operation.scope)
         if operation.query is not None:
@@ -179,12 +175,9 @@ def _operate(
         writing = operation.method != "GET"
         with service.database.transaction() if writing else nullcontext():
             try:
-                response = _at_once(handle(request))
+                return _at_once(handle(request))
             except RequestValidationError as error:
                 raise refusal_of(operation, error.errors()) from None
-    if operation.query is not None:
-        return _with_page_faults(request, response, faults)
-    return response
 
 
 def _at_once(running: Coroutine[Any, Any, Response]) -> Response:
@@ -198,7 +191,7 @@ def _at_once(running: Coroutine[Any, Any, Response]) -> Response:
     raise RuntimeError("an operation waits, though it holds the lock of the database")
 
 
-async def _issue_token(request: Request) -> Response:
+async def issue_token(request: Request) -> Response:
     """§5.1. The form is read by hand: FastAPI's fields take the last of a repeated one, and any
     number of fields and files."""
     try:
@@ -214,8 +207,8 @@ async def _issue_token(request: Request) -> Response:
 # ---------------------------------------------------------------------------- faults
 
 
-async def _early_answer(faults: list[Fault], service: Service) -> Response | None:
-    """Faults that strike before the request is processed."""
+async def strike_before(faults: list[Fault], service: Service) -> Response | None:
+    """Faults before the request is processed; the answer, where there is one already."""
     for fault in faults:
         if fault.kind == "latency":
             await asyncio.sleep(fault.seconds)
@@ -228,29 +221,31 @@ async def _early_answer(faults: list[Fault], service: Service) -> Response | Non
             wait = str(math.ceil(fault.seconds))
             raise Refusal(429, f"try again in {wait} s", headers={"Retry-After": wait})
         elif fault.kind == "status":
-            return _injected(fault)
+            body, headers = fault.body.encode(), dict(fault.headers)
+            if not fault.body and fault.status not in NO_CONTENT:
+                body = Refusal(fault.status, "injected fault").body()
+                headers.setdefault("content-type", PROBLEM_MEDIA_TYPE)
+            return Response(body, fault.status, headers=headers, media_type="application/json")
     return None
 
 
-def _with_page_faults(request: Request, page: Response, faults: list[Fault]) -> Response:
-    """A page that leads back to itself: under its own cursor, or under another text of it."""
-    struck = {fault.kind for fault in faults if fault.kind in LIST_FAULTS}
-    if not struck:
-        return page
-    rows = bytes(page.body).rpartition(PAGE_END)[0]
-    cursor = request.query_params["page_cursor"]
-    if "duplicate_page" in struck:
-        cursor += SAME_POSITION
-    content = b'%b%b"%b"}' % (rows, PAGE_END, cursor.encode())
-    return Response(content, media_type="application/json")
-
-
-def _injected(fault: Fault) -> Response:
-    body, headers = fault.body.encode(), dict(fault.headers)
-    if not fault.body and fault.status not in NO_CONTENT:
-        body = Refusal(fault.status, "injected fault").body()
-        headers.setdefault("content-type", PROBLEM_MEDIA_TYPE)
-    return Response(body, fault.status, headers=headers, media_type="application/json")
+def strike_after(
+    faults: list[Fault], request: Request, response: Response, service: Service
+) -> Response:
+    """Faults after the request was processed. Without an answer nothing is cut."""
+    kinds = {fault.kind: fault for fault in faults}
+    if "lost" in kinds or isinstance(response, _Reset):
+        return _Reset(service.connections)
+    if "status" not in kinds and not kinds.keys().isdisjoint(LIST_FAULTS):
+        # a page that leads back to itself: under its own cursor, or under another text of it
+        rows, end, _ = bytes(response.body).rpartition(PAGE_END)
+        cursor = request.query_params["page_cursor"] + SAME_POSITION * ("duplicate_page" in kinds)
+        if end and response.status_code == 200:
+            response.body = b'%b%b"%b"}' % (rows, end, cursor.encode())
+            response.headers["content-length"] = str(len(response.body))
+    if "truncate" in kinds:
+        return _Truncated(service.connections, response, kinds["truncate"].keep)
+    return response
 
 
 class _Reset(Response):
@@ -350,16 +345,11 @@ async def limited_body(request: Request, most: int = MAX_BODY_BYTES) -> bytes:
             if len(body) > most:
                 raise too_large
     except ClientDisconnect:
-        raise Refusal(400, "the client left before its request was whole") from None
+        raise Refusal(400, "the client left before its request was complete") from None
     return bytes(body)
 
 
-def _target(request: Request) -> bytes:
-    target: bytes = request.scope["target"]
-    return target
-
-
-def _problem_response(refusal: Refusal) -> Response:
+def problem_response(refusal: Refusal) -> Response:
     return Response(
         refusal.body(), refusal.status, headers=refusal.headers, media_type=PROBLEM_MEDIA_TYPE
     )
@@ -370,7 +360,7 @@ def _token_response(status: int, body: bytes) -> Response:
     return Response(body, status, headers=headers, media_type="application/json")
 
 
-async def _framework_problem(request: Request, error: Exception) -> Response:
+async def framework_problem(request: Request, error: Exception) -> Response:
     """The framework's own refusals (404, 405 …) in the interface's form."""
     if not isinstance(error, HTTPException):
         raise error
@@ -389,13 +379,13 @@ async def _framework_problem(request: Request, error: Exception) -> Response:
         detail = f"{request.method} is not allowed here; allowed: {headers['Allow']}"
     request.app.state.service.log.add(
         Logged(
-            time.time(), request.method, _target(request).decode("latin-1"), None,
+            time.time(), request.method, request.scope["target"].decode("latin-1"), None,
             status, detail, "", 0.0,
         )
     )  # fmt: skip
-    return _problem_response(Refusal(status, detail, headers=headers))
+    return problem_response(Refusal(status, detail, headers=headers))
 
 
-async def _broken(request: Request, error: Exception) -> Response:
+async def broken(request: Request, error: Exception) -> Response:
     logger.error("%s %s failed", request.method, request.scope["path"], exc_info=error)
-    return _problem_response(Refusal(500, "the sandbox itself failed; its log has the traceback"))
+    return problem_response(Refusal(500, "the sandbox itself failed; its log has the traceback"))

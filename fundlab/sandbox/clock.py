@@ -32,7 +32,7 @@ class BusinessClock:
         self, mode: ClockMode, start_ns: int, ticks: Callable[[], int] = time.monotonic_ns
     ) -> None:
         if mode not in get_args(ClockMode):
-            raise SandboxError(f"clock {mode!r} is none of {', '.join(get_args(ClockMode))}")
+            raise SandboxError(f"clock {mode!r} must be one of {', '.join(get_args(ClockMode))}")
         self.mode: ClockMode = mode
         self._rate, self._start_ns, self._ticks = RATES[mode], start_ns, ticks
         self._origin = ticks()
@@ -54,7 +54,7 @@ class BusinessClock:
 
 
 class AccessClock:
-    """Real time as seen by tokens and signatures, shifted to try lapses and skew."""
+    """Real time as seen by tokens and signatures, shifted to try expiry and skew."""
 
     def __init__(self, real: Callable[[], float] = time.time) -> None:
         self._real = real

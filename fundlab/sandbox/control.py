@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+from pydantic import ValidationError, validate_call
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from fundlab.errors import SandboxError
 from fundlab.models import CryptoNetwork, TransferType
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
+from fundlab.sandbox.app import limited_body, problem_response
 from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.due import settle
 from fundlab.sandbox.faults import ANY, FaultKind
@@ -20,7 +29,8 @@ from fundlab.sandbox.ledger import available, trading, units, units_text
 from fundlab.sandbox.movements import Arrival, receive
 from fundlab.sandbox.opening import Options, Service, scope_names, start_over, take_over
 from fundlab.sandbox.places import add_destination_address, check_address
-from fundlab.sandbox.refusals import invalid, not_found
+from fundlab.sandbox.reading import read_json_object
+from fundlab.sandbox.refusals import Refusal, invalid, not_found
 from fundlab.sandbox.world import ASSETS, IDENTITY_STATUSES, World, seeded_uuid, to_bytes
 from fundlab.values import Amount
 
@@ -80,7 +90,7 @@ class Control:
         return self.clock()
 
     def revoke_tokens(self) -> Json:
-        """Let every token lapse at once."""
+        """Let every token expire at once."""
         with self.service.database.transaction():
             self._access.revoke_tokens()
         return {}
@@ -116,12 +126,21 @@ class Control:
         new_customer: bool = False,
     ) -> Json:
         """A credential of the same customer, or of a new one with a profile of its own."""
-        with self.service.database.transaction():
-            customer_id = self._add_customer() if new_customer else self._customer_id
+        database, world = self.service.database, self._world
+        with database.transaction():
+            customer_id = self._customer_id
+            if new_customer:
+                # credentials outlive a reset, and so do the customers they are of
+                known = database.all(
+                    "SELECT customer_id FROM credentials UNION SELECT customer_id FROM profiles"
+                )
+                ids = (seeded_uuid(world.seed, "customers", n) for n in itertools.count(2))
+                customer_id = next(new for new in ids if (new,) not in known)
+                database.insert("profiles", id=world.new_id("profiles"), customer_id=customer_id)
             credential = self._access.add_credential(
                 client_id, customer_id, scope_names(scopes), signing=signing
             )
-            profiles = self.service.database.all(
+            profiles = database.all(
                 "SELECT id FROM profiles WHERE customer_id = ? ORDER BY seq", customer_id
             )
         return {
@@ -130,21 +149,6 @@ class Control:
             "customer_id": customer_id,
             "profile_ids": [row[0] for row in profiles],
         }
-
-    def _add_customer(self) -> str:
-        database = self.service.database
-        # credentials outlive a reset, and so do the customers they are of
-        known = database.all(
-            "SELECT customer_id FROM credentials UNION SELECT customer_id FROM profiles"
-        )
-        ids = (seeded_uuid(self._world.seed, "customers", number) for number in itertools.count(2))
-        customer_id = next(new for new in ids if (new,) not in known)
-        database.run(
-            "INSERT INTO profiles (id, customer_id) VALUES (?, ?)",
-            self._world.new_id("profiles"),
-            customer_id,
-        )
-        return customer_id
 
     def rotate_secret(self, client_id: str) -> Json:
         """A new secret; client id, tokens and signing keys stay."""
@@ -195,9 +199,10 @@ class Control:
             self._world.check_end_user(self._customer_id, identity_id, None)
             if address is not None:
                 check_address("address", crypto_network, address)
+            world = self._world
             saved = add_destination_address(
-                self._world, self._customer_id, CryptoNetwork(crypto_network), address, nickname,
-                bookmarked, identity_id,
+                world.database, world.seed, self._customer_id, world.stamp(),
+                CryptoNetwork(crypto_network), address, nickname, bookmarked, identity_id,
             )  # fmt: skip
         return {name: value for name, value in saved.items() if value is not None}
 
@@ -210,9 +215,9 @@ class Control:
             identity_id = world.new_id("identities")
             number = world.database.next_seq("identities")
             account_id = seeded_uuid(world.seed, "end_user_accounts", number)
-            world.database.run(
-                "INSERT INTO identities (id, customer_id, status, account_id) VALUES (?, ?, ?, ?)",
-                identity_id, customer_id, status, account_id,
+            world.database.insert(
+                "identities", id=identity_id, customer_id=customer_id, status=status,
+                account_id=account_id,
             )  # fmt: skip
             stamp = world.stamp()
             change = {
@@ -232,7 +237,11 @@ class Control:
     def add_event(self, type: str, object_type: str, object: Json, is_test: bool = True) -> Json:
         """An event of any kind; a test event unless told otherwise."""
         world = self._world
-        _check_json(type=type, object_type=object_type, object=object)
+        for name, value in (("type", type), ("object_type", object_type), ("object", object)):
+            try:
+                json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+            except (TypeError, ValueError, RecursionError) as error:
+                raise invalid(name, f"is not JSON: {error}") from None
         with self._settled():
             stamp = world.stamp()
             world.emit(self._customer_id, type, object_type, object, stamp, is_test=is_test)
@@ -240,19 +249,16 @@ class Control:
 
     def crypto_deposit(self, address: str, asset: str, amount: str) -> Json:
         """What arrives at a deposit address; completes as a simulated wire does."""
-        value = _amount(amount)
+        value = amount_of(amount)
         if not value:
             raise invalid("amount", "must be greater than 0")
         if asset not in ASSETS or asset == "USD":
             raise invalid("asset", f"{asset[:40]!r} does not arrive on chain")
         database = self.service.database
         with self._settled():
-            found = database.one(
-                "SELECT customer_id, body FROM deposit_addresses WHERE address = ?", address
-            )
-            if found is None:
+            body = self._world.find("deposit_addresses", address=address)
+            if body is None:
                 raise not_found("deposit address", "address", address)
-            body = json.loads(found[1])
             number = database.next_seq("transfers")
             optional = {name: body.get(name) for name in ("identity_id", "account_id", "metadata")}
             optional["crypto_network"] = body["crypto_network"]
@@ -260,15 +266,15 @@ class Control:
             optional["crypto_tx_hash"] = "0x" + "".join(hashed).replace("-", "")
             optional["crypto_tx_index"] = "0"
             arrival = Arrival(
-                found[0], TransferType.CRYPTO_DEPOSIT, body["profile_id"], asset, units(value),
-                f"address:{body['id']}", optional,
+                body["customer_id"], TransferType.CRYPTO_DEPOSIT, body["profile_id"], asset,
+                units(value), f"address:{body['id']}", optional,
             )  # fmt: skip
             receive(self._world, arrival)
         return {}
 
     def set_trading(self, profile_id: str, asset: str, amount: str) -> Json:
         """Tie up ``amount`` of what a profile has in trading; the rest is available."""
-        world, wanted = self._world, units(_amount(amount))
+        world, wanted = self._world, units(amount_of(amount))
         if asset not in ASSETS:
             raise not_found("asset", "asset", asset)
         with self._settled():
@@ -288,10 +294,10 @@ class Control:
         """Make deposit instructions ``DEPRECATED``; deposits that quote them are refused."""
         database = self.service.database
         with self._settled():
-            found = database.one("SELECT body FROM fiat_deposit_instructions WHERE id = ?", id)
-            if found is None:
+            changed = self._world.find("fiat_deposit_instructions", id=id)
+            if changed is None:
                 raise not_found("deposit instructions", "id", id)
-            changed: Json = {**json.loads(found[0]), "status": "DEPRECATED"}
+            changed["status"] = "DEPRECATED"
             database.run(
                 "UPDATE fiat_deposit_instructions SET body = ? WHERE id = ?", to_bytes(changed), id
             )
@@ -359,16 +365,104 @@ class Control:
         return self.clock()
 
 
-def _check_json(**members: object) -> None:
-    for name, value in members.items():
-        try:
-            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-        except (TypeError, ValueError, RecursionError) as error:
-            raise invalid(name, f"is not JSON: {error}") from None
-
-
-def _amount(text: str) -> Amount:
+def amount_of(text: str) -> Amount:
     try:
         return Amount(text)
     except ValueError as error:
         raise invalid("amount", str(error)) from None
+
+
+# ---------------------------------------------------------------------------- over HTTP
+
+CONTROL_PREFIX: Final = "/_sandbox"
+STATE_PATH: Final = f"{CONTROL_PREFIX}/state"
+SQLITE_MEDIA_TYPE: Final = "application/vnd.sqlite3"
+MAX_CONTROL_BODY_BYTES: Final = 16 * 1024 * 1024
+MAX_STATE_BYTES: Final = 4 * 1024**3
+ACTIONS: Final = (
+    "advance", "shift_access", "revoke_tokens", "add_credential", "rotate_secret",
+    "add_signing_key", "require_signing", "add_destination_address", "add_identity", "add_event",
+    "crypto_deposit", "set_trading", "deprecate_instructions", "add_fault", "remove_fault",
+    "clear_faults", "clear_requests", "reset",
+)  # fmt: skip
+VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests")
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def add_control(app: FastAPI, control: Control) -> None:
+    """Serve ``control`` under ``/_sandbox``, off the interface's paths, to this machine only.
+
+    ``POST /_sandbox/<action>`` takes the arguments of a method as a JSON object,
+    ``GET /_sandbox/<view>`` shows something; ``GET /_sandbox`` lists both.
+    """
+
+    async def index(_: Request) -> Response:
+        return JSONResponse({"actions": list(ACTIONS), "views": list(VIEWS), "state": STATE_PATH})
+
+    async def save(_: Request) -> Response:
+        return Response(control.save(), media_type=SQLITE_MEDIA_TYPE)
+
+    async def load(request: Request) -> Response:
+        return JSONResponse(control.load(await limited_body(request, MAX_STATE_BYTES)))
+
+    async def show(view: Callable[[], Any], _: Request) -> Response:
+        return JSONResponse(view())
+
+    async def act(name: str, action: Callable[..., Any], request: Request) -> Response:
+        declared = request.headers.get("content-type", "").partition(";")[0].strip()
+        if declared != "application/json":  # what a web page cannot send across origins unasked
+            raise Refusal(415, "the content type must be application/json")
+        body = await limited_body(request, MAX_CONTROL_BODY_BYTES)
+        arguments: dict[str, Any] = read_json_object(body) if body else {}
+        if "self" in arguments:  # which older releases of pydantic take for the wrapper's own
+            raise Refusal(400, f"{name} has no argument 'self'")
+        return JSONResponse(action(**arguments))
+
+    async def answer(endpoint: Endpoint, request: Request) -> Response:
+        """Problems for whatever is refused."""
+        try:
+            check_local(request)
+            return await endpoint(request)
+        except Refusal as error:
+            refusal = error
+        except SandboxError as error:
+            refusal = Refusal(400, str(error))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            refusal = invalid(".".join(map(str, first["loc"])), first["msg"])
+        return problem_response(refusal)
+
+    def add(path: str, method: str, endpoint: Endpoint) -> None:
+        app.add_route(path, partial(answer, endpoint), methods=[method], include_in_schema=False)
+
+    add(CONTROL_PREFIX, "GET", index)
+    add(STATE_PATH, "GET", save)
+    add(STATE_PATH, "PUT", load)
+    for name in VIEWS:
+        add(f"{CONTROL_PREFIX}/{name}", "GET", partial(show, getattr(control, name)))
+    for name in ACTIONS:
+        action = validate_call(getattr(control, name))
+        add(f"{CONTROL_PREFIX}/{name}", "POST", partial(act, name, action))
+
+
+def check_local(request: Request) -> None:
+    """The peer is this machine, and so is the name it asked for (against DNS rebinding) and the
+    web page it asks from, if any. Raises the 403 ``Refusal``."""
+    peer = request.client.host if request.client is not None else ""
+    try:
+        asked_from = urlsplit(request.headers.get("origin", "http://localhost")).hostname or ""
+    except ValueError:
+        asked_from = ""
+    names = (request.url.hostname or "", asked_from)
+    if not is_loopback(peer) or not all(name == "localhost" or is_loopback(name) for name in names):
+        raise Refusal(403, "the control interface answers this machine only")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

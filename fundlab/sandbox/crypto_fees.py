@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any, Final
 
-from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.models import (
     CreateCryptoWithdrawalFee,
     CreateFiatWithdrawal,
@@ -19,6 +18,7 @@ from fundlab.sandbox.ledger import MAX_UNITS, SCALE, units, units_text
 from fundlab.sandbox.places import ON_NETWORKS, check_address
 from fundlab.sandbox.refusals import invalid, not_found
 from fundlab.sandbox.world import ASSETS, World, to_bytes
+from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 QUOTE_LASTS_NS: Final = 300 * NS
 NETWORK_FEES_USD: Final = {
@@ -99,7 +99,15 @@ def create_fee_quote(
     check_address("destination_address", wanted.crypto_network, wanted.destination_address)
     if wanted.identity_id is not None:
         world.check_end_user(customer_id, wanted.identity_id, None)
-        _check_saved(world, customer_id, wanted)
+        saved = world.database.one(
+            "SELECT 1 FROM destination_addresses WHERE address = ? AND crypto_network = ? "
+            "AND identity_id = ? AND customer_id = ?",
+            wanted.destination_address, wanted.crypto_network.value, wanted.identity_id,
+            customer_id,
+        )  # fmt: skip
+        if saved is None:
+            what = "saved destination address of this identity"
+            raise not_found(what, "destination_address", wanted.destination_address)
     fee = units(crypto_withdrawal_fee(wanted.asset, wanted.crypto_network))
     amount, total = amount_and_total(wanted, fee)
     if total > MAX_UNITS:
@@ -115,21 +123,8 @@ def create_fee_quote(
         "destination_address": wanted.destination_address,
         "crypto_network": str(wanted.crypto_network),
     }
-    world.database.run(
-        "INSERT INTO quotes (id, customer_id, created_at_ns, body) VALUES (?, ?, ?, ?)",
-        quote["id"], customer_id, stamp, to_bytes(quote),
+    world.database.insert(
+        "quotes", id=quote["id"], customer_id=customer_id, created_at_ns=stamp,
+        body=to_bytes(quote),
     )  # fmt: skip
     return quote
-
-
-def _check_saved(world: World, customer_id: str, wanted: CreateCryptoWithdrawalFee) -> None:
-    found = world.database.one(
-        "SELECT 1 FROM destination_addresses WHERE address = ? AND crypto_network = ? "
-        "AND identity_id = ? AND customer_id = ?",
-        wanted.destination_address, str(wanted.crypto_network), wanted.identity_id, customer_id,
-    )  # fmt: skip
-    if found is None:
-        raise not_found(
-            "saved destination address of this identity", "destination_address",
-            wanted.destination_address,
-        )  # fmt: skip

@@ -123,22 +123,19 @@ class Database:
             isolation_level=None, check_same_thread=False, cached_statements=256, timeout=1.0,
         )  # fmt: skip
         try:
-            self._prepare()
+            if path is not None:
+                self.run("PRAGMA locking_mode = EXCLUSIVE")
+                self.run("PRAGMA synchronous = NORMAL")
+            else:
+                self.run("PRAGMA journal_mode = MEMORY")
+            self.run("PRAGMA temp_store = MEMORY")
+            self.run("PRAGMA cache_size = -65536")
+            self.run("BEGIN EXCLUSIVE")
+            self.run("COMMIT")
         except sqlite3.Error as error:
             self.close()
             hint = "another sandbox may be using it" if "locked" in str(error) else str(error)
             raise SandboxError(f"the database {path} cannot be opened: {hint}") from None
-
-    def _prepare(self) -> None:
-        if self.path is not None:
-            self.run("PRAGMA locking_mode = EXCLUSIVE")
-            self.run("PRAGMA synchronous = NORMAL")
-        else:
-            self.run("PRAGMA journal_mode = MEMORY")
-        self.run("PRAGMA temp_store = MEMORY")
-        self.run("PRAGMA cache_size = -65536")
-        self.run("BEGIN EXCLUSIVE")
-        self.run("COMMIT")
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -170,6 +167,10 @@ class Database:
     def run(self, sql: str, *values: Any) -> None:
         with self.lock:
             self._connection.execute(sql, values)
+
+    def insert(self, table: str, **columns: Any) -> None:
+        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+        self.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", *columns.values())  # noqa: S608 - our own names
 
     def run_many(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
         self._connection.executemany(sql, rows)
@@ -241,7 +242,7 @@ class Database:
         source = sqlite3.connect(":memory:")
         try:
             if not state.startswith(SQLITE_MAGIC):
-                raise sqlite3.DatabaseError("it is no SQLite file")
+                raise sqlite3.DatabaseError("it is not a SQLite file")
             source.deserialize(_without_log(state))
             if source.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
                 raise sqlite3.DatabaseError("it is damaged")

@@ -44,27 +44,23 @@ def settle(world: World) -> None:
             ):
                 seq, at_ns, kind, subject = work
                 database.run("DELETE FROM due WHERE seq = ?", seq)
-                _do(world, kind, subject, at_ns)
-
-
-def _do(world: World, kind: str, subject: str, at_ns: int) -> None:
-    if kind == "deposit":
-        transfer_id, source = json.loads(subject)
-        finish_deposit(world, transfer_id, source, at_ns)
-    elif kind == "late_deposit":
-        *arrival, ordered_ns = json.loads(subject)
-        finish_late_deposit(world, Arrival(*arrival), ordered_ns, at_ns)
-    elif kind == "withdrawal":
-        finish_withdrawal(world, subject, at_ns)
-    elif kind == "review":
-        review_fiat_account(world, subject, at_ns)
-    else:
-        raise ValueError(f"unknown due work {kind!r}")
+                if kind == "deposit":
+                    transfer_id, source = json.loads(subject)
+                    finish_deposit(world, transfer_id, source, at_ns)
+                elif kind == "late_deposit":
+                    *arrival, ordered_ns = json.loads(subject)
+                    finish_late_deposit(world, Arrival(*arrival), ordered_ns, at_ns)
+                elif kind == "withdrawal":
+                    finish_withdrawal(world, subject, at_ns)
+                elif kind == "review":
+                    review_fiat_account(world, subject, at_ns)
+                else:
+                    raise ValueError(f"unknown due work {kind!r}")
 
 
 def finish_deposit(world: World, transfer_id: str, source: str, at_ns: int) -> None:
     """A deposit arrives: credited as it is, or converted by the rule for its source."""
-    customer_id, row = read_transfer(world, transfer_id)
+    row = read_transfer(world, transfer_id)
     rule = find_rule(world, source, row["profile_id"], row["asset"])
     target = rule["destination_asset"] if rule else conversion_target(world, source, row["asset"])
     if target is not None:
@@ -76,11 +72,11 @@ def finish_deposit(world: World, transfer_id: str, source: str, at_ns: int) -> N
         row.pop("balance_asset", None)
         row.pop("auto_conversion", None)
         row |= FAILED_BY_SIZE
-        change_transfer(world, customer_id, row, TransferStatus.FAILED, at_ns)
+        change_transfer(world, row, TransferStatus.FAILED, at_ns)
         return
-    change_transfer(world, customer_id, row, TransferStatus.COMPLETED, at_ns)
+    change_transfer(world, row, TransferStatus.COMPLETED, at_ns)
     if rule is not None:
-        pass_on(world, customer_id, rule, row, at_ns)
+        pass_on(world, rule, row, at_ns)
 
 
 def finish_late_deposit(world: World, late: Arrival, ordered_ns: int, at_ns: int) -> None:
@@ -90,5 +86,4 @@ def finish_late_deposit(world: World, late: Arrival, ordered_ns: int, at_ns: int
         0, TransferStatus.PENDING, at_ns=at_ns, **late.optional,
     )  # fmt: skip
     finish_deposit(world, row["id"], late.source, at_ns)
-    _, finished = read_transfer(world, row["id"])
-    backdate(world, finished, ordered_ns, ordered_ns + DEPOSIT_TAKES_NS)
+    backdate(world, read_transfer(world, row["id"]), ordered_ns, ordered_ns + DEPOSIT_TAKES_NS)

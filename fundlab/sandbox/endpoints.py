@@ -52,12 +52,12 @@ class Call:
     late_s: float = 0
 
 
-async def _call_of(request: Request) -> Call:
+async def call_of(request: Request) -> Call:
     call: Call = request.state.call
     return call
 
 
-Caller = Annotated[Call, Depends(_call_of)]
+Caller = Annotated[Call, Depends(call_of)]
 Id = Annotated[str, Path(description="The resource's id.")]
 ProfileId = Annotated[str, Path(description="The resource's profile_id.")]
 Asset = Annotated[str, Path(description="An asset, such as USD.")]

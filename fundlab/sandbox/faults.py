@@ -67,7 +67,7 @@ class Fault:
         """Raises ``SandboxError`` naming the argument at fault."""
         if self.operation not in (ANY, TOKEN, *OPERATIONS):
             names = ", ".join((ANY, TOKEN, *OPERATIONS))
-            raise SandboxError(f"operation {self.operation!r} is none of {names}")
+            raise SandboxError(f"operation {self.operation!r} must be one of {names}")
         if self.count is not None and self.count < 1:
             raise SandboxError(f"count {self.count} must be at least 1, or None for always")
         if not 0 < self.probability <= 1:

@@ -12,7 +12,7 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,11 +55,14 @@ DESTINATION_ADDRESSES: Final = Listing("destination_addresses", "addresses")
 def page(world: World, customer_id: str, query: Query) -> bytes:
     """One page as JSON. Raises the 400 ``Refusal``."""
     key = world.cursor_key
-    listing, index, filters = _plan(query)
+    listing, index, filters = selection(query)
     time = "updated_at_ns" if getattr(query, "order_by", "") == "UPDATED_AT" else "created_at_ns"
     mark = f"{listing.table} {time} {query.order}"
     conditions: list[Condition] = [("+customer_id = ?", [customer_id]), *filters]
-    conditions += _time_bounds(query, time)
+    for name, sign in COMPARISONS.items():
+        moment = getattr(query, f"{time.removesuffix('_ns')}_{name}")
+        if moment is not None:
+            conditions.append((f"{time} {sign} ?", [moment.ns]))
     if query.page_cursor is not None:
         after = "<" if query.order == "DESC" else ">"
         conditions.append(
@@ -116,11 +119,33 @@ def _checksum(key: bytes, mark: str, position: bytes) -> bytes:
 # ---------------------------------------------------------------------------- filters
 
 
-def _plan(query: Query) -> tuple[Listing, str, list[Condition]]:
+def selection(query: Query) -> tuple[Listing, str, list[Condition]]:
     """The listing a query is for, the index to walk (or none named), and its filters."""
     match query:
         case TransferQuery():
-            return _transfers(query)
+            selective = _in(
+                {
+                    "id": _ids(query.ids), "ref_id": query.ref_ids,
+                    "group_id": _ids(query.group_ids), "crypto_tx_hash": query.crypto_tx_hashes,
+                    "identity_id": _ids(query.identity_ids),
+                    "account_id": _ids(query.account_ids), "secondary": query.secondary_statuses,
+                }
+            )  # fmt: skip
+            broad = {
+                "profile_id": _ids(query.profile_ids), "type": query.type,
+                "status": query.statuses,
+            }  # fmt: skip
+            if selective:
+                return TRANSFERS, "", [*selective, *_in(broad, unindexed=True)]
+            if query.order_by == "UPDATED_AT":
+                return TRANSFERS, " INDEXED BY transfers_updated", _in(broad, unindexed=True)
+            for column in ("status", "type", "profile_id"):
+                wanted = broad[column]
+                if wanted is not None and len(wanted) == 1:
+                    index = f" INDEXED BY transfers_{column.removesuffix('_id')}"
+                    rest = _in(broad | {column: None}, unindexed=True)
+                    return TRANSFERS, index, [(f"{column} = ?", wanted), *rest]
+            return TRANSFERS, " INDEXED BY transfers_created", _in(broad, unindexed=True)
         case EventQuery():
             filters: list[Condition] = [("is_test = ?", [int(bool(query.is_test))])]
             if query.type:
@@ -131,47 +156,19 @@ def _plan(query: Query) -> tuple[Listing, str, list[Condition]]:
         case FiatAccountQuery():
             return FIAT_ACCOUNTS, "", _in({"id": _ids(query.ids), "ref_id": query.ref_ids})
         case CryptoDestinationAddressQuery():
-            return DESTINATION_ADDRESSES, "", _destination_addresses(query)
+            filters = _in(
+                {
+                    "id": query.ids, "crypto_network": query.crypto_networks,
+                    "address": query.addresses, "nickname": query.nicknames,
+                }
+            )  # fmt: skip
+            if query.bookmarked_status is not None:
+                filters.append(("bookmarked = ?", [int(query.bookmarked_status)]))
+            identities = [*(query.identity_ids or ()), query.identity_id]
+            given = [identity for identity in identities if identity is not None]
+            mine = _in({"identity_id": given}) or [("identity_id IS NULL", [])]
+            return DESTINATION_ADDRESSES, "", filters + mine
     raise TypeError(f"no list for {type(query).__name__}")
-
-
-def _transfers(query: TransferQuery) -> tuple[Listing, str, list[Condition]]:
-    selective = _in(
-        {
-            "id": _ids(query.ids), "ref_id": query.ref_ids, "group_id": _ids(query.group_ids),
-            "crypto_tx_hash": query.crypto_tx_hashes, "identity_id": _ids(query.identity_ids),
-            "account_id": _ids(query.account_ids), "secondary": query.secondary_statuses,
-        }
-    )  # fmt: skip
-    broad = {
-        "profile_id": _ids(query.profile_ids), "type": query.type, "status": query.statuses,
-    }  # fmt: skip
-    if selective:
-        return TRANSFERS, "", [*selective, *_in(broad, unindexed=True)]
-    if query.order_by == "UPDATED_AT":
-        return TRANSFERS, " INDEXED BY transfers_updated", _in(broad, unindexed=True)
-    for column in ("status", "type", "profile_id"):
-        wanted = broad[column]
-        if wanted is not None and len(wanted) == 1:
-            index = f" INDEXED BY transfers_{column.removesuffix('_id')}"
-            rest = {name: values for name, values in broad.items() if name != column}
-            return TRANSFERS, index, [(f"{column} = ?", wanted), *_in(rest, unindexed=True)]
-    return TRANSFERS, " INDEXED BY transfers_created", _in(broad, unindexed=True)
-
-
-def _destination_addresses(query: CryptoDestinationAddressQuery) -> list[Condition]:
-    filters = _in(
-        {
-            "id": query.ids, "crypto_network": query.crypto_networks, "address": query.addresses,
-            "nickname": query.nicknames,
-        }
-    )  # fmt: skip
-    if query.bookmarked_status is not None:
-        filters.append(("bookmarked = ?", [int(query.bookmarked_status)]))
-    identities = list(query.identity_ids or [])
-    if query.identity_id is not None:
-        identities.append(query.identity_id)
-    return filters + (_in({"identity_id": identities}) or [("identity_id IS NULL", [])])
 
 
 def _ids(values: list[str] | None) -> list[str] | None:
@@ -187,11 +184,3 @@ def _in(columns: dict[str, Any], *, unindexed: bool = False) -> list[Condition]:
         for column, values in columns.items()
         if values
     ]
-
-
-def _time_bounds(query: Query, time: str) -> Iterable[Condition]:
-    field = time.removesuffix("_ns")
-    for name, sign in COMPARISONS.items():
-        moment = getattr(query, f"{field}_{name}")
-        if moment is not None:
-            yield f"{time} {sign} ?", [moment.ns]

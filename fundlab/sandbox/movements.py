@@ -25,6 +25,7 @@ from fundlab.sandbox.ledger import (
     Entry,
     available,
     held,
+    total_of,
     units,
     units_text,
 )  # fmt: skip
@@ -105,15 +106,11 @@ def withdrawal_terms(
 ) -> tuple[TransferType, Amount]:
     """Type and fee of a withdrawal to an ``APPROVED`` account that is not another end user's.
     Raises 404 or 400."""
-    found = world.database.one(
-        "SELECT body, status FROM fiat_accounts WHERE id = ? AND customer_id = ?",
-        fiat_account_id, customer_id,
-    )  # fmt: skip
-    if found is None:
+    account = world.find("fiat_accounts", id=fiat_account_id, customer_id=customer_id)
+    if account is None:
         raise not_found("fiat account", "fiat_account_id", fiat_account_id)
-    if found[1] != "APPROVED":
-        raise invalid("fiat_account_id", f"the fiat account is {found[1]}, not APPROVED")
-    account = json.loads(found[0])
+    if account["status"] != "APPROVED":
+        raise invalid("fiat_account_id", f"the fiat account is {account['status']}, not APPROVED")
     for owner, given in (("identity_id", identity_id), ("account_id", account_id)):
         if given is not None and account.get(owner, given) != given:
             raise invalid("fiat_account_id", f"the fiat account is of another {owner}")
@@ -152,7 +149,7 @@ def send_out(
 
 def finish_withdrawal(world: World, transfer_id: str, at_ns: int) -> None:
     """A held withdrawal leaves, or its hold is given back."""
-    customer_id, row = read_transfer(world, transfer_id)
+    row = read_transfer(world, transfer_id)
     asset, profile_id = row["asset"], row["profile_id"]
     amount, fee = units(Amount(row["amount"])), units(Amount(row["fee"]))
     hold: Entry = (held(profile_id), asset, -(amount + fee))
@@ -164,7 +161,7 @@ def finish_withdrawal(world: World, transfer_id: str, at_ns: int) -> None:
         entries = [hold, (OUTSIDE, asset, amount), (FEES, asset, fee)]
         state = TransferStatus.COMPLETED
     world.ledger.post(transfer_id, entries)
-    change_transfer(world, customer_id, row, state, at_ns)
+    change_transfer(world, row, state, at_ns)
 
 
 # ---------------------------------------------------------------------------- deposits
@@ -177,13 +174,11 @@ def initiate_deposit(
 
     With ``late_s`` it only shows itself that much later than it should, under its old times.
     """
-    found = world.database.one(
-        "SELECT body FROM fiat_deposit_instructions WHERE memo_id = ? AND customer_id = ?",
-        wanted.memo_id, customer_id,
-    )  # fmt: skip
-    if found is None:
+    instructions = world.find(
+        "fiat_deposit_instructions", memo_id=wanted.memo_id, customer_id=customer_id
+    )
+    if instructions is None:
         raise invalid("memo_id", "no deposit instructions carry this memo_id")
-    instructions = json.loads(found[0])
     if instructions["status"] != "VALID":
         raise invalid("memo_id", f"the deposit instructions are {instructions['status']}")
     wire = "wire" in instructions["fiat_network_instructions"]
@@ -294,7 +289,6 @@ def add_transfer(
 ) -> Row:
     """Insert a transfer record and emit its event."""
     stamp = world.stamp(at_ns)
-    credit = kind.direction == "CREDIT"
     row: Row = {
         "id": world.new_id("transfers"),
         "ref_id": optional.pop("ref_id", None),
@@ -302,7 +296,7 @@ def add_transfer(
         "profile_id": profile_id,
         "amount": units_text(amount),
         "fee": units_text(fee),
-        "total": units_text(amount - fee if credit else amount + fee),
+        "total": units_text(total_of(kind.direction, amount, fee)),
         "asset": asset,
         "direction": str(kind.direction),
         "type": str(kind),
@@ -314,15 +308,13 @@ def add_transfer(
     if "crypto_network" in row:
         row["notional_value"] = usd_value(asset, amount + fee)
     row = {name: value for name, value in row.items() if value is not None}
-    world.database.run(
-        "INSERT INTO transfers (id, customer_id, created_at_ns, updated_at_ns, profile_id, "
-        "identity_id, account_id, ref_id, group_id, crypto_tx_hash, type, status, secondary, body) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        row["id"], customer_id, stamp, stamp, profile_id, row.get("identity_id"),
-        row.get("account_id"), row.get("ref_id"), row.get("group_id"), row.get("crypto_tx_hash"),
-        row["type"], row["status"], None, to_bytes(row),
+    filtered = ("identity_id", "account_id", "ref_id", "group_id", "crypto_tx_hash")
+    world.database.insert(
+        "transfers", id=row["id"], customer_id=customer_id, created_at_ns=stamp,
+        updated_at_ns=stamp, profile_id=profile_id, type=row["type"], status=row["status"],
+        body=to_bytes(row), **{name: row.get(name) for name in filtered},
     )  # fmt: skip
-    _emit_change(world, customer_id, row, stamp)
+    _emit_change(world, row, stamp)
     return row
 
 
@@ -337,9 +329,7 @@ def link_conversion(world: World, deposit: Row, to_transfer_id: str) -> None:
     )
 
 
-def change_transfer(
-    world: World, customer_id: str, row: Row, status: TransferStatus, at_ns: int
-) -> None:
+def change_transfer(world: World, row: Row, status: TransferStatus, at_ns: int) -> None:
     """Give a transfer its new status at business time ``at_ns`` and emit the event."""
     stamp = world.stamp(at_ns)
     row["status"], row["updated_at"] = str(status), micros_text(stamp)
@@ -347,24 +337,18 @@ def change_transfer(
         "UPDATE transfers SET updated_at_ns = ?, status = ?, secondary = ?, body = ? WHERE id = ?",
         stamp, row["status"], row.get("secondary_status", {}).get("name"), to_bytes(row), row["id"],
     )  # fmt: skip
-    _emit_change(world, customer_id, row, stamp)
+    _emit_change(world, row, stamp)
 
 
-def read_transfer(world: World, transfer_id: str) -> tuple[str, Row]:
-    found = world.database.one("SELECT customer_id, body FROM transfers WHERE id = ?", transfer_id)
-    if found is None:
+def read_transfer(world: World, transfer_id: str) -> Row:
+    row = world.find("transfers", id=transfer_id)
+    if row is None:
         raise not_found("transfer", "id", transfer_id)
-    return found[0], json.loads(found[1])
+    return row
 
 
-def _emit_change(world: World, customer_id: str, row: Row, stamp: int) -> None:
-    payload = {
-        "id": row["id"],
-        "type": row["type"],
-        "status": row["status"],
-        "profile_id": row["profile_id"],
-    }
-    if "ref_id" in row:
-        payload["ref_id"] = row["ref_id"]
+def _emit_change(world: World, row: Row, stamp: int) -> None:
+    names = ("id", "type", "status", "profile_id", "ref_id")
+    payload = {name: row[name] for name in names if name in row}
     kind = f"transfer.{row['type'].lower()}.{row['status'].lower()}"
-    world.emit(customer_id, kind, "transfer_status_change", payload, stamp)
+    world.emit(row["customer_id"], kind, "transfer_status_change", payload, stamp)

@@ -9,15 +9,14 @@ adds: its own 422, titles of parameters, and schemas named ``-Input`` and ``-Out
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
-from fastapi import FastAPI
 from fastapi.openapi.models import OAuthFlowClientCredentials, OAuthFlows
 from fastapi.openapi.utils import get_openapi
 from fastapi.security import OAuth2
+from starlette.routing import BaseRoute
 
-from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.models import (
     OPERATIONS,
     SCOPES,
@@ -33,6 +32,7 @@ from fundlab.sandbox.movements import SecondaryStatus
 from fundlab.sandbox.orchestration import RULE_RULES
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, phrase
 from fundlab.sandbox.world import ASSETS, END_USER
+from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 TOKEN_PATH: Final = "/oauth2/token"
 PROBLEMS: Final = {
@@ -75,15 +75,23 @@ def described(operation: Operation) -> dict[str, Any]:
         statuses += [413, 415]
         if "ref_id" in operation.body.model_fields:
             statuses.append(409)
+    links: Schema = {
+        f"{operation.name}_to_{target}": {"operationId": target, **given}
+        for target, given in LINKS.get(operation.name, {}).items()
+    }
+    if operation.query is not None:
+        links["next_page"] = {
+            "operationId": operation.name,
+            "description": "The same query again, with the cursor of this page.",
+            "parameters": {"page_cursor": "$response.body#/next_page_cursor"},
+        }
     return {
         "operation_id": operation.name,
         "summary": operation.name.replace("_", " ").capitalize(),
         "description": f"Interface §{operation.section}. Scope `{operation.scope}`.",
         "response_description": "Done",
         "responses": {status: problem(status) for status in sorted(statuses)},
-        "openapi_extra": {"responses": {"200": {"links": links}}}
-        if (links := _links(operation))
-        else None,
+        "openapi_extra": {"responses": {"200": {"links": links}}} if links else None,
     }
 
 
@@ -133,21 +141,6 @@ LINKS: Final[Mapping[str, Mapping[str, Schema]]] = {
 }  # fmt: skip
 """Operation → the calls its answer leads to: a reader learns where an id comes from, and a tool
 that follows links reaches what a call made."""
-
-
-def _links(operation: Operation) -> Schema:
-    links: Schema = {
-        f"{operation.name}_to_{target}": {"operationId": target, **given}
-        for target, given in LINKS.get(operation.name, {}).items()
-    }
-    if operation.query is not None:
-        links["next_page"] = {
-            "operationId": operation.name,
-            "description": "The same query again, with the cursor of this page.",
-            "parameters": {"page_cursor": "$response.body#/next_page_cursor"},
-        }
-    return links
-
 
 _TEXT_TYPE: Final = {"type": "string"}
 _TOKEN_FORM: Final = {
@@ -291,10 +284,11 @@ OWN_RULES: Final[Mapping[str, Schema]] = {
 """Body → rules that only the sandbox has, in place of its model's own."""
 
 
-def document(app: FastAPI, signature_header: str) -> dict[str, Any]:
+def document(routes: Sequence[BaseRoute], signature_header: str) -> dict[str, Any]:
     """The document; ``signature_header`` is the name under which signatures are expected."""
     made = get_openapi(
-        title=app.title, version="2", routes=app.routes,
+        title="Fiat transfer, profile funding and request-signing service (sandbox)",
+        version="2", routes=routes,
         description="Decimal strings; money is never a JSON number.",
     )  # fmt: skip
     signature = {

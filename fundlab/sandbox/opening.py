@@ -71,9 +71,9 @@ class Options:
         check_whole("transfers", self.transfers, 0, MAX_TRANSFERS)
         check_whole("profiles", self.profiles, 1, MAX_PROFILES)
         if self.signing_alg not in ("ES256", "EdDSA"):
-            raise SandboxError(f"signing_alg {self.signing_alg!r} is none of ES256, EdDSA")
+            raise SandboxError(f"signing_alg {self.signing_alg!r} must be ES256 or EdDSA")
         if self.clock not in ("real", "fast", "manual"):
-            raise SandboxError(f"clock {self.clock!r} is none of real, fast, manual")
+            raise SandboxError(f"clock {self.clock!r} must be real, fast or manual")
 
 
 def check_whole(name: str, value: object, least: int, most: int) -> None:
@@ -110,7 +110,20 @@ def open_service(database: Database, options: Options) -> Service:
     world = World(database, _business_clock(database, options.clock), AccessClock())
     access = Access(database, world.access_clock, signature_prefix=options.signature_prefix)
     with database.transaction():
-        _open_credential(database, access, options, world.seed)
+        client_id = database.get_meta("client_id")
+        if client_id is None:
+            client_id = f"sandbox-{seeded_uuid(world.seed, 'credentials', 1)[:8]}"
+        if access.credential(client_id) is None:  # new, or a saved state, which holds no secrets
+            access.add_credential(
+                client_id, world.customer_id, options.scopes, signing=options.signing
+            )
+            database.set_meta("client_id", client_id)
+        if options.signing:
+            access.require_signing(client_id, signing=True)
+            kid = f"{client_id}-{options.signing_alg}"
+            if not database.one("SELECT 1 FROM signing_keys WHERE kid = ?", kid):
+                private, public = key_pair_pem(new_private_key(options.signing_alg))
+                access.add_key(client_id, kid, public, private)
     return Service(database, world, access, options.signature_header)
 
 
@@ -185,22 +198,6 @@ def _create(database: Database, options: Options) -> None:
 
         seed_history(database, people, options.transfers, pending_from_ns=start_ns)
     database.run_script(INDEXES)
-
-
-def _open_credential(database: Database, access: Access, options: Options, seed: int) -> None:
-    client_id = database.get_meta("client_id")
-    if client_id is None:
-        client_id = f"sandbox-{seeded_uuid(seed, 'credentials', 1)[:8]}"
-    if access.credential(client_id) is None:  # new, or a saved state, which holds no secrets
-        customer_id = database.get_meta("customer_id") or ""
-        access.add_credential(client_id, customer_id, options.scopes, signing=options.signing)
-        database.set_meta("client_id", client_id)
-    if options.signing:
-        access.require_signing(client_id, signing=True)
-        kid = f"{client_id}-{options.signing_alg}"
-        if not database.one("SELECT 1 FROM signing_keys WHERE kid = ?", kid):
-            private, public = key_pair_pem(new_private_key(options.signing_alg))
-            access.add_key(client_id, kid, public, private)
 
 
 def _reload(service: Service) -> None:

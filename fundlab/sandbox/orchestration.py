@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -124,18 +123,42 @@ def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule)
     world.check_ref_id("rules", customer_id, wanted.ref_id)
     world.check_profile(customer_id, wanted.profile_id)
     world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
-    _check_assets(wanted)
-    _check_fields("source", wanted.source)
-    if wanted.destination is not None:
-        _check_fields("destination", wanted.destination)
-        _check_destination(world, customer_id, wanted, wanted.destination)
-    key, source = _source(world, customer_id, wanted)
+    # USD arrives and leaves by bank, the stablecoins on chain
+    if wanted.source.fiat is not None and wanted.source_asset != "USD":
+        raise invalid("source_asset", f"{wanted.source_asset} does not arrive at a fiat source")
+    if wanted.source.crypto is not None and wanted.source_asset == "USD":
+        raise invalid("source_asset", "USD does not arrive at a crypto source")
+    destination = wanted.destination or RuleEnd()
+    if destination.fiat is not None and wanted.destination_asset != "USD":
+        raise invalid("destination_asset", "only USD goes to a fiat destination")
+    if destination.crypto is not None and wanted.destination_asset == "USD":
+        raise invalid("destination_asset", "USD does not go to a crypto destination")
+    for end, given in (("source", wanted.source), ("destination", destination)):
+        for variant, foreign in OTHER_END_ONLY[end].items():
+            for name in foreign:
+                if getattr(getattr(given, variant), name, None) is not None:
+                    raise invalid(f"{end}.{variant}.{name}", f"does not belong to a {end}")
+    if destination.profile is not None:
+        if destination.profile.profile_id is None:
+            raise invalid("destination.profile.profile_id", "is missing")
+        world.check_profile(customer_id, destination.profile.profile_id)
+    elif destination.fiat is not None:
+        if destination.fiat.fiat_account_id is None:
+            raise invalid("destination.fiat.fiat_account_id", "is missing")
+        kind, _ = withdrawal_terms(
+            world, customer_id, destination.fiat.fiat_account_id, wanted.identity_id,
+            wanted.account_id,
+        )  # fmt: skip
+        check_memo("destination.fiat.memo", kind, destination.fiat.memo)
+    elif destination.crypto is not None:
+        network = _network("destination", destination.crypto.network)
+        if destination.crypto.address is not None:
+            check_address("destination.crypto.address", network, destination.crypto.address)
+    key, source = source_of(world, customer_id, wanted)
     asset = str(wanted.source_asset)
-    existing = world.database.one(
-        "SELECT body FROM rules WHERE source = ? AND source_asset = ?", key, asset
-    )
+    existing = world.find("rules", source=key, source_asset=asset)
     if existing is not None:
-        raise conflict("an active rule for this source and asset exists", json.loads(existing[0]))
+        raise conflict("an active rule for this source and asset exists", existing)
     stamp = world.stamp()
     rule = {
         "id": world.new_id("rules"),
@@ -144,11 +167,10 @@ def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule)
         "status": "ACTIVE",
         "created_at": micros_text(stamp),
     }
-    world.database.run(
-        "INSERT INTO rules (id, customer_id, created_at_ns, ref_id, profile_id, source, "
-        "source_asset, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        rule["id"], customer_id, stamp, wanted.ref_id, wanted.profile_id, key, asset,
-        to_bytes(rule),
+    world.database.insert(
+        "rules", id=rule["id"], customer_id=customer_id, created_at_ns=stamp,
+        ref_id=wanted.ref_id, profile_id=wanted.profile_id, source=key, source_asset=asset,
+        body=to_bytes(rule),
     )  # fmt: skip
     payload = {"id": rule["id"], "ref_id": wanted.ref_id, "status": "ACTIVE"}
     world.emit(customer_id, "orchestration_rule.active", "orchestration_rule", payload, stamp)
@@ -157,24 +179,18 @@ def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule)
 
 def find_rule(world: World, source: str, profile_id: str, asset: str) -> Rule | None:
     """The rule for what arrives at ``source``; one for the whole profile comes second."""
-    for key in (source, f"profile:{profile_id}"):
-        found = world.database.one(
-            "SELECT body FROM rules WHERE source = ? AND source_asset = ?", key, asset
-        )
-        if found is not None:
-            rule: Rule = json.loads(found[0])
-            return rule
-    return None
+    own = world.find("rules", source=source, source_asset=asset)
+    return own or world.find("rules", source=f"profile:{profile_id}", source_asset=asset)
 
 
-def pass_on(world: World, customer_id: str, rule: Rule, deposit: Rule, at_ns: int) -> None:
+def pass_on(world: World, rule: Rule, deposit: Rule, at_ns: int) -> None:
     """Send what was converted to the rule's destination, if it names one elsewhere.
 
     A destination that names a network without an address leaves the money with the profile.
     """
     destination = rule.get("destination") or {}
     asset, amount = rule["destination_asset"], units(Amount(deposit["total"]))
-    profile_id = rule["profile_id"]
+    customer_id, profile_id = deposit["customer_id"], rule["profile_id"]
     user = {name: rule.get(name) for name in ("identity_id", "account_id")}
     passed: Rule | None = None
     if profile := destination.get("profile"):
@@ -210,29 +226,6 @@ def pass_on(world: World, customer_id: str, rule: Rule, deposit: Rule, at_ns: in
 # ---------------------------------------------------------------------------- ends
 
 
-def _check_assets(wanted: CreateOrchestrationRule) -> None:
-    """USD arrives and leaves by bank, the stablecoins on chain."""
-    if wanted.source.fiat is not None and wanted.source_asset != "USD":
-        raise invalid("source_asset", f"{wanted.source_asset} does not arrive at a fiat source")
-    if wanted.source.crypto is not None and wanted.source_asset == "USD":
-        raise invalid("source_asset", "USD does not arrive at a crypto source")
-    if wanted.destination is None:
-        return
-    if wanted.destination.fiat is not None and wanted.destination_asset != "USD":
-        raise invalid("destination_asset", "only USD goes to a fiat destination")
-    if wanted.destination.crypto is not None and wanted.destination_asset == "USD":
-        raise invalid("destination_asset", "USD does not go to a crypto destination")
-
-
-def _check_fields(end: str, given: RuleEnd) -> None:
-    """Nothing is given that this end would leave unread."""
-    for variant, foreign in OTHER_END_ONLY[end].items():
-        part = getattr(given, variant)
-        for name in foreign:
-            if getattr(part, name, None) is not None:
-                raise invalid(f"{end}.{variant}.{name}", f"does not belong to a {end}")
-
-
 def _check_named(variant: str, end: FiatEnd | CryptoEnd, found: dict[str, str]) -> None:
     """Whatever else the request says of a source is true of the one that was found."""
     for name in type(end).model_fields:
@@ -242,114 +235,70 @@ def _check_named(variant: str, end: FiatEnd | CryptoEnd, found: dict[str, str]) 
             raise invalid(f"source.{variant}.{name}", f"does not fit the source, whose is {own}")
 
 
-def _check_destination(
-    world: World, customer_id: str, wanted: CreateOrchestrationRule, destination: RuleEnd
-) -> None:
-    if destination.profile is not None:
-        if destination.profile.profile_id is None:
-            raise invalid("destination.profile.profile_id", "is missing")
-        world.check_profile(customer_id, destination.profile.profile_id)
-    elif destination.fiat is not None:
-        if destination.fiat.fiat_account_id is None:
-            raise invalid("destination.fiat.fiat_account_id", "is missing")
-        kind, _ = withdrawal_terms(
-            world, customer_id, destination.fiat.fiat_account_id, wanted.identity_id,
-            wanted.account_id,
-        )  # fmt: skip
-        check_memo("destination.fiat.memo", kind, destination.fiat.memo)
-    elif destination.crypto is not None:
-        network = _network("destination", destination.crypto.network)
-        if destination.crypto.address is not None:
-            check_address("destination.crypto.address", network, destination.crypto.address)
-
-
-def _source(
+def source_of(
     world: World, customer_id: str, wanted: CreateOrchestrationRule
 ) -> tuple[str, dict[str, Any]]:
     """The key of a source and the source as it is returned. Raises 400 or 404."""
-    if wanted.source.profile is not None:
-        named = wanted.source.profile.profile_id
-        if named is None:
+    if (profile := wanted.source.profile) is not None:
+        if profile.profile_id is None:
             raise invalid("source.profile.profile_id", "is missing")
-        world.check_profile(customer_id, named)
-        if named != wanted.profile_id:
+        world.check_profile(customer_id, profile.profile_id)
+        if profile.profile_id != wanted.profile_id:
             raise invalid("source.profile.profile_id", "must be the rule's own profile_id")
-        return f"profile:{named}", {"profile": {"profile_id": named}}
-    if wanted.source.fiat is not None:
-        return _fiat_source(world, customer_id, wanted, wanted.source.fiat)
-    if wanted.source.crypto is not None:
-        return _crypto_source(world, customer_id, wanted, wanted.source.crypto)
-    raise invalid("source", "give exactly one of crypto, fiat and profile")
-
-
-def _fiat_source(
-    world: World, customer_id: str, wanted: CreateOrchestrationRule, end: FiatEnd
-) -> tuple[str, dict[str, Any]]:
-    """Existing deposit instructions by id or memo, or new ones for a network."""
-    if end.deposit_instructions_id is None and end.memo_id is None:
-        if end.network is None:
+        return f"profile:{profile.profile_id}", {"profile": {"profile_id": profile.profile_id}}
+    if (fiat := wanted.source.fiat) is not None:
+        # existing deposit instructions by id or memo, or new ones for a network
+        if fiat.deposit_instructions_id is not None or fiat.memo_id is not None:
+            column = "memo_id" if fiat.deposit_instructions_id is None else "id"
+            value = fiat.deposit_instructions_id or fiat.memo_id or ""
+            instructions = _owned(
+                world, "fiat_deposit_instructions", column, value, customer_id, wanted.profile_id
+            )
+        elif fiat.network is None:
             raise invalid("source.fiat", "give deposit_instructions_id, memo_id or network")
-        instructions = create_instructions(world, customer_id, _new_instructions(wanted, end))
-    else:
-        column = "memo_id" if end.deposit_instructions_id is None else "id"
-        value = end.deposit_instructions_id or end.memo_id or ""
-        instructions = _owned(
-            world, "fiat_deposit_instructions", column, value, customer_id, wanted.profile_id
-        )
-    wire = instructions["fiat_network_instructions"].get("wire")
-    source = {
-        "deposit_instructions_id": instructions["id"],
-        "network": "WIRE" if wire else "CUBIX",
-        "memo_id": instructions["memo_id"],
-    }
-    if wire:
-        source["account_type"] = wire["routing_details"]["routing_number_type"]
-    _check_named("fiat", end, source)
-    return f"instructions:{instructions['id']}", {"fiat": source}
-
-
-def _new_instructions(
-    wanted: CreateOrchestrationRule, end: FiatEnd
-) -> CreateFiatDepositInstructions:
-    try:
-        return CreateFiatDepositInstructions.model_validate(
-            {
-                "profile_id": wanted.profile_id, "identity_id": wanted.identity_id,
-                "account_id": wanted.account_id, "fiat_network": end.network,
-                "routing_number_type": end.account_type,
-            }
-        )  # fmt: skip
-    except ValidationError:
-        raise invalid(
-            "source.fiat", "network is WIRE with account_type ABA or SWIFT, or CUBIX without"
-        ) from None
-
-
-def _crypto_source(
-    world: World, customer_id: str, wanted: CreateOrchestrationRule, end: CryptoEnd
-) -> tuple[str, dict[str, Any]]:
-    """An existing deposit address by id or address, or a new one on a network."""
-    if end.address_id is None and end.address is None:
-        address = create_deposit_address(
-            world,
-            customer_id,
-            CreateDepositAddress(
-                profile_id=wanted.profile_id,
-                crypto_network=_network("source", end.network),
-                identity_id=wanted.identity_id,
-                account_id=wanted.account_id,
-            ),
-        )
-    else:
-        column = "address" if end.address_id is None else "id"
-        value = end.address_id or end.address or ""
+        else:
+            try:
+                new = CreateFiatDepositInstructions.model_validate(
+                    {
+                        "profile_id": wanted.profile_id, "fiat_network": fiat.network,
+                        "routing_number_type": fiat.account_type,
+                        "identity_id": wanted.identity_id, "account_id": wanted.account_id,
+                    }
+                )  # fmt: skip
+            except ValidationError:
+                raise invalid(
+                    "source.fiat",
+                    "network is WIRE with account_type ABA or SWIFT, or CUBIX without",
+                ) from None
+            instructions = create_instructions(world, customer_id, new)
+        wire = instructions["fiat_network_instructions"].get("wire")
+        source = {
+            "deposit_instructions_id": instructions["id"],
+            "network": "WIRE" if wire else "CUBIX",
+            "memo_id": instructions["memo_id"],
+        }
+        if wire:
+            source["account_type"] = wire["routing_details"]["routing_number_type"]
+        _check_named("fiat", fiat, source)
+        return f"instructions:{instructions['id']}", {"fiat": source}
+    crypto = wanted.source.crypto or CryptoEnd()
+    # an existing deposit address by id or address, or a new one on a network
+    if crypto.address_id is not None or crypto.address is not None:
+        column = "address" if crypto.address_id is None else "id"
+        value = crypto.address_id or crypto.address or ""
         address = _owned(world, "deposit_addresses", column, value, customer_id, wanted.profile_id)
+    else:
+        asked = CreateDepositAddress(
+            profile_id=wanted.profile_id, crypto_network=_network("source", crypto.network),
+            identity_id=wanted.identity_id, account_id=wanted.account_id,
+        )  # fmt: skip
+        address = create_deposit_address(world, customer_id, asked)
     source = {
         "address_id": address["id"],
         "address": address["address"],
         "network": address["crypto_network"],
     }
-    _check_named("crypto", end, source)
+    _check_named("crypto", crypto, source)
     return f"address:{address['id']}", {"crypto": source}
 
 
@@ -357,13 +306,9 @@ def _owned(
     world: World, table: str, column: str, value: str, customer_id: str, profile_id: str
 ) -> dict[str, Any]:
     """The named source, which must belong to the rule's profile."""
-    found = world.database.one(
-        f"SELECT body FROM {table} WHERE {column} = ? AND customer_id = ?",  # noqa: S608 - our own names
-        value, customer_id,
-    )  # fmt: skip
-    if found is None:
+    owned = world.find(table, **{column: value}, customer_id=customer_id)
+    if owned is None:
         raise not_found("source", "source", value)
-    owned: dict[str, Any] = json.loads(found[0])
     if owned["profile_id"] != profile_id:
         raise invalid("source", "belongs to another profile")
     return owned

@@ -10,23 +10,17 @@ from fundlab.models import CryptoNetwork, FiatNetwork, RoutingNumberType
 from fundlab.sandbox.clock import DAY_NS, NS, micros_text
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.places import (
-    crypto_address,
-    masked_account,
+    add_destination_address,
+    insert_fiat_account,
+    insert_instructions,
     render_instructions,
 )
-from fundlab.sandbox.world import seeded_uuid, to_bytes
+from fundlab.sandbox.world import seeded_uuid
 
 FIRST_NAMES: Final = ("Ada", "Grace", "Alan", "Mary", "Edsger", "Barbara", "Donald", "Radia")
 LAST_NAMES: Final = (
-    "Okafor",
-    "Lindqvist",
-    "Moreau",
-    "Tanaka",
-    "Garcia",
-    "Novak",
-    "Haddad",
-    "Reyes",
-)
+    "Okafor", "Lindqvist", "Moreau", "Tanaka", "Garcia", "Novak", "Haddad", "Reyes",
+)  # fmt: skip
 COMPANIES: Final = (
     "Northwind Trading",
     "Blue Harbor",
@@ -103,9 +97,9 @@ def seed_places(database: Database, people: People, start_ns: int, end_ns: int, 
     ``size`` is about how many fiat accounts and how many addresses there are.
     """
     chance = random.Random(people.seed)  # noqa: S311 - repeatable on purpose
-    _seed_instructions(database, people, start_ns)
-    _seed_accounts(database, people, chance, start_ns, end_ns, max(size, 6))
-    _seed_addresses(database, people, chance, start_ns, max(size, 2 * len(CryptoNetwork)))
+    seed_instructions(database, people, start_ns)
+    seed_accounts(database, people, chance, start_ns, end_ns, max(size, 6))
+    seed_addresses(database, people, chance, start_ns, max(size, 2 * len(CryptoNetwork)))
 
 
 def people_events(people: People) -> list[tuple[int, str, str, dict[str, Any]]]:
@@ -145,7 +139,7 @@ def people_events(people: People) -> list[tuple[int, str, str, dict[str, Any]]]:
     return events
 
 
-def _seed_instructions(database: Database, people: People, start_ns: int) -> None:
+def seed_instructions(database: Database, people: People, start_ns: int) -> None:
     number = 0
     for index, profile_id in enumerate(people.profile_ids):
         for network, routing in (
@@ -166,16 +160,10 @@ def _seed_instructions(database: Database, people: People, start_ns: int) -> Non
             }
             kind = str(network) if routing is None else f"{network}-{routing}"
             people.instructions[profile_id, kind] = rendered
-            database.run(
-                "INSERT INTO fiat_deposit_instructions "
-                "(id, customer_id, created_at_ns, ref_id, memo_id, profile_id, body) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                rendered["id"], people.customer_id, created_ns, rendered["ref_id"],
-                rendered["memo_id"], profile_id, to_bytes(rendered),
-            )  # fmt: skip
+            insert_instructions(database, people.customer_id, rendered, created_ns)
 
 
-def _seed_accounts(
+def seed_accounts(
     database: Database,
     people: People,
     chance: random.Random,
@@ -196,78 +184,58 @@ def _seed_accounts(
         if number > 3 and number % 4 == 0:
             user = chance.choice(people.users)
             created_ns = max(created_ns, user.approved_ns + 3600 * NS)
-        account = _render_account(people.seed, number, kind, status, created_ns, user, chance)
-        database.run(
-            "INSERT INTO fiat_accounts "
-            "(id, customer_id, created_at_ns, ref_id, status, body, listed) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            account["id"], people.customer_id, created_ns, account["ref_id"], status,
-            to_bytes(account), to_bytes(masked_account(account)),
-        )  # fmt: skip
+        first, last = chance.choice(FIRST_NAMES), chance.choice(LAST_NAMES)
+        owner: dict[str, Any] = {
+            "institution_details": {"name": f"{chance.choice(COMPANIES)} {number} Ltd"}
+        }
+        if user is not None:
+            owner = {"person_details": {"first_name": first, "last_name": last}}
+        if kind == "CUBIX":
+            there = f"CUBIX-{chance.randrange(16**10):010X}"
+            bank: dict[str, Any] = {"cubix": {"account_id": there}}
+        else:
+            numbers = {"ABA": "026009593", "SWIFT": "DEUTDEFF"}
+            if status == "REJECTED":
+                numbers = {"ABA": "000000000", "SWIFT": "XXXXXXXX"}
+            address = {
+                "country": "USA" if kind == "ABA" else "Germany",
+                "address1": f"{number} Main Street",
+                "city": "Springfield" if kind == "ABA" else "Frankfurt",
+                "province": "IL" if kind == "ABA" else "HE",
+                "zip_code": f"{60000 + number}",
+            }
+            bank = {
+                "wire": {
+                    "account_number": f"{chance.randrange(10**12):012d}",
+                    "fiat_account_owner_address": address,
+                    "routing_details": {
+                        "routing_number_type": kind,
+                        "routing_number": numbers[kind],
+                        "bank_name": "First Example Bank",
+                        "bank_address": address,
+                    },
+                }
+            }
+        updated_ns = created_ns if status == "PENDING" else created_ns + 6 * 3600 * NS
+        account: dict[str, Any] = {
+            "id": seeded_uuid(people.seed, "fiat_accounts", number),
+            "ref_id": f"account-{number}",
+            "identity_id": user.identity_id if user else None,
+            "account_id": user.account_id if user else None,
+            "fiat_account_owner": owner,
+            "fiat_network_instructions": bank,
+            "status": status,
+            "metadata": {"department": chance.choice(DEPARTMENTS)},
+            "created_at": micros_text(created_ns),
+            "updated_at": micros_text(updated_ns),
+        }
+        account = {name: value for name, value in account.items() if value is not None}
+        insert_fiat_account(database, people.customer_id, account, created_ns)
         if status == "APPROVED" and user is None:
             people.accounts.append(SavedAccount(account["id"], kind, created_ns + DAY_NS))
 
 
-def _render_account(
-    seed: int,
-    number: int,
-    kind: str,
-    status: str,
-    created_ns: int,
-    user: EndUser | None,
-    chance: random.Random,
-) -> dict[str, Any]:
-    first, last = chance.choice(FIRST_NAMES), chance.choice(LAST_NAMES)
-    owner: dict[str, Any] = {
-        "institution_details": {"name": f"{chance.choice(COMPANIES)} {number} Ltd"}
-    }
-    if user is not None:
-        owner = {"person_details": {"first_name": first, "last_name": last}}
-    updated_ns = created_ns if status == "PENDING" else created_ns + 6 * 3600 * NS
-    account = {
-        "id": seeded_uuid(seed, "fiat_accounts", number),
-        "ref_id": f"account-{number}",
-        "identity_id": user.identity_id if user else None,
-        "account_id": user.account_id if user else None,
-        "fiat_account_owner": owner,
-        "fiat_network_instructions": _network_instructions(kind, status, number, chance),
-        "status": status,
-        "metadata": {"department": chance.choice(DEPARTMENTS)},
-        "created_at": micros_text(created_ns),
-        "updated_at": micros_text(updated_ns),
-    }
-    return {name: value for name, value in account.items() if value is not None}
-
-
-def _network_instructions(
-    kind: str, status: str, number: int, chance: random.Random
-) -> dict[str, Any]:
-    if kind == "CUBIX":
-        return {"cubix": {"account_id": f"CUBIX-{chance.randrange(16**10):010X}"}}
-    numbers = {"ABA": "026009593", "SWIFT": "DEUTDEFF"}
-    refused = {"ABA": "000000000", "SWIFT": "XXXXXXXX"}
-    address = {
-        "country": "USA" if kind == "ABA" else "Germany",
-        "address1": f"{number} Main Street",
-        "city": "Springfield" if kind == "ABA" else "Frankfurt",
-        "province": "IL" if kind == "ABA" else "HE",
-        "zip_code": f"{60000 + number}",
-    }
-    return {
-        "wire": {
-            "account_number": f"{chance.randrange(10**12):012d}",
-            "fiat_account_owner_address": address,
-            "routing_details": {
-                "routing_number_type": kind,
-                "routing_number": (refused if status == "REJECTED" else numbers)[kind],
-                "bank_name": "First Example Bank",
-                "bank_address": address,
-            },
-        }
-    }
-
-
-def _seed_addresses(
+def seed_addresses(
     database: Database, people: People, chance: random.Random, start_ns: int, count: int
 ) -> None:
     """Two first-party addresses per network from the start, then also end users' own."""
@@ -281,22 +249,10 @@ def _seed_addresses(
             created_ns = start_ns + (number * 300 * DAY_NS) // (2 * count + 10) // 1000 * 1000
         if user is not None:
             created_ns = max(created_ns, user.approved_ns + NS)
-        saved = {
-            "id": seeded_uuid(people.seed, "destination_addresses", number),
-            "crypto_network": str(network),
-            "address": crypto_address(network, f"{people.seed}/destination/{number}"),
-            "nickname": f"{network.lower().replace('_', ' ')} {number}",
-            "status": "APPROVED",
-            "created_at": micros_text(created_ns),
-            "bookmarked": chance.random() < 0.3,
-            "identity_id": user.identity_id if user else None,
-        }
-        database.run(
-            "INSERT INTO destination_addresses (id, customer_id, created_at_ns, crypto_network, "
-            "address, nickname, bookmarked, identity_id, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            saved["id"], people.customer_id, created_ns, saved["crypto_network"], saved["address"],
-            saved["nickname"], int(bool(saved["bookmarked"])), saved["identity_id"],
-            to_bytes(saved),
+        saved = add_destination_address(
+            database, people.seed, people.customer_id, created_ns, network,
+            nickname=f"{network.lower().replace('_', ' ')} {number}",
+            bookmarked=chance.random() < 0.3, identity_id=user.identity_id if user else None,
         )  # fmt: skip
         if number <= first_party:
             address = SavedAddress(str(saved["address"]), network, None)

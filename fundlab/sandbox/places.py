@@ -1,4 +1,4 @@
-"""Fiat accounts, fiat deposit instructions, crypto addresses and fee quotes."""
+"""Where money comes from and goes to: fiat accounts, deposit instructions, crypto addresses."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from fundlab.models import (
 )
 from fundlab.models.json_schema import Schema
 from fundlab.sandbox.clock import NS, micros_text
+from fundlab.sandbox.database import Database
 from fundlab.sandbox.refusals import invalid
 from fundlab.sandbox.world import World, own_identity, seeded_uuid, to_bytes
 
@@ -45,15 +46,20 @@ def create_fiat_account(world: World, customer_id: str, wanted: CreateFiatAccoun
         "created_at": micros_text(stamp),
         "updated_at": micros_text(stamp),
     }
-    world.database.run(
-        "INSERT INTO fiat_accounts (id, customer_id, created_at_ns, ref_id, status, body, listed) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        account["id"], customer_id, stamp, wanted.ref_id, "PENDING",
-        to_bytes(account), to_bytes(masked_account(account)),
-    )  # fmt: skip
+    insert_fiat_account(world.database, customer_id, account, stamp)
     _emit_account(world, customer_id, account, stamp)
     world.schedule(world.clock.now_ns() + REVIEW_TAKES_NS, "review", f"{account['id']} 1")
     return account
+
+
+def insert_fiat_account(
+    database: Database, customer_id: str, account: Resource, created_ns: int
+) -> None:
+    database.insert(
+        "fiat_accounts", id=account["id"], customer_id=customer_id, created_at_ns=created_ns,
+        ref_id=account.get("ref_id"), status=account["status"], body=to_bytes(account),
+        listed=to_bytes(masked_account(account)),
+    )  # fmt: skip
 
 
 def update_fiat_account(
@@ -172,18 +178,17 @@ def create_instructions(
         "ref_id": wanted.ref_id,
         "metadata": wanted.metadata,
     }  # fmt: skip
-    instructions = {name: value for name, value in instructions.items() if value is not None}
-    insert_instructions(world, customer_id, instructions, stamp)
+    insert_instructions(world.database, customer_id, instructions, stamp)
     return instructions
 
 
-def insert_instructions(world: World, customer_id: str, rendered: Resource, stamp: int) -> None:
-    world.database.run(
-        "INSERT INTO fiat_deposit_instructions "
-        "(id, customer_id, created_at_ns, ref_id, memo_id, profile_id, body) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        rendered["id"], customer_id, stamp, rendered.get("ref_id"), rendered["memo_id"],
-        rendered["profile_id"], to_bytes(rendered),
+def insert_instructions(
+    database: Database, customer_id: str, rendered: Resource, created_ns: int
+) -> None:
+    database.insert(
+        "fiat_deposit_instructions", id=rendered["id"], customer_id=customer_id,
+        created_at_ns=created_ns, ref_id=rendered.get("ref_id"), memo_id=rendered["memo_id"],
+        profile_id=rendered["profile_id"], body=to_bytes(rendered),
     )  # fmt: skip
 
 
@@ -268,53 +273,49 @@ def create_deposit_address(
         "metadata": wanted.metadata,
         "created_at": micros_text(stamp),
     }
-    world.database.run(
-        "INSERT INTO deposit_addresses "
-        "(id, customer_id, created_at_ns, ref_id, address, profile_id, body) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        address["id"], customer_id, stamp, wanted.ref_id, address["address"], wanted.profile_id,
-        to_bytes(address),
+    world.database.insert(
+        "deposit_addresses", id=address["id"], customer_id=customer_id, created_at_ns=stamp,
+        ref_id=wanted.ref_id, address=address["address"], profile_id=wanted.profile_id,
+        body=to_bytes(address),
     )  # fmt: skip
-    return {name: value for name, value in address.items() if value is not None}
+    return address
 
 
 def conversion_target(world: World, source: str, asset: str) -> str | None:
     """What ``asset`` becomes by itself when it arrives at the deposit address ``source``."""
-    found = world.database.one(
-        "SELECT body FROM deposit_addresses WHERE id = ?", source.removeprefix("address:")
-    )
-    wanted = found and json.loads(found[0])["conversion_target_asset"]
+    found = world.find("deposit_addresses", id=source.removeprefix("address:")) or {}
+    wanted = found.get("conversion_target_asset")
     return "USD" if wanted == "USD" and asset in set(StableAsset) else None
 
 
 def add_destination_address(
-    world: World,
+    database: Database,
+    seed: int,
     customer_id: str,
+    created_ns: int,
     network: CryptoNetwork,
     address: str | None = None,
     nickname: str | None = None,
     bookmarked: bool = False,
     identity_id: str | None = None,
-    at_ns: int | None = None,
 ) -> Resource:
     """A saved destination address (§2.8); only seed data and the control interface add them."""
-    stamp = world.stamp(at_ns)
-    number = world.database.next_seq("destination_addresses")
+    number = database.next_seq("destination_addresses")
     saved: Resource = {
-        "id": world.new_id("destination_addresses"),
-        "crypto_network": str(network),
-        "address": address or crypto_address(network, f"{world.seed}/destination/{number}"),
+        "id": seeded_uuid(seed, "destination_addresses", number),
+        "crypto_network": network.value,
+        "address": address or crypto_address(network, f"{seed}/destination/{number}"),
         "nickname": nickname or f"{network.lower()} {number}",
         "status": "APPROVED",
-        "created_at": micros_text(stamp),
+        "created_at": micros_text(created_ns),
         "bookmarked": bookmarked,
         "identity_id": identity_id,
     }
-    world.database.run(
-        "INSERT INTO destination_addresses (id, customer_id, created_at_ns, crypto_network, "
-        "address, nickname, bookmarked, identity_id, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        saved["id"], customer_id, stamp, saved["crypto_network"], saved["address"],
-        saved["nickname"], int(bookmarked), identity_id, to_bytes(saved),
+    database.insert(
+        "destination_addresses", id=saved["id"], customer_id=customer_id,
+        created_at_ns=created_ns, crypto_network=network.value, address=saved["address"],
+        nickname=saved["nickname"], bookmarked=int(bookmarked), identity_id=identity_id,
+        body=to_bytes(saved),
     )  # fmt: skip
     return saved
 

@@ -14,21 +14,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 import uvicorn
-from fastapi import FastAPI
 
 from fundlab.api.client import Client, connect
 from fundlab.errors import SandboxError
 from fundlab.sandbox.app import build_app, protocol_class
 from fundlab.sandbox.clock import ClockMode
-from fundlab.sandbox.control import Control
-from fundlab.sandbox.control_app import CONTROL_PREFIX, add_control, is_loopback
+from fundlab.sandbox.control import CONTROL_PREFIX, Control, add_control, is_loopback
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.opening import Options, check_whole, made_with, open_service, scope_names
@@ -122,12 +120,26 @@ def run(*, announce: Callable[[str], None] | None = None, **options: Any) -> Non
         if not serving.is_set():
             raise _BrokenOff
 
-    with _stop_signals(stop), suppress(_BrokenOff), serve(**options) as sandbox:
-        serving.set()
-        if sys.stderr is not None:
-            sys.stderr.write(sandbox.kept())
-        (announce or _print_line)(json.dumps(sandbox.announcement()))
-        arrived.wait()
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # a command started by nohup ignores the hang-up, and goes on doing so
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    previous = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        with suppress(_BrokenOff), serve(**options) as sandbox:
+            serving.set()
+            if sys.stderr is not None:
+                sys.stderr.write(sandbox.kept())
+            line = json.dumps(sandbox.announcement())
+            if announce is None:
+                sys.stdout.write(f"{line}\n")
+                sys.stdout.flush()
+            else:
+                announce(line)
+            arrived.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 class _BrokenOff(BaseException):
@@ -155,64 +167,48 @@ class Sandbox:
         self._stopped = False
 
     def _start(self) -> None:
-        options = self._options
+        options, closing = self._options, self._closing
         atexit.register(self.stop)  # a notebook may be closed with a sandbox still running
-        self._closing.callback(atexit.unregister, self.stop)
+        closing.callback(atexit.unregister, self.stop)
         listener = _listen(self._host, self._port)
-        self._closing.callback(listener.close)
+        closing.callback(listener.close)
         database = Database(options.db)
-        self._closing.callback(database.close)
-        self._service = open_service(database, options)
+        closing.callback(database.close)
+        service = self._service = open_service(database, options)
         self.client_id = database.get_meta("client_id") or ""
-        self.control = Control(self._service, options)
+        self.control = Control(service, options)
         self.clock = Clock(self.control)
-        self.faults: Faults = self._service.faults
-        self._keep_time()
-        self._write_signing_key()
-        self._serve(listener)
-        shown = f"[{self._host}]" if ":" in self._host else self._host
-        self.base_url = self.auth_url = f"http://{shown}:{listener.getsockname()[1]}"
-        self.control_url = self.base_url + CONTROL_PREFIX
+        self.faults: Faults = service.faults
 
-    def _keep_time(self) -> None:
-        """Note the business time on stopping, so that a later start goes on from there."""
-        service = self._service
-
-        def note() -> None:
-            with service.database.transaction():
+        def note_time() -> None:
+            """So that a later start goes on from there."""
+            with database.transaction():
                 service.world.keep_time()
 
-        self._closing.callback(note)
+        closing.callback(note_time)
 
-    def _write_signing_key(self) -> None:
-        row = self._service.database.one(
-            "SELECT kid, private_key FROM signing_keys WHERE client_id = ? "
-            "AND private_key IS NOT NULL ORDER BY alg = ? DESC",
-            self.client_id, self._options.signing_alg,
-        )  # fmt: skip
         self.signing_key: Path | None = None
         self.signing_key_id: str | None = None
-        if row is None:
-            return
-        # a TemporaryDirectory would also go when a forked process ends
-        folder = tempfile.mkdtemp(prefix="fundlab-")
-        self._closing.callback(_remove, folder)
-        self.signing_key, self.signing_key_id = Path(folder) / "signing-key.pem", row[0]
-        self.signing_key.touch(mode=0o600)
-        self.signing_key.write_bytes(row[1])
+        key = database.one(
+            "SELECT kid, private_key FROM signing_keys WHERE client_id = ? "
+            "AND private_key IS NOT NULL ORDER BY alg = ? DESC",
+            self.client_id, options.signing_alg,
+        )  # fmt: skip
+        if key is not None:
+            # a TemporaryDirectory would also go when a forked process ends
+            folder = tempfile.mkdtemp(prefix="fundlab-")
+            closing.callback(_remove, folder)
+            self.signing_key, self.signing_key_id = Path(folder) / "signing-key.pem", key[0]
+            self.signing_key.touch(mode=0o600)
+            self.signing_key.write_bytes(key[1])
 
-    def _app(self) -> FastAPI:
-        app = build_app(self._service)
+        app = build_app(service)
         add_control(app, self.control)
-        return app
-
-    def _serve(self, listener: socket.socket) -> None:
         config = uvicorn.Config(
-            self._app(), http=protocol_class(self._service.connections), ws="none",
-            lifespan="off", loop="asyncio", access_log=False, log_config=None,
-            log_level=logging.CRITICAL, server_header=False, proxy_headers=False,
-            timeout_graceful_shutdown=2, timeout_keep_alive=60,
-            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+            app, http=protocol_class(service.connections), ws="none", lifespan="off",
+            loop="asyncio", access_log=False, log_config=None, log_level=logging.CRITICAL,
+            server_header=False, proxy_headers=False, timeout_graceful_shutdown=2,
+            timeout_keep_alive=60, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         )  # fmt: skip
         server = uvicorn.Server(config)
         thread = threading.Thread(
@@ -227,12 +223,15 @@ class Sandbox:
             finally:
                 thread.join()  # also when the first wait is interrupted
 
-        self._closing.callback(finish)
+        closing.callback(finish)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not server.started:
             if not thread.is_alive() or time.monotonic() > deadline:
                 raise SandboxError("the sandbox's HTTP server did not start")
             time.sleep(0.002)
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        self.base_url = self.auth_url = f"http://{shown}:{listener.getsockname()[1]}"
+        self.control_url = self.base_url + CONTROL_PREFIX
 
     # ------------------------------------------------------------------ what a user needs
 
@@ -382,22 +381,3 @@ def _listen(host: str, port: int) -> socket.socket:
 def _remove(folder: str) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
-
-
-@contextmanager
-def _stop_signals(stop: Callable[..., None]) -> Iterator[None]:
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    # a command started by nohup ignores the hang-up, and goes on doing so
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    previous = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _print_line(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

@@ -70,9 +70,7 @@ class World:
         self.database.set_meta("business_ns", str(self.clock.now_ns()))
 
     def schedule(self, at_ns: int, kind: str, subject: str) -> None:
-        self.database.run(
-            "INSERT INTO due (at_ns, kind, subject) VALUES (?, ?, ?)", at_ns, kind, subject
-        )
+        self.database.insert("due", at_ns=at_ns, kind=kind, subject=subject)
 
     # ------------------------------------------------------------------ events
 
@@ -98,13 +96,21 @@ class World:
             "created_at": nanos_text(self._last_event),
             "undelivered_webhooks": 0,
         }
-        self.database.run(
-            "INSERT INTO events (id, customer_id, created_at_ns, type, is_test, body) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            event_id, customer_id, self._last_event, kind, int(is_test), to_bytes(body),
+        self.database.insert(
+            "events", id=event_id, customer_id=customer_id, created_at_ns=self._last_event,
+            type=kind, is_test=int(is_test), body=to_bytes(body),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ looking things up
+
+    def find(self, table: str, **columns: str) -> dict[str, Any] | None:
+        """The resource in ``table`` with these values, or ``None``."""
+        where = " AND ".join(f"{name} = ?" for name in columns)
+        found = self.database.one(
+            f"SELECT body FROM {table} WHERE {where}",  # noqa: S608 - our own names
+            *columns.values(),
+        )
+        return json.loads(found[0]) if found is not None else None
 
     def check_profile(self, customer_id: str, profile_id: str) -> None:
         found = self.database.one(
@@ -136,12 +142,9 @@ class World:
         """409 with the existing resource when ``ref_id`` was used for this kind of resource."""
         if ref_id is None:
             return
-        found = self.database.one(
-            f"SELECT body FROM {table} WHERE ref_id = ? AND customer_id = ?",  # noqa: S608 - our own names
-            ref_id, customer_id,
-        )  # fmt: skip
-        if found is not None:
-            raise conflict(f"ref_id {ref_id!r} is used already", json.loads(found[0]))
+        existing = self.find(table, ref_id=ref_id, customer_id=customer_id)
+        if existing is not None:
+            raise conflict(f"ref_id {ref_id!r} is used already", existing)
 
     def get(self, table: str, what: str, customer_id: str, resource_id: str) -> bytes:
         """The rendered resource. Raises the 404 ``Refusal``."""

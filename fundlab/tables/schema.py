@@ -26,7 +26,6 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import pyarrow as pa
 
-from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import InvalidRequest
 from fundlab.models import (
     OPERATIONS,
@@ -41,6 +40,7 @@ from fundlab.values import Amount, Instant
 
 SCHEMA_VERSION: Final = 1
 EXTRA: Final = "extra"
+AMOUNT_TYPE: Final = pa.decimal128(38, 18)
 INSTANT_TYPE: Final = pa.timestamp("ns", "UTC")
 
 Kind = Literal["text", "amount", "instant", "enum", "flag", "count", "json"]

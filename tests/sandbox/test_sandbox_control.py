@@ -16,6 +16,8 @@ from sandbox_caller import Caller, caller_of, deposit, fund, instructions
 
 from fundlab.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
+from fundlab.sandbox.app import build_app
+from fundlab.sandbox.control import add_control
 
 TRANSFERS = "/v2/transfer/transfers"
 
@@ -399,7 +401,9 @@ def test_other_machines_are_refused(sandbox: Sandbox, peer: str, status: int) ->
         "query_string": b"", "root_path": "", "headers": [(b"host", b"localhost")],
         "client": (peer, 1), "server": ("127.0.0.1", 80),
     }  # fmt: skip
-    asyncio.run(sandbox._app()(scope, receive, send))
+    app = build_app(sandbox.control.service)
+    add_control(app, sandbox.control)
+    asyncio.run(app(scope, receive, send))
     assert sent[0]["status"] == status
 
 

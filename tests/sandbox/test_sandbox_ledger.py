@@ -32,15 +32,25 @@ from fundlab.sandbox.ledger import (
     Overdrawn,
     available,
     held,
+    total_of,
     trading,
     units,
     units_text,
 )
 from fundlab.sandbox.refusals import Refusal
 from fundlab.sandbox.world import World
+from fundlab.transfers import right_total_of
 from fundlab.values import Amount
 
 EXACT = Context(prec=60)
+
+
+@given(st.sampled_from(["CREDIT", "DEBIT"]), *[st.integers(0, MAX_UNITS)] * 2)
+def test_a_total_is_what_the_checks_of_a_store_expect(
+    direction: str, amount: int, fee: int
+) -> None:
+    """§2.4"""
+    assert total_of(direction, amount, fee) == right_total_of(direction, amount, fee)
 
 
 def rebuilt(rows: list[dict[str, Any]]) -> tuple[dict, dict]:

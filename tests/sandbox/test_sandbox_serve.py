@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from sandbox_caller import caller_of, deposit, fund, instructions
 
 from fundlab.errors import SandboxError
@@ -59,7 +60,7 @@ def test_an_interrupt_while_starting_leaves_nothing(monkeypatch: pytest.MonkeyPa
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Sandbox, "_write_signing_key", interrupted)
+    monkeypatch.setattr(uvicorn, "Server", interrupted)
     with pytest.raises(KeyboardInterrupt):
         serve(empty=True)
     assert set(threading.enumerate()) == threads

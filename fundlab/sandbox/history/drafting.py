@@ -82,14 +82,31 @@ def draw_history(rng: np.random.Generator, people: People, count: int) -> Draft:
     kinds = _kinds(rng, count, profiles)
     days = (created - HISTORY_START_NS) // DAY_NS
     assets = _assets(rng, kinds)
-    owners = _owners(rng, count, profiles)
+    # profiles of unequal activity, each once at the start
+    weights = 1 / np.arange(1, profiles + 1) ** 0.8
+    owners = rng.choice(profiles, count, p=weights / weights.sum())
+    owners[: min(profiles, count)] = np.arange(min(profiles, count))
     opening = slice(0, min(profiles, count))
     assets[opening] = USD
-    usd = _usd(rng, kinds)
+    # lognormal around the kind's median; one in a hundred from a Pareto tail
+    median = np.array([kind.median_usd for kind in KINDS])[kinds]
+    usd = median * np.exp(rng.normal(0, 1.2, count))
+    tail = rng.random(count) < 0.01
+    usd[tail] *= 1 + rng.pareto(1.5, int(tail.sum()))
+    usd = np.clip(usd, 1.0, 50_000_000)
     usd[opening] = OPENING_USD * rng.uniform(1, 4, len(usd[opening]))
-    prices = _prices(rng)[days, assets]
+    # USD per unit, per day and asset: a random walk for all that is not USD-like
+    steps = rng.normal(0.0003, 0.02, (HISTORY_DAYS, len(ASSETS)))
+    steps[:, STABLE] = 0
+    walks = np.array([asset.price_usd for asset in ASSETS]) * np.exp(np.cumsum(steps, axis=0))
+    prices = walks[days, assets]
     places = rng.integers(0, 2**31, count)
-    networks = _networks(assets, places)
+    networks = np.full(count, -1)
+    for index, asset in enumerate(ASSETS):
+        if asset.networks:
+            choices = np.array([NETWORKS.index(network) for network in asset.networks])
+            of_asset = assets == index
+            networks[of_asset] = choices[places[of_asset] % len(choices)]
     amounts = _amounts(rng, usd, assets, kinds, prices)
     cents = np.rint(prices * 100).astype(np.int64)
     updated = _settled(rng, created, kinds)
@@ -97,7 +114,11 @@ def draw_history(rng: np.random.Generator, people: People, count: int) -> Draft:
     statuses[opening] = COMPLETED
     targets = _targets(rng, kinds, assets, statuses, amounts)
     targets[opening] = USD
-    users = _users(rng, people, created)
+    # an end user approved by then, -1 for the customer's own
+    approved = np.array([user.approved_ns + DAY_NS for user in people.users])
+    known = np.searchsorted(approved, created)
+    users = (rng.random(count) * known).astype(np.int64)
+    users[(rng.random(count) >= END_USER_SHARE) | (known == 0)] = -1
     _pair_halves(rng, kinds, owners, profiles, amounts, assets, cents, created)
     internal = np.isin(kinds, INTERNAL)
     targets = np.where(internal, assets, targets)
@@ -171,15 +192,6 @@ def _internal_debits(kinds: Ints) -> Ints:
     return debits
 
 
-def _owners(rng: np.random.Generator, count: int, profiles: int) -> Ints:
-    """Profiles of unequal activity, each once at the start."""
-    weights = 1 / np.arange(1, profiles + 1) ** 0.8
-    owners = rng.choice(profiles, count, p=weights / weights.sum())
-    opening = np.arange(min(profiles, count))
-    owners[opening] = opening
-    return owners
-
-
 def _assets(rng: np.random.Generator, kinds: Ints) -> Ints:
     share = np.array([asset.share for asset in ASSETS])
     any_asset = rng.choice(len(ASSETS), len(kinds), p=share / share.sum())
@@ -187,35 +199,6 @@ def _assets(rng: np.random.Generator, kinds: Ints) -> Ints:
     coin = rng.choice(len(ASSETS), len(kinds), p=share / share.sum())
     group = np.array([("usd", "coins", "any").index(kind.assets) for kind in KINDS])[kinds]
     return np.choose(group, [np.full(len(kinds), USD), coin, any_asset])
-
-
-def _usd(rng: np.random.Generator, kinds: Ints) -> Floats:
-    """Lognormal around the kind's median; one in a hundred from a Pareto tail."""
-    median = np.array([kind.median_usd for kind in KINDS])[kinds]
-    usd = median * np.exp(rng.normal(0, 1.2, len(kinds)))
-    tail = rng.random(len(kinds)) < 0.01
-    usd[tail] *= 1 + rng.pareto(1.5, int(tail.sum()))
-    result: Floats = np.clip(usd, 1.0, 50_000_000)
-    return result
-
-
-def _prices(rng: np.random.Generator) -> Floats:
-    """USD per unit, per day and asset: a random walk for all that is not USD-like."""
-    steps = rng.normal(0.0003, 0.02, (HISTORY_DAYS, len(ASSETS)))
-    steps[:, STABLE] = 0
-    start = np.array([asset.price_usd for asset in ASSETS])
-    prices: Floats = start * np.exp(np.cumsum(steps, axis=0))
-    return prices
-
-
-def _networks(assets: Ints, places: Ints) -> Ints:
-    networks = np.full(len(assets), -1)
-    for index, asset in enumerate(ASSETS):
-        if asset.networks:
-            choices = np.array([NETWORKS.index(network) for network in asset.networks])
-            of_asset = assets == index
-            networks[of_asset] = choices[places[of_asset] % len(choices)]
-    return networks
 
 
 def _amounts(
@@ -261,15 +244,6 @@ def _targets(
     converted = convertible & (rng.random(len(kinds)) < CONVERTED_SHARE)
     step = rng.integers(1, len(STABLE), len(kinds))
     return np.where(converted, (assets + step) % len(STABLE), assets)
-
-
-def _users(rng: np.random.Generator, people: People, created: Ints) -> Ints:
-    """An end user approved by then, -1 for the customer's own."""
-    approved = np.array([user.approved_ns + DAY_NS for user in people.users])
-    known = np.searchsorted(approved, created)
-    picked = (rng.random(len(created)) * known).astype(np.int64)
-    own = (rng.random(len(created)) >= END_USER_SHARE) | (known == 0)
-    return np.where(own, -1, picked)
 
 
 def _pair_halves(

@@ -47,7 +47,8 @@ KINDS: Final = (
     Kind(T.CBIT_WITHDRAWAL, 0.006, "usd", 30_000, 30, T.CBIT_DEPOSIT),
 )
 KIND_OF: Final = {kind.type: index for index, kind in enumerate(KINDS)}
-IS_CREDIT: Final = tuple(kind.type.direction == "CREDIT" for kind in KINDS)
+DIRECTIONS: Final = tuple(kind.type.direction.value for kind in KINDS)
+IS_CREDIT: Final = tuple(direction == "CREDIT" for direction in DIRECTIONS)
 INTERNAL_DEBIT: Final = KIND_OF[T.INTERNAL_TRANSFER_DEBIT]
 INTERNAL_CREDIT: Final = KIND_OF[T.INTERNAL_TRANSFER_CREDIT]
 INTERNAL: Final = (INTERNAL_DEBIT, INTERNAL_CREDIT)

@@ -13,6 +13,7 @@ from fundlab.sandbox.history.drafting import Draft
 from fundlab.sandbox.history.mix import (
     ASSETS,
     COMPLETED,
+    DIRECTIONS,
     FAILED,
     INTERNAL_CREDIT,
     INTERNAL_DEBIT,
@@ -22,7 +23,7 @@ from fundlab.sandbox.history.mix import (
     PENDING,
     USD,
 )
-from fundlab.sandbox.ledger import SCALE
+from fundlab.sandbox.ledger import SCALE, total_of
 from fundlab.sandbox.movements import FAILING_CENTS, ONE
 
 USD_RESERVE: Final = 250_000 * SCALE
@@ -77,55 +78,44 @@ class _Play:
         return self._draft.profiles[i] * self._width + self._draft.assets[i]
 
     def _total(self, i: int) -> int:
-        return self._draft.amounts[i] + self._draft.fees[i]
+        draft = self._draft
+        return total_of(DIRECTIONS[draft.kinds[i]], draft.amounts[i], draft.fees[i])
 
     def _credit(self, i: int) -> None:
         draft = self._draft
         if draft.kinds[i] == INTERNAL_CREDIT:
             draft.amounts[i] = draft.amounts[i - 1]
         slot = draft.profiles[i] * self._width + draft.targets[i]
-        self._balances.available[slot] += draft.amounts[i] - draft.fees[i]
+        self._balances.available[slot] += self._total(i)
 
     def _debit(self, i: int) -> None:
         draft, slot = self._draft, self._slot(i)
-        asset, fee = draft.assets[i], draft.fees[i]
+        kind, asset, fee = KINDS[draft.kinds[i]], draft.assets[i], draft.fees[i]
         room = self._balances.available[slot] - (USD_RESERVE if asset == USD else 0)
         if draft.amounts[i] + fee > room:
             quantum = QUANTA[asset]
             amount = (room * self._shares[i] // 1000 - fee) // quantum * quantum
             if amount <= 20 * fee or amount < 50 * quantum:
-                self._turn_into_deposit(i)
+                # too little is there: a deposit instead; of an internal pair, both halves
+                if kind.opposite is None:
+                    raise ValueError(f"{kind.type} has no opposite")
+                if draft.kinds[i] == INTERNAL_DEBIT:
+                    draft.kinds[i + 1] = KIND_OF[kind.opposite]
+                draft.kinds[i] = KIND_OF[kind.opposite]
+                draft.fees[i] = 0
+                draft.amounts[i] *= 4
+                if draft.statuses[i] != PENDING:
+                    draft.statuses[i] = COMPLETED
+                    heapq.heappush(self._late, (draft.updated_ns[i], i))
                 return
             draft.amounts[i] = amount
-        if self._should_have_failed(i):
+        fails = draft.amounts[i] % ONE == FAILING_CENTS and kind.type.endswith("_WITHDRAWAL")
+        if fails and draft.statuses[i] == COMPLETED:
             draft.amounts[i] -= QUANTA[asset]
         total = self._total(i)
         self._balances.available[slot] -= total
         if draft.statuses[i] == PENDING:
             self._balances.held[slot] += total
-
-    def _should_have_failed(self, i: int) -> bool:
-        """A completed withdrawal of an amount by which withdrawals fail."""
-        draft = self._draft
-        return (
-            draft.statuses[i] == COMPLETED
-            and draft.amounts[i] % ONE == FAILING_CENTS
-            and KINDS[draft.kinds[i]].type.endswith("_WITHDRAWAL")
-        )
-
-    def _turn_into_deposit(self, i: int) -> None:
-        """Of an internal pair, both halves become deposits."""
-        draft, kind = self._draft, KINDS[self._draft.kinds[i]]
-        if kind.opposite is None:
-            raise ValueError(f"{kind.type} has no opposite")
-        if draft.kinds[i] == INTERNAL_DEBIT:
-            draft.kinds[i + 1] = KIND_OF[kind.opposite]
-        draft.kinds[i] = KIND_OF[kind.opposite]
-        draft.fees[i] = 0
-        draft.amounts[i] *= 4
-        if draft.statuses[i] != PENDING:
-            draft.statuses[i] = COMPLETED
-            heapq.heappush(self._late, (draft.updated_ns[i], i))
 
 
 def _steps(draft: Draft) -> Iterator[tuple[int, int, int]]:

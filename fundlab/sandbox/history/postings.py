@@ -7,9 +7,9 @@ from typing import Final
 
 from fundlab.errors import SandboxError
 from fundlab.sandbox.history.drafting import Draft
-from fundlab.sandbox.history.mix import ASSETS, FAILED, INTERNAL, IS_CREDIT, PENDING
+from fundlab.sandbox.history.mix import ASSETS, DIRECTIONS, FAILED, INTERNAL, IS_CREDIT, PENDING
 from fundlab.sandbox.history.playing import Balances
-from fundlab.sandbox.ledger import CONVERSION, FEES, OUTSIDE, TRANSIT, available, held
+from fundlab.sandbox.ledger import CONVERSION, FEES, OUTSIDE, TRANSIT, available, held, total_of
 
 SERVICE_OWNERS: Final = (OUTSIDE, FEES, CONVERSION, TRANSIT)
 
@@ -28,10 +28,30 @@ class Postings:
         self._totals = [0] * (self._transit + self._width)
 
     def entries(self, ids: list[str]) -> Iterator[tuple[str, int, str]]:
-        """``(transfer, account, change)``, in order of the transfers ``ids``."""
-        totals = self._totals
+        """``(transfer, account, change)``, in order of the transfers ``ids``; those of one sum to
+        zero per asset."""
+        draft, totals = self._draft, self._totals
         for i, transfer_id in enumerate(ids):
-            for account, change in self._posting(i):
+            kind, status, asset = draft.kinds[i], draft.statuses[i], draft.assets[i]
+            credit = IS_CREDIT[kind]
+            if status == FAILED or (credit and status == PENDING):
+                continue
+            amount, fee = draft.amounts[i], draft.fees[i]
+            total = total_of(DIRECTIONS[kind], amount, fee)
+            own = draft.profiles[i] * self._width
+            beyond = (self._transit if kind in INTERNAL else self._outside) + asset
+            service_fee = [(self._fees + asset, fee)] if fee else []
+            if credit:
+                target = draft.targets[i]
+                posting = [(beyond, -amount), *service_fee, (own + target, total)]
+                if target != asset:
+                    posting.append((self._conversion + asset, total))
+                    posting.append((self._conversion + target, -total))
+            elif status == PENDING:
+                posting = [(own + asset, -total), (self._held + own + asset, total)]
+            else:
+                posting = [(own + asset, -total), (beyond, amount), *service_fee]
+            for account, change in posting:
                 totals[account] += change
                 yield transfer_id, account + 1, str(change)
 
@@ -50,25 +70,3 @@ class Postings:
             if total:
                 owner, asset = owners[number // self._width], ASSETS[number % self._width].name
                 yield number + 1, owner, asset, str(total)
-
-    def _posting(self, i: int) -> list[tuple[int, int]]:
-        """``(account, change)`` pairs of a transfer; they sum to zero per asset."""
-        draft = self._draft
-        kind, status, asset = draft.kinds[i], draft.statuses[i], draft.assets[i]
-        credit = IS_CREDIT[kind]
-        if status == FAILED or (credit and status == PENDING):
-            return []
-        amount, fee = draft.amounts[i], draft.fees[i]
-        own = draft.profiles[i] * self._width
-        beyond = (self._transit if kind in INTERNAL else self._outside) + asset
-        service_fee = [(self._fees + asset, fee)] if fee else []
-        if credit:
-            target, total = draft.targets[i], amount - fee
-            arrival = [(beyond, -amount), *service_fee, (own + target, total)]
-            if target != asset:
-                arrival += [(self._conversion + asset, total), (self._conversion + target, -total)]
-            return arrival
-        total = amount + fee
-        if status == PENDING:
-            return [(own + asset, -total), (self._held + own + asset, total)]
-        return [(own + asset, -total), (beyond, amount), *service_fee]

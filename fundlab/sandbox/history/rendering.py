@@ -19,9 +19,9 @@ from fundlab.sandbox.clock import NS
 from fundlab.sandbox.history.drafting import Draft, wire_accounts
 from fundlab.sandbox.history.mix import (
     ASSETS,
+    DIRECTIONS,
     FAILED,
     INTERNAL,
-    INTERNAL_CREDIT,
     INTERNAL_DEBIT,
     IS_CREDIT,
     KIND_OF,
@@ -30,7 +30,7 @@ from fundlab.sandbox.history.mix import (
     PENDING,
     T,
 )
-from fundlab.sandbox.ledger import SCALE, units_text
+from fundlab.sandbox.ledger import SCALE, total_of, units_text
 from fundlab.sandbox.movements import secondary
 from fundlab.sandbox.people import DEPARTMENTS, People, people_events
 from fundlab.sandbox.world import seeded_uuid
@@ -43,7 +43,6 @@ TYPES: Final = tuple(kind.type.value for kind in KINDS)
 STATUSES: Final = (
     TransferStatus.COMPLETED.value, TransferStatus.PENDING.value, TransferStatus.FAILED.value,
 )  # fmt: skip
-DIRECTIONS: Final = tuple("CREDIT" if credit else "DEBIT" for credit in IS_CREDIT)
 CRYPTO: Final = (KIND_OF[T.CRYPTO_DEPOSIT], KIND_OF[T.CRYPTO_WITHDRAWAL])
 BY_INSTRUCTIONS: Final = (KIND_OF[T.WIRE_DEPOSIT], KIND_OF[T.CUBIX_DEPOSIT])
 CUBIX: Final = (KIND_OF[T.CUBIX_DEPOSIT], KIND_OF[T.CUBIX_WITHDRAWAL])
@@ -118,7 +117,10 @@ class TransferRows:
         kind, amount, fee = draft.kinds[i], draft.amounts[i], draft.fees[i]
         profile_id = people.profile_ids[draft.profiles[i]]
         status = STATUSES[draft.statuses[i]]
-        ref_id, group_id = self._history.ref_id(i), self._group_id(i)
+        ref_id, group_id = self._history.ref_id(i), None
+        if kind in INTERNAL:
+            first = i if kind == INTERNAL_DEBIT else i - 1
+            group_id = seeded_uuid(people.seed, "history_groups", first)
         body: dict[str, Any] = {"id": transfer_id}
         if ref_id is not None:
             body["ref_id"] = ref_id
@@ -127,7 +129,7 @@ class TransferRows:
             "profile_id": profile_id,
             "amount": units_text(amount),
             "fee": _fee_text(fee),
-            "total": units_text(amount - fee if IS_CREDIT[kind] else amount + fee),
+            "total": units_text(total_of(DIRECTIONS[kind], amount, fee)),
             "asset": ASSETS[draft.assets[i]].name,
             "direction": DIRECTIONS[kind],
             "type": TYPES[kind],
@@ -140,7 +142,17 @@ class TransferRows:
             body["identity_id"], body["account_id"] = user.identity_id, user.account_id
         if group_id is not None:
             body["group_id"] = group_id
-        body |= self._outcome(i)
+        on_chain_in = kind in CRYPTO and IS_CREDIT[kind]
+        if draft.statuses[i] == FAILED:
+            body |= RETURNED if on_chain_in else REJECTED
+        elif draft.statuses[i] == PENDING:
+            if not self._history.will_finish(i):
+                body |= ASKED if on_chain_in else WAITING
+        elif draft.targets[i] != draft.assets[i]:
+            body["balance_asset"] = ASSETS[draft.targets[i]].name
+            body["auto_conversion"] = {
+                "from_transfer_id": transfer_id, "to_transfer_id": transfer_id,
+            }  # fmt: skip
         body |= self._particulars(i, kind)
         secondary = body.get("secondary_status")
         return (
@@ -150,41 +162,28 @@ class TransferRows:
             _to_json(body),
         )  # fmt: skip
 
-    def _group_id(self, i: int) -> str | None:
-        kind = self._draft.kinds[i]
-        if kind == INTERNAL_DEBIT:
-            return seeded_uuid(self._people.seed, "history_groups", i)
-        if kind == INTERNAL_CREDIT:
-            return seeded_uuid(self._people.seed, "history_groups", i - 1)
-        return None
-
-    def _outcome(self, i: int) -> dict[str, Any]:
-        """Status details, and the conversion of a converted deposit."""
-        draft, kind = self._draft, self._draft.kinds[i]
-        on_chain_in = kind in CRYPTO and IS_CREDIT[kind]
-        if draft.statuses[i] == FAILED:
-            return RETURNED if on_chain_in else REJECTED
-        if draft.statuses[i] == PENDING:
-            if self._history.will_finish(i):
-                return {}
-            return ASKED if on_chain_in else WAITING
-        if draft.targets[i] != draft.assets[i]:
-            own = self._ids[i]
-            return {
-                "balance_asset": ASSETS[draft.targets[i]].name,
-                "auto_conversion": {"from_transfer_id": own, "to_transfer_id": own},
-            }
-        return {}
-
     def _particulars(self, i: int, kind: int) -> dict[str, Any]:
         """What only some types carry: chain, bank account, memo, metadata."""
         draft, place = self._draft, self._draft.places[i]
         if kind in CRYPTO:
-            return self._on_chain(i, kind)
+            network = NETWORKS[draft.networks[i]]
+            on_chain: dict[str, Any] = {"crypto_network": network.value}
+            if STATUSES[draft.statuses[i]] == TransferStatus.COMPLETED:
+                digest = hashlib.blake2b(self._ids[i].encode(), digest_size=32).hexdigest()
+                on_chain["crypto_tx_hash"] = digest if network in BARE_HASH else f"0x{digest}"
+                on_chain["crypto_tx_index"] = str(place % 4)
+            if not IS_CREDIT[kind]:
+                saved = self._people.addresses[network]
+                on_chain["destination_address"] = saved[place % len(saved)].address
+            elif draft.targets[i] == draft.assets[i]:
+                on_chain["auto_conversion"] = {}
+            cents = (draft.amounts[i] + draft.fees[i]) * draft.price_cents[i] // SCALE
+            on_chain["notional_value"] = f"{cents // 100}.{cents % 100:02d}"
+            return on_chain
         if kind in BY_INSTRUCTIONS:
-            network = "CUBIX" if kind in CUBIX else ("WIRE-ABA", "WIRE-SWIFT")[place % 2]
+            bank = "CUBIX" if kind in CUBIX else ("WIRE-ABA", "WIRE-SWIFT")[place % 2]
             profile_id = self._people.profile_ids[draft.profiles[i]]
-            instructions = self._people.instructions[profile_id, network]
+            instructions = self._people.instructions[profile_id, bank]
             return {"memo": instructions["memo_id"], "metadata": instructions["metadata"]}
         particulars: dict[str, Any] = {}
         if TYPES[kind].endswith("_WITHDRAWAL"):
@@ -197,23 +196,6 @@ class TransferRows:
             particulars["metadata"] = METADATA[place % len(METADATA)]
         if place % 7 == 0:
             particulars["memo"] = f"invoice {place % 100_000:05d}"
-        return particulars
-
-    def _on_chain(self, i: int, kind: int) -> dict[str, Any]:
-        draft, place = self._draft, self._draft.places[i]
-        network = NETWORKS[draft.networks[i]]
-        particulars: dict[str, Any] = {"crypto_network": network.value}
-        if STATUSES[draft.statuses[i]] == TransferStatus.COMPLETED:
-            digest = hashlib.blake2b(self._ids[i].encode(), digest_size=32).hexdigest()
-            particulars["crypto_tx_hash"] = digest if network in BARE_HASH else f"0x{digest}"
-            particulars["crypto_tx_index"] = str(place % 4)
-        if not IS_CREDIT[kind]:
-            saved = self._people.addresses[network]
-            particulars["destination_address"] = saved[place % len(saved)].address
-        elif draft.targets[i] == draft.assets[i]:
-            particulars["auto_conversion"] = {}
-        cents = (draft.amounts[i] + draft.fees[i]) * draft.price_cents[i] // SCALE
-        particulars["notional_value"] = f"{cents // 100}.{cents % 100:02d}"
         return particulars
 
 
@@ -253,8 +235,8 @@ def timeline(history: History) -> Timeline:
 
 def event_rows(history: History, when: Timeline, rng: np.random.Generator) -> Iterator[Row]:
     """The rows of the table ``events``."""
-    about_people = people_events(history.people)
-    count = len(history.draft)
+    about_people, draft = people_events(history.people), history.draft
+    count = len(draft)
     for start in range(0, len(when.places), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
         moments = when.moments[part]
@@ -266,9 +248,20 @@ def event_rows(history: History, when: Timeline, rng: np.random.Generator) -> It
             ids, moments.tolist(), texts, when.places[part].tolist(), strict=True
         ):
             if place < 2 * count:
-                kind, object_type, payload = _transfer_event(
-                    history, place % count, settled=place >= count
-                )
+                i = place % count
+                status = STATUSES[draft.statuses[i] if place >= count else PENDING]
+                type_ = TYPES[draft.kinds[i]]
+                payload = {
+                    "id": history.ids[i],
+                    "type": type_,
+                    "status": status,
+                    "profile_id": history.people.profile_ids[draft.profiles[i]],
+                }
+                ref_id = history.ref_id(i)
+                if ref_id is not None:
+                    payload["ref_id"] = ref_id
+                kind = f"transfer.{type_.lower()}.{status.lower()}"
+                object_type = "transfer_status_change"
             else:
                 _, kind, object_type, payload = about_people[place - 2 * count]
             body = {
@@ -276,26 +269,6 @@ def event_rows(history: History, when: Timeline, rng: np.random.Generator) -> It
                 "created_at": created_at, "undelivered_webhooks": 0,
             }  # fmt: skip
             yield event_id, history.people.customer_id, ns, kind, 0, _to_json(body)
-
-
-@cache
-def _event_name(kind: int, status: str) -> str:
-    return f"transfer.{TYPES[kind].lower()}.{status.lower()}"
-
-
-def _transfer_event(history: History, i: int, *, settled: bool) -> tuple[str, str, dict[str, Any]]:
-    draft, kind = history.draft, history.draft.kinds[i]
-    status = STATUSES[draft.statuses[i] if settled else PENDING]
-    payload = {
-        "id": history.ids[i],
-        "type": TYPES[kind],
-        "status": status,
-        "profile_id": history.people.profile_ids[draft.profiles[i]],
-    }
-    ref_id = history.ref_id(i)
-    if ref_id is not None:
-        payload["ref_id"] = ref_id
-    return _event_name(kind, status), "transfer_status_change", payload
 
 
 # ---------------------------------------------------------------------------- what is to come
