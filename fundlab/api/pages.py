@@ -106,16 +106,12 @@ def ask(
             filters[name] = texts(value, what)
         else:
             filters[name] = _plain(value) if isinstance(value, str | UUID) else value
-    asked = Asked(operation, filters, label)
-    if "page_cursor" in filters and len(asked.parts()) > 1:
+    asked = Asked(operation, filters, label, keywords)
+    if "page_cursor" in filters and len(asked.parts) > 1:
         raise InvalidRequest(
             f"{label}: page_cursor continues a single list; give at most {MAX_FILTER_ENTRIES} "
             "values of each filter with it; nothing was sent"
         )
-    sample = {
-        n: v[:MAX_FILTER_ENTRIES] if isinstance(v, list) else v for n, v in asked.sent.items()
-    }
-    checked(operation.query, label, {keywords[name]: value for name, value in sample.items()})
     return asked
 
 
@@ -125,10 +121,18 @@ class Asked:
     ``filters`` go by the names of the query model: lists of texts, instants, flags, texts.
     ``label`` is what the user called, for messages. ``sent`` are the filters that the service gets:
     of the two times one only, as its order demands. ``checks`` are what a row must hold; of two
-    filters about one member it needs to meet one.
+    filters about one member it needs to meet one. ``parts`` are what to ask, one after another, to
+    have it all: lists of values go out in hundreds, and nothing is to be asked where one is empty.
+    ``query`` is what is sent for one of the parts.
     """
 
-    def __init__(self, operation: Operation, filters: Mapping[str, Any], label: str) -> None:
+    def __init__(
+        self,
+        operation: Operation,
+        filters: Mapping[str, Any],
+        label: str,
+        keywords: Mapping[str, str] | None = None,
+    ) -> None:
         self.operation, self.filters, self.label = operation, filters, label
         updated = any(name.startswith("updated_at_") for name in filters)
         self.sent = {
@@ -151,36 +155,29 @@ class Asked:
                 one = value if isinstance(value, bool) else frozenset(wanted[member])
                 shown = (operation.name, member) not in _SELDOM_SHOWN
                 self.checks.append(Check(name, member, one, shown=shown))
+        step, called = MAX_FILTER_ENTRIES, keywords or {}
+        first = {
+            called.get(name, name): value[:step] if isinstance(value, list) else value
+            for name, value in self.sent.items()
+        }
+        self.query = checked(operation.query or Query, label, first)
+        lists = {
+            name: [value[start : start + step] for start in range(0, len(value), step)]
+            for name, value in filters.items()
+            if isinstance(value, list)
+        }
+        self.parts = [self]
+        if any(len(hundreds) != 1 for hundreds in lists.values()):
+            self.parts = [
+                Asked(operation, {**filters, **dict(zip(lists, part, strict=True))}, label)
+                for part in product(*lists.values())
+            ]
 
     def but(self, **filters: Any) -> Asked:
         """The same with other ``filters``; ``None`` takes one away."""
         changed = {**self.filters, **filters}
         kept = {name: value for name, value in changed.items() if value is not None}
         return Asked(self.operation, kept, self.label)
-
-    def query(self) -> Query:
-        """What is sent for one of the ``parts``."""
-        if self.operation.query is None:
-            raise InvalidRequest(f"{self.operation.name} does not list anything")
-        return self.operation.query(**self.sent)
-
-    def parts(self) -> list[Asked]:
-        """What to ask, one after another, to have it all: lists of values go out in hundreds.
-
-        Nothing is to be asked where a list is empty: no row has one of its values.
-        """
-        step = MAX_FILTER_ENTRIES
-        lists = {
-            name: [value[start : start + step] for start in range(0, len(value), step)]
-            for name, value in self.filters.items()
-            if isinstance(value, list)
-        }
-        return [
-            Asked(
-                self.operation, {**self.filters, **dict(zip(lists, part, strict=True))}, self.label
-            )
-            for part in product(*lists.values())
-        ]
 
 
 class Check(NamedTuple):
@@ -235,7 +232,7 @@ class Walk:
     def __init__(self, asked: Asked, part_of: Asked | None = None) -> None:
         self.asked, self._whole = asked, part_of or asked
         self.checks, self.ended = self._whole.checks, False
-        self.params = asked.query().to_params()
+        self.params = asked.query.to_params()
         self._first = [pair for pair in self.params if pair[0] != "page_cursor"]
         self._cursors: set[str] = set()
         # Ids that came before are known by their hash only, any number of them in 4 MiB: a new one
@@ -311,10 +308,10 @@ class Rows(Iterator[Row], Generic[Row]):
         self._fetch = fetch
         self._given: set[str] = set()
         self._warned: set[str] = set()
-        parts = asked.parts()
+        parts = asked.parts
         rows: Iterator[Row] = iter(())
         if parts:  # as one list would give the rows of all
-            query = parts[0].query()
+            query = parts[0].query
             time = getattr(query, "order_by", "CREATED_AT").lower()
             rows = merge(
                 *map(self._walk, parts),

@@ -26,7 +26,6 @@ from fundlab.exports.plain import write_csv, write_json, write_parquet
 from fundlab.exports.workbook import MAX_SHEET_ROWS, Sheet, write_workbook
 from fundlab.paths import local_path, opened
 from fundlab.tables import find_table
-from fundlab.tables.order import in_order
 
 if TYPE_CHECKING:
     from fundlab.store import Store
@@ -104,7 +103,7 @@ def export_table(
     """
     found = find_table(table)
     _checked(format)
-    rows = in_order(opened(store).read_arrow(table, as_of, since=since, until=until), found)
+    rows = found.in_order(opened(store).read_arrow(table, as_of, since=since, until=until))
     return write_rows(rows, path, format, name=found.name)
 
 

@@ -36,7 +36,6 @@ from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
 from fundlab.tables.expand import expand as expanded
 from fundlab.tables.frames import to_arrow, to_frame
-from fundlab.tables.order import distinct, in_order
 from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE, TABLES
 from fundlab.values import Instant
 
@@ -198,7 +197,7 @@ def load_balances(
         )
     with progress_bar(len(pairs), "balances", "balances", progress) as bar:
         rows = observe_balances(client, pairs, workers=count, clock=clock, step=bar.update)
-    return to_frame(in_order(rows, BALANCES).drop_columns(["extra"]))
+    return to_frame(BALANCES.in_order(rows).drop_columns(["extra"]))
 
 
 def observe_balances(
@@ -278,7 +277,7 @@ def _load(
             given[filter_] = Instant.from_ns(moment_ns(value, parameter))
     asked = ask_table(table, given, label, ("since", "until", "workers", "progress"))
     found = [table.empty(), *_pages(client, asked, count, name, progress, stacklevel=4)]
-    rows = in_order(distinct(pa.concat_tables(found), table), table)
+    rows = table.in_order(table.distinct(pa.concat_tables(found)))
     if asked.filters["order"] == "DESC":
         rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
     return to_frame(rows)

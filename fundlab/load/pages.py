@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.api.pages import Asked, Check, Walk, ask
+from fundlab.api.pages import Asked, Walk, ask
 from fundlab.background import gathered, produced
 from fundlab.errors import InvalidRequest, ProtocolError, ValidationFailed
 from fundlab.load.windows import Board, Span, Window
@@ -77,7 +77,7 @@ def fetch(
     ``gaps`` are the stretches of ``created_at`` to read, all that is asked for by default. Raises
     ``ProtocolError`` and ``DataError`` for malformed pages, and whatever the client raises.
     """
-    for part in asked.parts():
+    for part in asked.parts:
         span = _probed_span(source, part) if workers > 1 else None
         if span is None:
             stretches = [part] if gaps is None else [_within(part, gap) for gap in gaps]
@@ -127,6 +127,7 @@ class TableWalk(Walk):
         self.table = _TABLE_OF[asked.operation.name]
         self._source, self._number = source, next(_numbers)
         self._begin, self._end = _bounds(asked)
+        # How far the rows are complete shows where they come in order, and all of them.
         others = asked.sent.keys() - {_LOWER, _UPPER, "limit", "order"}
         self._covers = not others and asked.filters["order"] == "ASC"
 
@@ -146,9 +147,20 @@ class TableWalk(Walk):
     def decode(self, body: bytes, number: int, *, last: bool) -> Fetched:
         """The rows of a page, the ``number``-th of the load; ``last`` of this walk or not."""
         rows, covered = decode_page(self.table, body, page=number).rows, None
-        judged = self.judge(
-            rows.column("id").to_pylist(), [_verdicts(rows, check) for check in self.checks]
-        )
+        verdicts: list[list[bool | None]] = []
+        for check in self.checks:  # of moments all at once, else of each value once
+            column = rows.column(check.member).combine_chunks()
+            if column.type == INSTANT_TYPE:
+                met = check.compare(column.cast(pa.int64()).fill_null(0).to_numpy(), check.wanted)
+                found = pa.array(met, mask=column.is_null().to_numpy(zero_copy_only=False))
+            else:
+                coded = column.dictionary_encode()
+                values = coded.dictionary.to_pylist()
+                if check.member == "secondary_status":
+                    values = [_name_in(text) for text in values]
+                found = pa.array(map(check.verdict, values), pa.bool_()).take(coded.indices)
+            verdicts.append(found.to_pylist())
+        judged = self.judge(rows.column("id").to_pylist(), verdicts)
         if self._covers:
             # Complete is what lies before the newest row, whose moment may go on overleaf; and
             # nothing more where the order breaks.
@@ -163,22 +175,6 @@ class TableWalk(Walk):
         if judged.belong is not None:
             rows = rows.filter(pa.array(judged.belong, pa.bool_()))
         return Fetched(rows, judged.ignored, judged.unchecked, self._number, covered)
-
-
-def _verdicts(rows: pa.Table, check: Check) -> list[bool | None]:
-    """``check.verdict`` of every row: of moments all at once, else of each value once."""
-    column = rows.column(check.member).combine_chunks()
-    if column.type == INSTANT_TYPE:
-        met = check.compare(column.cast(pa.int64()).fill_null(0).to_numpy(), check.wanted)
-        found = pa.array(met, mask=column.is_null().to_numpy(zero_copy_only=False))
-    else:
-        coded = column.dictionary_encode()
-        values = coded.dictionary.to_pylist()
-        if check.member == "secondary_status":
-            values = [_name_in(text) for text in values]
-        found = pa.array(map(check.verdict, values), pa.bool_()).take(coded.indices)
-    verdicts: list[bool | None] = found.to_pylist()
-    return verdicts
 
 
 class _Named(msgspec.Struct):
@@ -230,7 +226,7 @@ def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
 
     def edge(question: Asked) -> int | None:
         """The moment of the first row, as the service gives it."""
-        params = question.query().to_params()
+        params = question.query.to_params()
         rows = decode_page(table, source.fetch_page(question.operation.name, params)).rows
         if rows.num_rows == 0 or rows.column("created_at").null_count:
             return None

@@ -28,7 +28,6 @@ from fundlab.store import parts
 from fundlab.store.parts import BOOKKEEPING, PartReader, each_row_group
 from fundlab.store.snapshot import Group, Mask, Snapshot
 from fundlab.store.staging import FILE_ROWS, Stage
-from fundlab.tables.order import distinct, in_order
 from fundlab.tables.schema import Table
 
 _POSITION: Final = "position"
@@ -69,12 +68,12 @@ class Changes:
             waiting.append(rows.append_column(_POSITION, pa.array(chosen + starts[number])))
             count += len(chosen)
             if count >= parts.ROW_GROUP_ROWS + FILE_ROWS:
-                rows = in_order(pa.concat_tables(waiting), table)
+                rows = table.in_order(pa.concat_tables(waiting))
                 yield self._unknown(rows.slice(0, parts.ROW_GROUP_ROWS), places)
                 count -= parts.ROW_GROUP_ROWS
                 waiting = [rows.slice(parts.ROW_GROUP_ROWS)]
         if count:
-            yield self._unknown(in_order(pa.concat_tables(waiting), table), places)
+            yield self._unknown(table.in_order(pa.concat_tables(waiting)), places)
 
     def _places(self, keep: Mask) -> Places:
         """Where the store has the staged rows that count: by their position."""
@@ -139,7 +138,7 @@ class Changes:
 
 def all_new(table: Table, rows: pa.Table) -> Iterator[pa.Table]:
     """``rows`` that nothing was known of, as a part stores them."""
-    rows = in_order(rows, table)
+    rows = table.in_order(rows)
     for field in BOOKKEEPING["part"]:
         rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     yield rows
@@ -182,7 +181,7 @@ def _newest_only(stage: Stage, hashes: Hashes) -> Mask:
         at = pa.array(repeats[low:high])
         found.append(rows.take(pc.subtract(at, start)).append_column(_POSITION, at))
         start += rows.num_rows
-    newest = distinct(pa.concat_tables(found), stage.table).column(_POSITION).to_numpy()
+    newest = stage.table.distinct(pa.concat_tables(found)).column(_POSITION).to_numpy()
     keep[repeats] = False
     keep[newest] = True
     if len(np.unique(hashes[newest])) < len(newest):

@@ -33,7 +33,6 @@ from fundlab.store.parts import (
 )
 from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot, read_group_versions
-from fundlab.tables.order import in_order, moment_column
 from fundlab.tables.schema import INSTANT_TYPE, SCHEMA_VERSION
 
 FILE_ROWS: Final = 5_000
@@ -79,7 +78,7 @@ def compact_table(
 def _current(snapshot: Snapshot) -> Iterator[pa.Table]:
     """The rows that nothing replaced, in the order of time: each row group is read when the time of
     its first row has come, and a row is handed on when none that is read later can be before it."""
-    table, moment = snapshot.table, moment_column(snapshot.table)
+    table, moment = snapshot.table, snapshot.table.moment
     pieces = []
     for place, part in enumerate(snapshot.files):
         for number, (_, first, _) in enumerate(part.header.row_groups[: part.live_groups]):
@@ -94,7 +93,7 @@ def _current(snapshot: Snapshot) -> Iterator[pa.Table]:
         waiting.append(rows)
         count += rows.num_rows
         if after is None or count >= parts.ROW_GROUP_ROWS:
-            ordered = in_order(pa.concat_tables(waiting), table)
+            ordered = table.in_order(pa.concat_tables(waiting))
             done = count
             if after is not None:
                 earlier = pc.less(ordered.column(moment), pa.scalar(after[0], INSTANT_TYPE))

@@ -39,7 +39,6 @@ from pyarrow import fs
 from fundlab.errors import StoreChanged, StoreDamaged, StoreError, first_line
 from fundlab.store import disk
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.tables.order import moment_column
 from fundlab.tables.schema import SCHEMA_VERSION, Table
 from fundlab.values import Instant
 
@@ -372,7 +371,7 @@ def write_part(
     ``header`` lacks ``row_groups``, ``live_groups``, ``data_sha256`` and the rows of its last
     publication where it is a part: found while writing.
     """
-    schema, moment = stored_schema(table, kind), moment_column(table)
+    schema, moment = stored_schema(table, kind), table.moment
     # Texts that repeat; a dictionary of amounts takes twice as long to read as the amounts.
     repetitive = [
         column.name

@@ -32,7 +32,6 @@ from fundlab.store.parts import (
     open_part,
 )
 from fundlab.store.remote import StorePath
-from fundlab.tables.order import moment_column, order_columns
 from fundlab.tables.schema import INSTANT_TYPE, Table
 
 _ATTEMPTS: Final = 10
@@ -300,7 +299,7 @@ def read_current(
     ``first`` (inclusive) and ``end`` (exclusive) are nanoseconds; ``where`` maps a column to the
     texts it may have.
     """
-    table, moment = snapshot.table, moment_column(snapshot.table)
+    table, moment = snapshot.table, snapshot.table.moment
     wanted = [column for column in table.schema.names if columns is None or column in columns]
     needed = {*wanted, *(where or ())}
     if first is not None or end is not None:
@@ -374,5 +373,5 @@ def read_history(snapshot: Snapshot) -> pa.Table:
             moments = [published[seq] for seq in rows.column(FROM).to_pylist()]
             column = pa.array(moments, pa.int64()).cast(INSTANT_TYPE)
             found.append(rows.select(table.schema.names).append_column(field, column))
-    order = [field.name, *order_columns(table)]
+    order = [field.name, *table.order]
     return pa.concat_tables(found).sort_by([(name, "ascending") for name in order])

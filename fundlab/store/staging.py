@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from fundlab.store import disk
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.tables.order import distinct, moment_column
 from fundlab.tables.schema import Table
 
 FILE_ROWS: Final = 16_384
@@ -67,7 +66,7 @@ class Piece:
         """Take note of more rows in it."""
         self.rows += rows.num_rows
         if rows.num_rows:
-            oldest = pc.min(rows.column(moment_column(self.table)).cast(pa.int64())).as_py()
+            oldest = pc.min(rows.column(self.table.moment).cast(pa.int64())).as_py()
             self.first = min(self.first, _ALWAYS if oldest is None else oldest)
 
 
@@ -142,7 +141,7 @@ class Stage:
             there = pc.is_in(piece.read(["id"]).column("id"), value_set=ids)
             if pc.any(there, min_count=0).as_py():
                 found.append(piece.read().filter(there))
-        return distinct(pa.concat_tables(found), self.table)
+        return self.table.distinct(pa.concat_tables(found))
 
     def discard(self) -> None:
         """Forget everything."""
@@ -195,7 +194,7 @@ class Stage:
         if not current or header["question"] != self._question:
             return False
         piece = Piece(self.table, path)
-        piece.holds(piece.read([moment_column(self.table)]))
+        piece.holds(piece.read([self.table.moment]))
         self._files.append(piece)
         spans = [(span[0], span[1]) for span in header["covered"]]
         self.covered, self.note = merged([*self.covered, *spans]), header["note"]

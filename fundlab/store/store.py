@@ -45,7 +45,6 @@ from fundlab.store.snapshot import (
 )
 from fundlab.store.staging import Stage
 from fundlab.tables.frames import to_frame
-from fundlab.tables.order import in_order, order_columns
 from fundlab.tables.schema import SCHEMA_VERSION, TABLES, Table, find_table
 from fundlab.values import Instant
 
@@ -114,7 +113,7 @@ class Store:
         """
         found = find_table(table)
         names = _checked_columns(found, columns)
-        keys = [name for name in order_columns(found) if name not in names]
+        keys = [name for name in found.order if name not in names]
         first, end = _bound(since, "since"), _bound(until, "until")
         where = _profiles(found, profile_id)
 
@@ -124,7 +123,7 @@ class Store:
             return rows, self._known(snapshot, first, as_of, pin, end)
 
         rows, known = steadily(look)
-        frame = to_frame(in_order(rows, found).select(names))
+        frame = to_frame(found.in_order(rows).select(names))
         frame.attrs.update(known)
         return frame
 

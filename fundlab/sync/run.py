@@ -49,7 +49,6 @@ from fundlab.store.parts import Draft
 from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.store.staging import Stage, missing
 from fundlab.tables.decode import decode_page
-from fundlab.tables.order import distinct
 from fundlab.tables.schema import TABLES, find_table
 from fundlab.values import Instant
 
@@ -246,7 +245,11 @@ class _Run:
         known = {} if last is None else last.watermark
         one = self.fetches[name] = _Fetch(
             self.client, snapshot, stage, self.workers, self.clock() + OVERLAP_NS, begins,
-            {mark: Watermark.of(known[mark]) for mark in ("created", "updated") if mark in known},
+            {
+                name: Watermark(Instant.parse(known[name]["at"]).ns, known[name]["id"])
+                for name in ("created", "updated")
+                if name in known
+            },
         )  # fmt: skip
         with progress_bar(desc=name, enabled=self.progress) as bar:
 
@@ -284,9 +287,8 @@ class _Run:
             found: list[Fetched] = []
             transfers.latest = self.clock() + OVERLAP_NS
             transfers.changes(found.append)
-            rows = distinct(
-                pa.concat_tables([table.empty(), *(page.rows for page in found)]), table
-            )
+            came = [table.empty(), *(page.rows for page in found)]
+            rows = table.distinct(pa.concat_tables(came))
             ids = rows.column("id").combine_chunks()
             staged = stage.versions(ids)
             known = staged.column("id").combine_chunks()
@@ -306,7 +308,10 @@ class _Run:
         for name, one in self.fetches.items():
             changes = Changes(one.snapshot, one.stage)
             covered = {"since": None if one.since is None else str(Instant.from_ns(one.since))}
-            marks = {kind: mark.to_json() for kind, mark in one.marks.items()}
+            marks = {
+                kind: {"at": str(Instant.from_ns(mark.at)), "id": mark.id}
+                for kind, mark in one.marks.items()
+            }
             # Where the rows begin, for the first time or earlier than before, is worth saying even
             # if there are none.
             moved = one.snapshot.begins != one.since
@@ -373,14 +378,6 @@ class Watermark(NamedTuple):
 
     at: int
     id: str
-
-    @classmethod
-    def of(cls, found: Mapping[str, str]) -> Watermark:
-        """What ``to_json`` made of one."""
-        return cls(Instant.parse(found["at"]).ns, found["id"])
-
-    def to_json(self) -> dict[str, str]:
-        return {"at": str(Instant.from_ns(self.at)), "id": self.id}
 
 
 _AT: Final = attrgetter("at")
@@ -458,7 +455,7 @@ class _Fetch:
         a run that died, only what it did not come to: its watermark of updates holds."""
         self.since, table, stage = since, self.snapshot.table, self.stage
         if resume and stage.covered:
-            begun = stage.note.get("updated")
+            begun = stage.note.get("newest")
             dated = [n for n in ("created_at", "updated_at") if n in table.schema.names]
             try:
                 for rows in stage.read([*dated, "id"]):
@@ -469,14 +466,14 @@ class _Fetch:
                 log.info("%s: not by created_at, so from the start: %s", table.name, error)
                 stage.discard()
             else:
-                self._done(begun and Watermark.of(begun))
+                self._done(begun and Watermark(*begun))
                 return
         before: dict[str, Watermark] = {}
         if table.name == "transfers":
             # The newest update before anything else is fetched: what changes while all pages are
             # being read must not be behind the watermark.
             newest_first = {"order_by": "UPDATED_AT", "order": "DESC", "limit": 1}
-            params = ask_table(table, newest_first).query().to_params()
+            params = ask_table(table, newest_first).query.to_params()
             try:
                 body = self.client.fetch_page("list_transfers", params)
                 self._note(decode_page(table, body).rows, before)
@@ -484,7 +481,7 @@ class _Fetch:
                 log.info("%s: not by updated_at: %s", table.name, error)
         updated = before.get("updated")
         if resume:
-            stage.note = {"updated": updated and updated.to_json()}
+            stage.note = {"newest": updated}
         filters = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
         self._ask(filters, keep, workers=self.workers)
         self._done(updated)

@@ -22,14 +22,13 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import astuple
 
 from fundlab.errors import DataError, ProtocolError, UnknownValueWarning, shorten
 from fundlab.models import FiatNetworkInstructions
-from fundlab.tables.schema import AMOUNT_TYPE, EXTRA, INSTANT_TYPE, Column, Kind, Table, find_table
+from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE, Column, Kind, Table, find_table
 from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS, Amount, Instant
 
 # \A and \z, never ^ and $: `$` would let a trailing newline pass. Which days a month has, and
@@ -54,6 +53,7 @@ MEMBER_TYPES: Final[Mapping[Kind, Any]] = {
     "json": msgspec.Raw,
 }
 
+_OF_INSTRUCTIONS: Final = frozenset(FiatNetworkInstructions.model_fields)
 _NULL: Final = msgspec.Raw(b"null")
 _AWKWARD: Final = re.compile(r'[\x00-\x1f"\\]')  # what msgspec refuses in a member's name
 _CURSORS: Final[Sequence[Any]] = (
@@ -94,8 +94,20 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1) -> Page:
     try:
         layout, found = _read(table, body, page)
         rows = getattr(found, layout.items)
-        if INSTRUCTIONS in table.model.model_fields:
-            _lift_nested(table, rows)
+        nested = {c.name: c for c in table.columns[:-1] if c.name not in _OF_INSTRUCTIONS}
+        for row in rows if INSTRUCTIONS in table.model.model_fields else ():
+            # Fill fields that live answers nest in unexpected places, as the models do.
+            if row.fiat_network_instructions == _NULL:
+                inside = _members(row.fiat_account_owner).get(INSTRUCTIONS, _NULL)
+                if bytes(inside).startswith(b"{"):
+                    row.fiat_network_instructions = inside
+            for name, raw in _members(row.fiat_network_instructions).items():
+                if name in nested and getattr(row, name) in (None, _NULL):
+                    try:
+                        found_there = msgspec.json.decode(raw, type=MEMBER_TYPES[nested[name].kind])
+                    except msgspec.ValidationError:
+                        continue  # of another type: what is nested elsewhere stays there only
+                    setattr(row, name, found_there)
         values = dict(zip(layout.attributes, zip(*map(astuple, rows), strict=True), strict=False))
         arrays = [
             pa.nulls(len(rows), column.type)
@@ -163,13 +175,31 @@ def _array(
     _, offsets, data = texts.buffers()
     starts = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
     characters = np.frombuffer(data or b"", np.uint8)[: starts[-1]]
+    count = len(texts)
     parse: Callable[[str], object] = _filled
     if kind == "amount":
-        if _are_plain_amounts(texts, starts, characters) or _matches(texts, AMOUNT_GRAMMAR):
+        # That each is digits, a point, digits is sure in a quarter of the grammar's time.
+        points = np.flatnonzero(characters - _ZERO > 9)
+        if not texts.null_count and len(points) == count and np.all(characters[points] == _POINT):
+            # negative unless each has its own point
+            whole, fraction = points - starts[:-1], starts[1:] - points - 1
+            plain = (whole >= 0) & (whole <= MAX_INTEGER_DIGITS) & (fraction > 0)
+            if np.all(plain & (fraction <= MAX_FRACTION_DIGITS)):
+                return texts.cast(AMOUNT_TYPE)
+        if pc.all(pc.match_substring_regex(texts, AMOUNT_GRAMMAR), min_count=0).as_py():
             return texts.cast(AMOUNT_TYPE)
         parse = Amount
     elif kind == "instant":
-        if _are_plain_instants(texts, starts, characters) or _matches(texts, INSTANT_GRAMMAR):
+        # That all are in UTC and of one length is sure in a fifth of the grammar's time.
+        length, sure = len(characters) // max(count, 1), False
+        lengths = np.diff(starts)
+        if not texts.null_count and length in _PLAIN_LENGTHS and np.all(lengths == length):
+            lowest, span = _PLAIN_LENGTHS[length]
+            lines = characters.reshape(-1, length)
+            beyond_23 = (lines[:, 11] == ord("2")) & (lines[:, 12] > ord("3"))
+            sure = bool(np.all(lines - lowest <= span) and not np.any(beyond_23))
+        matches = None if sure else pc.match_substring_regex(texts, INSTANT_GRAMMAR)
+        if sure or pc.all(matches, min_count=0).as_py():
             try:
                 # Arrow knows the calendar, but not the lower-case letters RFC 3339 allows
                 moments = pc.ascii_upper(texts).cast(INSTANT_TYPE)
@@ -197,38 +227,6 @@ def _filled(text: str) -> None:
         raise ValueError("empty")
 
 
-def _matches(texts: pa.Array, grammar: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(texts, grammar), min_count=0).as_py())
-
-
-def _are_plain_amounts(
-    texts: pa.Array, offsets: npt.NDArray[np.int32], characters: npt.NDArray[np.uint8]
-) -> bool:
-    """Whether each is digits, a point, digits: sure, and in a quarter of the grammar's time."""
-    points = np.flatnonzero(characters - _ZERO > 9)
-    starts, ends = offsets[:-1], offsets[1:]
-    if texts.null_count or len(points) != len(texts) or np.any(characters[points] != _POINT):
-        return False
-    whole, fraction = points - starts, ends - points - 1  # negative unless each has its own point
-    return bool(
-        np.all((whole >= 0) & (whole <= MAX_INTEGER_DIGITS))
-        and np.all((fraction > 0) & (fraction <= MAX_FRACTION_DIGITS))
-    )
-
-
-def _are_plain_instants(
-    texts: pa.Array, offsets: npt.NDArray[np.int32], characters: npt.NDArray[np.uint8]
-) -> bool:
-    """Whether all are in UTC and of one length: sure, and in a fifth of the grammar's time."""
-    length = len(characters) // max(len(texts), 1)
-    if texts.null_count or length not in _PLAIN_LENGTHS or np.any(np.diff(offsets) != length):
-        return False
-    lowest, span = _PLAIN_LENGTHS[length]
-    lines = characters.reshape(-1, length)
-    beyond_23 = (lines[:, 11] == ord("2")) & (lines[:, 12] > ord("3"))
-    return bool(np.all(lines - lowest <= span) and not np.any(beyond_23))
-
-
 def _object(members: Mapping[str, msgspec.Raw | None]) -> bytes | None:
     """One JSON object, sorted by name."""
     pairs = [
@@ -237,24 +235,6 @@ def _object(members: Mapping[str, msgspec.Raw | None]) -> bytes | None:
         if raw is not None
     ]
     return b"{" + b",".join(pairs) + b"}" if pairs else None
-
-
-def _lift_nested(table: Table, rows: Sequence[Any]) -> None:
-    """Fill fields that live answers nest in unexpected places, as the models do."""
-    for row in rows:
-        if row.fiat_network_instructions == _NULL:
-            nested = _members(row.fiat_account_owner).get(INSTRUCTIONS)
-            if nested is not None and bytes(nested).startswith(b"{"):
-                row.fiat_network_instructions = nested
-        for name, raw in _members(row.fiat_network_instructions).items():
-            column = table.column(name)
-            if column is None or name == EXTRA or name in FiatNetworkInstructions.model_fields:
-                continue
-            if getattr(row, name) in (None, _NULL):
-                try:
-                    setattr(row, name, msgspec.json.decode(raw, type=MEMBER_TYPES[column.kind]))
-                except msgspec.ValidationError:
-                    continue  # of another type: what the service nests elsewhere stays there only
 
 
 def _members(raw: msgspec.Raw) -> Members:

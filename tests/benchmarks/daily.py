@@ -41,7 +41,6 @@ from fundlab.store.parts import BOOKKEEPING, Draft, Header, Publication, write_p
 from fundlab.sync import SyncResult
 from fundlab.tables import TABLES
 from fundlab.tables.decode import decode_page
-from fundlab.tables.order import in_order
 from fundlab.values import Instant
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -332,7 +331,7 @@ def replacing(
 ) -> Iterator[pa.Table]:
     table = TABLES["transfers"]
     rows = decode_page(table, json.dumps({"items": records}).encode()).rows
-    rows = in_order(rows, table)
+    rows = table.in_order(rows)
     ids = rows.column("id").to_pylist()
     before = [places.get(name, (None, None)) for name in ids]
     for place, field in enumerate(BOOKKEEPING["part"]):
