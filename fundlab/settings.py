@@ -47,7 +47,7 @@ class Settings:
     ``base_url`` and ``auth_url`` are ``https://`` (``http://`` for loopback only). ``signing_key``
     is the path of a PEM private key that only its owner can read; ``signing_keys`` maps key ids to
     such paths, of which ``signing_key_id`` picks one. ``sandbox`` says that a service elsewhere
-    than on loopback is no production: the one whose ``base_url`` stands beside it, in the same
+    than on loopback is not production: the one whose ``base_url`` stands beside it, in the same
     profile, say. ``trust_env`` obeys proxy variables, but for loopback, and ``REQUESTS_CA_BUNDLE``
     or ``SSL_CERT_FILE`` where there is no ``ca_bundle``. Times are in seconds,
     ``rate_limit`` in requests a second (``None``: as fast as the service allows).
@@ -254,7 +254,7 @@ def _from_environment(environ: Mapping[str, str] | None) -> tuple[dict[str, Any]
     environ = os.environ if environ is None else environ
     found = {_VARIABLES[key]: text for key, text in environ.items() if key in _VARIABLES and text}
     unknown = [
-        f"{with_likely(key, _VARIABLES)} is set, but is no setting"
+        f"{with_likely(key, _VARIABLES)} is set, but is not a setting"
         for key in sorted(environ)
         if key.startswith(ENVIRONMENT_PREFIX) and key not in (*_VARIABLES, "FUNDLAB_LOG")
     ]

@@ -389,7 +389,7 @@ def test_a_misspelt_variable_is_named_beside_what_is_missing() -> None:
         Settings.load(environ=environ)
     message = str(caught.value)
     assert (
-        "FUNDLAB_CLIENTSECRET (did you mean FUNDLAB_CLIENT_SECRET?) is set, but is no setting"
+        "FUNDLAB_CLIENTSECRET (did you mean FUNDLAB_CLIENT_SECRET?) is set, but is not a setting"
         in message
     )
     assert "FUNDLAB_LOG" not in message
@@ -482,7 +482,7 @@ def test_a_misspelt_variable_is_said_where_nothing_is_missing(
     assert loaded.withdrawal_limit is None
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert caplog.records[0].getMessage() == (
-        "FUNDLAB_WITHDRAWL_LIMIT (did you mean FUNDLAB_WITHDRAWAL_LIMIT?) is set, but is no "
+        "FUNDLAB_WITHDRAWL_LIMIT (did you mean FUNDLAB_WITHDRAWAL_LIMIT?) is set, but is not a "
         "setting: it has no effect"
     )
 

@@ -105,45 +105,46 @@ class Caller:
 
     def _call(self, model: type[R], name: str, /, **given: object) -> R:
         """Carry out operation ``name`` with ``given``; its answer, read as ``model``."""
+        found: tuple[Reply, dict[str, Any]] | Conflict
         try:
-            reply, asked = self._send(name, given)
+            found = self._send(name, given)
         except Conflict as error:
-            conflict = error
-        else:
-            hint = None  # what to do when the service took a change but its answer cannot be read
-            if asked:
-                hint = "it was probably carried out: look for it "
-                hint += (
-                    "before trying again"
-                    if given.get("ref_id") is None
-                    else "by its ref_id, or call again with the same ref_id, which does nothing "
-                    "twice"
-                )
-            answer: Any
-            if model is OrchestrationRule:
-                answer = read_answer(OrchestrationRuleAnswer, name, reply, hint=hint).rule
-            else:
-                answer = read_answer(model, name, reply, hint=hint)
-            self._warn_of_unlisted(answer)
-
-            # An answer about something else is not one: a proxy may have mixed two up.
-            other = []
-            if asked:
-                other = contradictions(asked, answer.model_dump(mode="json", exclude_none=True))
-            for part in {"id", "asset"} & set(_NAMED_PART.findall(OPERATIONS[name].path)):
-                found, wanted = getattr(answer, part, None), given[part]
-                if str(found).casefold() != str(wanted).casefold():  # ids in another case are equal
-                    other.append(f"{part} is {shorten(found)}, not {shorten(wanted)}")
-            if not other:
-                return answer  # type: ignore[no-any-return]
-            raise ProtocolError(
-                f"{name}: the answer is about something else: {'; '.join(other)}",
-                hint=hint or "show it to the operator of the service",
-                operation=name,
-                request_id=reply.request_id,
-                status=reply.status,
+            found = error
+        if isinstance(found, Conflict):
+            return self._existing(model, name, given, found)
+        reply, asked = found
+        hint = None  # what to do when the service took a change but its answer cannot be read
+        if asked:
+            hint = "it was probably carried out: look for it "
+            hint += (
+                "before trying again"
+                if given.get("ref_id") is None
+                else "by its ref_id, or call again with the same ref_id, which does nothing twice"
             )
-        return self._existing(model, name, given, conflict)
+        answer: Any
+        if model is OrchestrationRule:
+            answer = read_answer(OrchestrationRuleAnswer, name, reply, hint=hint).rule
+        else:
+            answer = read_answer(model, name, reply, hint=hint)
+        self._warn_of_unlisted(answer)
+
+        # An answer about something else is not one: a proxy may have mixed two up.
+        other = []
+        if asked:
+            other = contradictions(asked, answer.model_dump(mode="json", exclude_none=True))
+        for part in {"id", "asset"} & set(_NAMED_PART.findall(OPERATIONS[name].path)):
+            shown, wanted = getattr(answer, part, None), given[part]
+            if str(shown).casefold() != str(wanted).casefold():  # ids in another case are equal
+                other.append(f"{part} is {shorten(shown)}, not {shorten(wanted)}")
+        if not other:
+            return answer  # type: ignore[no-any-return]
+        raise ProtocolError(
+            f"{name}: the answer is about something else: {'; '.join(other)}",
+            hint=hint or "show it to the operator of the service",
+            operation=name,
+            request_id=reply.request_id,
+            status=reply.status,
+        )
 
     def _existing(
         self, model: type[R], name: str, given: Mapping[str, Any], conflict: Conflict

@@ -209,8 +209,8 @@ class Client(Caller):
         """
         if self.settings.is_production:
             raise InvalidRequest(
-                f"initiate_sandbox_fiat_deposit: {self.base_url} is no sandbox; nothing was sent "
-                "(if it is one, set sandbox = true in its profile)"
+                f"initiate_sandbox_fiat_deposit: {self.base_url} is not a sandbox; nothing was "
+                "sent (if it is one, set sandbox = true in its profile)"
             )
         given = {
             "amount": amount,

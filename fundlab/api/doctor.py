@@ -103,7 +103,7 @@ def connection(base_url: str, answer: Answer) -> Check:
 def clock(skew: float | None) -> Check:
     """Whether signatures and tokens can be valid by this machine's clock."""
     if skew is None:
-        return Check("clock", True, "the service does not tell its time")
+        return Check("clock", True, "the service does not say what time it is")
     if abs(skew) > MAX_SKEW_S:
         way = "behind" if skew > 0 else "ahead of"
         return Check(

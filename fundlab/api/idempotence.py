@@ -54,7 +54,7 @@ def differences(
 
 
 def contradictions(asked: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
-    """What ``made`` (the answer to a request) says otherwise than ``asked``; absent is no word."""
+    """What ``made`` (the answer to a request) says otherwise than ``asked``, where it says it."""
     said = [name for name in _ECHOED if name in asked and made.get(name) is not None]
     compared = [_difference(name, asked[name], made) for name in said]
     return [problem for problem in compared if problem]

@@ -1,4 +1,4 @@
-"""What is no result, as exceptions that say what to do next.
+"""Whatever is not a result, as an exception that says what to do next.
 
 Error answers are RFC 9457 problems, those of the token endpoint RFC 6749 errors; the rest are
 redirects and answers that never came.

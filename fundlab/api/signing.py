@@ -56,8 +56,8 @@ class Signer(Protocol):
 def load_signer(path: Path, kid: str, password: Secret | None = None) -> Signer:
     """The signer of a PEM private key: EC on prime256v1 (ES256) or Ed25519 (EdDSA).
 
-    Raises ``SettingsError`` when the file can be read by others, is no such key, or needs another
-    password.
+    Raises ``SettingsError`` when the file can be read by others, holds no such key, or needs
+    another password.
     """
     pem = read_private(path, "the signing key")
     secret = password.reveal().encode() if password else None

@@ -70,20 +70,6 @@ class CallerGone(Exception):
     """Nobody waits for the answer any more."""
 
 
-_MEMORY_S: Final = 10.0
-"""What was accepted before says nothing about how fast the service takes requests now."""
-_LONGEST_GAP_S: Final = 2.0
-"""A slower service names its pauses itself, or is asked ever more rarely."""
-_SHORTEST_GAP_S: Final = 0.001
-_FASTER: Final = 0.15
-_SLOWER: Final = 1.3
-_CLEAN_S: Final = 10.0
-_CLEAN_COUNT: Final = 10
-_FORGIVEN_AFTER: Final = 20
-"""Accepted requests, and pauses' lengths of time, after which a refusal more slows nobody down."""
-_EPISODE_S: Final = 60.0
-
-
 @dataclass(frozen=True)
 class Call:
     """What one operation sends: ``target`` is the path and query, encoded as they go out.
@@ -403,6 +389,20 @@ def pause_before(attempt: int, retry_after: float | None, draw: float) -> float:
 
 
 # ------------------------------------------------------------------------------ when to send at all
+
+
+_MEMORY_S: Final = 10.0
+"""What was accepted before says nothing about how fast the service takes requests now."""
+_LONGEST_GAP_S: Final = 2.0
+"""A slower service names its pauses itself, or is asked ever more rarely."""
+_SHORTEST_GAP_S: Final = 0.001
+_FASTER: Final = 0.15
+_SLOWER: Final = 1.3
+_CLEAN_S: Final = 10.0
+_CLEAN_COUNT: Final = 10
+_FORGIVEN_AFTER: Final = 20
+"""Accepted requests, and pauses' lengths of time, after which a refusal more slows nobody down."""
+_EPISODE_S: Final = 60.0
 
 
 class Pace:

@@ -352,7 +352,7 @@ def test_the_deposit_simulator_is_for_sandboxes(
     deposit = next(row[1] for row in SENT if row[0] == "initiate_sandbox_fiat_deposit")
     client = make_client(base_url="https://api.example.com")
     with pytest.raises(
-        errors.InvalidRequest, match=r"api\.example\.com is no sandbox; nothing was"
+        errors.InvalidRequest, match=r"api\.example\.com is not a sandbox; nothing was"
     ):
         client.initiate_sandbox_fiat_deposit(**deposit)
     assert server.token_requests == []
