@@ -1,4 +1,5 @@
-"""The hidden file that something is written to before it gets its name."""
+"""The hidden file that something is written to before it gets its name; and the lock of a file, by
+which a run shows that it lives."""
 
 from __future__ import annotations
 
@@ -7,12 +8,29 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 _ENDING: Final = r"\.[0-9a-f]{32}\.tmp"
+
+
+@contextmanager
+def try_lock(handle: int) -> Iterator[bool]:
+    """Hold the lock of an open file or folder; whether it was free. The kernel releases it when the
+    run ends, however that ends. Raises ``OSError`` where the filesystem has no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        free = True
+    except BlockingIOError:  # another run's
+        free = False
+    process = os.getpid()
+    try:
+        yield free
+    finally:
+        if free and os.getpid() == process:  # a forked child has it open too: not its to release
+            fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 @contextmanager
@@ -24,25 +42,18 @@ def unfinished(target: Path, mode: int = 0o666) -> Iterator[Path]:
     """
     sweep(target.parent, re.escape(target.name))
     while True:
-        hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-        handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # by another run, which is about to sweep it
-            swept = True
-        except OSError:  # a filesystem without locks: there nothing is ever swept
-            swept = False
-        else:
-            swept = not hidden.exists()
-        if not swept:
-            break
-        os.close(handle)
-        hidden.unlink(missing_ok=True)
-    try:
-        yield hidden
-    finally:
-        os.close(handle)
-        hidden.unlink(missing_ok=True)
+        with ExitStack() as held:
+            hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+            held.callback(hidden.unlink, missing_ok=True)
+            handle = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+            held.callback(os.close, handle)
+            ours = True
+            with suppress(OSError):  # a filesystem without locks: there nothing is ever swept
+                # Another run that is about to sweep the file may hold it, or have swept it.
+                ours = held.enter_context(try_lock(handle)) and hidden.exists()
+            if ours:
+                yield hidden
+                return
 
 
 def sweep(folder: Path, names: str) -> None:
@@ -50,34 +61,22 @@ def sweep(folder: Path, names: str) -> None:
     lives holds a lock on its file, which the kernel releases however the run ends. What another
     user left stays where this one may not open or remove it.
     """
-    ours = re.compile(rf"(\.(?:{names}){_ENDING})(?:-.+\.tmp)?")
+    pattern = re.compile(rf"(\.(?:{names}){_ENDING})(?:-.+\.tmp)?")
     for left in folder.iterdir():
-        found = ours.fullmatch(left.name)
+        found = pattern.fullmatch(left.name)
         if found is None:
             continue
-        with (
-            suppress(FileNotFoundError, PermissionError),  # swept by another run; another user's
-            _abandoned(left.with_name(found[1])) as abandoned,
-        ):
+        # Swept by another run; another user's; or held by a run that lives, or, for want of
+        # locks, nobody knows.
+        with suppress(FileNotFoundError, PermissionError), ExitStack() as held:
+            abandoned = True
+            with suppress(FileNotFoundError):
+                handle = os.open(left.with_name(found[1]), os.O_RDONLY)
+                held.callback(os.close, handle)
+                abandoned = False
+                with suppress(OSError):
+                    abandoned = held.enter_context(try_lock(handle))
             if abandoned and left.is_dir():
                 shutil.rmtree(left)
             elif abandoned:
                 left.unlink(missing_ok=True)
-
-
-@contextmanager
-def _abandoned(hidden: Path) -> Iterator[bool]:
-    """Whether no living run holds ``hidden``; none can take hold of it within."""
-    try:
-        handle = os.open(hidden, os.O_RDONLY)
-    except FileNotFoundError:
-        yield True
-        return
-    free = False
-    try:
-        with suppress(OSError):  # held by a run that lives, or nobody knows, for want of locks
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free = True
-        yield free
-    finally:
-        os.close(handle)

@@ -9,7 +9,6 @@ failing disk is a ``StoreError``.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ from typing import IO, Final
 
 from fundlab.errors import StoreError, StoreLocked
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.unfinished import unfinished
+from fundlab.unfinished import try_lock, unfinished
 
 _PUBLISHED: Final = "what was published before is intact: see to the disk, then run it again"
 _ELSEWHERE: Final = "give another folder, or see to its space and rights"
@@ -190,23 +189,19 @@ def locked(descriptor: int, place: Path, busy: Callable[[], str]) -> Iterator[No
     Raises ``StoreLocked`` at once, with the text ``busy`` gives, while another run holds it, and
     ``StoreError`` where the filesystem has no locks.
     """
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise StoreLocked(busy()) from None
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        raise StoreError(
-            f"{place} cannot be locked: this filesystem has no locks ({error.strerror}), so "
-            "nothing would keep two runs apart; use a disk that has them"
-        ) from error
-    process = os.getpid()
-    try:
+    with ExitStack() as stack:
+        try:
+            free = stack.enter_context(try_lock(descriptor))
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            raise StoreError(
+                f"{place} cannot be locked: this filesystem has no locks ({error.strerror}), so "
+                "nothing would keep two runs apart; use a disk that has them"
+            ) from error
+        if not free:
+            raise StoreLocked(busy())
         yield
-    finally:
-        if os.getpid() == process:  # a forked child has it open too: it must not release it
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def files_in(folder: StorePath) -> list[StorePath]:

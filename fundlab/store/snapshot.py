@@ -41,6 +41,7 @@ _PAUSE_S: Final = 0.05
 
 _POINTERS: Final = pa.schema(BOOKKEEPING["part"])
 _LIFE: Final = pa.schema(BOOKKEEPING["base"])
+_BEGINNING: Final = pa.schema([_LIFE.field(FROM)])
 
 Mask = npt.NDArray[np.bool_]
 T = TypeVar("T")
@@ -185,9 +186,11 @@ class Snapshot:
         start, end = part.starts[number : number + 2]
         current: Mask = np.ones(end - start, bool)
         if self.inside_base:
-            lives = reader.read(number, _LIFE)
+            # Of those that nothing had replaced yet, only since when is read.
+            life = _LIFE if number >= part.live_groups else _BEGINNING
+            lives = reader.read(number, life)
             current = lives.column(FROM).to_numpy() <= self.limit
-            if number >= part.live_groups:  # else nothing replaced them yet
+            if life is _LIFE:
                 current &= lives.column(TO).to_numpy() > self.limit
         elif part.seq in self.replaced:
             gone = self.replaced[part.seq].rows
@@ -348,12 +351,12 @@ def read_group_versions(
     """The rows of one row group, with ``_from`` and ``_to``."""
     part, rows = reader.part, reader.read(number, columns)
     start, end = part.starts[number : number + 2]
-    until = np.zeros(end - start, np.int32)
+    replaced: pa.Array | pa.ChunkedArray = pa.nulls(end - start, pa.int32())
     if part.seq in ends:
-        gone = ends[part.seq]
+        gone, until = ends[part.seq], np.zeros(end - start, np.int32)
         low, high = np.searchsorted(gone.rows, [start, end])
         until[gone.rows[low:high] - start] = gone.by[low:high]
-    replaced: pa.Array | pa.ChunkedArray = pa.array(until, mask=until == 0)
+        replaced = pa.array(until, mask=until == 0)
     since: pa.Array | pa.ChunkedArray = pa.array(np.full(end - start, part.seq, np.int32))
     if part.kind == "base":
         life = reader.read(number, _LIFE)
