@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 from platformdirs import user_config_dir, user_data_dir
 
 from fundlab.errors import SettingsError, with_likely
+from fundlab.exact import AMOUNT
 from fundlab.secret import Masked, Secret, password_of_keyring, read_private, read_secret
 
 log = logging.getLogger(__name__)
@@ -472,7 +473,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def _limit(name: str, value: object) -> Decimal:
-    if isinstance(value, str | int | Decimal) and _LIMIT.fullmatch(str(value)):
+    if isinstance(value, str | int | Decimal) and re.fullmatch(AMOUNT, str(value)):
         return Decimal(value)
     raise invalid(name, value, "an amount as text, such as '10000.00'")
 
@@ -532,7 +533,6 @@ _OWN_HEADERS: Final = {
     "x-request-id",
 }  # fmt: skip
 _LONGEST_NAME: Final = 255
-_LIMIT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 _FILES: Final = {
     "client_secret_file": "a file that holds the secret",

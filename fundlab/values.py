@@ -9,27 +9,21 @@ import re
 import sys
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
+from decimal import Decimal
 from functools import reduce
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-AMOUNT_PATTERN: Final = r"^[0-9]*\.?[0-9]+$"
-MAX_AMOUNT_LENGTH: Final = 64
-MAX_INTEGER_DIGITS: Final = 20
-MAX_FRACTION_DIGITS: Final = 18
-
-EXACT: Final = Context(
-    prec=120,
-    rounding=ROUND_HALF_EVEN,
-    Emin=-(10**9),
-    Emax=10**9,
-    traps=[InvalidOperation, DivisionByZero, Overflow],
+from fundlab.exact import (
+    AMOUNT_PATTERN,
+    EXACT,
+    MAX_AMOUNT_LENGTH,
+    MAX_FRACTION_DIGITS,
+    MAX_INTEGER_DIGITS,
 )
-"""Sums and differences of amounts in which no digit is lost, whatever the thread's own context."""
 
 _AMOUNT = re.compile(r"([0-9]*)(?:\.([0-9]+))?")
 _INSTANT = re.compile(

@@ -14,11 +14,12 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fundlab"
 
-FACTS = {"errors", "values", "moments", "models", "tables"}
+FACTS = {"decimals", "errors", "exact", "values", "moments", "models", "tables"}
 WORK = {"analysis", "charts", "exports", "facade", "load", "reporting", "sync"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
-    "values": set(),
+    "exact": set(),
+    "values": {"exact"},
     "progress": set(),
     "background": set(),
     "unfinished": set(),
@@ -26,12 +27,12 @@ ROOMS: dict[str, set[str]] = {
     "console": {"errors"},
     "paths": {"errors"},
     "secret": {"errors"},
-    "decimals": {"errors"},
-    "display": {"decimals", "errors", "values"},
+    "decimals": {"exact", "errors"},
+    "display": {"exact", "decimals", "errors", "values"},
     "moments": {"errors", "values"},
-    "settings": {"errors", "secret"},
-    "models": {"errors", "secret", "values"},
-    "tables": {"decimals", "errors", "models", "moments", "values"},
+    "settings": {"exact", "errors", "secret"},
+    "models": {"exact", "errors", "secret", "values"},
+    "tables": {"exact", "decimals", "errors", "models", "moments", "values"},
     "transfers": FACTS,
     "api": FACTS | {"background", "secret", "settings"},
     "load": FACTS | {"api", "background", "progress"},
@@ -45,7 +46,7 @@ ROOMS: dict[str, set[str]] = {
     | {"transfers", "unfinished"},
     "actions": FACTS | {"api", "decimals", "display", "progress", "secret", "settings", "store"},
     "facade": {"actions", "api", "errors", "store", "sync"},
-    "sandbox": {"errors", "models", "values"},
+    "sandbox": {"exact", "errors", "models", "values"},
     "sandbox.serve": {"api", "errors", "sandbox", "settings", "values"},
     "sandbox.__init__": {"sandbox.serve"},
     "demo": WORK | {"actions", "api", "errors", "models", "sandbox.__init__", "settings"},

@@ -23,9 +23,9 @@ import fundlab as fl
 from fundlab import Store
 from fundlab import transfers as meaning
 from fundlab.errors import AnalysisError
+from fundlab.exact import EXACT
 from fundlab.models import Direction, TransferType
 from fundlab.reporting import read_report
-from fundlab.values import EXACT
 
 Row = dict[str, Any]
 MONEY = pa.decimal128(38, 18)

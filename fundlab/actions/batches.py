@@ -47,9 +47,10 @@ from fundlab.errors import (
     ValidationFailed,
     shorten,
 )
+from fundlab.exact import EXACT
 from fundlab.progress import progress_bar
 from fundlab.store import Store
-from fundlab.values import EXACT, exact_sum, money_text
+from fundlab.values import exact_sum, money_text
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client

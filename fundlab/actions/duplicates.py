@@ -11,8 +11,9 @@ from fundlab.actions.identity import DAY, NOT_ALIKE, SECOND, asked, shown_time
 from fundlab.actions.journal import WITHDRAWAL, Journal, State
 from fundlab.actions.plan import Context
 from fundlab.errors import ActionRefused
+from fundlab.exact import EXACT
 from fundlab.models import Transfer, TransferType
-from fundlab.values import EXACT, Instant
+from fundlab.values import Instant
 
 _LOOKED_AT: Final = 100
 _LONGEST_PAGE: Final = 1000

@@ -57,11 +57,11 @@ from fundlab.actions.identity import (
 )
 from fundlab.decimals import DecimalArray
 from fundlab.errors import ActionRefused, StoreDamaged, StoreError
+from fundlab.exact import EXACT
 from fundlab.models import Resource, Transfer
 from fundlab.settings import is_loopback, journal_folder, store_folder
 from fundlab.store import Store
 from fundlab.store.disk import make_folder, sync_folder
-from fundlab.values import EXACT
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client

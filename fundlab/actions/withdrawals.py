@@ -40,9 +40,10 @@ from fundlab.actions.plan import (
 )
 from fundlab.display import Row
 from fundlab.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest, shorten
+from fundlab.exact import EXACT
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer
 from fundlab.store import Store
-from fundlab.values import EXACT, Amount, exact_sum, fraction_digits, money_text
+from fundlab.values import Amount, exact_sum, fraction_digits, money_text
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client

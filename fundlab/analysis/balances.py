@@ -23,7 +23,6 @@ from fundlab.analysis.counting import (
 )
 from fundlab.analysis.engines import (
     MONEY,
-    MONEY_TYPE,
     ROW,
     TEXT_TYPE,
     TIME,
@@ -44,6 +43,7 @@ from fundlab.analysis.periods import (
     whole,
 )
 from fundlab.analysis.streaming import stream_running, write_stream
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError
 from fundlab.moments import moment_ns
 from fundlab.store.snapshot import steadily
@@ -58,20 +58,20 @@ COMPLETED_AT: Final = "completed_at"
 _BLOCK: Final = 64
 _PARTS: Final = ("credits", "debits", "fees")
 _CHANGES: Final = columns(
-    ("transfer_id profile_id asset", TEXT_TYPE), ("at", TIME_TYPE), ("change", MONEY_TYPE)
+    ("transfer_id profile_id asset", TEXT_TYPE), ("at", TIME_TYPE), ("change", AMOUNT_TYPE)
 )
-_AT: Final = columns(("profile_id asset", TEXT_TYPE), ("balance", MONEY_TYPE))
+_AT: Final = columns(("profile_id asset", TEXT_TYPE), ("balance", AMOUNT_TYPE))
 _DAILY: Final = columns(
-    ("profile_id asset", TEXT_TYPE), ("date", pa.date32()), ("balance", MONEY_TYPE)
+    ("profile_id asset", TEXT_TYPE), ("date", pa.date32()), ("balance", AMOUNT_TYPE)
 )
 _STATEMENT: Final = columns(
     ("profile_id asset", TEXT_TYPE),
-    *dict.fromkeys(("opening", *_PARTS, "closing"), MONEY_TYPE).items(),
+    *dict.fromkeys(("opening", *_PARTS, "closing"), AMOUNT_TYPE).items(),
 )
 _HOLDS: Final = columns(
     ("profile_id asset", TEXT_TYPE),
     ("count", pa.int64()),
-    ("held", MONEY_TYPE),
+    ("held", AMOUNT_TYPE),
     ("since", TIME_TYPE),
 )
 
@@ -152,7 +152,7 @@ def running(
             .with_columns(balance=nw.coalesce("opened", ZERO) + nw.col("moved"))
             .sort(order)
         )
-        return bench.give_rows(result, {"asset": TEXT_TYPE, "balance": MONEY_TYPE})
+        return bench.give_rows(result, {"asset": TEXT_TYPE, "balance": AMOUNT_TYPE})
 
 
 def write_running(

@@ -19,7 +19,6 @@ import pyarrow as pa
 from fundlab.analysis.counting import choice, completed, refuse_repeated
 from fundlab.analysis.engines import (
     MONEY,
-    MONEY_TYPE,
     TEXT,
     TEXT_TYPE,
     TIME,
@@ -31,6 +30,7 @@ from fundlab.analysis.engines import (
 )
 from fundlab.analysis.periods import DAY
 from fundlab.analysis.statement_files import read_statement
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, OtherSideWarning
 from fundlab.models import TransferType
 from fundlab.values import plain_text
@@ -52,7 +52,7 @@ _RESULT: Final = columns(
     ("status transfer_id", TEXT_TYPE),
     ("entry", pa.int32()),
     ("asset", TEXT_TYPE),
-    ("amount bank_amount", MONEY_TYPE),
+    ("amount bank_amount", AMOUNT_TYPE),
     ("created_at", TIME_TYPE),
     ("booked_on", pa.date32()),
     ("bank_ref memo detail", TEXT_TYPE),

@@ -8,7 +8,7 @@ from typing import Final
 import narwhals as nw
 import pandas as pd
 
-from fundlab.analysis.compare import begins
+from fundlab.analysis.compare import known_of
 from fundlab.analysis.counting import refuse, transfer_columns
 from fundlab.analysis.engines import (
     JSON,
@@ -87,7 +87,7 @@ def invariants(transfers: FrameT, complete: bool | None = None) -> FrameT:
     1          t5  total    100.5  75.5
     """
     if complete is None:
-        complete = begins(transfers) is None
+        complete = not isinstance(known_of(transfers, "transfers").get("since"), str)
     with Workbench(transfers) as bench:
         found = violations(
             bench.take(transfers, _WANTED),

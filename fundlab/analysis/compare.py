@@ -21,7 +21,6 @@ from fundlab.analysis.counting import (
 )
 from fundlab.analysis.engines import (
     MONEY,
-    MONEY_TYPE,
     TEXT,
     TEXT_TYPE,
     TIME,
@@ -31,6 +30,7 @@ from fundlab.analysis.engines import (
     columns,
     is_store,
 )
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.store.assertions import exact_table
 from fundlab.transfers import Rows
 
@@ -40,10 +40,10 @@ REPORTED: Final = Wanted(
 )
 _RESULT: Final = columns(
     ("profile_id asset", TEXT_TYPE),
-    ("rebuilt reported difference", MONEY_TYPE),
+    ("rebuilt reported difference", AMOUNT_TYPE),
     ("status", TEXT_TYPE),
 )
-_MOVED: Final = columns(("profile_id asset", TEXT_TYPE), ("moved", MONEY_TYPE))
+_MOVED: Final = columns(("profile_id asset", TEXT_TYPE), ("moved", AMOUNT_TYPE))
 _UNKNOWN: Final = (
     nw.when(nw.col("status") == "only_rebuilt").then("status").otherwise(nw.lit("opening_unknown"))
 )
@@ -88,38 +88,23 @@ def compare_knowing(
     transfers: FrameT, reported: object, opening: object, *, knowing: object
 ) -> FrameT:
     """:func:`compare`, with what the frame ``knowing`` knows of the rows of ``transfers``."""
+    known, seen = known_of(knowing, "transfers"), known_of(reported, "balances")
+    # What moved since the balances were observed; only of the same publication it is all there.
+    moved = seen.get("moved", ()) if known.get("publication") == seen.get("publication") else ()
+    since = [(profile, asset, Decimal(amount)) for profile, asset, amount in moved]
     with Workbench(transfers) as bench:
-        rows = compared(bench, transfers, reported, opening, _moved_since(knowing, reported))
-        if end_early(knowing, reported):
+        after = exact_table(_MOVED, since) if since else None
+        rows = compared(bench, transfers, reported, opening, after)
+        if known.get("until") or seen.get("until"):
             rows = rows.with_columns(status=nw.lit("closing_unknown"))
-        elif opening is None and begins(knowing) is not None:
+        elif opening is None and isinstance(known.get("since"), str):
             rows = rows.with_columns(status=_UNKNOWN)
         return bench.give(rows.sort(KEYS), _RESULT)
 
 
-def begins(transfers: object) -> str | None:
-    """Where the rows begin, of a frame that was read from a store and knows; of a store, too."""
-    since = _known(transfers, "transfers").get("since")
-    return since if isinstance(since, str) else None
-
-
-def end_early(transfers: object, reported: object) -> bool:
-    """Whether ``until=`` cut rows off one of two frames: a difference then proves nothing."""
-    return bool(_known(transfers, "transfers").get("until")) or bool(
-        _known(reported, "balances").get("until")
-    )
-
-
-def _moved_since(transfers: object, reported: object) -> pa.Table | None:
-    """``profile_id``, ``asset``, ``moved`` since the balances were observed, of two frames that
-    were read from a store at the same publication of the transfers; ``None`` if nothing moved."""
-    known, seen = _known(transfers, "transfers"), _known(reported, "balances")
-    same = known.get("publication") == seen.get("publication")
-    rows = [(*pair, Decimal(amount)) for *pair, amount in seen.get("moved", ()) if same]
-    return exact_table(_MOVED, rows) if rows else None
-
-
-def _known(frame: object, table: str) -> Mapping[str, Any]:
+def known_of(frame: object, table: str) -> Mapping[str, Any]:
+    """What a frame that was read from a store knows of its rows (``Store.known``); a store, too.
+    Of other frames nothing is known."""
     if is_store(frame):
         known: Mapping[str, Any] = cast("Any", frame).known(table)
         return known

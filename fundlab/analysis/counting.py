@@ -13,7 +13,6 @@ import narwhals as nw
 
 from fundlab.analysis.engines import (
     MONEY,
-    MONEY_TYPE,
     TEXT,
     TEXT_TYPE,
     TIME,
@@ -22,6 +21,7 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, shorten
 from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.transfers import Rows, View, change, counts, moved_asset
@@ -30,7 +30,7 @@ KEYS: Final = ("profile_id", "asset")
 ZERO: Final = nw.lit(0).cast(nw.Decimal(38, 18))
 SHOWN_ROWS: Final = 5
 _OPENING: Final = Wanted("opening", {"profile_id": TEXT, "asset": TEXT, "balance": MONEY})
-_OPENED: Final = columns(("profile_id asset", TEXT_TYPE), ("opened", MONEY_TYPE))
+_OPENED: Final = columns(("profile_id asset", TEXT_TYPE), ("opened", AMOUNT_TYPE))
 _UNCOUNTABLE: Final = (
     *(
         (name, nw.col(name).is_null() | ~nw.col(name).is_in(known), f"is not one of {known}")

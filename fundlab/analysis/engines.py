@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.decimals import types_mapper
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, first_line
 from fundlab.store.duck import shared_connection
 from fundlab.values import overflow
@@ -41,7 +42,6 @@ FrameT = TypeVar("FrameT")
 """pandas DataFrame, pyarrow Table, Polars DataFrame or LazyFrame, DuckDB relation, Spark
 DataFrame; or a ``Store``, whose transfers are then scanned."""
 
-MONEY_TYPE: Final = pa.decimal128(38, 18)
 TIME_TYPE: Final = pa.timestamp("ns", "UTC")
 TEXT_TYPE: Final = pa.string()
 ROW: Final = "row_number"
@@ -50,7 +50,7 @@ _KEPT: Final = "kept:"
 """Prefix of a lazy frame's own columns while an analysis carries them along."""
 _PANDAS_TEXT: Final = pd.StringDtype("pyarrow")
 _FIRST_TOO_LARGE: Final = Decimal((0, (1,), 20))
-"""The first whole amount that ``MONEY_TYPE`` cannot hold."""
+"""The first whole amount that ``AMOUNT_TYPE`` cannot hold."""
 
 
 class Kind(Enum):
@@ -61,7 +61,7 @@ class Kind(Enum):
 
 
 TEXT, MONEY, TIME, JSON = Kind.TEXT, Kind.MONEY, Kind.TIME, Kind.JSON
-_ARROW_TYPES: Final = {TEXT: TEXT_TYPE, JSON: TEXT_TYPE, MONEY: MONEY_TYPE, TIME: pa.int64()}
+_ARROW_TYPES: Final = {TEXT: TEXT_TYPE, JSON: TEXT_TYPE, MONEY: AMOUNT_TYPE, TIME: pa.int64()}
 _TEXT_TESTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _ARROW_TESTS: Final = {
     TEXT: _TEXT_TESTS,
@@ -298,7 +298,7 @@ def engine_errors() -> Iterator[None]:
 
 
 def columns(*fields: tuple[str, pa.DataType]) -> pa.Schema:
-    """The schema of a result, as in ``columns(("id type", TEXT_TYPE), ("fee", MONEY_TYPE))``."""
+    """The schema of a result, as in ``columns(("id type", TEXT_TYPE), ("fee", AMOUNT_TYPE))``."""
     return pa.schema([(name, kind) for names, kind in fields for name in names.split()])
 
 
@@ -473,7 +473,7 @@ def _quoted(name: str) -> str:
 
 def _has_more_decimals(found: str) -> bool:
     decimals = re.fullmatch(r"decimal\(\d+,\s*(\d+)\)", found, re.IGNORECASE)
-    return decimals is not None and int(decimals[1]) > MONEY_TYPE.scale
+    return decimals is not None and int(decimals[1]) > AMOUNT_TYPE.scale
 
 
 def _refuse_longer(rows: Sequence[Any], label: str, name: str, found: str) -> None:

@@ -36,11 +36,10 @@ from fundlab.analysis.causes import (
     units,
 )
 from fundlab.analysis.checks import fee_shares
-from fundlab.analysis.compare import REPORTED, compared, end_early
+from fundlab.analysis.compare import REPORTED, compared, known_of
 from fundlab.analysis.counting import KEYS, ZERO, opening_balances, refuse
 from fundlab.analysis.engines import (
     MONEY,
-    MONEY_TYPE,
     TEXT,
     TEXT_TYPE,
     TIME,
@@ -50,6 +49,7 @@ from fundlab.analysis.engines import (
     column_names,
     columns,
 )
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.models import Direction
 from fundlab.store.assertions import exact_table
 from fundlab.transfers import (
@@ -66,17 +66,17 @@ SEARCHED_FROM: Final = 2_000
 """Fewer rows are all looked at, which takes less time than to ask for some of them."""
 _RESULT: Final = columns(
     ("profile_id asset", TEXT_TYPE),
-    ("difference", MONEY_TYPE),
+    ("difference", AMOUNT_TYPE),
     ("rank", pa.int64()),
     ("cause transfer_id", TEXT_TYPE),
-    ("amount", MONEY_TYPE),
+    ("amount", AMOUNT_TYPE),
     ("detail", TEXT_TYPE),
 )
 _MOMENT: Final = columns(("profile_id asset", TEXT_TYPE), ("at", pa.int64()))
 _BREAK: Final = columns(
     ("number", pa.int64()),
     ("profile_id asset", TEXT_TYPE),
-    ("difference", MONEY_TYPE),
+    ("difference", AMOUNT_TYPE),
     ("first last observed", pa.int64()),
 )
 _WANTED: Final = Wanted(
@@ -149,7 +149,8 @@ def explain(
         opened = bench.collect(opening_balances(bench, opening))
         rows = _searchable(bench.take(transfers, _WANTED))
         past = _moved_until(bench, rows, observed)
-        cut = end_early(transfers, reported)
+        frames = ((transfers, "transfers"), (reported, "balances"))
+        cut = any(known_of(frame, table).get("until") for frame, table in frames)
         breaks = [] if cut else [*_breaks(sides, observed, opened, past)]
         # Most balances higher at the service: as where earlier transfers are not there.
         known = [side for side in sides if side["rebuilt"] is not None]
@@ -586,7 +587,7 @@ def _targets(breaks: Iterable[Break]) -> Mapping[str, pa.Table]:
         column: pa.table(
             {
                 "number": pa.array([number for number, _ in found], pa.int64()),
-                column: pa.array([decimal(value) for _, value in found], MONEY_TYPE),
+                column: pa.array([decimal(value) for _, value in found], AMOUNT_TYPE),
             }
         )
         for column, found in lines.items()

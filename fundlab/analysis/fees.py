@@ -14,7 +14,6 @@ import pyarrow as pa
 from fundlab.analysis.counting import completed, refuse, refuse_repeated, transfer_columns
 from fundlab.analysis.engines import (
     MONEY,
-    MONEY_TYPE,
     TEXT,
     TEXT_TYPE,
     TIME,
@@ -26,10 +25,11 @@ from fundlab.analysis.engines import (
     to_pandas,
 )
 from fundlab.analysis.periods import with_period
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, MixedAssetsWarning, ServiceError
+from fundlab.exact import EXACT, MAX_INTEGER_DIGITS
 from fundlab.models import TransferType
 from fundlab.transfers import Rows, moved_asset
-from fundlab.values import EXACT, MAX_INTEGER_DIGITS
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
 
@@ -39,25 +39,25 @@ GUARANTEED_NS: Final = 5 * 60 * 10**9
 _DEFAULT_BY: Final = ("type", "asset")
 _MEASURES: Final[Mapping[str, pa.DataType]] = {
     "count": pa.int64(),
-    "amount": MONEY_TYPE,
-    "fee": MONEY_TYPE,
+    "amount": AMOUNT_TYPE,
+    "fee": AMOUNT_TYPE,
 }
 _RESERVED: Final = frozenset({*_MEASURES, "total", "at", "created_at"})
 _BATCHES: Final = columns(
     ("period", TIME_TYPE),
     ("profile_id type asset target", TEXT_TYPE),
     *_MEASURES.items(),
-    ("single_fee saved", MONEY_TYPE),
+    ("single_fee saved", AMOUNT_TYPE),
 )
 _COMPARED: Final = columns(
     ("id crypto_network destination_address nickname asset", TEXT_TYPE),
-    ("amount fee total", MONEY_TYPE),
+    ("amount fee total", AMOUNT_TYPE),
     ("expires_at", TIME_TYPE),
     ("problem", TEXT_TYPE),
 )
 _DRIFT: Final = columns(
     ("transfer_id quote_id asset crypto_network", TEXT_TYPE),
-    ("amount quoted charged drift", MONEY_TYPE),
+    ("amount quoted charged drift", AMOUNT_TYPE),
     ("created_at expires_at", TIME_TYPE),
     ("status", TEXT_TYPE),
 )
@@ -138,9 +138,9 @@ def effective(
             if points is not None and points.adjusted() >= MAX_INTEGER_DIGITS:
                 points = None
             bps.append(None if points is None else points.quantize(BPS_PLACES, context=EXACT))
-        field = pa.field("bps", MONEY_TYPE)
+        field = pa.field("bps", AMOUNT_TYPE)
         return bench.give(
-            table.append_column(field, pa.array(bps, MONEY_TYPE)), schema.append(field)
+            table.append_column(field, pa.array(bps, AMOUNT_TYPE)), schema.append(field)
         )
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from fundlab.analysis.counting import completed, refuse, signed_changes, transfer_columns
 from fundlab.analysis.engines import (
     MONEY,
-    MONEY_TYPE,
     TEXT,
     TEXT_TYPE,
     TIME,
@@ -24,25 +23,26 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.analysis.periods import with_period
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError
 from fundlab.models import COMPLETED, TransferType
 from fundlab.moments import moment_ns
 from fundlab.transfers import Rows, inflow, is_half, moved_asset, outflow
 
-_FLOWS: Final = columns(("inflow outflow net", MONEY_TYPE))
+_FLOWS: Final = columns(("inflow outflow net", AMOUNT_TYPE))
 _PAIRS: Final = columns(
-    ("group_id debit_id credit_id asset", TEXT_TYPE), ("amount", MONEY_TYPE), ("status", TEXT_TYPE)
+    ("group_id debit_id credit_id asset", TEXT_TYPE), ("amount", AMOUNT_TYPE), ("status", TEXT_TYPE)
 )
 _CONVERSIONS: Final = columns(
     ("profile_id direction from_asset to_asset", TEXT_TYPE),
     ("count", pa.int64()),
-    ("amount total", MONEY_TYPE),
+    ("amount total", AMOUNT_TYPE),
     ("first last", TIME_TYPE),
 )
 _AGEING: Final = columns(
     ("type asset age", TEXT_TYPE),
     ("count", pa.int64()),
-    ("total", MONEY_TYPE),
+    ("total", AMOUNT_TYPE),
     ("oldest", TIME_TYPE),
 )
 _PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}

@@ -20,15 +20,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from fundlab.analysis.engines import MONEY_TYPE
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, shorten
-from fundlab.values import EXACT, exact_sum
+from fundlab.exact import EXACT
+from fundlab.values import exact_sum
 
 ENTRIES: Final = pa.schema(
     [
         ("entry", pa.int32()),
         ("booked_on", pa.date32()),
-        ("amount", MONEY_TYPE),
+        ("amount", AMOUNT_TYPE),
         ("asset", pa.string()),
         ("bank_ref", pa.string()),
         ("memo", pa.string()),

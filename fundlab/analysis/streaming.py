@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fundlab.analysis.counting import choice
-from fundlab.analysis.engines import MONEY_TYPE, TEXT_TYPE, TIME_TYPE
+from fundlab.analysis.engines import TEXT_TYPE, TIME_TYPE
 from fundlab.background import produced
 from fundlab.decimals import groups, int128
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, shorten
 from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.store.parts import PartReader
@@ -62,7 +63,7 @@ def stream_running(
         )
     schema = pa.schema(
         [*(_output_field(snapshot.table.schema.field(name)) for name in names),
-         pa.field("balance", MONEY_TYPE)]
+         pa.field("balance", AMOUNT_TYPE)]
     )  # fmt: skip
     sums = _Sums(opened, view, names)
     batches = (
@@ -299,4 +300,4 @@ def _units(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
 
 def _money(units: npt.NDArray[np.uint64]) -> pa.Array:
     memory = pa.py_buffer(np.ascontiguousarray(units))
-    return pa.Array.from_buffers(MONEY_TYPE, len(units), [None, memory])
+    return pa.Array.from_buffers(AMOUNT_TYPE, len(units), [None, memory])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, Self, cast
@@ -31,7 +32,7 @@ from fundlab.decimals.int128 import (
 )
 from fundlab.decimals.operators import boolean
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number, to_scalar
-from fundlab.decimals.text import ARROW_TYPE
+from fundlab.decimals.text import AMOUNT_TYPE
 
 
 @register_extension_dtype
@@ -51,9 +52,9 @@ class DecimalDtype(pd.ArrowDtype):
     na_value = pd.NA
     precision = PRECISION
     scale = SCALE
-    pyarrow_dtype = ARROW_TYPE
+    pyarrow_dtype = AMOUNT_TYPE
     storage = "numpy"
-    itemsize = ARROW_TYPE.byte_width
+    itemsize = AMOUNT_TYPE.byte_width
     _is_numeric = True
     _is_boolean = False
     _metadata = ()
@@ -89,11 +90,11 @@ class DecimalDtype(pd.ArrowDtype):
 
     def __from_arrow__(self, array: pa.Array | pa.ChunkedArray) -> DecimalArray:
         """A column of Arrow decimals, integers or text; decimal128(38, 18) without a copy."""
-        return DecimalArray.from_arrow(array)
+        return DecimalArray._of(*convert.from_arrow(array))
 
     def to_arrow(self) -> pa.DataType:
         """The Arrow type of the values, where Narwhals asks for it: decimal128(38, 18)."""
-        return ARROW_TYPE
+        return AMOUNT_TYPE
 
     def _get_common_dtype(self, dtypes: list[Any]) -> Any:
         """Concatenation keeps the type beside integers and Arrow decimals that fit.
@@ -115,6 +116,12 @@ class DecimalDtype(pd.ArrowDtype):
         return "DecimalDtype()"
 
 
+_DECIMAL = DecimalDtype()
+
+
+_DECIMAL = DecimalDtype()
+
+
 def types_mapper(arrow_type: pa.DataType) -> DecimalDtype | None:
     """For ``pyarrow.Table.to_pandas(types_mapper=...)``: Arrow decimals to the type `decimal`.
 
@@ -128,18 +135,16 @@ def types_mapper(arrow_type: pa.DataType) -> DecimalDtype | None:
         and 0 <= arrow_type.scale <= SCALE
         and arrow_type.precision - arrow_type.scale <= PRECISION - SCALE
     )
-    return DecimalDtype() if fits else None
+    return _DECIMAL if fits else None
 
 
+@dataclass(slots=True)
 class _Store:
     """The memory that an array shares with its views, and with Arrow until one is written to."""
 
-    __slots__ = ("missing", "shared", "units")
-
-    def __init__(self, units: Units, missing: Bools, shared: bool) -> None:
-        self.units = units
-        self.missing = missing
-        self.shared = shared
+    units: Units
+    missing: Bools
+    shared: bool
 
 
 def _operators(name: str) -> tuple[Any, Any]:
@@ -195,7 +200,7 @@ class DecimalArray(ExtensionArray):
     __array_priority__ = 1000
     __pandas_priority__ = 1500  # integers of other extension types, Arrow's too, leave `+` to us
 
-    _dtype = DecimalDtype()
+    dtype = _DECIMAL
     _readonly = False
 
     # ---- making
@@ -284,17 +289,16 @@ class DecimalArray(ExtensionArray):
 
     @property
     def _units(self) -> Units:
-        units = self._store.units
-        return units if self._rows is None else units[self._rows]
+        return self._column[0]
 
     @property
     def _missing(self) -> Bools:
-        missing = self._store.missing
-        return missing if self._rows is None else missing[self._rows]
+        return self._column[1]
 
     @property
     def _column(self) -> Column:
-        return self._units, self._missing
+        units, missing = self._store.units, self._store.missing
+        return (units, missing) if self._rows is None else (units[self._rows], missing[self._rows])
 
     @property
     def _pa_array(self) -> pa.ChunkedArray:
@@ -302,15 +306,11 @@ class DecimalArray(ExtensionArray):
         return pa.chunked_array([self.__arrow_array__()])
 
     @property
-    def dtype(self) -> DecimalDtype:
-        return self._dtype
-
-    @property
     def nbytes(self) -> int:
         return self._units.nbytes + self._missing.nbytes
 
     def __len__(self) -> int:
-        return len(self._missing)
+        return len(self._column[1])
 
     def isna(self) -> Bools:
         return self._missing.copy()
@@ -393,10 +393,11 @@ class DecimalArray(ExtensionArray):
         padding zeros, floats are the nearest. Raises OverflowError for a decimal type with too
         few digits before the point, pyarrow.ArrowInvalid where decimals would be lost.
         """
-        if type is None or type == ARROW_TYPE:
-            if self._units.flags.c_contiguous:
+        if type is None or type == AMOUNT_TYPE:
+            units, missing = self._column
+            if units.flags.c_contiguous:
                 self._store.shared = True
-            return text.to_arrow(*self._column)
+            return text.to_arrow(units, missing)
         if convert.is_text(type):
             return text.to_text(*self._column).cast(type)
         if pa.types.is_floating(type):

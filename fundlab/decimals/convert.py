@@ -16,7 +16,7 @@ from pandas.api.types import infer_dtype
 from fundlab.decimals import int128, text, wide
 from fundlab.decimals.int128 import PRECISION, SCALE, Column, Floats, cleared
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number, is_whole, parse_one
-from fundlab.decimals.text import ARROW_TYPE
+from fundlab.decimals.text import AMOUNT_TYPE
 
 FLOAT_HINT = (
     "floats are not exact: convert them with fundlab.decimals.DecimalArray.from_float(values, "
@@ -79,6 +79,9 @@ def from_arrow(array: Any, *, strings: bool = True) -> Column:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     kind = array.type
+    if kind == AMOUNT_TYPE:
+        units, missing = cleared(*text.from_arrow_buffers(array))
+        return int128.checked(units), missing
     if pa.types.is_null(kind):
         return _nothing(len(array))
     if pa.types.is_floating(kind):
@@ -93,16 +96,14 @@ def from_arrow(array: Any, *, strings: bool = True) -> Column:
         return cleared(_scaled_integers(whole), missing)
     if not pa.types.is_decimal(kind):
         raise TypeError(f"an Arrow array of {kind} cannot become a decimal column")
-    if kind != ARROW_TYPE:
-        if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # min_max knows neither
-            array = pc.cast(array, pa.decimal128(kind.precision, kind.scale))
-        check_range(array)
-        try:
-            array = pc.cast(array, ARROW_TYPE)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{kind} values with more than {SCALE} decimals: {error}") from None
-    units, missing = cleared(*text.from_arrow_buffers(array))
-    return int128.checked(units), missing
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # min_max knows neither
+        array = pc.cast(array, pa.decimal128(kind.precision, kind.scale))
+    check_range(array)
+    try:
+        array = pc.cast(array, AMOUNT_TYPE)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{kind} values with more than {SCALE} decimals: {error}") from None
+    return from_arrow(array)
 
 
 def from_float(values: Any, decimals: int) -> Column:
@@ -209,7 +210,7 @@ def _from_objects(values: Iterable[Any], strings: bool) -> Column:
         return text.parse(pa.array(cells, pa.large_string(), from_pandas=True))
     if kind in {"decimal", "integer", "empty"}:
         try:
-            return cleared(*text.from_arrow_buffers(pa.array(cells, ARROW_TYPE, from_pandas=True)))
+            return cleared(*text.from_arrow_buffers(pa.array(cells, AMOUNT_TYPE, from_pandas=True)))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             pass  # one value at a time finds what is wrong, or reads what Arrow does not
     missing = np.array([is_missing(cell) for cell in cells], bool)

@@ -27,8 +27,8 @@ from fundlab.decimals.int128 import (
     Units,
     cleared,
 )
-from fundlab.decimals.scalars import EXACT
 from fundlab.decimals.wide import Wide
+from fundlab.exact import EXACT
 
 _CHUNK = 1 << 22  # rows whose 30-bit limbs sum exactly in the float64 of np.bincount
 

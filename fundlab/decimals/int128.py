@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
+
 Units = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -21,8 +23,8 @@ Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
 Column = tuple[Units, Bools]  # and which of its values are missing
 
-PRECISION = 38
-SCALE = 18
+SCALE = MAX_FRACTION_DIGITS
+PRECISION = MAX_INTEGER_DIGITS + SCALE
 ONE = 10**SCALE
 LIMIT = 10**PRECISION  # every value x 10**18 lies strictly between -LIMIT and LIMIT
 
@@ -55,7 +57,7 @@ def to_ints(units: Units) -> list[int]:
 
 def checked(units: Units) -> Units:
     """The same units, or OverflowError where one of them has more than 38 digits."""
-    highs = high(units)
+    highs = units[:, 1].view(np.int64)
     if len(units) == 0 or (highs.max() < _TOP_HIGH and highs.min() >= -_TOP_HIGH):
         return units
     bound = from_ints([LIMIT])

@@ -15,7 +15,8 @@ import pandas as pd
 
 from fundlab.decimals import convert, groups, int128, text, wide
 from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Column, Floats, Units, cleared
-from fundlab.decimals.scalars import INTEGER_DIGITS, from_scalar, is_missing, is_number, is_whole
+from fundlab.decimals.scalars import from_scalar, is_missing, is_number, is_whole
+from fundlab.exact import MAX_INTEGER_DIGITS
 
 Signs = npt.NDArray[np.int8]
 
@@ -151,7 +152,7 @@ def _is_finer(value: Any) -> bool:
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or not -100 <= exponent < -SCALE:
         return False
-    return value.adjusted() < INTEGER_DIGITS and bool(ONE % value.as_integer_ratio()[1])
+    return value.adjusted() < MAX_INTEGER_DIGITS and bool(ONE % value.as_integer_ratio()[1])
 
 
 def _divisors(column: Column) -> Units:

@@ -22,13 +22,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fundlab.decimals.int128 import LIMIT, ONE, PRECISION, SCALE, overflow
-
-MAX_LENGTH = 64
-INTEGER_DIGITS = PRECISION - SCALE
-
-EXACT = Context(prec=120, rounding=ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9)
-"""Holds any product of three values to its last digit, whatever the thread's own context is."""
+from fundlab.decimals.int128 import LIMIT, ONE, SCALE, overflow
+from fundlab.exact import EXACT, MAX_AMOUNT_LENGTH, MAX_INTEGER_DIGITS
 
 _WIDE = Context(prec=10_000, rounding=ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9)
 _OR_REFUSE = Context(
@@ -211,7 +206,7 @@ def from_scalar(value: Any) -> int:
         raise ValueError(f"{value} cannot enter a decimal column: it is not finite")
     if not any(digits):
         return 0
-    if value.adjusted() >= INTEGER_DIGITS:
+    if value.adjusted() >= MAX_INTEGER_DIGITS:
         raise OverflowError(
             f"{value} has more than 20 digits before the point: too large for a decimal column"
         )
@@ -235,21 +230,21 @@ def parse_one(text: str, position: int) -> int:
     with more than 20 digits before the point; both name the text and its position.
     """
     match = _AMOUNT.fullmatch(text)
-    if match is None or len(text) > MAX_LENGTH:
+    if match is None or len(text) > MAX_AMOUNT_LENGTH:
         raise ValueError(
             f"cannot read {text[:80]!r} at position {position} as a decimal: expected at most "
-            f"{MAX_LENGTH} characters, digits with an optional sign and point, such as "
+            f"{MAX_AMOUNT_LENGTH} characters, digits with an optional sign and point, such as "
             "'-1442725.09'"
         )
     whole, fraction = match[1] or match[2] or "", match[3] or ""
-    if len(whole.lstrip("0")) > INTEGER_DIGITS:
+    if len(whole.lstrip("0")) > MAX_INTEGER_DIGITS:
         raise OverflowError(
             f"{text!r} at position {position} has more than 20 digits before the point"
         )
-    if len(whole) > INTEGER_DIGITS or len(fraction) > SCALE:
+    if len(whole) > MAX_INTEGER_DIGITS or len(fraction) > SCALE:
         raise ValueError(
             f"{text!r} at position {position} has {len(whole)} digits before and {len(fraction)} "
-            f"after the point: a decimal column takes at most {INTEGER_DIGITS} and {SCALE}"
+            f"after the point: a decimal column takes at most {MAX_INTEGER_DIGITS} and {SCALE}"
         )
     value: int = int(whole or "0") * ONE + int(fraction.ljust(SCALE, "0"))
     return -value if text[0] == "-" else value

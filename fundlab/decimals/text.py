@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.decimals.int128 import PRECISION, SCALE, Bools, Column, Ints, Units, blocks
-from fundlab.decimals.scalars import INTEGER_DIGITS, MAX_LENGTH, ExactDecimal, parse_one
+from fundlab.decimals.scalars import ExactDecimal, parse_one
 from fundlab.decimals.wide import divide_small, split
+from fundlab.exact import AMOUNT, MAX_AMOUNT_LENGTH
 
-ARROW_TYPE = pa.decimal128(PRECISION, SCALE)
+AMOUNT_TYPE = pa.decimal128(PRECISION, SCALE)
 
-_WITHIN = rf"^[+-]?([0-9]{{1,{INTEGER_DIGITS}}}|[0-9]{{0,{INTEGER_DIGITS}}}\.[0-9]{{1,{SCALE}}})$"
+_WITHIN = rf"^[+-]?{AMOUNT}$"
 _ALPHABET = np.zeros(256, bool)
 _ALPHABET[list(b"0123456789.+-")] = True
 
@@ -41,7 +42,7 @@ def parse(strings: pa.Array) -> Column:
     try:
         if not _looks_fine(strings):
             raise _first_error(strings)
-        return from_arrow_buffers(pc.cast(strings, ARROW_TYPE))
+        return from_arrow_buffers(pc.cast(strings, AMOUNT_TYPE))
     except pa.ArrowInvalid:
         raise _first_error(strings) from None
 
@@ -98,7 +99,7 @@ def from_arrow_buffers(array: pa.Array) -> Column:
 def to_arrow(units: Units, missing: Bools) -> pa.Array:
     """A decimal128(38, 18) array on the same memory, where that is contiguous."""
     buffers = [validity(missing), pa.py_buffer(np.ascontiguousarray(units))]
-    return pa.Array.from_buffers(ARROW_TYPE, len(units), buffers)
+    return pa.Array.from_buffers(AMOUNT_TYPE, len(units), buffers)
 
 
 def _looks_fine(strings: pa.Array) -> bool:
@@ -110,7 +111,7 @@ def _looks_fine(strings: pa.Array) -> bool:
     offsets = offsets[present.offset : present.offset + len(present) + 1]
     characters = np.frombuffer(present.buffers()[2] or b"", np.uint8)
     lengths = np.diff(offsets)
-    if lengths.min() == 0 or lengths.max() > MAX_LENGTH:
+    if lengths.min() == 0 or lengths.max() > MAX_AMOUNT_LENGTH:
         return False
     last = characters[offsets[1:] - 1]
     if not ((last >= ord("0")) & (last <= ord("9"))).all():

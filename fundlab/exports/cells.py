@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.decimals import DecimalArray
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import InvalidRequest
 
-_MONEY: Final = pa.decimal128(38, 18)
 _STARTS_A_FORMULA: Final = r"\A(?:[\t\r\n]|[\s\p{Z}\p{C}]*['=+\-@|%＝＋－＠])"
 """What spreadsheets take for a formula or command at the start of a cell, also behind blanks."""
 
@@ -65,7 +65,7 @@ def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
             "flags or whole numbers"
         )
     try:
-        amounts = column.cast(_MONEY)
+        amounts = column.cast(AMOUNT_TYPE)
     except pa.ArrowInvalid as error:
         raise InvalidRequest(f"column {name!r} holds {kind}: {error}") from None
     chunks: list[pa.Array] = []

@@ -30,13 +30,14 @@ from fundlab.api.arguments import (
 )
 from fundlab.api.pages import Asked, texts, warn_of_filters, whole_number
 from fundlab.background import gathered
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
 from fundlab.load.pages import ask_table, fetch
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
 from fundlab.tables.expand import expand as expanded
 from fundlab.tables.frames import to_arrow, to_frame
-from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE, TABLES
+from fundlab.tables.schema import INSTANT_TYPE, TABLES
 from fundlab.values import Instant
 
 if TYPE_CHECKING:

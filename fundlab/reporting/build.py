@@ -9,8 +9,7 @@ from typing import Final
 import pandas as pd
 
 from fundlab.analysis import fees, flows
-from fundlab.analysis.compare import begins as begin_of
-from fundlab.analysis.compare import compare_knowing
+from fundlab.analysis.compare import compare_knowing, known_of
 from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.charts import MAX_SERIES
 from fundlab.errors import AnalysisError
@@ -85,12 +84,12 @@ def build(
 
     seen = to_frame(TABLES["balances"].empty()) if reported is None else reported
     if judgement is None:
-        begins = begin_of(transfers)
+        begins = known_of(transfers, "transfers").get("since")
         judgement = pronounce(
             frame_of(compare_knowing(rows, seen, opening, knowing=transfers)),
             figures.no_observations() if assertions is None else assertions,
             opening,
-            begins=None if begins is None else moment_ns(begins, "since"),
+            begins=moment_ns(begins, "since") if isinstance(begins, str) else None,
             transfers=count(rows),
         )
     elif len(judgement.opening):

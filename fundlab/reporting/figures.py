@@ -15,6 +15,7 @@ from fundlab.charts import humanise, shorten_id
 from fundlab.decimals import DecimalDtype
 from fundlab.display import Tone
 from fundlab.errors import AnalysisError, number_of
+from fundlab.exact import EXACT
 from fundlab.models import COMPLETED
 from fundlab.reporting.facts import KeyFigure, age_text
 from fundlab.reporting.inputs import (
@@ -32,7 +33,7 @@ from fundlab.secret import mask_number
 from fundlab.store.judgement import KEYS, SOUND, Judgement
 from fundlab.tables import TABLES, to_frame
 from fundlab.transfers import VIOLATION
-from fundlab.values import EXACT, exact_sum, money_text
+from fundlab.values import exact_sum, money_text
 
 TOP_TARGETS: Final = 7
 OTHER_PROFILES: Final = "Other profiles"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any, Final
 
+from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.models import (
     CreateCryptoWithdrawalFee,
     CreateFiatWithdrawal,
@@ -18,7 +19,6 @@ from fundlab.sandbox.ledger import MAX_UNITS, SCALE, units, units_text
 from fundlab.sandbox.places import ON_NETWORKS, check_address
 from fundlab.sandbox.refusals import invalid, not_found
 from fundlab.sandbox.world import ASSETS, World, to_bytes
-from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 QUOTE_LASTS_NS: Final = 300 * NS
 NETWORK_FEES_USD: Final = {

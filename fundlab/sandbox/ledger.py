@@ -22,8 +22,8 @@ from decimal import Decimal
 from typing import Final
 
 from fundlab.errors import SandboxError
+from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.sandbox.database import Database
-from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 SCALE: Final = 10**MAX_FRACTION_DIGITS
 MAX_UNITS: Final = 10 ** (MAX_INTEGER_DIGITS + MAX_FRACTION_DIGITS) - 1

@@ -17,6 +17,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.security import OAuth2
 from starlette.routing import BaseRoute
 
+from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.models import (
     OPERATIONS,
     SCOPES,
@@ -32,7 +33,6 @@ from fundlab.sandbox.movements import SecondaryStatus
 from fundlab.sandbox.orchestration import RULE_RULES
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, phrase
 from fundlab.sandbox.world import ASSETS, END_USER
-from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 TOKEN_PATH: Final = "/oauth2/token"
 PROBLEMS: Final = {

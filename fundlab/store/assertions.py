@@ -25,12 +25,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import printable
+from fundlab.exact import EXACT
 from fundlab.store.parts import FROM, TO, Publication
 from fundlab.store.snapshot import Snapshot, read_versions
-from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE
+from fundlab.tables.schema import INSTANT_TYPE
 from fundlab.transfers import change, counts, moved_asset
-from fundlab.values import EXACT, Instant, overflow, plain_text
+from fundlab.values import Instant, overflow, plain_text
 
 MAX_EXPLAINED: Final = 20
 """Breaks whose cause is looked for, in one pass over the transfers for all of them."""

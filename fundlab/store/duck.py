@@ -6,7 +6,6 @@ import atexit
 import os
 import shutil
 import uuid
-from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
 from tempfile import mkdtemp
@@ -48,16 +47,14 @@ def own_connection(memory_limit: str | None = None) -> duckdb.DuckDBPyConnection
 def shared_connection() -> duckdb.DuckDBPyConnection:
     """A connection to the database that all in-memory frames of this process are computed in:
     a hundredth of the time that one of their own takes to start."""
-    return _database(os.getpid(), _private_folder()).cursor()
-
-
-@cache
-def _database(process: int, _: Path) -> duckdb.DuckDBPyConnection:
-    """One for each process: a fork inherits the memory of a database, but not its threads. And
-    another one where a cleaner of temporary files took the folder that it spills into."""
-    connection = own_connection()
-    atexit.register(lambda: connection.close() if os.getpid() == process else None)
-    return connection
+    # One for each process: a fork inherits the memory of a database, but not its threads. And
+    # another one where a cleaner of temporary files took the folder that it spills into.
+    process, folder = os.getpid(), _private_folder()
+    shared = _databases.get((process, folder))
+    if shared is None:
+        shared = _databases[process, folder] = own_connection()
+        atexit.register(lambda made: made.close() if os.getpid() == process else None, shared)
+    return shared.cursor()
 
 
 def _private_folder() -> Path:
@@ -77,3 +74,4 @@ def _private_folder() -> Path:
 
 
 _folders: dict[int, Path] = {}
+_databases: dict[tuple[int, Path], duckdb.DuckDBPyConnection] = {}

@@ -11,11 +11,12 @@ from typing import Any, Final, Literal
 import pandas as pd
 import pyarrow as pa
 
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import number_of
+from fundlab.exact import EXACT
 from fundlab.store.assertions import Account, Accounts, asserted_balances, exact_table
 from fundlab.tables.frames import to_frame
-from fundlab.tables.schema import AMOUNT_TYPE
-from fundlab.values import EXACT, money_text
+from fundlab.values import money_text
 
 State = Literal["proved", "moves_proved", "breaks", "nothing_to_compare"]
 

@@ -12,12 +12,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
 from fundlab.store.duck import own_connection
 from fundlab.store.parts import FROM, TO, check_data, check_files, find_parts
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.store.snapshot import Snapshot, steadily
-from fundlab.tables.schema import AMOUNT_TYPE, TABLES
+from fundlab.tables.schema import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,14 +26,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import astuple
 
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import DataError, ProtocolError, UnknownValueWarning, shorten
+from fundlab.exact import AMOUNT, MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.models import FiatNetworkInstructions
-from fundlab.tables.schema import AMOUNT_TYPE, INSTANT_TYPE, Column, Kind, Table, find_table
-from fundlab.values import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS, Amount, Instant
+from fundlab.tables.schema import INSTANT_TYPE, Column, Kind, Table, find_table
+from fundlab.values import Amount, Instant
 
 # \A and \z, never ^ and $: `$` would let a trailing newline pass. Which days a month has, and
 # which years fit, is left to the cast and to the comparison after it.
-AMOUNT_GRAMMAR: Final = r"\A(?:[0-9]{1,20}|[0-9]{0,20}\.[0-9]{1,18})\z"
+AMOUNT_GRAMMAR: Final = rf"\A{AMOUNT}\z"
 INSTANT_GRAMMAR: Final = (
     r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     r"(?:\.[0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])\z"

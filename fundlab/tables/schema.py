@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import InvalidRequest
 from fundlab.models import (
     OPERATIONS,
@@ -42,7 +43,6 @@ from fundlab.values import Amount, Instant
 
 SCHEMA_VERSION: Final = 1
 EXTRA: Final = "extra"
-AMOUNT_TYPE: Final = pa.decimal128(38, 18)
 INSTANT_TYPE: Final = pa.timestamp("ns", "UTC")
 
 Kind = Literal["text", "amount", "instant", "enum", "flag", "count", "json"]

@@ -11,7 +11,8 @@ import pytest
 
 import fundlab as fl
 from fundlab.errors import ActionRefused
-from fundlab.values import EXACT, exact_sum, money_text, plain_text
+from fundlab.exact import EXACT
+from fundlab.values import exact_sum, money_text, plain_text
 
 LONG = "12345678901.123456789012345678"
 
