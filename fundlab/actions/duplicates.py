@@ -151,7 +151,7 @@ def journalled_candidates(
     aside = ("amount", "total", *NOT_ALIKE)
     rest = {key: value for key, value in arguments.items() if key not in aside}
     found = []
-    for entry in book.sent_since(WITHDRAWAL, now - DAY, arguments["fiat_account_id"]):
+    for entry in book.alike(WITHDRAWAL, arguments, now - DAY):
         theirs = entry.arguments
         if not entry.is_live or entry.ref_id == arguments["ref_id"]:
             continue

@@ -121,6 +121,7 @@ _MOST_COMMITTED: Final = """
 ORDER BY CASE WHEN e.state = 'done' AND e.status IS NOT 'FAILED' THEN 0 WHEN e.state = 'unknown'
 THEN 1 WHEN e.state = 'absent' THEN 2 WHEN e.state = 'done' THEN 3 ELSE 4 END, i.number DESC LIMIT 1
 """
+_SENT: Final = "i.number IN (SELECT intent FROM events WHERE state = 'unknown' AND at >= ?)"
 _COUNTS: Final = """
 SELECT s.seq, (SELECT COUNT(*) FROM intents) FROM sqlite_sequence s WHERE s.name = 'intents'
 UNION ALL
@@ -247,8 +248,8 @@ class Journal:
 
     def find(self, *ref_ids: str) -> Entry | None:
         """The entry of these names that is nearest to having been paid."""
-        marks = ", ".join("?" * len(ref_ids))
-        found = self._entries(f"WHERE i.ref_id IN ({marks}){_MOST_COMMITTED}", *ref_ids)
+        where = f"WHERE i.ref_id IN ({_marks(ref_ids)}){_MOST_COMMITTED}"
+        found = self._entries(where, *ref_ids)
         return found[0] if found else None
 
     def entries(self) -> list[Entry]:
@@ -262,14 +263,23 @@ class Journal:
                 raise self._damaged(f"the file ({found})")
             return book._entries("ORDER BY i.number")
 
-    def sent_since(self, operation: str, since: int, naming: str = "") -> list[Entry]:
-        """Entries of ``operation`` sent since ``since`` (ns), again or for the first time, and
-        that have the text ``naming`` as an argument."""
-        text = json.dumps(naming, ensure_ascii=False) if naming else ""
+    def sent_since(self, operation: str, since: int) -> list[Entry]:
+        """Entries of ``operation`` sent since ``since`` (ns), again or for the first time."""
         return self._entries(
-            "WHERE i.operation = ? AND instr(CAST(i.body AS TEXT), ?) AND i.number IN "
-            "(SELECT intent FROM events WHERE state = 'unknown' AND at >= ?) ORDER BY i.number",
-            operation, text, since,
+            f"WHERE i.operation = ? AND {_SENT} ORDER BY i.number", operation, since
+        )
+
+    def alike(self, operation: str, arguments: Mapping[str, Any], since: int) -> list[Entry]:
+        """Entries sent since ``since`` (ns) to the same fiat account that ask for the same,
+        metadata and memo aside, or by total where an amount is asked for, or the reverse."""
+        other = "amount" if "total" in arguments else "total"
+        account = json.dumps(arguments["fiat_account_id"], ensure_ascii=False)
+        digests = [keyed(one, operation, arguments, NOT_ALIKE) for one in self._origins()]
+        return self._entries(
+            f"WHERE i.operation = ? AND {_SENT} AND (i.likeness IN ({_marks(digests)}) OR "
+            "(instr(CAST(i.body AS TEXT), ?) AND instr(CAST(i.body AS TEXT), ?))) "
+            "ORDER BY i.number",
+            operation, since, *digests, account, f'"{other}":',
         )  # fmt: skip
 
     def names(self, operation: str, arguments: Mapping[str, Any], *, more: bool) -> list[str]:
@@ -278,10 +288,14 @@ class Journal:
         The first is a new one's; the others are those it would have had in the journals of which
         something was taken over.
         """
+        origins = self._origins()
+        return [derived_ref_id(origin, operation, arguments, more=more) for origin in origins]
+
+    def _origins(self) -> list[str]:
+        """The ids of this journal and of those that its entries were confirmed in."""
         with self.opened() as (_, database):
             rows = database.execute("SELECT DISTINCT origin FROM intents").fetchall()
-        origins = dict.fromkeys((self.id, *(origin for (origin,) in rows)))
-        return [derived_ref_id(origin, operation, arguments, more=more) for origin in origins]
+        return [*dict.fromkeys((self.id, *(origin for (origin,) in rows)))]
 
     def knows(self, transfer: Transfer) -> bool:
         """Whether it was made by an entry of this journal."""
@@ -449,7 +463,7 @@ class Journal:
         with self.opened(write=True) as (_, database):
             cursor = database.execute(
                 f"INSERT INTO {table} ({names}, sha256) "  # noqa: S608 - our own
-                f"VALUES ({'?, ' * len(values)}?)",
+                f"VALUES ({_marks(values)}, ?)",
                 (*values, row_hash(*values)),
             )
             return int(cursor.lastrowid or 0)
@@ -514,6 +528,10 @@ def _not_seen(path: Path, error: OSError) -> StoreError:
         f"{path} cannot be looked at: {error.strerror}; nothing was sent: see that its folder is "
         "yours to read and write, or name another (journal=…, FUNDLAB_JOURNAL)"
     )
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def row_hash(*values: str | int | bytes | None) -> str:

@@ -1,4 +1,5 @@
-"""A journal as earlier versions kept it in a store: its file is made here, by hand."""
+"""A journal as an earlier version kept it, in a store (2) or in the user's folder (3): its file is
+made here, by hand, and owes nothing to the code that reads it."""
 
 from __future__ import annotations
 
@@ -28,33 +29,55 @@ CREATE TABLE events (
     at INTEGER NOT NULL, state TEXT NOT NULL, resource_id TEXT, status TEXT, fee TEXT, total TEXT,
     detail TEXT, sha256 TEXT NOT NULL);
 """
+_SCHEMA_3 = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE intents (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, ref_id TEXT NOT NULL,
+    operation TEXT NOT NULL, recorded_at INTEGER NOT NULL, fingerprint TEXT NOT NULL,
+    likeness TEXT NOT NULL, body BLOB NOT NULL, facts TEXT NOT NULL, batch TEXT, store TEXT,
+    sha256 TEXT NOT NULL, UNIQUE (ref_id, origin));
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL,
+    intent INTEGER NOT NULL REFERENCES intents (number),
+    at INTEGER NOT NULL, state TEXT NOT NULL, resource_id TEXT, status TEXT, fee TEXT, total TEXT,
+    detail TEXT, sha256 TEXT NOT NULL);
+"""
 OPERATION = "create_fiat_withdrawal"
 
 
 @dataclass(frozen=True)
 class StoreJournal:
-    """The journal with the random id ``id`` in the folder ``store``."""
+    """The journal with the random id ``id`` in the folder ``store``, or of version 3 the one that
+    was made with the store."""
 
     store: Path
     client: Client
     id: str
+    version: int = 2
 
     @property
     def path(self) -> Path:
         port = urlsplit(self.client.base_url).port
         key = f"loopback:{port} {self.client.client_id}"
-        name = f"loopback-{hashlib.sha256(key.encode()).hexdigest()[:12]}.sqlite"
-        return self.store / "journal" / name
+        name = f"loopback-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+        if self.version == 2:
+            return self.store / "journal" / f"{name}.sqlite"
+        return self.client.settings.journal / f"{name}-{self._instance()[:12]}.sqlite"
+
+    def _instance(self) -> str:
+        return str(self.client.transport.instance())
 
     def create(self) -> StoreJournal:
-        self.path.parent.mkdir(parents=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         about = {
-            "id": self.id, "schema_version": "2", "base_url": self.client.base_url,
-            "client_id": self.client.client_id,
+            "id": self.id, "schema_version": str(self.version),
+            "base_url": self.client.base_url, "client_id": self.client.client_id,
         }  # fmt: skip
+        if self.version == 3:
+            about["instance"] = self._instance()
         about["sha256"] = _hash(*(text for name in sorted(about) for text in (name, about[name])))
         with closing(sqlite3.connect(self.path)) as database:
-            database.executescript(_SCHEMA)
+            database.executescript(_SCHEMA if self.version == 2 else _SCHEMA_3)
             database.executemany("INSERT INTO about VALUES (?, ?)", about.items())
             database.commit()
         return self
@@ -66,17 +89,12 @@ class StoreJournal:
         """Write down an intent and that it is about to be sent; its ``ref_id``."""
         body = {"asset": "USD", **payment}
         name = ref_id or self.ref_id(payment)
-        values = (
-            name, OPERATION, at, _digest(self.id, body), _digest(self.id, body),
-            json.dumps(body | {"ref_id": name}).encode(), json.dumps({**body}), None,
+        self._add(
+            "intents", ref_id=name, operation=OPERATION, recorded_at=at,
+            fingerprint=_digest(self.id, body), likeness=_digest(self.id, body),
+            body=json.dumps(body | {"ref_id": name}).encode(), facts=json.dumps({**body}),
+            batch=None, **{"store": str(self.store)} if self.version == 3 else {},
         )  # fmt: skip
-        with closing(sqlite3.connect(self.path)) as database:
-            database.execute(
-                "INSERT INTO intents (ref_id, operation, recorded_at, fingerprint, likeness, body, "
-                "facts, batch, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*values, _hash(*values)),
-            )  # fmt: skip
-            database.commit()
         self.note(name, "unknown", at)
         return name
 
@@ -86,15 +104,24 @@ class StoreJournal:
             (number,) = database.execute(
                 "SELECT number FROM intents WHERE ref_id = ?", (ref_id,)
             ).fetchone()
-            shown = ("id", "status", "fee", "total")
-            values = (
-                number, at, state,
-                *(None if made is None else str(getattr(made, name)) for name in shown), None,
-            )  # fmt: skip
+        shown = {
+            name: None if made is None else str(getattr(made, name))
+            for name in ("id", "status", "fee", "total")
+        }
+        self._add(
+            "events", intent=number, at=at, state=state, resource_id=shown.pop("id"), **shown,
+            detail=None,
+        )  # fmt: skip
+
+    def _add(self, table: str, **values: Any) -> None:
+        if self.version == 3:
+            values = {"origin": self.id, **values}
+        with closing(sqlite3.connect(self.path)) as database:
             database.execute(
-                "INSERT INTO events (intent, at, state, resource_id, status, fee, total, detail, "
-                "sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, _hash(*values)),
-            )  # fmt: skip
+                f"INSERT INTO {table} ({', '.join(values)}, sha256) "
+                f"VALUES ({'?, ' * len(values)}?)",
+                (*values.values(), _hash(*values.values())),
+            )
             database.commit()
 
     def pay(self, payment: Mapping[str, str], at: int) -> Any:
