@@ -30,7 +30,6 @@ from fundlab.errors import (
 )
 
 if TYPE_CHECKING:
-    from fundlab.api.doctor import Check
     from fundlab.facade import Store
 
 _UNWRAPPED: Final = 10_000
@@ -103,11 +102,12 @@ def demo(
 
     result = job.run(out, seed=seed, transfers=transfers, say=say)
     paid = result.withdrawal
+    rows = [number_of(count, name.removesuffix("s")) for name, count in result.rows.items()]
     answer(
         result.to_json(),
         as_json,
         f"""\
-synced      {_counted(result.rows)}
+synced      {" · ".join(rows)}
 verdict     {result.verdict}
 withdrawal  {paid.amount} USD + {paid.fee} fee: {paid.status}; available {paid.balance_before} → \
 {paid.balance_after}, moved by exactly {paid.total}
@@ -407,7 +407,16 @@ def new_key(
     from fundlab.api import signing as job
     from fundlab.secret import Secret
 
-    password = Secret(_asked_password()) if encrypt else None
+    password = None
+    if encrypt:
+        unanswered = SettingsError(
+            "no password was given; nothing was written: type it at a terminal, or set "
+            "FUNDLAB_SIGNING_KEY_PASSWORD"
+        )
+        password = Secret(
+            os.environ.get("FUNDLAB_SIGNING_KEY_PASSWORD")
+            or console.ask("Password", unanswered, hide_input=True, confirmation_prompt=True)
+        )
     public = job.new_key(alg, out, password)
     body = {"alg": alg, "signing_key": str(out), "public_key": public}
     try:
@@ -438,7 +447,16 @@ def doctor(as_json: Json = False) -> None:
     )
     if wrong:
         body["error"] = {"type": "ChecksFailed", "message": message}
-    answer(body, as_json, _findings(checks))
+    width = shutil.get_terminal_size((_UNWRAPPED, 0)).columns
+    lines = []
+    for check in checks:
+        lines.append(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
+        lines += [f"      → {check.advice}"] if check.advice else []
+    lines = [
+        textwrap.fill(line, width, subsequent_indent=" " * 8, break_on_hyphens=False)
+        for line in lines
+    ]
+    answer(body, as_json, "\n".join(lines))
     if wrong:
         if not as_json:
             say(f"fundlab: {message}")
@@ -480,29 +498,3 @@ def _existing(given: str | None) -> Store:
     if elsewhere and store.service() is None:
         raise StoreError(f"there is no store at {store.path}; run 'fundlab sync' with it first")
     return store
-
-
-def _asked_password() -> str:
-    given = os.environ.get("FUNDLAB_SIGNING_KEY_PASSWORD")
-    unanswered = SettingsError(
-        "no password was given; nothing was written: type it at a terminal, or set "
-        "FUNDLAB_SIGNING_KEY_PASSWORD"
-    )
-    return given or console.ask("Password", unanswered, hide_input=True, confirmation_prompt=True)
-
-
-def _findings(checks: list[Check]) -> str:
-    lines = []
-    for check in checks:
-        lines.append(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
-        if check.advice:
-            lines.append(f"      → {check.advice}")
-    width = shutil.get_terminal_size((_UNWRAPPED, 0)).columns
-    return "\n".join(
-        textwrap.fill(line, width, subsequent_indent=" " * 8, break_on_hyphens=False)
-        for line in lines
-    )
-
-
-def _counted(rows: dict[str, int]) -> str:
-    return " · ".join(number_of(count, table.removesuffix("s")) for table, count in rows.items())

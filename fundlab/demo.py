@@ -104,11 +104,41 @@ def run(
     """
     started = time.monotonic()
     store_path, report_path, summary_path = out / "store", out / "report.html", out / "demo.json"
-    _clear_earlier_run(store_path, summary_path)
+    if os.path.lexists(store_path):
+        # An earlier demo's store, and nothing is lost with it: it is no link, holds no journal of
+        # payments, and its service was on this machine.
+        earlier = summary_path.is_file() and not store_path.is_symlink()
+        if earlier and not os.path.lexists(store_path / JOURNALS):
+            try:
+                service_was = Store(store_path).service()
+                earlier = service_was is None or is_loopback(service_was["base_url"])
+            except StoreError:
+                earlier = False
+        else:
+            earlier = False
+        if not earlier:
+            raise ActionError(
+                f"{store_path} is not an earlier demo's, or holds payments; choose another folder "
+                "with --out"
+            )
+        shutil.rmtree(store_path)
+    summary_path.parent.mkdir(parents=True, exist_ok=True)
+    summary_path.unlink(missing_ok=True)  # and not what a link of this name leads to
+    summary_path.write_text(_UNFINISHED, encoding="utf-8")
     say(f"starting the sandbox with {transfers:,} transfers")
     with (
         sandbox.serve(seed=seed, transfers=transfers, signing=True, clock="manual") as service,
-        _connect(service, out / JOURNALS) as client,
+        service.connect(journal=out / JOURNALS) as connected,
+        # The demo's payment stands apart from the user's own: their limits and allowed accounts
+        # are not meant for it.
+        Client(
+            replace(
+                connected.settings,
+                withdrawal_limit=None,
+                daily_withdrawal_limit=None,
+                allowed_accounts=None,
+            )
+        ) as client,
     ):
         store = Store(store_path, clock=lambda: service.clock.now().ns)
         say("syncing over HTTP, with tokens and signatures")
@@ -153,40 +183,6 @@ def run(
     )
     summary_path.write_text(json.dumps(result.to_json(), indent=2) + "\n", encoding="utf-8")
     return result
-
-
-def _connect(service: sandbox.Sandbox, journal: Path) -> Client:
-    """A client that keeps the demo's payment apart from the user's own, whose limits and allowed
-    accounts are not meant for it."""
-    with service.connect(journal=journal) as client:
-        settings = client.settings
-    return Client(
-        replace(settings, withdrawal_limit=None, daily_withdrawal_limit=None, allowed_accounts=None)
-    )
-
-
-def _clear_earlier_run(store_path: Path, summary_path: Path) -> None:
-    if os.path.lexists(store_path):
-        if not (summary_path.is_file() and _is_a_demos(store_path)):
-            raise ActionError(
-                f"{store_path} is not an earlier demo's, or holds payments; choose another folder "
-                "with --out"
-            )
-        shutil.rmtree(store_path)
-    summary_path.parent.mkdir(parents=True, exist_ok=True)
-    summary_path.unlink(missing_ok=True)  # and not what a link of this name leads to
-    summary_path.write_text(_UNFINISHED, encoding="utf-8")
-
-
-def _is_a_demos(store_path: Path) -> bool:
-    """Whether nothing is lost with it: no link, no journal of payments, no service elsewhere."""
-    if store_path.is_symlink() or os.path.lexists(store_path / JOURNALS):
-        return False
-    try:
-        service = Store(store_path).service()
-    except StoreError:
-        return False
-    return service is None or is_loopback(service["base_url"])
 
 
 def _withdraw(

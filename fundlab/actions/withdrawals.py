@@ -39,7 +39,7 @@ from fundlab.actions.plan import (
     settle,
 )
 from fundlab.display import Row
-from fundlab.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest, shorten
+from fundlab.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest
 from fundlab.exact import EXACT
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer
 from fundlab.store import Store
@@ -192,7 +192,8 @@ def plan_one(
         try:
             exact = Amount(int(value) if isinstance(value, np.integer) else value)
         except ValueError as error:
-            raise InvalidRequest(f"{name}={shorten(value)}: {error}; nothing was sent") from None
+            reason = str(error).replace("amount", name, 1)  # which names the value, too
+            raise InvalidRequest(f"{reason}; nothing was sent") from None
         if fraction_digits(exact) > DECIMALS:
             raise ActionRefused(
                 "amount",

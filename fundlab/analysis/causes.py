@@ -239,7 +239,7 @@ def find_causes(found: Break, place: int, evidence: Evidence) -> list[Cause]:
     every = evidence.rows[found.profile_id, found.asset]
     rows = [row for row in every if found.holds(row)]
     latest_first = sorted(rows, key=lambda row: (-row.created, row.id or ""))
-    given_away = [*_given_away(rows, every, evidence)]
+    given_away = [*row_errors(rows, every, evidence)]
     certain = [*{cause.transfer_id: cause for cause in given_away if cause.certain}.values()]
     orphaned = []
     for half in evidence.orphans[found.asset]:
@@ -272,10 +272,10 @@ def find_causes(found: Break, place: int, evidence: Evidence) -> list[Cause]:
 
     candidates = [*given_away, *several, *orphaned]
     matching = [cause for cause in candidates if cause.amount == difference]
-    matching += _odd_fees(found, rows, evidence)
+    matching += odd_fees(found, rows, evidence)
     if not matching:
         matching += _together([*given_away, *orphaned], difference)
-    matching += _elsewhere(found, rows, evidence)
+    matching += seen_elsewhere(found, rows, evidence)
     if not found.reported:
         detail = "the service reported no such balance"
         matching.append(Cause("not_reported", difference, detail))
@@ -287,15 +287,15 @@ def find_causes(found: Break, place: int, evidence: Evidence) -> list[Cause]:
         detail = "the difference is the balance in trading"
         matching.append(Cause("trading", difference, detail))
     matching += [cause for cause in undecided if cause.amount == difference]
-    matching += _by_state(found, latest_first, facts)
+    matching += by_state(found, latest_first, facts)
     if not matching:
         matching += _together([*given_away, *orphaned, *undecided], difference)
     rest = difference - sum(cause.amount for cause in certain)
     if not matching and certain and rest:  # what is certainly wrong is a part: the rest is missing
         detail = f"{_listed(certain)}; missing_transfer: {_plain(rest)}"
         matching.append(Cause("together", difference, detail, certain[0].transfer_id))
-    matching += _of_the_course(found, facts, evidence.begins_late)
-    matching += _by_amount(found, latest_first, facts)
+    matching += by_course(found, facts, evidence.begins_late)
+    matching += by_amount(found, latest_first, facts)
 
     turns: dict[str, int] = defaultdict(int)
     placed: dict[tuple[str, str | None], tuple[int, int, int, Cause]] = {}
@@ -311,7 +311,7 @@ def find_causes(found: Break, place: int, evidence: Evidence) -> list[Cause]:
 # ------------------------------------------------------------- what a row itself gives away
 
 
-def _given_away(rows: Sequence[Row], every: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
+def row_errors(rows: Sequence[Row], every: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
     """What is wrong with rows whatever the difference: a copy, the direction, the total, or that
     the other half says otherwise."""
     inside = {row.place for row in rows}
@@ -360,7 +360,7 @@ def _ids(names: Iterable[str | None]) -> str:
     return ", ".join(every[:SHOWN]) + (", …" if len(every) > SHOWN else "")
 
 
-def _odd_fees(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
+def odd_fees(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
     """Rows with a fee that fewer of their kind pay than the one which would make the difference:
     one of a few, or all of them."""
     same: dict[tuple[Kind, int], list[Row]] = defaultdict(list)
@@ -418,7 +418,7 @@ def _listed(causes: Sequence[Cause]) -> str:
 # ------------------------------------------------------------------------- seen elsewhere too
 
 
-def _elsewhere(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
+def seen_elsewhere(found: Break, rows: Sequence[Row], evidence: Evidence) -> Iterator[Cause]:
     """The same amount missing here and too much there, and the row that would explain both."""
     difference = found.difference
     for other in evidence.opposite[difference]:
@@ -466,7 +466,7 @@ def _interval(found: Break) -> str:
 # ------------------------------------------------------- by state, by course, and by amount
 
 
-def _by_state(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterator[Cause]:
+def by_state(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterator[Cause]:
     difference = found.difference
     for row in latest_first:
         if row.status != "PENDING" and -row.counted == difference:
@@ -490,7 +490,7 @@ def _by_state(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterat
             yield Cause("pending", difference, f"{number} pending transfers: {ids}")
 
 
-def _of_the_course(found: Break, facts: Facts, begins_late: bool) -> Iterator[Cause]:
+def by_course(found: Break, facts: Facts, begins_late: bool) -> Iterator[Cause]:
     """What is missing at the beginning, or from before the balance ran below zero; nowhere else
     can a credit be that mends the course, for no balance is ever below zero."""
     if found.difference <= 0 or found.first is not None or facts.begun is None:
@@ -508,7 +508,7 @@ def _of_the_course(found: Break, facts: Facts, begins_late: bool) -> Iterator[Ca
         yield Cause("ran_below_zero", found.difference, detail)
 
 
-def _by_amount(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterator[Cause]:
+def by_amount(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterator[Cause]:
     difference = found.difference
     if found.reported:
         kind = "credit" if difference > 0 else "debit"

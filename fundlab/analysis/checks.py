@@ -166,7 +166,19 @@ def anomalies(
         expected = f"a transfer at least every {_words(dormant)}"
         found.append(_anomaly(woken, "dormant_profile", nw.lit(expected)))
 
-        found.append(_unusual_fees(rows))
+        kind = ["type", "asset", "network"]
+        of_kind = rows.with_columns(network=nw.coalesce(nw.col("crypto_network"), nw.lit("")))
+        shares = fee_shares(of_kind, kind).filter(nw.col("every") >= ENOUGH)
+        usual = shares.filter(nw.col("usual"))
+        known = usual.group_by(*kind).agg(low=nw.col("fee").min(), high=nw.col("fee").max())
+        rare = shares.filter(~nw.col("usual")).join(known, on=kind, how="inner")
+        odd = of_kind.join(rare, on=[*kind, "fee"], how="inner").with_columns(
+            related_id=nw.lit(None).cast(nw.String)
+        )
+        low, high = plain_digits(nw.col("low")), plain_digits(nw.col("high"))
+        both = nw.concat_str([low, nw.lit(" to "), high])
+        usual_fees = nw.when(nw.col("low") == nw.col("high")).then(low).otherwise(both)
+        found.append(_anomaly(odd, "unusual_fee", usual_fees, plain_digits(nw.col("fee"))))
 
         if fiat_accounts is not None:
             accounts = bench.take(fiat_accounts, _ACCOUNTS)
@@ -200,22 +212,6 @@ def _beside_the_one_before(rows: Rows, *same: str) -> Rows:
     return rows.with_columns(before=before, related_id=related).with_columns(
         apart=nw.col("created_at") - nw.col("before")
     )
-
-
-def _unusual_fees(rows: Rows) -> Rows:
-    kind = ["type", "asset", "network"]
-    rows = rows.with_columns(network=nw.coalesce(nw.col("crypto_network"), nw.lit("")))
-    shares = fee_shares(rows, kind).filter(nw.col("every") >= ENOUGH)
-    usual = shares.filter(nw.col("usual"))
-    known = usual.group_by(*kind).agg(low=nw.col("fee").min(), high=nw.col("fee").max())
-    rare = shares.filter(~nw.col("usual")).join(known, on=kind, how="inner")
-    odd = rows.join(rare, on=[*kind, "fee"], how="inner").with_columns(
-        related_id=nw.lit(None).cast(nw.String)
-    )
-    low, high = plain_digits(nw.col("low")), plain_digits(nw.col("high"))
-    span = nw.concat_str([low, nw.lit(" to "), high])
-    expected = nw.when(nw.col("low") == nw.col("high")).then(low).otherwise(span)
-    return _anomaly(odd, "unusual_fee", expected, plain_digits(nw.col("fee")))
 
 
 def fee_shares(rows: Rows, kind: Sequence[str]) -> Rows:

@@ -147,16 +147,16 @@ def explain(
         sides = bench.collect(compared(bench, transfers, reported, opening)).to_pylist()
         observed = _observations(bench, reported, assertions)
         opened = bench.collect(opening_balances(bench, opening))
-        rows = _searchable(bench.take(transfers, _WANTED))
-        past = _moved_until(bench, rows, observed)
+        rows = search_columns(bench.take(transfers, _WANTED))
+        past = moved_until(bench, rows, observed)
         frames = ((transfers, "transfers"), (reported, "balances"))
         cut = any(known_of(frame, table).get("until") for frame, table in frames)
-        breaks = [] if cut else [*_breaks(sides, observed, opened, past)]
+        breaks = [] if cut else [*find_breaks(sides, observed, opened, past)]
         # Most balances higher at the service: as where earlier transfers are not there.
         known = [side for side in sides if side["rebuilt"] is not None]
         higher = sum(side["difference"] > 0 for side in known)
         begins_late = len(known) >= FEW_BALANCES and 2 * higher > len(known)
-        evidence = _evidence(bench, rows, breaks, opened, begins_late)
+        evidence = gather_evidence(bench, rows, breaks, opened, begins_late)
         lines = [
             (*(found.profile_id, found.asset), decimal(found.difference), rank, cause.cause,
              cause.transfer_id, decimal(cause.amount), cause.detail)
@@ -197,7 +197,7 @@ def _observations(
     return found
 
 
-def _searchable(taken: Rows) -> Rows:
+def search_columns(taken: Rows) -> Rows:
     """The columns of :class:`Row`: ``asset`` is the one that moves, ``sent`` that of the transfer;
     ``signed`` is what the row would add if it counted, ``counted`` what it adds."""
     rows = taken.with_columns(sent=nw.col("asset"), asset=moved_asset(), change=change())
@@ -218,7 +218,7 @@ def _searchable(taken: Rows) -> Rows:
     )  # fmt: skip
 
 
-def _moved_until(
+def moved_until(
     bench: Workbench[Any], rows: Rows, observed: Mapping[Pair, Sequence[dict[str, Any]]]
 ) -> Mapping[tuple[str, str, int], int]:
     """What had moved each balance that was observed several times by each of those moments of
@@ -259,7 +259,7 @@ def _moved_until(
     }
 
 
-def _breaks(
+def find_breaks(
     sides: Sequence[Mapping[str, Any]],
     observed: Mapping[Pair, Sequence[dict[str, Any]]],
     opened: pa.Table,
@@ -297,7 +297,7 @@ def _breaks(
 # ----------------------------------------------------------------------- which rows, of many
 
 
-def _evidence(
+def gather_evidence(
     bench: Workbench[Any],
     rows: Rows,
     breaks: Sequence[Break],

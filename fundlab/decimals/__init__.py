@@ -19,8 +19,8 @@ this module adds the one for decimal columns, or warns that this pandas has no s
 
 from fundlab.decimals import gaps
 from fundlab.decimals.array import DecimalArray, DecimalDtype, types_mapper
+from fundlab.decimals.moving_windows import Rolling, rolling
 from fundlab.decimals.parquet import read_parquet
-from fundlab.decimals.windows import Rolling, rolling
 
 __all__ = [
     "DecimalArray",

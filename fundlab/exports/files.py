@@ -21,10 +21,10 @@ def replacing(target: Path) -> Iterator[Path]:
     Raises ``InvalidRequest`` for a target without a name, ``OutputError`` where the system refuses.
 
     >>> with fl.exports.replacing(folder / "new" / "note.txt") as unfinished:
-    ...     unfinished.write_text("whole or not at all") > 0
+    ...     unfinished.write_text("complete or not at all") > 0
     True
     >>> (folder / "new" / "note.txt").read_text(encoding="utf-8")
-    'whole or not at all'
+    'complete or not at all'
     """
     if not target.name:
         raise InvalidRequest(f"path={str(target)!r} names no file")

@@ -6,9 +6,9 @@
 
 from fundlab.reporting.build import build
 from fundlab.reporting.facts import KeyFigure, Report, versions
-from fundlab.reporting.files import FORMATS, write_report
 from fundlab.reporting.job import CaughtUp, catch_up, missing_months, read_report, report
 from fundlab.reporting.page import render_html, write
+from fundlab.reporting.report_files import FORMATS, write_report
 
 __all__ = [
     "FORMATS",

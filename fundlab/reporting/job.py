@@ -23,8 +23,14 @@ from fundlab.moments import moment_ns
 from fundlab.paths import local_path, opened
 from fundlab.reporting.build import build
 from fundlab.reporting.facts import Report, broken_rules, versions
-from fundlab.reporting.files import FORMATS, LAST_FILE, check_formats, file_name, write_report
 from fundlab.reporting.inputs import count, moment
+from fundlab.reporting.report_files import (
+    FORMATS,
+    LAST_FILE,
+    check_formats,
+    file_name,
+    write_report,
+)
 from fundlab.store import Store
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement

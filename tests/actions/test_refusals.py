@@ -221,6 +221,14 @@ def test_the_code_of_another_plan(
         bench.plan("60.00").submit(confirm=other)
 
 
+@pytest.mark.parametrize("name", ["amount", "total"])
+def test_an_amount_that_is_not_one_is_named_once(bench: Any, name: str) -> None:
+    with pytest.raises(
+        InvalidRequest, match=rf"^{name} '100,00' must be digits, .*nothing was sent$"
+    ):
+        bench.plan(**{"amount": None, name: "100,00"})
+
+
 def test_an_amount_with_three_decimals(bench: Any) -> None:
     with refused("amount", r"'100\.125' has 3 decimals, USD has 2; .*round it yourself"):
         bench.plan("100.125")

@@ -22,8 +22,8 @@ import pytest
 import fundlab as fl
 from fundlab import cli, reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
-from fundlab.reporting.files import file_name
 from fundlab.reporting.job import sources
+from fundlab.reporting.report_files import file_name
 
 D = Decimal
 

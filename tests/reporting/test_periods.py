@@ -10,7 +10,7 @@ import pytest
 
 import fundlab as fl
 from fundlab import reporting
-from fundlab.reporting.files import file_name, sheets
+from fundlab.reporting.report_files import file_name, sheets
 
 FORMATS = ("html", "xlsx", "csv")
 

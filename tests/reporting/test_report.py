@@ -20,10 +20,10 @@ import pytest
 from fundlab import charts, reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError
 from fundlab.exports import Sheet
-from fundlab.reporting.files import for_workbook, sheets
 from fundlab.reporting.inputs import relation
 from fundlab.reporting.job import CaughtUp
 from fundlab.reporting.page_tables import page_tables
+from fundlab.reporting.report_files import for_workbook, sheets
 
 D = Decimal
 AS_OF = "2026-03-01T00:00:00Z"
