@@ -105,8 +105,8 @@ def run(
     started = time.monotonic()
     store_path, report_path, summary_path = out / "store", out / "report.html", out / "demo.json"
     if os.path.lexists(store_path):
-        # An earlier demo's store, and nothing is lost with it: it is no link, holds no journal of
-        # payments, and its service was on this machine.
+        # Only an earlier demo's store is replaced, with which nothing is lost: it is not a link,
+        # holds no journal of payments, and its service was on this machine.
         earlier = summary_path.is_file() and not store_path.is_symlink()
         if earlier and not os.path.lexists(store_path / JOURNALS):
             try:

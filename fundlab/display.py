@@ -33,7 +33,7 @@ WIDTH: Final = 78
 _SIGNS: Final[Mapping[str, str]] = {"good": "✓", "bad": "✗"}
 _DECIMALS: Final[Mapping[str, int]] = {"BTC": 8, "BCH": 8, "LTC": 8, "ETH": 6, "SOL": 6}
 _BPS: Final = 4
-"""Decimals of basis points, which are no money of the row's asset."""
+"""Decimals of basis points, which are not money of the row's asset."""
 _LONG_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|[A-Za-z0-9_-]{28,}", re.ASCII)
 _LONG_TEXT: Final = 32
 
@@ -195,7 +195,7 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
         elif pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(
             values.dtype
         ):
-            style = "number"  # a float has as many digits as tell it apart
+            style = "number"  # a float has as many digits as distinguish it
             cells = [
                 Cell("" if value is None else f"{value:,}".removesuffix(".0"), style)
                 for value in there

@@ -126,7 +126,7 @@ class Row:
 
     @property
     def moves(self) -> tuple[int, ...]:
-        """When it moved available + trading, as far as its row tells."""
+        """When it moved available + trading, as far as its row says."""
         if self.credit:
             return (self.updated,) if self.counted else ()
         return (self.created, self.updated) if self.status == "FAILED" else (self.created,)

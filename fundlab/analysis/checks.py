@@ -69,8 +69,8 @@ def invariants(transfers: FrameT, complete: bool | None = None) -> FrameT:
     violations until somebody has looked); ``direction_of_type`` agrees with the type, where that
     is listed; ``total`` is amount less fee for credits, plus fee for debits; ``not_negative``
     holds for amount, fee and total; ``balance_asset`` is another than ``asset`` only where
-    ``auto_conversion`` shows a conversion (``{}`` shows none; a frame without that column cannot
-    tell), and never empty; ``updated_at`` is not before ``created_at``; ``unique_id`` holds;
+    ``auto_conversion`` shows a conversion (``{}`` shows none; a frame without that column does not
+    say), and never empty; ``updated_at`` is not before ``created_at``; ``unique_id`` holds;
     the ``halves`` of an internal transfer do not contradict each other (a row for each
     ``group_id``, under its first id; a half alone contradicts nothing); the other transfers that a
     ``conversion`` names are there, where the frame is ``complete``: ``False`` says that it holds

@@ -1,4 +1,4 @@
-"""What the event feed tells: the course of a transfer or identity, statuses, deliveries waiting.
+"""What the event feed shows: the course of a transfer or identity, statuses, deliveries waiting.
 
 An event's ``object`` is JSON text; it is decoded here, event by event, on one machine. Interface
 §2.10, §6.

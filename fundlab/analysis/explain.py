@@ -97,7 +97,7 @@ _TOO_LARGE: Final = 10**38
 """The first amount in units that no column holds."""
 _KIND: Final = ("type", "sent", "network")
 _ALIKE: Final = MOST_FEES + 1
-"""How many rows of one amount or fee are looked at: more tell no more."""
+"""How many rows of one amount or fee are looked at: more would say no more."""
 _DIGITS: Final = 40
 
 
@@ -111,7 +111,7 @@ def explain(
     ``assertions`` are balances observed over time: ``store.read("balances")`` (the columns of
     ``reported``), or ``store.assertions()`` of a store that has every transfer, which knows what
     each differed by. With them each difference is narrowed to the interval between the last
-    observation that agreed and the first that did not, several in one balance are told apart
+    observation that agreed and the first that did not, several in one balance are separated
     (``difference`` is then that of the interval), and one that came and went is found too. Of
     plain observations, past balances are rebuilt from when transfers were made, completed or
     failed (``updated_at``). For ``transfers`` that are not the store's own rows (a copy of them,
@@ -222,7 +222,7 @@ def moved_until(
     bench: Workbench[Any], rows: Rows, observed: Mapping[Pair, Sequence[dict[str, Any]]]
 ) -> Mapping[tuple[str, str, int], int]:
     """What had moved each balance that was observed several times by each of those moments of
-    which the difference is not known yet, as far as a row tells: credits when they completed,
+    which the difference is not known yet, as far as a row says: credits when they completed,
     debits from when they were made, given back when they failed."""
     moments = exact_table(
         _MOMENT,

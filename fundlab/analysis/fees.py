@@ -301,7 +301,7 @@ def drift(quotes: FrameT, transfers: object) -> FrameT:
     ``quotes`` is what :func:`compare_quotes` gives, or several of those. A quote is for the
     withdrawals of its asset, network and address, and of its amount where it names one. Of several
     the one that stood when the transfer was made counts (``status`` ``in_time``), the last made if
-    there are more; else the last that expired (``lapsed``). Withdrawals never quoted are left out.
+    there are more; else the last that expired (``expired``). Withdrawals never quoted are left out.
     A quote stands for the 5 minutes before ``expires_at``. Raises :class:`AnalysisError` for
     missing columns, duplicate quotes and rows nobody can count. Interface §2.9.
 
@@ -348,7 +348,7 @@ def drift(quotes: FrameT, transfers: object) -> FrameT:
                 nw.col("expires_at") - GUARANTEED_NS <= nw.col("created_at"),
             )
             .with_columns(
-                status=in_time.otherwise(nw.lit("lapsed")),
+                status=in_time.otherwise(nw.lit("expired")),
                 one=nw.lit(1),
                 late=_LAST - nw.col("expires_at"),
             )

@@ -425,7 +425,7 @@ class DecimalArray(ExtensionArray):
         Missing values become `na_value`: by default NaN, as for pandas' own nullable numbers, and
         ``pd.NA`` where `dtype` is object. Other types have none: raises ValueError unless
         `na_value` is given. Integers must be whole and fit, or ValueError and OverflowError are
-        raised; TypeError for types that are no numbers or text.
+        raised; TypeError for types that are neither numbers nor text.
         """
         kind = np.dtype(object if dtype is None else dtype)
         if kind.kind not in "fcOiubUS":
@@ -456,7 +456,8 @@ class DecimalArray(ExtensionArray):
         """Exact to text, object, integers and Arrow decimals; the nearest float to floats.
 
         Raises ValueError where integers would lose decimals or have to hold a missing value,
-        OverflowError where a value does not fit, TypeError for types that are no numbers or text.
+        OverflowError where a value does not fit, TypeError for types that are neither numbers nor
+        text.
         """
         dtype = pd.api.types.pandas_dtype(dtype)
         if isinstance(dtype, DecimalDtype):
@@ -539,7 +540,7 @@ class DecimalArray(ExtensionArray):
     def round(self, decimals: int = 0, *_: Any, **__: Any) -> Self:
         """Rounded half-even to `decimals` places; negative ones round to tens, hundreds …
 
-        Raises TypeError for `decimals` that are no whole number.
+        Raises TypeError for `decimals` that are not a whole number.
         """
         return self._of(wide.round_to(self._units, convert.places(decimals)), self.isna())
 
@@ -816,7 +817,7 @@ class DecimalArray(ExtensionArray):
         self,
         *,
         how: str,
-        has_dropped_na: bool,  # noqa: ARG002 - `ids` tell it too
+        has_dropped_na: bool,  # noqa: ARG002 - `ids` say it too
         min_count: int,
         ngroups: int,
         ids: Positions,
@@ -886,5 +887,5 @@ def _one_dimension(item: Any) -> Any:
             raise IndexError("too many indices for array.")
         item = parts[0] if parts else slice(None)
     if item is None:
-        raise IndexError("None is no position: a decimal column has one dimension")
+        raise IndexError("None is not a position: a decimal column has one dimension")
     return item

@@ -28,7 +28,7 @@ def from_any(values: Any, *, strings: bool = True) -> Column:
     """(units, missing) of Decimals, integers, text, missing values, or arrays of these.
 
     `strings=False` refuses text, as arithmetic does. The units may share memory that must not be
-    written to. Raises TypeError for floats (unless all are NaN) and for what is no number,
+    written to. Raises TypeError for floats (unless all are NaN) and for what is not a number,
     ValueError and OverflowError for what does not fit.
     """
     if isinstance(values, pd.Series | pd.Index):

@@ -167,12 +167,12 @@ def result_dtype(pandas_own: Function, arrays: Any, *args: Any) -> Any:
     """The type of a concatenation, in which floats or objects without a value have no say."""
     if not any(isinstance(one.dtype, DecimalDtype) for one in arrays):
         return pandas_own(arrays, *args)
-    told = []
+    kept = []
     for one in arrays:
         blank = isinstance(one.dtype, np.dtype | pd.Float64Dtype | pd.Float32Dtype)
         if not (blank and one.dtype.kind in "fO" and pd.isna(one).all()):
-            told.append(one)
-    any_extension, kinds, dtype = pandas_own(told, *args)
+            kept.append(one)
+    any_extension, kinds, dtype = pandas_own(kept, *args)
     return any_extension, kinds, DecimalDtype() if dtype is None else dtype
 
 

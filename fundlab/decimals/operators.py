@@ -38,7 +38,7 @@ def boolean(values: Bools, missing: Bools) -> Any:
 
 
 def operand(other: Any, length: int) -> Column | None:
-    """(units, missing) of the other side, one row for a scalar; None where it is no number."""
+    """(units, missing) of the other side, one row for a scalar; None where it is not a number."""
     if isinstance(other, np.ndarray) and other.ndim == 0:
         other = other.item()
     if is_missing(other):
@@ -58,7 +58,7 @@ def operand(other: Any, length: int) -> Column | None:
 
 
 def calculate(name: str, column: Column, other: Any, reflected: bool) -> Column | None:
-    """``column + other`` and the like, or ``other + column``; None where `other` is no number.
+    """``column + other`` and the like, or ``other + column``; None where `other` is not a number.
 
     Sums and differences are exact; products and quotients round half-even at 18 decimals.
     """
@@ -207,7 +207,7 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
     try:
         theirs, gone = convert.from_any(other, strings=False)
     except (TypeError, ValueError, OverflowError):
-        # values that are no decimals of 18 places: one Python object at a time
+        # values that are not decimals of 18 places: one Python object at a time
         gone = missing | np.array([is_missing(one) for one in other], bool)
         pairs = zip(text.to_objects(*column, None), other, gone, strict=True)
         return boolean(np.array([not lost and bool(op(a, b)) for a, b, lost in pairs], bool), gone)
@@ -297,7 +297,7 @@ OF_ONE: dict[np.ufunc, Callable[[Any], Any]] = {
     np.isinf: _known(False),
     np.isfinite: _known(True),
 }
-"""Exact results of functions that are no operators, by the array that they are given."""
+"""Exact results of functions that are not operators, by the array that they are given."""
 
 OF_TWO: dict[
     np.ufunc, tuple[bool, bool]

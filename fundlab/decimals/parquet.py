@@ -21,7 +21,7 @@ def read_parquet(
     `path` may be an open binary file too. Decimals with more than 20 digits before the point or 18
     after it stay as Arrow gives them. `columns` reads these only, beside the index that pandas
     stored. Raises FileNotFoundError, ValueError for a column that is not there, and
-    pyarrow.ArrowInvalid for a file that is no Parquet.
+    pyarrow.ArrowInvalid for a file that is not Parquet.
 
     >>> read_parquet("transfers.parquet")["amount"].dtype  # doctest: +SKIP
     DecimalDtype()

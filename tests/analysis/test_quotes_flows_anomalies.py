@@ -156,7 +156,7 @@ def test_drift_is_charged_less_quoted() -> None:
     names = ("transfer_id", "quote_id", "quoted", "charged", "drift", "status")
     assert told(result, *names) == [
         ("t1", "last", D("0.2"), D("0.25"), D("0.05"), "in_time"),
-        ("t2", "last", D("0.2"), D("0.2"), D("0"), "lapsed"),
+        ("t2", "last", D("0.2"), D("0.2"), D("0"), "expired"),
     ]
     with pytest.raises(
         AnalysisError, match="quotes: more than one row of id last, late, old, other"
