@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
 from itertools import count
 from typing import Any, Final, Protocol
 
@@ -96,6 +95,15 @@ def fetch(
                 yield walk.decode(body, number, last=last)
 
 
+class _Created(msgspec.Struct, gc=False):
+    created_at: str | None = None
+
+
+_created: Final = {
+    table.items: msgspec.json.Decoder(msgspec.defstruct("Page", [(table.items, list[_Created])]))
+    for table in TABLES.values()
+    if table.items is not None
+}
 Downloads = Generator[tuple["TableWalk", bytes, bool]]
 """Pages as they came, each with its walk, and whether it is the last one of it."""
 
@@ -109,10 +117,18 @@ def _side_by_side(source: PageSource, asked: Asked, board: Board) -> Downloads:
                 walk, rest = TableWalk(source, _within(asked, window), asked), None
                 for page in walk.downloads():
                     yield page
-                    if not walk.ended and board.hungry:
-                        rest = board.split(window, _newest(walk.table, page[1]))
-                        if rest is not None:
-                            break
+                    if walk.ended or not board.hungry:
+                        continue
+                    items = str(walk.table.items)
+                    try:  # the newest moment of the page says what is left of the window
+                        rows = getattr(_created[items].decode(page[1]), items)
+                        texts = pa.array([row.created_at for row in rows], pa.string())
+                        newest = pc.max(texts.cast(INSTANT_TYPE).cast(pa.int64())).as_py()
+                    except (msgspec.DecodeError, pa.ArrowInvalid):
+                        continue  # decoding the page will name it
+                    rest = board.split(window, newest)
+                    if rest is not None:
+                        break
             board.finished()
     except BaseException:
         board.stop()
@@ -245,23 +261,3 @@ def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
         return None
     honoured = above is not None and below is not None and below < middle.ns <= above
     return (first, last) if honoured else None
-
-
-class _Created(msgspec.Struct, gc=False):
-    created_at: str | None = None
-
-
-@cache
-def _moments_of(items: str) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(msgspec.defstruct("Page", [(items, list[_Created])]))
-
-
-def _newest(table: Table, body: bytes) -> int | None:
-    """The newest moment of a page; ``None`` where it cannot be told, which decoding will name."""
-    try:
-        rows = getattr(_moments_of(str(table.items)).decode(body), str(table.items))
-        texts = pa.array([row.created_at for row in rows], pa.string())
-        found: int | None = pc.max(texts.cast(INSTANT_TYPE).cast(pa.int64())).as_py()
-    except (msgspec.DecodeError, pa.ArrowInvalid):
-        return None
-    return found

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from fundlab.tables.schema import TABLES, Column, Kind, Table
+from fundlab.tables.schema import TABLES, Kind
 
 FRAME_TYPES: Final[Mapping[Kind, str]] = {
     "text": "string",
@@ -67,32 +67,25 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 def document() -> str:
     """The page, as Markdown."""
-    head = (
+    lines = [
         "# Tables\n\n"
         "Every table that loads and the store give, generated from the models. Any value may be\n"
         "missing except those of the key. Enumerations keep values the interface does not list.\n"
-    )
-    return "\n".join([head, *map(_section, TABLES.values())])
-
-
-def _section(table: Table) -> str:
-    key = ", ".join(f"`{name}`" for name in table.key)
-    lines = [f"## {table.name}\n", f"Key: {key}.\n", "| column | DataFrame | Arrow | meaning |"]
-    return "\n".join([*lines, "|---|---|---|---|", *_rows(table), ""])
-
-
-def _rows(table: Table) -> Iterator[str]:
-    for column in table.columns:
-        meaning = MEANINGS[column.name]
-        if column.members:
-            meaning += f": {_listed(column)}"
-        yield f"| `{column.name}` | {FRAME_TYPES[column.kind]} | {column.type} | {meaning} |"
-
-
-def _listed(column: Column) -> str:
-    shown = [f"`{member}`" for member in column.members[:4]]
-    more = len(column.members) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    ]
+    for table in TABLES.values():
+        key = ", ".join(f"`{name}`" for name in table.key)
+        lines += [f"## {table.name}\n", f"Key: {key}.\n"]
+        lines += ["| column | DataFrame | Arrow | meaning |", "|---|---|---|---|"]
+        for column in table.columns:
+            meaning = MEANINGS[column.name]
+            if column.members:
+                meaning += ": " + ", ".join(f"`{member}`" for member in column.members[:4])
+            if len(column.members) > 4:
+                meaning += f" and {len(column.members) - 4} more"
+            kind = FRAME_TYPES[column.kind]
+            lines.append(f"| `{column.name}` | {kind} | {column.type} | {meaning} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,12 @@ def maps(texts: pd.Series[Any]) -> pd.Series[Any]:
     """
     name = str(texts.name or "texts")
     frame = pd.DataFrame({name: texts})
-    read = [{} if text is None else _mapping(text, name) for text in _texts(frame, name)]
+    read: list[dict[str, Any]] = []
+    for text in _texts(frame, name):
+        try:
+            read.append({} if text is None else _exact.decode(text))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InvalidRequest(f"column={name!r}: {str(text)[:80]!r}: {error}") from None
     return pd.Series(read, index=texts.index, name=texts.name, dtype=object)
 
 
@@ -90,10 +95,3 @@ def _plain(raw: msgspec.Raw | None) -> str | None:
         return None
     text = bytes(raw).decode()
     return msgspec.json.decode(raw, type=str) if text.startswith('"') else text
-
-
-def _mapping(text: str, column: str) -> dict[str, Any]:
-    try:
-        return _exact.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidRequest(f"column={column!r}: {text[:80]!r}: {error}") from None
