@@ -7,7 +7,10 @@ In a notebook, a cell each::
     transfer = plan.submit(confirm=plan.code)   # once, however often this runs
     fl.wait_for(client, transfer).status        # COMPLETED
 
-Running a cell again does nothing twice.
+Running a cell again does nothing twice. To read a payment from its plan to the answer:
+``withdrawals`` (what is looked at and refused), ``plan`` (``Plan.carry_out``: what happens on
+``submit``), ``journal`` (what is on disk before the first byte is sent), ``identity`` (which
+payment is this), ``duplicates`` (is there another like it).
 """
 
 from fundlab.actions.accounts import (

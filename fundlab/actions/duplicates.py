@@ -37,41 +37,28 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Recent:
-    """The newest fiat withdrawals of a profile (at least those of 24 hours), newest first.
+    """The newest fiat withdrawals of a profile, newest first: at least those of 24 hours.
 
-    What was created before ``since`` (ns) is not recent. ``today`` are those of all profiles on
+    ``within_a_day`` are those of 24 hours that did not fail; ``today`` those of all profiles on
     this UTC day, where a daily limit is to be kept.
     """
 
     transfers: tuple[Transfer, ...]
-    since: int
-    today: tuple[Transfer, ...] = ()
-
-    def to_account(self, fiat_account_id: str) -> list[Transfer]:
-        """The recent ones to one account, failed ones left out."""
-        return [
-            transfer
-            for transfer in self.transfers
-            if transfer.fiat_account_id == fiat_account_id
-            and transfer.status != "FAILED"
-            and created_ns(transfer) >= self.since
-        ]
+    within_a_day: tuple[Transfer, ...]
+    today: tuple[Transfer, ...]
 
     def alike(self, arguments: Mapping[str, Any]) -> list[Transfer]:
-        """Recent ones of the same amount (or total) to the same account under another
+        """Those of a day of the same amount (or total) to the same account under another
         ``ref_id``."""
         name, wanted = asked(arguments)
         return [
             transfer
-            for transfer in self.to_account(arguments["fiat_account_id"])
-            if getattr(transfer, name) == wanted
+            for transfer in self.within_a_day
+            if transfer.fiat_account_id == arguments["fiat_account_id"]
+            and getattr(transfer, name) == wanted
             and transfer.asset == arguments["asset"]
             and transfer.ref_id != arguments["ref_id"]
         ]
-
-
-def created_ns(transfer: Transfer) -> int:
-    return transfer.created_at.ns if transfer.created_at is not None else 0
 
 
 def recent_withdrawals(context: Context, profile_id: str) -> Recent:
@@ -89,12 +76,14 @@ def recent_withdrawals(context: Context, profile_id: str) -> Recent:
     )
     now = context.now() + round(client.transport.skew_s * SECOND)  # by the service's clock
     since = now - DAY
-    if found and not settings.is_production:
-        since = min(since, created_ns(found[0]) - DAY)
-    if len(found) == _LOOKED_AT and created_ns(found[-1]) >= since:
+    newest = found[0].created_at if found else None
+    if newest is not None and not settings.is_production:
+        since = min(since, newest.ns - DAY)
+    oldest = found[-1].created_at if len(found) == _LOOKED_AT else None
+    if oldest is not None and oldest.ns >= since:
         # rows of one moment may straddle the cut: ask from there on, and leave out what is known
         more = client.list_transfers(
-            **question, profile_ids=[profile_id], created_at_lte=str(found[-1].created_at),
+            **question, profile_ids=[profile_id], created_at_lte=str(oldest),
             created_at_gte=str(Instant.from_ns(since)), page_size=_LONGEST_PAGE,
         )  # fmt: skip
         known = {transfer.id for transfer in found}
@@ -106,7 +95,12 @@ def recent_withdrawals(context: Context, profile_id: str) -> Recent:
         today = tuple(
             client.list_transfers(**question, created_at_gte=midnight, page_size=_LONGEST_PAGE)
         )
-    return Recent(tuple(found), since, today)
+    within_a_day = tuple(
+        t
+        for t in found
+        if t.status != "FAILED" and (t.created_at is None or t.created_at.ns >= since)
+    )
+    return Recent(tuple(found), within_a_day, today)
 
 
 def duplicate_candidates(
@@ -127,7 +121,8 @@ def duplicate_candidates(
             entry = book.find(transfer.ref_id or "")
             known = entry is not None and entry.resource_id == transfer.id
         if not known:
-            at = shown_time(created_ns(transfer), now)
+            made_at = transfer.created_at
+            at = "at a time not shown" if made_at is None else shown_time(made_at.ns, now)
             found.append(
                 Candidate(
                     "done", transfer.id, None,

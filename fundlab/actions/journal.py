@@ -248,7 +248,7 @@ class Journal:
 
     def find(self, *ref_ids: str) -> Entry | None:
         """The entry of these names that is nearest to having been paid."""
-        where = f"WHERE i.ref_id IN ({_marks(ref_ids)}){_MOST_COMMITTED}"
+        where = f"WHERE i.ref_id IN ({', '.join('?' * len(ref_ids))}){_MOST_COMMITTED}"
         found = self._entries(where, *ref_ids)
         return found[0] if found else None
 
@@ -275,8 +275,9 @@ class Journal:
         other = "amount" if "total" in arguments else "total"
         account = json.dumps(arguments["fiat_account_id"], ensure_ascii=False)
         digests = [keyed(one, operation, arguments, NOT_ALIKE) for one in self._origins()]
+        marks = ", ".join("?" * len(digests))
         return self._entries(
-            f"WHERE i.operation = ? AND {_SENT} AND (i.likeness IN ({_marks(digests)}) OR "
+            f"WHERE i.operation = ? AND {_SENT} AND (i.likeness IN ({marks}) OR "
             "(instr(CAST(i.body AS TEXT), ?) AND instr(CAST(i.body AS TEXT), ?))) "
             "ORDER BY i.number",
             operation, since, *digests, account, f'"{other}":',
@@ -463,7 +464,7 @@ class Journal:
         with self.opened(write=True) as (_, database):
             cursor = database.execute(
                 f"INSERT INTO {table} ({names}, sha256) "  # noqa: S608 - our own
-                f"VALUES ({_marks(values)}, ?)",
+                f"VALUES ({'?, ' * len(values)}?)",
                 (*values, row_hash(*values)),
             )
             return int(cursor.lastrowid or 0)
@@ -528,10 +529,6 @@ def _not_seen(path: Path, error: OSError) -> StoreError:
         f"{path} cannot be looked at: {error.strerror}; nothing was sent: see that its folder is "
         "yours to read and write, or name another (journal=…, FUNDLAB_JOURNAL)"
     )
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
 
 
 def row_hash(*values: str | int | bytes | None) -> str:

@@ -222,16 +222,15 @@ class Plan(Generic[R]):
         # 3. On disk before the first byte is sent. What the journal forbids, a limit or a payment
         #    alike, is looked for in the same transaction: nobody records in between.
         entry = book.record(**kept, allow=lambda current: self.check_journal(current, seen))
-        faster = already_made(context, entry) if entry.state == "done" else None
-        if faster is not None:  # another kernel
-            return faster
+        if entry.state == "done":  # another kernel was faster
+            return already_made(context, entry)
 
         # 4. Sent, and what became of it written down.
-        sent = send(context, entry, arguments)
+        made = send(context, entry, arguments)
 
         # 5. Once more looked at: somebody else may have done the same meanwhile.
-        self.look_after(entry, sent, seen)
-        return sent
+        self.look_after(entry, made, seen)
+        return made
 
     def kept(self) -> dict[str, Any]:
         """What the journal keeps, for ``Journal.record``: the bytes that are sent, or of bank

@@ -485,7 +485,11 @@ def describe(
         f"{candidate.how_much or 'The same amount'} to this account {candidate.text}."
         for candidate in candidates[:_SHOWN]
     ]
-    others = [t for t in plan.recent.to_account(account.id) if getattr(t, name) != wanted]
+    others = [
+        t
+        for t in plan.recent.within_a_day
+        if t.fiat_account_id == account.id and getattr(t, name) != wanted
+    ]
     if others:
         shown = ", ".join(f"{t.amount} ({t.status})" for t in others[:_SHOWN])
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""

@@ -403,3 +403,20 @@ def end_user(person: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_whole_number_of_numpy_is_one(bench: Any) -> None:
     assert bench.plan(np.int64(60)).amount == Decimal(60)
+
+
+def test_a_duplicate_without_a_date_is_one_paid(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service left its ``created_at`` out: it may be of today."""
+    bench.client.create_fiat_withdrawal(
+        amount="67.00", fiat_account_id=bench.account.id, profile_id=bench.profile_id
+    )
+    listed = bench.client.list_transfers
+
+    def undated(**given: Any) -> Any:
+        return (row.model_copy(update={"created_at": None}) for row in listed(**given))
+
+    monkeypatch.setattr(bench.client, "list_transfers", undated)
+    with refused("duplicate", "was submitted at a time not shown already"):
+        bench.plan("67.00")
