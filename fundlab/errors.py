@@ -36,7 +36,7 @@
     ├── MixedAssetsWarning       amounts of several assets were added up
     ├── DuplicateWarning         another payment like it was made at the same time: look at both
     ├── OtherSideWarning         a bank statement of the other side's account, by its looks
-    └── UnheededFilterWarning    the service ignored a filter; its rows are checked here
+    └── IgnoredFilterWarning     the service ignored a filter; its rows are checked here
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class ActionRefused(ActionError):
     """Refused here before anything was sent; ``str()`` says why and what to do.
 
     Attributes: ``reason`` names the rule: ``account_not_approved``, ``insufficient_balance``,
-    ``own_limit``, ``lapsed``, ``balance_changed``, ``fee_changed``, ``account_changed``,
+    ``own_limit``, ``expired``, ``balance_changed``, ``fee_changed``, ``account_changed``,
     ``wrong_environment``, ``code``, ``amount``, ``memo``, ``duplicate``, ``end_user``, ``ref_id``
     or ``batch``.
     """
@@ -282,7 +282,7 @@ class UnknownValueWarning(UserWarning):
 
 
 class MixedAssetsWarning(UserWarning):
-    """A result adds up amounts of several assets, which are no amount of anything."""
+    """A result adds up amounts of several assets, which is not an amount of anything."""
 
 
 class DuplicateWarning(UserWarning):
@@ -293,7 +293,7 @@ class OtherSideWarning(UserWarning):
     """A bank statement looks like one of the other side's account."""
 
 
-class UnheededFilterWarning(UserWarning):
+class IgnoredFilterWarning(UserWarning):
     """The service ignored a filter (rows that do not belong are left out here), or rows do not show
     what it is about (they are kept)."""
 

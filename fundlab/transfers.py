@@ -102,7 +102,7 @@ def goes_against_its_type(direction: Direction) -> nw.Expr:
 
 
 def direction_of_type(kind: str) -> Direction | None:
-    """``None`` for a type that the interface does not list: its name is no promise."""
+    """``None`` for a type that the interface does not list: its name promises nothing."""
     return TransferType(kind).direction if kind in TransferType.__members__ else None
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.actions.identity import canonical, keyed, traces
-from fundlab.actions.plan import UPDATE, Plan, check_lapse, context_of, given_rows, new_plan
+from fundlab.actions.plan import UPDATE, Plan, check_expiry, context_of, given_rows, new_plan
 from fundlab.api.arguments import Instructions, Metadata, Owner
 from fundlab.api.idempotence import differences
 from fundlab.display import Row
@@ -126,7 +126,7 @@ class AccountUpdatePlan(Plan[FiatAccount]):
 
     def look_again(self) -> None:
         """Refuses an expired plan, and an account that has changed."""
-        check_lapse(self.context, self.planned_at)
+        check_expiry(self.context, self.planned_at)
         check_unchanged(self.before, bank_account(self.read()))
 
     def digests(self) -> dict[str, Any]:

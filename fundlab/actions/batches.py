@@ -21,10 +21,10 @@ import pandas as pd
 from fundlab.actions.identity import NOT_ALIKE, canonical, confirmation_code, shown_time
 from fundlab.actions.journal import service_key
 from fundlab.actions.plan import (
-    LAPSES_AFTER,
+    EXPIRES_AFTER,
     Context,
     check_code,
-    check_lapse,
+    check_expiry,
     context_of,
     service_card,
 )
@@ -94,8 +94,8 @@ class BatchPlan:
         return self.table.copy()
 
     @property
-    def lapses_at(self) -> int:
-        return self.planned_at + LAPSES_AFTER
+    def expires_at(self) -> int:
+        return self.planned_at + EXPIRES_AFTER
 
     @property
     def open_plans(self) -> list[WithdrawalPlan]:
@@ -120,7 +120,7 @@ class BatchPlan:
         context = self.context
         check_code(context, self.code, confirm)
         if self.open_plans:
-            check_lapse(context, self.planned_at)
+            check_expiry(context, self.planned_at)
             rows = zip(self.table.index, self.plans, strict=True)
             named = {plan.ref_id: f"row {label} (ref_id {plan.ref_id!r})" for label, plan in rows}
             check_sums(check_again(self.plans, named))
@@ -211,7 +211,7 @@ class BatchPlan:
         warned = [plan.warnings[0] for plan in self.open_plans if plan.warnings]
         if warned:
             warnings.append(f"{len(warned)} payments have warnings, the first: {warned[0]}")
-        until = shown_time(self.lapses_at, self.context.now())
+        until = shown_time(self.expires_at, self.context.now())
         return service_card(
             self.context.client,
             f"Withdraw {taken} in {len(self.plans)} payments",

@@ -66,7 +66,7 @@ from fundlab.values import Instant
 if TYPE_CHECKING:
     from fundlab.api.client import Client
 
-LAPSES_AFTER: Final = 15 * 60 * SECOND
+EXPIRES_AFTER: Final = 15 * 60 * SECOND
 UPDATE: Final = "update_fiat_account"  # it makes nothing, but changes what is shown by its id
 _LISTED_BY: Final = {
     WITHDRAWAL: "list_transfers",
@@ -252,7 +252,7 @@ class Plan(Generic[R]):
     def look_again(self) -> Any:
         """Refuses what is no longer as it was when the plan was shown; what it finds is for
         ``check_journal`` and ``look_after``."""
-        check_lapse(self.context, self.planned_at)
+        check_expiry(self.context, self.planned_at)
 
     def check_journal(self, book: Journal, seen: Any = None) -> None:
         """Refuses, within the journal's transaction, what own limits do not allow."""
@@ -263,9 +263,9 @@ class Plan(Generic[R]):
     # ------------------------------------------------------------------------------ showing
 
     @property
-    def lapses_at(self) -> int:
+    def expires_at(self) -> int:
         """When the plan expires, in nanoseconds since 1970."""
-        return self.planned_at + LAPSES_AFTER
+        return self.planned_at + EXPIRES_AFTER
 
     @property
     def status(self) -> str | None:
@@ -299,11 +299,11 @@ class Plan(Generic[R]):
             "warnings": list(self.warnings),
             "status": self.status,
             "planned_at": str(Instant.from_ns(self.planned_at)),
-            "lapses_at": str(Instant.from_ns(self.lapses_at)),
+            "expires_at": str(Instant.from_ns(self.expires_at)),
         }
 
     def card(self) -> Card:
-        until = shown_time(self.lapses_at, self.context.now())
+        until = shown_time(self.expires_at, self.context.now())
         note = f"confirmation code {self.code} · expires {until}"
         if self.operation == WITHDRAWAL and self.is_submitted:
             note += " · for one more like it, plan with another ref_id"
@@ -405,21 +405,21 @@ def check_code(context: Context, code: str, confirm: str | None) -> None:
         )
 
 
-def check_lapse(context: Context, planned_at: int) -> None:
+def check_expiry(context: Context, planned_at: int) -> None:
     """Refuses a plan that is older than it may be, or of a time that is yet to come."""
     now = context.now()
     if now < planned_at - SECOND:
         raise ActionRefused(
-            "lapsed",
+            "expired",
             f"the plan is of {shown_time(planned_at, now)}, but by this machine's clock it is "
             f"{shown_time(now, planned_at)}; nothing was sent: see to the clock, run the cell "
             "that plans again, look, and confirm",
         )
-    if now >= planned_at + LAPSES_AFTER:
+    if now >= planned_at + EXPIRES_AFTER:
         raise ActionRefused(
-            "lapsed",
+            "expired",
             f"the plan of {shown_time(planned_at, now)} expired at "
-            f"{shown_time(planned_at + LAPSES_AFTER, now)}; nothing was sent: run the cell that "
+            f"{shown_time(planned_at + EXPIRES_AFTER, now)}; nothing was sent: run the cell that "
             "plans again, look, and confirm",
         )
 

@@ -31,7 +31,7 @@ from fundlab.actions.journal import WITHDRAWAL, Entry, Journal
 from fundlab.actions.plan import (
     Context,
     Plan,
-    check_lapse,
+    check_expiry,
     context_of,
     given_rows,
     new_plan,
@@ -76,7 +76,7 @@ class WithdrawalPlan(Plan[Transfer]):
 
     def look_again(self) -> Recent:
         """Refuses what changed for the worse since the plan; what the service shows now."""
-        check_lapse(self.context, self.planned_at)
+        check_expiry(self.context, self.planned_at)
         now = check_again([self])
         return now[0].recent if now else self.recent
 

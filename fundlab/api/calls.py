@@ -344,7 +344,7 @@ def read_answer(
     """The body of ``reply`` as ``model``; ``hint`` is what to do when that fails, where more than a
     read did.
 
-    Raises ``ProtocolError`` when it is no JSON object of that shape and ``DataError``, naming
+    Raises ``ProtocolError`` when it is not a JSON object of that shape and ``DataError``, naming
     record and field, when one record is malformed.
     """
     try:

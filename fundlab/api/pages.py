@@ -18,9 +18,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from fundlab.errors import (
+    IgnoredFilterWarning,
     InvalidRequest,
     ProtocolError,
-    UnheededFilterWarning,
     shorten,
     with_likely,
 )
@@ -422,6 +422,6 @@ def warn_of_filters(
         if names := sorted(names):
             warnings.warn(
                 f"{label}: {text.format(', '.join(names))}",
-                UnheededFilterWarning,
+                IgnoredFilterWarning,
                 stacklevel=stacklevel + 1,
             )

@@ -290,7 +290,7 @@ def _create_private(path: Path) -> None:
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise ValueError("it is no regular file")
+                raise ValueError("it is not a regular file")
             if not found.st_size:  # what is in another file may not be ours
                 os.fchmod(descriptor, 0o600)
         finally:

@@ -268,7 +268,7 @@ _layouts_lock = threading.Lock()
 def _read(table: Table, body: bytes, page: int) -> tuple[_Layout, Any]:
     """The page as structs: its records in the attribute ``layout.items``, and its cursors.
 
-    Raises ``ProtocolError`` where ``body`` is no page and ``DataError`` naming what is malformed.
+    Raises ``ProtocolError`` where ``body`` is not a page, ``DataError`` naming what is malformed.
     """
     if not isinstance(body, bytes):
         raise TypeError(f"body is a {type(body).__name__}; give the bytes of the page")

@@ -64,7 +64,7 @@ def maps(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 def member(text: str, name: str) -> str | None:
     """What the JSON object ``text`` holds under ``name``: a text as it is, anything else as its own
-    JSON. ``None`` where that is nothing or null, and of what is no object or nested too deep."""
+    JSON. ``None`` where that is nothing or null, or the text not an object or nested too deep."""
     try:
         return _plain(_members.decode(text).get(name))
     except (msgspec.ValidationError, RecursionError):

@@ -14,7 +14,7 @@ from benches import approved_account
 
 import fundlab as fl
 from fundlab.actions import WithdrawalPlan
-from fundlab.actions.plan import check_lapse
+from fundlab.actions.plan import check_expiry
 from fundlab.api.client import Client
 from fundlab.api.transport import Environment
 from fundlab.demo import BANK, OWNER
@@ -118,9 +118,9 @@ def test_a_lapsed_plan(bench: Any) -> None:
     times = [1_800_000_000 * 1_000_000_000]
     plan = bench.plan(now=lambda: times[0])
     times[0] += 15 * MINUTE - 1
-    check_lapse(plan.context, plan.planned_at)
+    check_expiry(plan.context, plan.planned_at)
     times[0] += 1
-    with refused("lapsed", r"expired at 08:15 UTC; .*run the cell that plans again"):
+    with refused("expired", r"expired at 08:15 UTC; .*run the cell that plans again"):
         plan.submit(confirm=plan.code)
 
 
@@ -381,7 +381,9 @@ def test_a_plan_from_the_future(bench: Any) -> None:
     times = [1_800_000_000 * 1_000_000_000]
     plan = bench.plan(now=lambda: times[0])
     times[0] -= 10 * 86_400 * 1_000_000_000
-    with refused("lapsed", r"by this machine's clock it is .*; nothing was sent: see to the clock"):
+    with refused(
+        "expired", r"by this machine's clock it is .*; nothing was sent: see to the clock"
+    ):
         plan.submit(confirm=plan.code)
 
 

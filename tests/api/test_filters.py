@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 import fundlab as fl
 from fundlab.api.client import Client
-from fundlab.errors import InvalidRequest, ProtocolError, UnheededFilterWarning
+from fundlab.errors import IgnoredFilterWarning, InvalidRequest, ProtocolError
 from fundlab.models import OPERATIONS
 
 LISTS: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -283,7 +283,7 @@ def test_rows_that_do_not_show_what_a_filter_is_about_are_kept_with_one_warning(
         warnings.simplefilter("always")
         assert len(rows_of(client, "transfers", **{name: [value]})) == 5
     (warning,) = caught
-    assert warning.category is UnheededFilterWarning
+    assert warning.category is IgnoredFilterWarning
     assert f"{name} cannot be checked" in str(warning.message)
     assert warning.filename == __file__
 
@@ -297,9 +297,9 @@ def test_ids_compare_without_regard_to_case(rows_of: Rows) -> None:
     rows += [transfer(1) | dict.fromkeys(members, other.upper())]
     with served(Odd(records=rows)) as client:
         for name in names:
-            with pytest.warns(UnheededFilterWarning, match=f"ignored {name}"):
+            with pytest.warns(IgnoredFilterWarning, match=f"ignored {name}"):
                 assert rows_of(client, "transfers", **{name: [mine]}) == [mine.upper()]
-            with pytest.warns(UnheededFilterWarning, match=f"ignored {name}"):
+            with pytest.warns(IgnoredFilterWarning, match=f"ignored {name}"):
                 assert rows_of(client, "transfers", **{name: uuid.UUID(mine)}) == [mine.upper()]
 
 
@@ -317,7 +317,7 @@ def test_addresses_and_nicknames_compare_without_regard_to_case(rows_of: Rows) -
 def test_created_and_updated_filter_together(rows_of: Rows) -> None:
     rows = [transfer(n, updated_at=f"2026-03-02T00:00:{n:02d}Z") for n in range(9)]
     odd = Odd(records=rows)
-    with served(odd) as client, pytest.warns(UnheededFilterWarning, match="ignored updated_at_lt"):
+    with served(odd) as client, pytest.warns(IgnoredFilterWarning, match="ignored updated_at_lt"):
         found = rows_of(
             client, "transfers", created_at_gte=rows[3]["created_at"],
             updated_at_lt=rows[6]["updated_at"],
@@ -331,7 +331,7 @@ def test_either_identity_will_do(rows_of: Rows) -> None:
     rows = [{"id": one, "identity_id": one, "address": one} for one in "abc"]
     with (
         served(Odd("addresses", rows)) as client,
-        pytest.warns(UnheededFilterWarning, match="ignored identity_id, identity_ids"),
+        pytest.warns(IgnoredFilterWarning, match="ignored identity_id, identity_ids"),
     ):
         assert rows_of(client, "addresses", identity_id="a", identity_ids=["b"]) == ["a", "b"]
 
@@ -386,7 +386,7 @@ def test_balances_that_cannot_be_found_are_warned_of() -> None:
     odd = Odd(records=[transfer(n) for n in range(9)], shown=nameless)
     with (
         served(odd) as client,
-        pytest.warns(UnheededFilterWarning, match="load_balances: profile_ids cannot be checked"),
+        pytest.warns(IgnoredFilterWarning, match="load_balances: profile_ids cannot be checked"),
     ):
         assert len(fl.load_balances(client, profile_ids=["P-1"])) == 0
 
@@ -541,7 +541,7 @@ def answered(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         ids = rows_of(client, odd.table, **filters, **more)
-    texts = [str(w.message) for w in caught if w.category is UnheededFilterWarning]
+    texts = [str(w.message) for w in caught if w.category is IgnoredFilterWarning]
     kinds = {"ignored" if "ignored" in text else "unchecked" for text in texts}
     assert len(kinds) == len(texts)
     return ids, kinds

@@ -106,7 +106,7 @@ def test_a_filter_that_the_service_does_not_honour_is_applied_here(
     found = client.list_transfers(**asked)
     (name,) = asked
     with pytest.warns(
-        errors.UnheededFilterWarning, match=f"list_transfers: the service ignored {name}"
+        errors.IgnoredFilterWarning, match=f"list_transfers: the service ignored {name}"
     ):
         assert [row.id for row in found] == ["a"]
     assert found.unasked == len(rows)
@@ -119,10 +119,10 @@ def test_addresses_are_compared_without_case_and_identities_only_where_shown(
              {"id": "c", "address": "0xcd", "identity_id": "j"}]  # fmt: skip
     server.script(answer({"addresses": found}))
     rows = client.list_crypto_destination_addresses(addresses="0xab")
-    with pytest.warns(errors.UnheededFilterWarning):
+    with pytest.warns(errors.IgnoredFilterWarning):
         assert [row.id for row in rows] == ["a"]
     rows = client.list_crypto_destination_addresses(identity_ids=["i"])
-    with pytest.warns(errors.UnheededFilterWarning):
+    with pytest.warns(errors.IgnoredFilterWarning):
         assert [row.id for row in rows] == ["a", "b"]
 
 

@@ -101,7 +101,7 @@ def amount(number: int) -> str:
 
 
 def main() -> None:
-    warnings.simplefilter("ignore", fl.errors.UnheededFilterWarning)
+    warnings.simplefilter("ignore", fl.errors.IgnoredFilterWarning)
     worker = Worker(json.loads(Path(sys.argv[1]).read_text()))
     worker.warm_up()
     say({"warm": True})

@@ -12,10 +12,10 @@ from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab.errors import (
     DataError,
+    IgnoredFilterWarning,
     InvalidRequest,
     NetworkError,
     ProtocolError,
-    UnheededFilterWarning,
 )
 from fundlab.load import (
     load_addresses,
@@ -150,7 +150,7 @@ class TestWindows:
     def test_a_service_that_ignores_them_is_found_out(self) -> None:
         service = FakeService(list(self.records), honours=set())
         with pytest.warns(
-            UnheededFilterWarning, match="load_transfers: the service ignored created_at_gte"
+            IgnoredFilterWarning, match="load_transfers: the service ignored created_at_gte"
         ):
             frame = load_transfers(service, since=moment(8))
         assert ids(frame) == ["t-000008", "t-000009"]
@@ -160,7 +160,7 @@ class TestFilters:
     def test_are_sent_and_checked(self) -> None:
         records = [transfer(1), withdrawal(2), transfer(3, status="FAILED")]
         service = FakeService(records, honours=set())
-        with pytest.warns(UnheededFilterWarning, match="statuses"):
+        with pytest.warns(IgnoredFilterWarning, match="statuses"):
             assert ids(load_transfers(service, statuses="PENDING")) == ["t-000002"]
         assert service.calls[0][1]["statuses"] == "PENDING"
 
@@ -180,7 +180,7 @@ class TestFilters:
     def test_secondary_statuses_go_by_name(self) -> None:
         records = [transfer(n, secondary_status={"name": name, "detail": "x"})
                    for n, name in enumerate(("SENT", "HELD"), start=1)]  # fmt: skip
-        with pytest.warns(UnheededFilterWarning):
+        with pytest.warns(IgnoredFilterWarning):
             assert ids(load_transfers(FakeService(records), secondary_statuses="HELD")) == [
                 "t-000002"
             ]
@@ -215,7 +215,7 @@ class TestFilters:
     def test_an_address_need_not_show_its_identity(self) -> None:
         record = {"id": "a", "crypto_network": "SOLANA", "created_at": moment(1)}
         service = FakeService(addresses=[record, {**record, "id": "b", "identity_id": "other"}])
-        with pytest.warns(UnheededFilterWarning, match="identity_id"):
+        with pytest.warns(IgnoredFilterWarning, match="identity_id"):
             assert ids(load_addresses(service, identity_id="mine")) == ["a"]
 
 

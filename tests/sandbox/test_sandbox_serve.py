@@ -307,7 +307,7 @@ def test_what_is_no_regular_file_is_refused_and_left_as_it_is(tmp_path: Path) ->
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     pipe.chmod(0o644)
-    with pytest.raises(SandboxError, match=r"pipe cannot be opened: it is no regular file"):
+    with pytest.raises(SandboxError, match=r"pipe cannot be opened: it is not a regular file"):
         serve(db=pipe, empty=True)
     assert stat.S_IMODE(pipe.stat().st_mode) == 0o644
 

@@ -20,7 +20,7 @@ WAYS = (
     {"created_at"},
     set[str](),
 )
-pytestmark = pytest.mark.filterwarnings("ignore::fundlab.errors.UnheededFilterWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fundlab.errors.IgnoredFilterWarning")
 
 
 @pytest.fixture(autouse=True)

@@ -12,11 +12,11 @@ from fake_service import FakeService, change, moment, transfer, withdrawal
 from fundlab import Store
 from fundlab.errors import (
     DataError,
+    IgnoredFilterWarning,
     InvalidRequest,
     NetworkError,
     StoreError,
     StoreLocked,
-    UnheededFilterWarning,
 )
 from fundlab.sync import sync
 
@@ -126,7 +126,7 @@ WAYS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::fundlab.errors.UnheededFilterWarning")
+@pytest.mark.filterwarnings("ignore::fundlab.errors.IgnoredFilterWarning")
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("honours", WAYS.values(), ids=WAYS)
 class TestNextSync:
@@ -370,7 +370,7 @@ class TestWhenItGoesWrong:
     def test_a_service_that_ignores_every_filter_is_named(self, store: Store) -> None:
         service = FakeService([transfer(n * 600) for n in range(20)], honours=set())
         store.sync(service, tables=["transfers"])
-        with pytest.warns(UnheededFilterWarning, match="created_at_gte"):
+        with pytest.warns(IgnoredFilterWarning, match="created_at_gte"):
             store.sync(service, tables=["transfers"])
 
 
