@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from fundlab.models.parts import Resource
@@ -58,12 +58,12 @@ class Operation:
     body: type[Request] | None = None
     query: type[Query] | None = None
 
-    @property
-    def items(self) -> str | None:
-        """The member of a page that holds its rows; ``None`` where nothing is paged."""
-        if self.query is None or self.answer is None:
-            return None
-        return next(iter(self.answer.model_fields))
+    items: str | None = field(init=False)
+    """The member of a page that holds its rows; ``None`` where nothing is paged."""
+
+    def __post_init__(self) -> None:
+        paged = self.answer if self.query else None
+        object.__setattr__(self, "items", next(iter(paged.model_fields)) if paged else None)
 
 
 _TRANSFER = "/v2/transfer"

@@ -194,16 +194,18 @@ INSTRUCTIONS: Final[Schema] = {
 }
 
 
-def _check_decimals(asset: str | None, amount: Amount | None, name: str = "amount") -> None:
-    if amount is not None and asset in set(StableAsset) and fraction_digits(amount) > 2:
-        raise ValueError(f"{name} {amount.text!r} has more than 2 decimals, too many for {asset}")
-
-
-def _check_one_of(asset: str | None, amount: Amount | None, total: Amount | None) -> None:
-    if (amount is None) == (total is None):
+def _check_amounts(request: Any) -> Any:
+    """One of ``amount`` and ``total``, where there are both; of a stable asset in whole cents."""
+    fields = {"amount", "total"} & type(request).model_fields.keys()
+    given = {name: amount for name in sorted(fields) if (amount := getattr(request, name))}
+    if len(given) != 1:
         raise ValueError("give exactly one of amount and total")
-    _check_decimals(asset, amount)
-    _check_decimals(asset, total, "total")
+    for name, amount in given.items():
+        if request.asset in set(StableAsset) and fraction_digits(amount) > 2:
+            raise ValueError(
+                f"{name} {amount.text!r} has more than 2 decimals, too many for {request.asset}"
+            )
+    return request
 
 
 CENTS: Final = positive(2)
@@ -253,10 +255,7 @@ class InitiateSandboxFiatDeposit(Request):
     fiat_network_instructions: Instructions
     fiat_account_owner: Owner
 
-    @model_validator(mode="after")
-    def _check_amount(self) -> Self:
-        _check_decimals(self.asset, self.amount)
-        return self
+    _amounts = model_validator(mode="after")(_check_amounts)
 
     rules: ClassVar[Schema] = {
         "properties": {
@@ -311,10 +310,7 @@ class CreateFiatWithdrawal(Request):
     memo: Annotated[str, StringConstraints(min_length=1, max_length=MAX_WIRE_MEMO)] | None = None
     metadata: Metadata | None = None
 
-    @model_validator(mode="after")
-    def _check_amount(self) -> Self:
-        _check_one_of(self.asset, self.amount, self.total)
-        return self
+    _amounts = model_validator(mode="after")(_check_amounts)
 
     rules: ClassVar[Schema] = {
         "allOf": [
@@ -393,10 +389,7 @@ class CreateCryptoWithdrawalFee(Request):
     total: PositiveAmount | None = None
     identity_id: Id | None = None
 
-    @model_validator(mode="after")
-    def _check_amount(self) -> Self:
-        _check_one_of(self.asset, self.amount, self.total)
-        return self
+    _amounts = model_validator(mode="after")(_check_amounts)
 
 
 # --------------------------------------------------------------- from keywords to what is sent
