@@ -479,9 +479,9 @@ def settle(context: Context, entry: Entry) -> Any | None:
         if getattr(made, "status", None) != entry.status:
             book.note(entry, "done", made)
         return made
-    if entry.state == "done":
+    if entry.state == "done":  # not shown by its id: the same request gives the same again
         return getattr(client, operation)(**entry.arguments)
-    if operation in _LISTED_BY:
+    if operation in _LISTED_BY:  # by its ref_id, which the service knows if it was made
         made = made_under(client, operation, entry.ref_id)
         if made is None:
             book.note(entry, "absent", detail="the service does not know it")
@@ -493,8 +493,9 @@ def settle(context: Context, entry: Entry) -> Any | None:
             )  # fmt: skip
         book.note(entry, "done", made)
         return made
-    if operation != UPDATE:
+    if operation != UPDATE:  # not listed: the service carries out one of two requests alike
         return send(context, entry, entry.arguments)
+    # an update: is the account as was asked, and no longer as it was?
     before, asked = (entry.arguments.get(name) for name in ("before", "asked"))
     if asked is None:  # an earlier version kept no digests
         return None

@@ -183,8 +183,10 @@ def plan_one(
 ) -> WithdrawalPlan:
     """The plan for a withdrawal as things stand; they are looked at again at submission.
 
-    ``answers`` are those of the service, each asked for once for all payments of a batch.
+    ``answers`` are those of the service, each asked for once for all payments of a batch. ``more``
+    names it as the one more payment like another (see ``identity``).
     """
+    # an amount that cannot be paid to the cent is refused, never rounded
     for name in ("amount", "total"):
         value = given.get(name)
         if value is None:
@@ -202,6 +204,8 @@ def plan_one(
                 "yourself, then plan again",
             )
         given[name] = exact
+
+    # which payment is it, was it confirmed before, and what does the service show?
     base = new_plan(context, WITHDRAWAL, ref_id, more=more, **given)
     arguments, earlier = base.arguments, base.earlier
     seen = observe(context, arguments, answers)
@@ -211,6 +215,8 @@ def plan_one(
     ):
         settle(context, earlier)
         earlier = context.journal.find(base.ref_id)
+
+    # all that is known of it, frozen; the facts are what the journal will keep
     account, fee, amount, total = (seen[name] for name in ("account", "fee", "amount", "total"))
     name, how_much = asked(arguments)
     with_fee = " with its fee" if name == "total" else ""
@@ -230,6 +236,8 @@ def plan_one(
         **common, **seen, profile_id=arguments["profile_id"], asset=arguments["asset"],
         allow_duplicate=allow_duplicate,
     )  # fmt: skip
+
+    # what is made already, or may be, is shown, and not refused for what it took itself
     candidates = duplicate_candidates(context, arguments, plan.recent)
     to_be_sent = not base.elsewhere and (earlier is None or earlier.state in ("refused", "absent"))
     if to_be_sent:
@@ -282,6 +290,7 @@ def check_again(
     """
     context, book = plans[0].context, plans[0].context.journal
     answers: dict[tuple[str, ...], Any] = {}
+
     # balances before the journal: what another kernel pays in between then counts as paid
     for profile_id, asset in {(plan.profile_id, plan.asset) for plan in plans}:
         found = context.client.get_profile_balance(profile_id=profile_id, asset=asset)
@@ -302,6 +311,8 @@ def check_again(
             key = plan.profile_id, plan.asset
             taken = entry.total if entry.is_live and entry.total is not None else 0
             paid[key] = EXACT.add(paid[key], Decimal(taken))
+
+    # the others, each against what was shown of it
     current = []
     for plan in left:
         now = replace(plan, **observe(context, plan.arguments, answers))
