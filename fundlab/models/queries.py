@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -111,24 +111,15 @@ class TransferQuery(Query):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_order(cls, given: dict[str, Any]) -> dict[str, Any]:
-        updated = any(name.startswith("updated_at") and given[name] is not None for name in given)
-        order_by = "UPDATED_AT" if updated else "CREATED_AT"
-        order_by = order_by if given.get("order_by") is None else given["order_by"]
+    def _in_order(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """By the time that is filtered on, and by the last change oldest first."""
+        given = {name: value for name, value in given.items() if value is not None}
+        filtered = {name[:10].upper() for name in given} & {"CREATED_AT", "UPDATED_AT"}
+        order_by = given.get("order_by", max(filtered, default="CREATED_AT"))
+        for time in sorted(filtered - {order_by}) if isinstance(order_by, str) else ():
+            raise ValueError(f"order_by {order_by} does not match the filter on {time.lower()}")
         order = "ASC" if order_by == "UPDATED_AT" else "DESC"
-        order = order if given.get("order") is None else given["order"]
-        return {**given, "order_by": order_by, "order": order}
-
-    @model_validator(mode="after")
-    def _check_order_by(self) -> Self:
-        for field in ("created_at", "updated_at"):
-            filtered = any(
-                getattr(self, f"{field}_{op}") is not None
-                for op in ("lt", "lte", "eq", "gte", "gt")
-            )
-            if filtered and self.order_by != field.upper():
-                raise ValueError(f"order_by {self.order_by} does not match the filter on {field}")
-        return self
+        return {"order": order, "order_by": order_by, **given}
 
 
 class FiatAccountQuery(Query):
