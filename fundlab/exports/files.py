@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fundlab.errors import InvalidRequest, OutputError
+from fundlab.errors import InvalidRequest, OutputError, StoreError
 from fundlab.unfinished import unfinished
 
 
@@ -52,6 +52,8 @@ def writing(path: Path) -> Iterator[None]:
     """
     try:
         yield
+    except StoreError:  # what is written is read from a store, and a compaction took a file away
+        raise
     except OSError as error:
         raise OutputError(
             f"{path} cannot be written ({error.strerror or error}); give another place, or see to "

@@ -226,6 +226,22 @@ def test_a_file_that_goes_while_it_is_verified(
     assert next(turns, None) is None
 
 
+def test_files_that_go_while_a_stream_is_written_are_read_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not said to be a disk that refuses the file that is written."""
+    original, turns = parts.PartReader.__init__, iter([True])
+
+    def late(reader: parts.PartReader, *given: Any) -> None:
+        if [*tmp_path.glob(".out.parquet.*")] and next(turns, False):
+            merged_at_once(store)
+        original(reader, *given)
+
+    monkeypatch.setattr(parts.PartReader, "__init__", late)
+    assert fl.balances.write_running(store, tmp_path / "out.parquet") == 6
+    assert next(turns, None) is None
+
+
 # ---------------------------------------------------------------------------- beside a compaction
 
 
