@@ -271,23 +271,6 @@ class Moves:
 
     transfers: Snapshot
 
-    @cached_property
-    def _begun(self) -> npt.NDArray[np.int64]:
-        """By publication: where the transfers known then began."""
-        begun = np.full(self.transfers.limit + 1, _ALWAYS)
-        for entry in self.transfers.publications:
-            begun[entry.seq] = _ALWAYS if entry.begins is None else entry.begins
-        return begun
-
-    @cached_property
-    def _seen(self) -> npt.NDArray[np.int64]:
-        """By publication: the newest moment of the service's own clock known then."""
-        newest = np.full(self.transfers.limit + 1, _ALWAYS)
-        for entry in self.transfers.publications:
-            moments = [Instant.parse(mark["at"]).ns for mark in entry.watermark.values()]
-            newest[entry.seq] = max(moments, default=_ALWAYS)
-        return np.maximum.accumulate(newest)
-
     def sums(self) -> tuple[dict[Pair, list[tuple[int, Decimal]]], dict[Pair, int], int]:
         """For each profile and asset what had moved it, from each publication that changed that
         on; the publication in which it was learned of; and the number of current transfers."""
@@ -315,40 +298,51 @@ class Moves:
         """``id``, ``profile_id``, ``asset`` (the one that changes), ``status``, ``counts``, the
         signed ``change``, in which publication it was ``learned``, and from and until which one it
         stood."""
-        table = self.transfers.table
+        limit, table = self.transfers.limit, self.transfers.table
+        # By publication: where the transfers known then began, and the newest moment of the
+        # service's own clock.
+        begun, seen = np.full(limit + 1, _ALWAYS), np.full(limit + 1, _ALWAYS)
+        for entry in self.transfers.publications:
+            begun[entry.seq] = _ALWAYS if entry.begins is None else entry.begins
+            marks = (Instant.parse(mark["at"]).ns for mark in entry.watermark.values())
+            seen[entry.seq] = max(marks, default=_ALWAYS)
+        seen = np.maximum.accumulate(seen)
         columns = pa.schema([table.schema.field(name) for name in _COLUMNS])
         for part in self.transfers.files:
             for rows in read_versions(part, self.transfers.replaced, columns):
-                rows = rows.filter(pc.less_equal(rows.column(FROM), self.transfers.limit))
-                yield from self._brought(_changes(rows, self.transfers.limit))
+                known = rows.filter(pc.less_equal(rows.column(FROM), limit))
+                yield from _brought(_changes(known, limit), begun, seen)
 
-    def _brought(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """``rows``, those that a wider sync brought from the publication on that they were there:
-        the beginning, and as a pending one until the last change to them was known."""
-        since = rows.column(FROM).to_numpy()
-        created = rows.column("created").fill_null(np.iinfo(np.int64).max).to_numpy()
-        early = (created < self._begun[since - 1]) & (created >= self._begun[since])
-        if not early.any():
-            yield rows
-            return
-        yield rows.filter(pa.array(~early))
-        old = rows.filter(pa.array(early))
-        updated = old.column("updated").fill_null(_ALWAYS).to_numpy()
-        changed = np.minimum(np.searchsorted(self._seen, updated), since[early])
-        changed = pa.array(changed.astype(np.int32))
-        zero = pa.scalar(0, pa.int32())
-        place = old.schema.get_field_index
-        yield old.set_column(place(FROM), FROM, changed)
-        pending = {
-            "status": pa.repeat(pa.scalar("PENDING"), old.num_rows),
-            "counts": pc.and_(pc.invert(old.column("credit")), old.column("countable")),
-            "change": pc.negate(old.column("amount")),
-            FROM: pa.repeat(zero, old.num_rows),
-            TO: changed,
-        }
-        for name, values in pending.items():
-            old = old.set_column(place(name), name, values)
-        yield old.filter(pc.greater(changed, zero))
+
+def _brought(
+    rows: pa.Table, begun: npt.NDArray[np.int64], seen: npt.NDArray[np.int64]
+) -> Iterator[pa.Table]:
+    """``rows``, those that a wider sync brought from the publication on that they were there:
+    the beginning, and as a pending one until the last change to them was known."""
+    since = rows.column(FROM).to_numpy()
+    created = rows.column("created").fill_null(np.iinfo(np.int64).max).to_numpy()
+    early = (created < begun[since - 1]) & (created >= begun[since])
+    if not early.any():
+        yield rows
+        return
+    yield rows.filter(pa.array(~early))
+    old = rows.filter(pa.array(early))
+    updated = old.column("updated").fill_null(_ALWAYS).to_numpy()
+    changed = np.minimum(np.searchsorted(seen, updated), since[early])
+    changed = pa.array(changed.astype(np.int32))
+    zero = pa.scalar(0, pa.int32())
+    place = old.schema.get_field_index
+    yield old.set_column(place(FROM), FROM, changed)
+    pending = {
+        "status": pa.repeat(pa.scalar("PENDING"), old.num_rows),
+        "counts": pc.and_(pc.invert(old.column("credit")), old.column("countable")),
+        "change": pc.negate(old.column("amount")),
+        FROM: pa.repeat(zero, old.num_rows),
+        TO: changed,
+    }
+    for name, values in pending.items():
+        old = old.set_column(place(name), name, values)
+    yield old.filter(pc.greater(changed, zero))
 
 
 def _changes(rows: pa.Table, limit: int) -> pa.Table:
@@ -474,27 +468,27 @@ class _Break:
         if now is None:
             made = f"a balance of {plain(account.due)}, as the transfers say"
             return Problem("balances", "balance", balance, made, "no balance at the service")
-        begin = "the beginning" if before is None else _text(before.at)
+        cause = ""
+        if explained:  # the likeliest reason
+            cause = f"a transfer of {plain(self.surplus)} {account.asset} is missing here"
+            if "held" in self.causes:
+                cause = f"the service does not hold the pending transfer {self.causes['held']}"
+            elif "late" in self.causes:
+                late = self.causes["late"]
+                cause = f"transfer {late} belongs here, but was learned of only later"
+            elif "absent" in self.causes:
+                cause = f"transfer {self.causes['absent']} is not in the service's balance"
+        begin = "the beginning" if before is None else str(Instant.from_ns(before.at))
         reported = now.reported if before is None else EXACT.subtract(now.reported, before.reported)
         moved = now.moved if before is None else EXACT.subtract(now.moved, before.moved)
         return Problem(
             "balances",
             "balance",
-            f"{balance}, from {begin} to {_text(now.at)}",
+            f"{balance}, from {begin} to {Instant.from_ns(now.at)}",
             f"a change of {plain(moved)}, as the transfers say",
             f"a change of {plain(reported)}",
-            self._cause() if explained else "",
+            cause,
         )
-
-    def _cause(self) -> str:
-        """The likeliest reason."""
-        if "held" in self.causes:
-            return f"the service does not hold the pending transfer {self.causes['held']}"
-        if "late" in self.causes:
-            return f"transfer {self.causes['late']} belongs here, but was learned of only later"
-        if "absent" in self.causes:
-            return f"transfer {self.causes['absent']} is not in the service's balance"
-        return f"a transfer of {plain(self.surplus)} {self.account.asset} is missing here"
 
 
 def _look_for_causes(breaks: Sequence[_Break], moves: Moves) -> None:
@@ -514,7 +508,3 @@ def _look_for_causes(breaks: Sequence[_Break], moves: Moves) -> None:
         for move in rows.to_pylist():
             for one in by_pair.get((move["profile_id"], move["asset"]), ()):
                 one.consider(move)
-
-
-def _text(ns: int) -> str:
-    return str(Instant.from_ns(ns))

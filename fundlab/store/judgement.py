@@ -117,7 +117,13 @@ def pronounce(
     ``observations`` it rests on. ``waiting`` is how many balances moved after the last one,
     ``unobserved`` how many were never asked for."""
     since = None if begins is None else pd.Timestamp(begins, unit="ns", tz="UTC")
-    table = table.merge(_first_seen(observations), on=KEYS, how="left")
+    # For each balance the first observation after the last one that agreed.
+    off = observations[observations["difference"] != 0]
+    agreed = observations[observations["difference"] == 0].groupby(KEYS)["observed_at"].max()
+    later = off.merge(agreed.rename("agreed").reset_index(), on=KEYS, how="left")
+    later = later[later["agreed"].isna() | (later["observed_at"] > later["agreed"])]
+    first = later.groupby(KEYS)["observed_at"].min().rename("since").reset_index()
+    table = table.merge(first, on=KEYS, how="left")
     sound = table["status"].isin(SOUND)
     table.loc[sound, "since"] = pd.NaT
     broken = table[~sound]
@@ -151,7 +157,10 @@ def pronounce(
         state, breaks = "moves_proved", 0
         headline, words = _moves(table, observations, since)
     if state != "nothing_to_compare":
-        words += _healed(observations, broken)
+        agreeing = ~pd.MultiIndex.from_frame(off[KEYS]).isin(pd.MultiIndex.from_frame(broken[KEYS]))
+        if agreeing.any():
+            earlier = number_of(int(agreeing.sum()), "earlier observation")
+            words.append(f"{earlier} differed, and later ones agree (store.assertions()).")
     if waiting and len(table):
         verb = "has" if waiting == 1 else "have"
         words.append(
@@ -182,15 +191,6 @@ def _line(account: Account, *, late: bool) -> tuple[Any, ...]:
         status = "only_reported" if rebuilt is None else "break"
     reported = None if last is None else last.reported
     return account.profile_id, account.asset, rebuilt, reported, off, status
-
-
-def _first_seen(observations: pd.DataFrame) -> pd.DataFrame:
-    """For each balance the first observation after the last one that agreed."""
-    off = observations[observations["difference"] != 0]
-    agreed = observations[observations["difference"] == 0].groupby(KEYS)["observed_at"].max()
-    later = off.merge(agreed.rename("agreed").reset_index(), on=KEYS, how="left")
-    later = later[later["agreed"].isna() | (later["observed_at"] > later["agreed"])]
-    return later.groupby(KEYS)["observed_at"].min().rename("since").reset_index()
 
 
 # --------------------------------------------------------------------------------- words
@@ -260,17 +260,6 @@ def _moves(
         words.append("No later observation proves a movement yet: sync again.")
     words.append("'fundlab sync --full' fetches the earlier transfers, too.")
     return headline, words
-
-
-def _healed(observations: pd.DataFrame, broken: pd.DataFrame) -> list[str]:
-    """Of the balances that agree now: the observations that did not."""
-    off = observations[observations["difference"] != 0]
-    agreeing = ~pd.MultiIndex.from_frame(off[KEYS]).isin(pd.MultiIndex.from_frame(broken[KEYS]))
-    healed = off[agreeing]
-    if healed.empty:
-        return []
-    earlier = number_of(len(healed), "earlier observation")
-    return [f"{earlier} differed, and later ones agree (store.assertions())."]
 
 
 def _last(observations: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ needs no clock: each observation says which publication of the transfers it belo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
@@ -106,52 +106,52 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
     snapshots: dict[str, Snapshot] = {}
     intact: set[str] = set()
     for name, table in TABLES.items():
-        snapshot, wrong = _check_table(path / name, table)
+        try:
+            snapshots[name], wrong = steadily(lambda n=name, t=table: _check_table(path / n, t))  # type: ignore[misc]
+        except (StoreError, OSError) as error:
+            wrong = [_damage(name, name, error)]
         problems += wrong
-        if snapshot is not None:
-            snapshots[name] = snapshot
-            intact |= {name} if not wrong else set()
-    problems += [*_broken_pins(named, snapshots), *_strangers(snapshots)]
-    books: _Books | None = None
+        intact |= set() if wrong else {name}
+    for pin, limits in named:
+        if not isinstance(limits, Mapping):
+            problems.append(replace(_damage("pins", pin, limits), where=f"pin {pin}"))
+            continue
+        for name, limit in limits.items():
+            if name in snapshots and limit > snapshots[name].limit:
+                problems.append(_cut_short(name, f"pin {pin}", limit, snapshots[name]))
+    # Tables of another service or credential than the first one.
+    last = {name: found.files[-1] for name, found in snapshots.items() if found.files}
+    owner = next((part.header.service for part in last.values()), {})
+    for name, part in last.items():
+        if part.header.service != owner:
+            texts = [" ".join(service.values()) for service in (owner, part.header.service)]
+            where = part.path.name
+            problems.append(Problem(name, "file", where, f"of {texts[0]}", f"of {texts[1]}"))
+    files = sum(len(snapshot.files) for snapshot in snapshots.values())
+    rows = sum(part.rows for name in intact for part in snapshots[name].files)
+    found = Verification(str(path), files, rows, 0, ())
     if "transfers" in intact:
-        wrong, books = _check_rows(path, "balances" in intact)
-        problems += wrong
-    count, unexplained = len(problems), 0
-    if books is not None:
-        problems += books.breaks
-        count, unexplained = count + books.count, books.unexplained
-    listed = tuple(problems[:MAX_PROBLEMS])
-    return Verification(
-        str(path),
-        files=sum(len(snapshot.files) for snapshot in snapshots.values()),
-        rows=sum(part.rows for name in intact for part in snapshots[name].files),
-        intervals=0 if books is None else books.intervals,
-        problems=listed,
-        unlisted=count - len(listed),
-        unexplained=unexplained,
-        judgement=None if books is None else books.judgement,
-    )
+        try:
+            found = steadily(lambda: _check_rows(path, "balances" in intact, found))
+        except (StoreError, OSError) as error:
+            problems.append(_damage("transfers", "transfers", error))
+    every = [*problems, *found.problems]
+    count, listed = len(every) + found.unlisted, tuple(every[:MAX_PROBLEMS])
+    return replace(found, problems=listed, unlisted=count - len(listed))
 
 
-# ---------------------------------------------------------------------------- files, ids, pins
+# ---------------------------------------------------------------------------- files and ids
 
 
-def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot | None, list[Problem]]:
+def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot, list[Problem]]:
     """The newest state, and what is wrong with its files and ids."""
-
-    def look() -> tuple[Snapshot, list[Problem]]:
-        snapshot = take_snapshot(folder, table)
-        with ThreadPoolExecutor(THREADS) as threads:
-            found = list(threads.map(lambda part: _inspect(snapshot, part), snapshot.files))
-        damage = [problem for problems, _ in found for problem in problems]
-        keys = {part.seq: rows for part, (_, rows) in zip(snapshot.files, found, strict=True)}
-        damage = damage or list(_wrong_pointers(snapshot, keys))
-        return snapshot, damage or list(_repeated_ids(snapshot, keys))
-
-    try:
-        return steadily(look)
-    except (StoreError, OSError) as error:
-        return None, [_damage(table.name, folder.name, error)]
+    snapshot = take_snapshot(folder, table)
+    with ThreadPoolExecutor(THREADS) as threads:
+        found = list(threads.map(lambda part: _inspect(snapshot, part), snapshot.files))
+    damage = [problem for problems, _ in found for problem in problems]
+    keys = {part.seq: rows for part, (_, rows) in zip(snapshot.files, found, strict=True)}
+    damage = damage or list(_wrong_pointers(snapshot, keys))
+    return snapshot, damage or list(_repeated_ids(snapshot, keys))
 
 
 def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
@@ -161,13 +161,30 @@ def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
     problems: list[Problem] = []
     try:
         check_data(part)
-        problems += _wrong_schema(snapshot, part)
+        for column in part.metadata.schema.to_arrow_schema():
+            expected = schema.field(column.name).type if column.name in schema.names else None
+            if expected is not None and column.type != expected:
+                where = f"{part.path.name}, column {column.name}"
+                problems.append(
+                    Problem(table.name, "schema", where, str(expected), str(column.type))
+                )
         reader = PartReader(part)
         for number in range(len(part.header.row_groups)):
             rows = reader.read(number, schema)  # verifies the checksum of every page
-            if part.kind == "base":
-                problems += _wrong_lives(part, number, rows)
             keys.append(rows.select(table.key))
+            if part.kind != "base":
+                continue
+            # Versions that stood from or until publications that the base cannot know.
+            since, until = rows.column(FROM), rows.column(TO)
+            right = pc.and_(pc.greater_equal(since, 1), pc.less_equal(since, part.seq))
+            ended = pc.and_(pc.greater(until, since), pc.less_equal(until, part.seq))
+            right = pc.and_(right, pc.is_null(until) if number < part.live_groups else ended)
+            wrong = rows.filter(pc.invert(pc.fill_null(right, False)))
+            for row in wrong.slice(0, MAX_PROBLEMS).to_pylist():
+                stood = f"publications {row[FROM]} to {row[TO]}"
+                where = f"{part.path.name}, row group {number}"
+                known = f"publications 1 to {part.seq}"
+                problems.append(Problem(table.name, "pointer", where, known, stood))
     except FileNotFoundError:
         raise  # only a fresh listing can say whether it is missing or was merged
     except (StoreError, OSError) as error:
@@ -183,20 +200,10 @@ def _damage(table: str, where: str, error: Exception) -> Problem:
     return Problem(table, "file", where, "intact", found)
 
 
-def _wrong_lives(part: Part, number: int, rows: pa.Table) -> Iterator[Problem]:
-    """Versions in a base that stood from or until publications that it cannot know."""
-    since, until = rows.column(FROM), rows.column(TO)
-    right = pc.and_(pc.greater_equal(since, 1), pc.less_equal(since, part.seq))
-    if number < part.live_groups:
-        right = pc.and_(right, pc.is_null(until))
-    else:
-        ended = pc.and_(pc.greater(until, since), pc.less_equal(until, part.seq))
-        right = pc.and_(right, ended)
-    wrong = rows.filter(pc.invert(pc.fill_null(right, False)))
-    for row in wrong.slice(0, MAX_PROBLEMS).to_pylist():
-        found = f"publications {row[FROM]} to {row[TO]}"
-        where = f"{part.path.name}, row group {number}"
-        yield Problem(part.header.table, "pointer", where, f"publications 1 to {part.seq}", found)
+def _cut_short(table: str, where: str, wanted: int, snapshot: Snapshot) -> Problem:
+    """Of a table whose newest publications, which ``where`` belongs to, are not there."""
+    found = f"{snapshot.limit}: the newest files are missing"
+    return Problem(table, "file", where, number_of(wanted, "publication"), found)
 
 
 def _wrong_pointers(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterator[Problem]:
@@ -220,15 +227,6 @@ def _wrong_pointers(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterato
             )
 
 
-def _wrong_schema(snapshot: Snapshot, part: Part) -> Iterator[Problem]:
-    expected = {field.name: field.type for field in stored_schema(snapshot.table, part.kind)}
-    for field in part.metadata.schema.to_arrow_schema():
-        if field.type != expected.get(field.name, field.type):
-            where = f"{part.path.name}, column {field.name}"
-            wanted, found = str(expected[field.name]), str(field.type)
-            yield Problem(snapshot.table.name, "schema", where, wanted, found)
-
-
 def _repeated_ids(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterator[Problem]:
     names = list(snapshot.table.key)
     rows = []
@@ -250,78 +248,35 @@ def _key_text(key: Mapping[str, Any]) -> str:
     return " ".join(map(str, key.values()))
 
 
-def _broken_pins(
-    pins: Sequence[tuple[str, Mapping[str, int] | StoreDamaged | OSError]],
-    snapshots: Mapping[str, Snapshot],
-) -> Iterator[Problem]:
-    for name, limits in pins:
-        if not isinstance(limits, Mapping):
-            yield replace(_damage("pins", name, limits), where=f"pin {name}")
-            continue
-        for table, limit in limits.items():
-            if table in snapshots and limit > snapshots[table].limit:
-                found = f"{snapshots[table].limit}: the newest files are missing"
-                expected = number_of(limit, "publication")
-                yield Problem(table, "file", f"pin {name}", expected, found)
-
-
-def _strangers(snapshots: Mapping[str, Snapshot]) -> Iterator[Problem]:
-    """Tables of another service or credential than the first one."""
-    last = {name: found.files[-1] for name, found in snapshots.items() if found.files}
-    owner = next((part.header.service for part in last.values()), {})
-    for name, part in last.items():
-        if part.header.service != owner:
-            texts = [" ".join(service.values()) for service in (owner, part.header.service)]
-            yield Problem(name, "file", part.path.name, f"of {texts[0]}", f"of {texts[1]}")
-
-
 # ---------------------------------------------------------------------------- rows
 
 
-@dataclass(frozen=True)
-class _Books:
-    """The balances beside the transfers: how many changes, which break (the first of ``count``)."""
-
-    judgement: Judgement
-    intervals: int
-    breaks: list[Problem]
-    count: int
-    unexplained: int
-
-
-def _check_rows(path: StorePath, with_balances: bool) -> tuple[list[Problem], _Books | None]:
-    """What is wrong within the transfers, and between them and the balances."""
-
-    def look() -> tuple[list[Problem], _Books | None]:
-        observed = take_snapshot(path / "balances", TABLES["balances"]) if with_balances else None
-        # After the balances, so that all transfers they belong to are there.
-        transfers = take_snapshot(path / "transfers", TABLES["transfers"])
-        problems = list(_broken_rows(transfers))
-        if observed is None:
-            return problems, None
-        problems += _lost_transfers(transfers, observed)
-        accounts = read_accounts(transfers, observed)
-        try:
-            judgement = judge_accounts(accounts)
-        except OverflowError as error:
-            beyond = Problem("balances", "balance", str(path), "sums that fit", str(error))
-            return [*problems, beyond], None
-        breaks, explained, count = broken_changes(accounts, transfers, MAX_PROBLEMS)
-        return problems, _Books(judgement, accounts.intervals, breaks, count, count - explained)
-
-    try:
-        return steadily(look)
-    except (StoreError, OSError) as error:
-        return [_damage("transfers", "transfers", error)], None
-
-
-def _lost_transfers(transfers: Snapshot, balances: Snapshot) -> Iterator[Problem]:
-    """The newest transfers, where balances belong to publications that are not there."""
-    proved_by = max((entry.proved_by or 0 for entry in balances.publications), default=0)
+def _check_rows(path: StorePath, with_balances: bool, found: Verification) -> Verification:
+    """``found``, and what is wrong within the transfers, and between them and the balances."""
+    observed = take_snapshot(path / "balances", TABLES["balances"]) if with_balances else None
+    # After the balances, so that all transfers they belong to are there.
+    transfers = take_snapshot(path / "transfers", TABLES["transfers"])
+    problems = list(_broken_rows(transfers))
+    if observed is None:
+        return replace(found, problems=tuple(problems))
+    proved_by = max((entry.proved_by or 0 for entry in observed.publications), default=0)
     if proved_by > transfers.limit:
-        found = f"{transfers.limit}: the newest files are missing"
-        expected = number_of(proved_by, "publication")
-        yield Problem("transfers", "file", "balances", expected, found)
+        problems.append(_cut_short("transfers", "balances", proved_by, transfers))
+    accounts = read_accounts(transfers, observed)
+    try:
+        judgement = judge_accounts(accounts)
+    except OverflowError as error:
+        beyond = Problem("balances", "balance", str(path), "sums that fit", str(error))
+        return replace(found, problems=(*problems, beyond))
+    breaks, explained, count = broken_changes(accounts, transfers, MAX_PROBLEMS)
+    return replace(
+        found,
+        problems=(*problems, *breaks),
+        intervals=accounts.intervals,
+        unlisted=count - len(breaks),
+        unexplained=count - explained,
+        judgement=judgement,
+    )
 
 
 def _broken_rows(snapshot: Snapshot) -> Iterator[Problem]:

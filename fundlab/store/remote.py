@@ -162,17 +162,15 @@ def locate(path: str | Path | RemotePath, filesystem: Any = None) -> StorePath:
         raise InvalidRequest(f"path={str(path)!r}: name a folder, not a filesystem")
     if _PATTERN.search(key) and isinstance(getattr(found, "handler", None), fs.FSSpecHandler):
         raise InvalidRequest(f"path={str(path)!r}: fsspec takes '*', '?' and '[' for patterns")
-    return RemotePath(key, scheme, _scratch(f"{scheme}://{_whole_key(found, key)}"), found)
-
-
-def _scratch(name: str) -> Path:
+    name = f"{scheme}://{_whole_key(found, key)}"
     try:
         home = Path.home()
     except RuntimeError as error:
         raise InvalidRequest(
             f"{name}: what is on its way there waits in your home folder: {error}; set HOME"
         ) from None
-    return home / SCRATCH / hashlib.sha256(name.encode()).hexdigest()[:16]
+    scratch = home / SCRATCH / hashlib.sha256(name.encode()).hexdigest()[:16]
+    return RemotePath(key, scheme, scratch, found)
 
 
 def _whole_key(filesystem: fs.FileSystem, key: str) -> str:
