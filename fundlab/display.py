@@ -40,8 +40,9 @@ _LONG_TEXT: Final = 32
 
 @dataclass(frozen=True)
 class Cell:
-    """What is shown. ``title`` is the complete text where that is shortened; a column of the
-    report's page is sorted by the ``value`` of its cells, whose order is their ``place``."""
+    """What is shown, in the style of its column unless it has one of its own. ``title`` is the
+    complete text where that is shortened; a column of the report's page is sorted by the ``value``
+    of its cells, whose order is their ``place``."""
 
     text: str
     style: Style = "text"
@@ -77,7 +78,7 @@ class Table:
         return "\n".join([*self.lines(), self.note])
 
     def _repr_html_(self) -> str:
-        return _TABLE.render(table=self, style=_STYLE)
+        return _TABLE.render(table=self, style=_TABLE_STYLE)
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class Card:
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
-        return _CARD.render(card=self, style=_STYLE)
+        return _CARD.render(card=self, style=_CARD_STYLE)
 
 
 def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Table:
@@ -181,7 +182,7 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
         if isinstance(values.dtype, DecimalDtype):
             style, digits = "number", [_BPS] * len(head) if name.startswith("bps") else usual
             cells = [
-                Cell("" if value is None else money_text(value, places), style)
+                Cell("" if value is None else money_text(value, places))
                 for value, places in zip(there, digits, strict=True)
             ]
         elif isinstance(values.dtype, pd.DatetimeTZDtype):
@@ -197,8 +198,7 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
         ):
             style = "number"  # a float has as many digits as distinguish it
             cells = [
-                Cell("" if value is None else f"{value:,}".removesuffix(".0"), style)
-                for value in there
+                Cell("" if value is None else f"{value:,}".removesuffix(".0")) for value in there
             ]
         else:
             texts = ["" if value is None else printable(str(value)) for value in there]
@@ -210,7 +210,6 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
             ]
             if any(len(cell.text) > _LONG_TEXT for cell in cells):
                 style = "long"
-                cells = [Cell(cell.text, style, cell.title) for cell in cells]
         heads.append((name, style))
         columns.append(cells)
     hidden = len(frame) - len(head)
@@ -220,12 +219,28 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
     return Table(tuple(heads), tuple(zip(*columns, strict=True)), note=note, hidden=hidden)
 
 
-_STYLE: Final = """
+_TABLE_STYLE: Final = """
 .fl-card, .fl-table {
   --ink: var(--jp-ui-font-color1, var(--vscode-editor-foreground, currentColor));
   --soft: var(--jp-ui-font-color2, var(--vscode-descriptionForeground, currentColor));
   --line: color-mix(in srgb, var(--ink) 22%, transparent);
   color: var(--ink); margin: 4px 0; font: 14px/1.45 system-ui, sans-serif; }
+.fl-table { overflow-x: auto; font-size: 13px; }
+.fl-table table { table-layout: auto; border-collapse: collapse; }
+.fl-table th, .fl-table td { padding: 4px 12px !important; text-align: left !important;
+  border-bottom: 1px solid var(--line); white-space: nowrap; background: none !important;
+  color: var(--ink); }
+.fl-table th { color: var(--soft); font-weight: 500; }
+.fl-table th.fl-number, .fl-table td.fl-number { text-align: right !important;
+  font-variant-numeric: tabular-nums; }
+.fl-table .fl-long { white-space: normal; min-width: 15em; }
+.fl-table td[title] { cursor: help; text-decoration: underline 1px dotted var(--line);
+  text-underline-offset: 3px; }
+.fl-table p { color: var(--soft); margin: 6px 12px; }
+"""
+_CARD_STYLE: Final = (
+    _TABLE_STYLE
+    + """
 .fl-card { border: 1px solid var(--line); border-radius: 8px; overflow: hidden; max-width: 46rem; }
 .fl-card.fl-wide { max-width: 64rem; } .fl-card.fl-report { max-width: 56rem; }
 .fl-card .fl-band { color: #fff; padding: 7px 14px; display: flex; flex-wrap: wrap;
@@ -263,20 +278,9 @@ _STYLE: Final = """
 .fl-card .fl-note { border-top: 1px solid var(--line); padding: 8px 14px; color: var(--soft); }
 .fl-card .fl-files { font: 12.5px/1.6 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 .fl-card .fl-more { padding: 0 14px 10px; color: var(--soft); font-size: 13px; }
-.fl-table, .fl-card .fl-scroll { overflow-x: auto; font-size: 13px; }
-.fl-card .fl-scroll table { width: 100%; margin: 0 0 10px; }
-.fl-card table, .fl-table table { table-layout: auto; border-collapse: collapse; }
-.fl-card th, .fl-card td, .fl-table th, .fl-table td { padding: 4px 12px !important;
-  text-align: left !important; border-bottom: 1px solid var(--line); white-space: nowrap;
-  background: none !important; color: var(--ink); }
-.fl-card th, .fl-table th { color: var(--soft); font-weight: 500; }
-.fl-card th.fl-number, .fl-card td.fl-number, .fl-table th.fl-number, .fl-table td.fl-number {
-  text-align: right !important; font-variant-numeric: tabular-nums; }
-.fl-table .fl-long { white-space: normal; min-width: 15em; }
-.fl-table td[title] { cursor: help; text-decoration: underline 1px dotted var(--line);
-  text-underline-offset: 3px; }
-.fl-table p { color: var(--soft); margin: 6px 12px; }
+.fl-card .fl-table table { width: 100%; margin: 0 0 10px; }
 """
+)
 _TEMPLATES: Final = Environment(
     autoescape=True,
     undefined=StrictUndefined,
@@ -292,8 +296,9 @@ _BODY: Final = _TEMPLATES.from_string(
 
 </tr></thead>
 <tbody>
-{% for row in table.rows %}<tr>{% for cell in row %}<td\
-{% if cell.style != "text" %} class="fl-{{ cell.style }}"{% endif %}\
+{% for row in table.rows %}<tr>{% for cell in row %}
+{% set style = table.columns[loop.index0][1] if cell.style == "text" else cell.style %}<td\
+{% if style != "text" %} class="fl-{{ style }}"{% endif %}\
 {% if cell.place is not none %} data-k="{{ cell.place }}"{% endif %}\
 {% if cell.title %} title="{{ cell.title }}"{% endif %}>\
 {% if cell.style in ("good", "bad", "warn") %}<span class="chip {{ cell.style }}">\
@@ -334,7 +339,7 @@ _CARD: Final = _TEMPLATES.from_string(
 </dl>
 {% endif %}
 {% for table in card.tables if table.rows %}
-<div class="fl-scroll"><table>{{ table.body() }}</table></div>
+<div class="fl-table"><table>{{ table.body() }}</table></div>
 {% if table.note %}
 <div class="fl-more">{{ table.note }}</div>
 {% endif %}

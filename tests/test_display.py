@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import fundlab as fl
+from fundlab.display import Card, Cell, Table
 from fundlab.errors import InvalidRequest
 
 ID = "37f447e2-2d7d-4635-ace9-061b9ec79d6b"
@@ -41,6 +42,15 @@ def test_the_whole_shows_on_hover_and_text_is_escaped(frame: pd.DataFrame) -> No
     assert 'title="2026-11-21T14:02:31.500000+00:00"' in page
     assert "&lt;b&gt;bold&lt;/b&gt;" in page
     assert "<b>" not in page
+
+
+def test_numbers_stand_to_the_right_under_their_heads(frame: pd.DataFrame) -> None:
+    page = fl.show(frame)._repr_html_()
+    assert '<th scope="col" class="fl-number">amount</th>' in page
+    assert '<td class="fl-number">1,442,725.50</td>' in page
+    card = Card("A batch", tables=(Table((("fee", "number"),), ((Cell("40.00"),),)),))
+    assert '<td class="fl-number">40.00</td>' in card._repr_html_()
+    assert repr(card).splitlines()[1:] == ["    fee", "  40.00"]
 
 
 @pytest.mark.parametrize(
