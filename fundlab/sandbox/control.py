@@ -455,11 +455,13 @@ def check_local(request: Request) -> None:
     except ValueError:
         asked_from = ""
     names = (request.url.hostname or "", asked_from)
-    if not is_loopback(peer) or not all(name == "localhost" or is_loopback(name) for name in names):
+    if not is_this_machine(peer) or not all(
+        name == "localhost" or is_this_machine(name) for name in names
+    ):
         raise Refusal(403, "the control interface answers this machine only")
 
 
-def is_loopback(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

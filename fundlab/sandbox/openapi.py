@@ -321,7 +321,7 @@ def document(routes: Sequence[BaseRoute], signature_header: str) -> dict[str, An
             schemas[name] = with_rules(schema, rules)
         elif "properties" in schema and not name.endswith("-Input"):
             schemas[name] = _answered(name.removesuffix("-Output"), schema)
-    text = json.dumps(made).replace("-Input", "Input").replace("-Output", "")
+    text = json.dumps(made).replace('-Input"', 'Input"').replace('-Output"', '"')
     renamed: dict[str, Any] = json.loads(text)
     for name, schema in renamed["components"]["schemas"].items():
         schema["title"] = name  # generators of clients name their classes after it
