@@ -98,9 +98,9 @@ def demo(
 
     From the first sync over HTTP to the report.
     """
-    from fundlab import demo as job
+    from fundlab.demo import run as run_demo
 
-    result = job.run(out, seed=seed, transfers=transfers, say=say)
+    result = run_demo(out, seed=seed, transfers=transfers, say=say)
     paid = result.withdrawal
     rows = [number_of(count, name.removesuffix("s")) for name, count in result.rows.items()]
     answer(
@@ -404,7 +404,7 @@ def new_key(
     as_json: Json = False,
 ) -> None:
     """Make a key pair: the private key in a file (mode 0600), the public key printed."""
-    from fundlab.api import signing as job
+    from fundlab.api import signing
     from fundlab.secret import Secret
 
     password = None
@@ -417,7 +417,7 @@ def new_key(
             os.environ.get("FUNDLAB_SIGNING_KEY_PASSWORD")
             or console.ask("Password", unanswered, hide_input=True, confirmation_prompt=True)
         )
-    public = job.new_key(alg, out, password)
+    public = signing.new_key(alg, out, password)
     body = {"alg": alg, "signing_key": str(out), "public_key": public}
     try:
         answer(body, as_json, public.rstrip())
@@ -436,9 +436,9 @@ def doctor(as_json: Json = False) -> None:
 
     Settings, clock, token, each scope, signing and one read.
     """
-    from fundlab.api import doctor as job
+    from fundlab.api.doctor import doctor as run_checks
 
-    checks = job.doctor()
+    checks = run_checks()
     wrong = [check.name for check in checks if not check.ok]
     body: dict[str, Any] = {"ok": not wrong, "checks": [vars(check) for check in checks]}
     message = (
