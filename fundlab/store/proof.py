@@ -151,7 +151,20 @@ def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot, list[Proble
     damage = [problem for problems, _ in found for problem in problems]
     keys = {part.seq: rows for part, (_, rows) in zip(snapshot.files, found, strict=True)}
     damage = damage or list(_wrong_pointers(snapshot, keys))
-    return snapshot, damage or list(_repeated_ids(snapshot, keys))
+    if damage or not snapshot.files:
+        return snapshot, damage
+    rows = []
+    for part in snapshot.files:
+        current = np.arange(part.rows) < part.starts[part.live_groups]
+        if part.seq in snapshot.replaced:
+            current[snapshot.replaced[part.seq].rows] = False
+        rows.append(keep(keys[part.seq], current))
+    counts = pa.concat_tables(rows).group_by(list(table.key)).aggregate([([], "count_all")])
+    often = counts.filter(pc.greater(counts.column("count_all"), 1))
+    for row in often.slice(0, MAX_PROBLEMS).to_pylist():
+        times = f"{row.pop('count_all')} rows"
+        damage.append(Problem(table.name, "unique_id", _key_text(row), "1 row", times))
+    return snapshot, damage
 
 
 def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
@@ -225,23 +238,6 @@ def _wrong_pointers(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterato
             yield Problem(
                 table.name, "pointer", where, f"an earlier version of {ids[0]}", f"{to}, {ids[1]}"
             )
-
-
-def _repeated_ids(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterator[Problem]:
-    names = list(snapshot.table.key)
-    rows = []
-    for part in snapshot.files:
-        current = np.arange(part.rows) < part.starts[part.live_groups]
-        if part.seq in snapshot.replaced:
-            current[snapshot.replaced[part.seq].rows] = False
-        rows.append(keep(keys[part.seq], current))
-    if not rows:
-        return
-    counts = pa.concat_tables(rows).group_by(names).aggregate([([], "count_all")])
-    often = counts.filter(pc.greater(counts.column("count_all"), 1))
-    for row in often.slice(0, MAX_PROBLEMS).to_pylist():
-        found = f"{row.pop('count_all')} rows"
-        yield Problem(snapshot.table.name, "unique_id", _key_text(row), "1 row", found)
 
 
 def _key_text(key: Mapping[str, Any]) -> str:

@@ -179,7 +179,7 @@ class TestMeanwhile:
         store.sync(service)
         return service
 
-    @pytest.mark.parametrize("place", ["check_data", "_repeated_ids", "_broken_rows"])
+    @pytest.mark.parametrize("place", ["check_data", "_wrong_pointers", "_broken_rows"])
     @pytest.mark.parametrize("what", ["sync", "compact", "pin"])
     def test_nothing_is_wrong(
         self, store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch,
