@@ -182,7 +182,7 @@ def sync(
     """Bring the store up to date."""
     from fundlab.api.client import connect
     from fundlab.facade import Store
-    from fundlab.store.current import export_files
+    from fundlab.store.plain_files import export_files
 
     with connect() as client:
         books = Store(store or client.settings.store)

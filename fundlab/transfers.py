@@ -1,5 +1,7 @@
 """What a transfer means, once: whether it counts, for which asset, by how much, and which rules
-its row must keep (interface §2.4, decisions on money).
+its row must keep (interface §2.4, decisions on money). A fee is never negative: a credit's total is
+its amount less the fee, a debit's the amount and the fee (``right_total_of``), and the direction
+gives the total its sign (``change``).
 
 Each fact is an expression that runs on every engine. Where the package also looks at rows one by
 one, or at Arrow columns, a function beside it says the same; a property test holds them to each

@@ -42,7 +42,7 @@ from fundlab.actions.journal import (
     service_key,
     store_name,
 )
-from fundlab.api.idempotence import contradictions, differences
+from fundlab.api.existing import contradictions, differences
 from fundlab.display import Card, Row
 from fundlab.errors import (
     ActionRefused,

@@ -1,4 +1,7 @@
-"""What transfers cost: summed, in basis points, quoted against charged, and if batched."""
+"""What transfers cost: summed, in basis points, quoted against charged, and if batched.
+
+How a fee enters the total of a transfer, and with which sign, stands in `fundlab.transfers`.
+"""
 
 from __future__ import annotations
 

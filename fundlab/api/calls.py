@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from fundlab.api.idempotence import contradictions, differences
+from fundlab.api.existing import contradictions, differences
 from fundlab.api.pages import Rows, ask, whole_number
 from fundlab.api.signing import Signer, load_signer
 from fundlab.api.transport import Call, Environment, Reply, Transport

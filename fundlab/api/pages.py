@@ -3,8 +3,9 @@
 A service may ignore a filter that the interface does not list, leave out the member that it is
 about, spell an id in another case, send a row or a page twice, or no end. So each row is held
 against what was asked: it belongs, or it does not, or the answer does not say, and then it is kept;
-and a walk that would not end is refused. ``Rows`` are the models of a page, one after another;
-`fundlab.load.pages` makes Arrow tables of it.
+and a walk that would not end is refused. A malformed page is refused where it is read: by
+`fundlab.tables.decode` for tables, by ``calls.read_answer`` for models. ``Rows`` are the
+models of a page, one after another; `fundlab.load.table_pages` makes Arrow tables of it.
 """
 
 from __future__ import annotations

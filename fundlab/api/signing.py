@@ -1,6 +1,8 @@
 """Request signatures: a compact JWS over the exact bytes sent, and the keys for it (§5.2).
 
-A signer is three members, so that a key in an HSM or a cloud KMS can sign as well as a PEM file.
+``request_signature`` signs the body that ``models.requests.body_bytes`` made and the target that
+``calls.encoded_target`` made, as they are sent. A signer is three members, so that a key in an HSM
+or a cloud KMS can sign as well as a PEM file.
 """
 
 from __future__ import annotations

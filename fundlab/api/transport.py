@@ -1,7 +1,8 @@
 """One call to the service: its token and signature, its turn, retries within a deadline.
 
 Here stands what may be sent again and what may have been done (``may_repeat``, ``in_doubt``), how
-long to wait (``pause_before``, ``Pace``), and what becomes an exception.
+long to wait (``pause_before``, ``Pace``), and what becomes an exception. Whether a call can be
+repeated at all, because the service knows it by its ``ref_id``, is said by ``Caller._send``.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from fundlab.api.pages import Asked, texts, warn_of_filters, whole_number
 from fundlab.background import gathered
 from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
-from fundlab.load.pages import ask_table, fetch
+from fundlab.load.table_pages import ask_table, fetch
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
 from fundlab.tables.expand import expand as expanded

@@ -1,4 +1,7 @@
-"""The frozen :class:`Report`: every figure of a period, none of its looks."""
+"""The frozen :class:`Report`: every figure of a period, none of its looks.
+
+Its verdict is the judgement of the store (`fundlab.store.judgement`); ``build`` puts it there.
+"""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ from fundlab.store.assertions import (
     read_accounts,
 )
 from fundlab.store.compaction import compact_table, remove_superseded
-from fundlab.store.current import export_files, write_current
 from fundlab.store.parts import Draft, Header, Part, Publication, write_part
 from fundlab.store.pins import is_pin_name, pinned_limits, read_pins, write_pin
+from fundlab.store.plain_files import export_files, write_current
 from fundlab.store.proof import Verification, verify_store
 from fundlab.store.remote import StorePath, locate
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark

@@ -5,7 +5,8 @@ Until everything has been fetched and checked nothing is published, so a service
 middle leaves the store as it was. Each table then becomes visible by one rename.
 
 Transfers are asked for by ``updated_at`` where the service honours it, else by ``created_at``, with
-every open transfer again by id; events and addresses by ``created_at``; the short lists in full.
+every open transfer again by id; events and addresses by ``created_at``; the short lists complete.
+With ``full`` every list is fetched from the beginning, as a store of nothing would.
 Watermarks are the service's own times, never this machine's, and each is stepped back by the
 overlap.
 
@@ -38,7 +39,7 @@ from fundlab.errors import (
     shorten,
 )
 from fundlab.load.loaders import Pair, observe_balances, pairs_of
-from fundlab.load.pages import Fetched, ask_table, fetch
+from fundlab.load.table_pages import Fetched, ask_table, fetch
 from fundlab.load.windows import Span
 from fundlab.models import FINAL_STATUSES
 from fundlab.moments import moment_ns

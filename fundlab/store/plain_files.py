@@ -1,5 +1,7 @@
 """The current rows as plain Parquet, one file a table, for tools that know nothing of a store.
 
+Which rows are current is decided in `fundlab.store.snapshot`.
+
 The files of a store hold every version and moments to the nanosecond: a plain sum over them counts
 replaced rows, Polars refuses parts beside a base, Spark the moments. Here each row is there once,
 and each column is of a type that every reader has.

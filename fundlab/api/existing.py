@@ -1,4 +1,6 @@
-"""Is what a ``ref_id`` made before what is asked for now? (decisions on a 409's ``existing``)
+"""Is what exists under a ``ref_id`` what is asked for now? (decisions on a 409's ``existing``)
+
+That a payment happens once is the work of `fundlab.actions.plan` and `fundlab.actions.journal`.
 
 Services leave members out of their answers and spell ids in another case: a member that is absent
 contradicts nothing, and case makes no other id.

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fundlab.api.calls import encoded_target
-from fundlab.api.idempotence import contradictions, differences
+from fundlab.api.existing import contradictions, differences
 
 ROUTING = {"routing_number_type": "ABA", "routing_number": "021000021"}
 WIRE = {"wire": {"account_number": "000123456789", "routing_details": ROUTING}}
