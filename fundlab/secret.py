@@ -52,9 +52,6 @@ class Secret(Masked):
     __slots__ = ()
     reveal: Callable[[], str]
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented

@@ -351,11 +351,16 @@ def checked_url(name: str, url: object) -> str:
         port, host = parts.port, parts.hostname or ""
     except ValueError:
         raise invalid(name, url, accepted) from None
+    try:
+        ipaddress.ip_address(host)
+        is_host = "%" not in host
+    except ValueError:
+        is_host = _HOST_NAME.fullmatch(host) is not None
     if "@" in parts.netloc:
         raise SettingsError(f"{name} holds a user or password; give {accepted}")
     plain = (
         parts.scheme in ("https", "http")
-        and (_HOST_NAME.fullmatch(host) or (_is_address(host) and "%" not in host))
+        and is_host
         and _PLAIN_PATH.fullmatch(parts.path)
         and not any(part in (".", "..") for part in parts.path.split("/"))
         and "?" not in url
@@ -375,18 +380,11 @@ def checked_url(name: str, url: object) -> str:
 def is_loopback(url: str) -> bool:
     """Whether ``url`` points at this machine: ``localhost``, ``127.0.0.0/8`` or ``[::1]``."""
     host = urlsplit(url).hostname or ""
-    if not _is_address(host):
-        return host == "localhost"
-    address = ipaddress.ip_address(host)
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
-def _is_address(host: str) -> bool:
     try:
-        ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return True
+        return host == "localhost"
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _secret(name: str, value: object) -> Secret:

@@ -46,7 +46,40 @@ class Amount(Decimal):
     text: str
 
     def __new__(cls, value: str | int | Decimal) -> Self:
-        text = amount_text(value)
+        if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+            kind = type(value).__name__
+            raise ValueError(
+                f"amount {value!r} is a {kind}; give text such as '100.00', a Decimal or an int"
+            )
+        if isinstance(value, Amount):
+            text = value.text
+        elif isinstance(value, Decimal):
+            exponent = value.as_tuple().exponent
+            if isinstance(exponent, int):  # before it is written out: one of nine digits makes a
+                # gigabyte of text
+                length = max(abs(value.adjusted()) if value else 0, -exponent)
+                if length > MAX_AMOUNT_LENGTH:
+                    raise ValueError(
+                        f"amount of about {length} characters; at most {MAX_AMOUNT_LENGTH}"
+                    )
+            text = f"{value:f}" if value.is_finite() else str(value)
+        elif isinstance(value, str):
+            text = str(value)
+        else:
+            text = str(value) if abs(value) < 10**64 else "too many digits"
+        match = _AMOUNT.fullmatch(text)
+        if match is None or not (match[1] or match[2]):
+            raise ValueError(
+                f"amount {text[:80]!r} must be digits, with a point before any decimals, such as "
+                "'1250.00'; no sign, comma, space or exponent"
+            )
+        if len(text) > MAX_AMOUNT_LENGTH:
+            raise ValueError(f"amount of {len(text)} characters; at most {MAX_AMOUNT_LENGTH}")
+        if len(match[1]) > MAX_INTEGER_DIGITS or len(match[2] or "") > MAX_FRACTION_DIGITS:
+            raise ValueError(
+                f"amount {text!r} has {len(match[1])} integer and {len(match[2] or '')} fractional "
+                f"digits; at most {MAX_INTEGER_DIGITS} and {MAX_FRACTION_DIGITS}"
+            )
         self = super().__new__(cls, text)
         self.text = text
         return self
@@ -92,49 +125,6 @@ class Amount(Decimal):
             "maxLength": MAX_AMOUNT_LENGTH,
             "examples": ["1442725.09"],
         }
-
-
-def amount_text(value: str | int | Decimal) -> str:
-    """The text of an amount, checked against the interface's grammar (§2, and its digit limits).
-
-    Raises ``ValueError`` naming the value and what is accepted.
-    """
-    if isinstance(value, Amount):
-        return value.text
-    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
-        kind = type(value).__name__
-        raise ValueError(
-            f"amount {value!r} is a {kind}; give text such as '100.00', a Decimal or an int"
-        )
-    if isinstance(value, Decimal):
-        _refuse_long(value)
-        text = f"{value:f}" if value.is_finite() else str(value)
-    else:
-        text = str(value) if isinstance(value, str) or abs(value) < 10**64 else "too many digits"
-    match = _AMOUNT.fullmatch(text)
-    if match is None or not (match[1] or match[2]):
-        raise ValueError(
-            f"amount {text[:80]!r} must be digits, with a point before any decimals, such as "
-            "'1250.00'; no sign, comma, space or exponent"
-        )
-    if len(text) > MAX_AMOUNT_LENGTH:
-        raise ValueError(f"amount of {len(text)} characters; at most {MAX_AMOUNT_LENGTH}")
-    if len(match[1]) > MAX_INTEGER_DIGITS or len(match[2] or "") > MAX_FRACTION_DIGITS:
-        raise ValueError(
-            f"amount {text!r} has {len(match[1])} integer and {len(match[2] or '')} fractional "
-            f"digits; at most {MAX_INTEGER_DIGITS} and {MAX_FRACTION_DIGITS}"
-        )
-    return text
-
-
-def _refuse_long(value: Decimal) -> None:
-    """Before it is written out: an exponent of nine digits makes a gigabyte of text."""
-    exponent = value.as_tuple().exponent
-    if not isinstance(exponent, int):
-        return
-    length = max(abs(value.adjusted()) if value else 0, -exponent)
-    if length > MAX_AMOUNT_LENGTH:
-        raise ValueError(f"amount of about {length} characters; at most {MAX_AMOUNT_LENGTH}")
 
 
 def fraction_digits(amount: Amount) -> int:

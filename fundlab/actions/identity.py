@@ -69,14 +69,6 @@ def fingerprint(journal_id: str, operation: str, arguments: Mapping[str, Any]) -
     return keyed(journal_id, operation, arguments, without=("ref_id",))
 
 
-def derived_ref_id(
-    journal_id: str, operation: str, arguments: Mapping[str, Any], *, more: bool
-) -> str:
-    """The ``ref_id`` of a payment that was not given one; ``more`` is the one more payment."""
-    kind = "fundlab-more" if more else "fundlab"
-    return f"{kind}-{fingerprint(journal_id, operation, arguments)[:32]}"
-
-
 def traces(journal_id: str, details: Any, path: str = "") -> dict[str, str]:
     """A keyed digest of each text in ``details`` by its path.
 

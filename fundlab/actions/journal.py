@@ -50,7 +50,6 @@ import pandas as pd
 from fundlab.actions.identity import (
     NOT_ALIKE,
     asked,
-    derived_ref_id,
     fingerprint,
     keyed,
     shown_time,
@@ -129,6 +128,14 @@ SELECT s.seq, (SELECT COUNT(*) FROM events) FROM sqlite_sequence s WHERE s.name 
 """
 _PAGE_BYTES: Final = 4096
 _PATIENCE_S: Final = 60.0
+_BEGIN: Final = (
+    "SELECT 1 FROM sqlite_master",  # undoes what a crash left half done
+    f"PRAGMA page_size = {_PAGE_BYTES}",
+    "PRAGMA synchronous = EXTRA",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA foreign_keys = ON",
+    "BEGIN IMMEDIATE",
+)
 _SANDBOX_KEPT_S: Final = 30 * 86_400.0
 
 
@@ -274,7 +281,7 @@ class Journal:
         metadata and memo aside, or by total where an amount is asked for, or the reverse."""
         other = "amount" if "total" in arguments else "total"
         account = json.dumps(arguments["fiat_account_id"], ensure_ascii=False)
-        digests = [keyed(one, operation, arguments, NOT_ALIKE) for one in self._origins()]
+        digests = [keyed(one, operation, arguments, NOT_ALIKE) for one in self.origins()]
         marks = ", ".join("?" * len(digests))
         return self._entries(
             f"WHERE i.operation = ? AND {_SENT} AND (i.likeness IN ({marks}) OR "
@@ -283,16 +290,7 @@ class Journal:
             operation, since, *digests, account, f'"{other}":',
         )  # fmt: skip
 
-    def names(self, operation: str, arguments: Mapping[str, Any], *, more: bool) -> list[str]:
-        """The ``ref_id``s that an action which was not given one has here; see ``identity``.
-
-        The first is a new one's; the others are those it would have had in the journals of which
-        something was taken over.
-        """
-        origins = self._origins()
-        return [derived_ref_id(origin, operation, arguments, more=more) for origin in origins]
-
-    def _origins(self) -> list[str]:
+    def origins(self) -> list[str]:
         """The ids of this journal and of those that its entries were confirmed in."""
         with self.opened() as (_, database):
             rows = database.execute("SELECT DISTINCT origin FROM intents").fetchall()
@@ -584,17 +582,23 @@ def connected(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection
             f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
         )
         try:
-            # undoes what a crash left half done
-            _patiently(database, "SELECT 1 FROM sqlite_master")
+            # another program may be in the way; SQLite's own wait could not be interrupted, and it
+            # does not always wait by itself
+            given_up = time.monotonic() + _PATIENCE_S
+            database.execute("PRAGMA busy_timeout = 200")
+            for statement in _BEGIN if write else _BEGIN[:-1]:
+                while True:
+                    try:
+                        database.execute(statement)
+                        break
+                    except sqlite3.OperationalError as error:
+                        if "locked" not in str(error) or time.monotonic() >= given_up:
+                            raise
+                        time.sleep(0.01)
+            database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
             if path.stat().st_size % _PAGE_BYTES:
                 # what is missing of the last page SQLite would take for zeros
                 raise sqlite3.DatabaseError("it is cut short")
-            database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            database.execute("PRAGMA synchronous = EXTRA")
-            database.execute("PRAGMA fullfsync = ON")
-            database.execute("PRAGMA foreign_keys = ON")
-            if write:
-                _patiently(database, "BEGIN IMMEDIATE")
             try:
                 yield database
                 if write:
@@ -622,21 +626,6 @@ def connected(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection
             f"the journal {path} is not what was written ({error}): restore it from a backup, then "
             "run again"
         ) from None
-
-
-def _patiently(database: sqlite3.Connection, statement: str) -> None:
-    """Run it once no other program is in the way; SQLite's own wait could not be interrupted."""
-    database.execute("PRAGMA busy_timeout = 200")
-    given_up = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            database.execute(statement)
-            break
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() >= given_up:
-                raise
-            time.sleep(0.01)  # SQLite does not always wait by itself
-    database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
 
 
 # ----------------------------------------------------------------------------------- whose it is

@@ -26,6 +26,7 @@ import pandas as pd
 from fundlab.actions.identity import (
     SECOND,
     confirmation_code,
+    fingerprint,
     keyed,
     same_code,
     shown_time,
@@ -356,9 +357,14 @@ def new_plan(
     if "id" in wanted:  # of an update: it goes into the path
         arguments["id"] = wanted["id"]
 
-    # an earlier run has it in the journal, maybe under the name that another journal gave it
-    book = context.journal
-    names = [ref_id] if ref_id else book.names(operation, {**arguments, **known_by}, more=more)
+    # an earlier run has it in the journal, under the name derived there (the first: a new one's),
+    # or that of a journal of which something was taken over
+    book, kind, wanted = context.journal, "fundlab", {**arguments, **known_by}
+    if more:
+        kind = "fundlab-more"
+    names = [ref_id] if ref_id else [
+        f"{kind}-{fingerprint(origin, operation, wanted)[:32]}" for origin in book.origins()
+    ]  # fmt: skip
     earlier = book.find(*names)
     arguments["ref_id"] = names[0] if earlier is None else earlier.ref_id
     if earlier is not None:

@@ -106,7 +106,7 @@ def ask(
         elif operation.query.takes_list(name):
             filters[name] = texts(value, what)
         else:
-            filters[name] = _plain(value) if isinstance(value, str | UUID) else value
+            filters[name] = texts(value, what)[0] if isinstance(value, str | UUID) else value
     asked = Asked(operation, filters, label, keywords)
     if "page_cursor" in filters and len(asked.parts) > 1:
         raise InvalidRequest(
@@ -372,7 +372,7 @@ def texts(value: Any, what: str) -> list[str]:
     Raises ``InvalidRequest`` beginning with ``what`` for anything else.
     """
     if isinstance(value, str | UUID):
-        return [_plain(value)]
+        value = [value]
     plain = isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | bytearray)
     if not plain or getattr(value, "ndim", 1) != 1:
         raise InvalidRequest(
@@ -385,12 +385,9 @@ def texts(value: Any, what: str) -> list[str]:
                 f"{what}: entry {number} is {shorten(entry)}; give texts, without missing values; "
                 "nothing was sent"
             )
-    return list(dict.fromkeys(map(_plain, found)))
-
-
-def _plain(value: str | UUID) -> str:
-    """A plain ``str`` of the same characters: members of enumerations would print their names."""
-    return str.__str__(value) if isinstance(value, str) else str(value)
+    # members of enumerations would print their names
+    plain_texts = (str.__str__(one) if isinstance(one, str) else str(one) for one in found)
+    return list(dict.fromkeys(plain_texts))
 
 
 def whole_number(value: Any, what: str, least: int | None = None) -> int:
