@@ -25,10 +25,11 @@ import hashlib
 import hmac
 import json
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from fundlab.values import Amount, Instant, plain_text
+from fundlab.values import Amount, plain_text
 
 SECOND: Final = 1_000_000_000
 DAY: Final = 86_400 * SECOND
@@ -116,6 +117,6 @@ def same_code(given: object, code: str) -> bool:
 
 def shown_time(ns: int, now: int) -> str:
     """``14:02 UTC``, or ``2026-11-20 14:02 UTC`` on another day than ``now``'s."""
-    moment = Instant.from_ns(ns)
+    moment = datetime.fromtimestamp(ns // SECOND, UTC)
     same_day = ns // DAY == now // DAY
     return f"{moment:%H:%M} UTC" if same_day else f"{moment:%Y-%m-%d %H:%M} UTC"

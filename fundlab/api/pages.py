@@ -196,11 +196,14 @@ class Check(NamedTuple):
 
     def verdict(self, found: Any) -> bool | None:
         """Whether a row that holds ``found`` belongs; ``None`` where the answer does not say."""
+        if isinstance(found, Mapping):  # a secondary status
+            name = found.get("name")
+            found = name if isinstance(name, str) else None
         if found is None:
             return None
         if isinstance(self.wanted, frozenset):
             return _comparable(self.member, found) in self.wanted
-        return bool(self.compare(found, self.wanted))
+        return bool(self.compare(found.ns if isinstance(found, Instant) else found, self.wanted))
 
 
 def _comparable(member: str, text: str) -> str:
@@ -316,7 +319,7 @@ class Rows(Iterator[Row], Generic[Row]):
             time = getattr(query, "order_by", "CREATED_AT").lower()
             rows = merge(
                 *map(self._walk, parts),
-                key=lambda row: _shown(row, time) or 0,
+                key=lambda row: getattr(getattr(row, time, None), "ns", 0),
                 reverse=query.order == "DESC",
             )
         self._rows = islice(rows, max_rows)
@@ -334,9 +337,11 @@ class Rows(Iterator[Row], Generic[Row]):
             rows, cursor = self._fetch(walk.params, self.pages + 1)
             self.pages += 1
             ids: list[str] = [getattr(row, "id") for row in rows]  # noqa: B009 - each has one
-            judged = walk.judge(
-                ids, [[c.verdict(_shown(row, c.member)) for row in rows] for c in walk.checks]
-            )
+            verdicts = [
+                [check.verdict(getattr(row, check.member, None)) for row in rows]
+                for check in walk.checks
+            ]
+            judged = walk.judge(ids, verdicts)
             for kind, names in (("ignored", judged.ignored), ("unchecked", judged.unchecked)):
                 if names and kind not in self._warned:
                     self._warned.add(kind)
@@ -350,17 +355,6 @@ class Rows(Iterator[Row], Generic[Row]):
                     self._given.add(id_)
                     yield row
             walk.follow(cursor)
-
-
-def _shown(row: Resource, member: str) -> Any:
-    """What ``row`` holds, as a ``Check`` takes it."""
-    found = getattr(row, member, None)
-    if isinstance(found, Instant):
-        return found.ns
-    if isinstance(found, Mapping):  # a secondary status
-        name = found.get("name")
-        return name if isinstance(name, str) else None
-    return found
 
 
 # ----------------------------------------------------------------------------- how values are given

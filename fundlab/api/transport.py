@@ -20,10 +20,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
+from urllib3.filepost import encode_multipart_formdata
+
 from fundlab.api.http import (
     Answer,
     Failure,
     Http,
+    MaskedBytes,
     MaskedText,
     Outgoing,
     http_date,
@@ -40,7 +43,7 @@ from fundlab.api.problems import (
     unsigned,
 )
 from fundlab.api.signing import Signer, request_signature
-from fundlab.api.tokens import Grant, TokenSource, read_grant, token_form
+from fundlab.api.tokens import Grant, TokenSource, read_grant
 from fundlab.background import caller_gone
 from fundlab.errors import CallError, ProtocolError, SigningFailed
 from fundlab.settings import Settings
@@ -198,10 +201,18 @@ class Transport:
             f"{operation}, asking for a token", operation, env.new_id(), " ".join(sorted(scopes)),
             setting="auth_url",
         )  # fmt: skip
-        body, content_type = token_form(settings.client_id, settings.client_secret, scopes)
+        form, content_type = encode_multipart_formdata(
+            {
+                "grant_type": "client_credentials",
+                "client_id": settings.client_id,
+                "client_secret": settings.client_secret.reveal(),
+                "scope": tried.scope,
+            }
+        )
+        form = MaskedBytes(form)  # no local holds it as it is while it is sent
         headers = {**_HEADERS, "Content-Type": content_type, "X-Request-Id": tried.request_id}
         answer = self._until_settled(
-            Outgoing("POST", f"{settings.auth_url}/oauth2/token", headers, body),
+            Outgoing("POST", f"{settings.auth_url}/oauth2/token", headers, form),
             tried,
             repeatable=True,
             deadline=asked_at + settings.call_timeout if deadline is None else deadline,
@@ -260,7 +271,7 @@ class Transport:
             attempt += 1
 
             # Wait for a turn; who gives up leaves its place to others.
-            turn = object()
+            turn, wait = object(), float("inf")
             try:
                 while 0 < (wait := self._pace.wait_s(turn)) <= deadline - env.clock():
                     if wait >= _NOTABLE_PAUSE_S:
@@ -270,7 +281,8 @@ class Transport:
                         )  # fmt: skip
                     self._sleep(wait)
             finally:
-                self._pace.leave(turn)
+                if wait > 0:
+                    self._pace.leave(turn)
             if wait > 0:
                 raise no_turn(tried, wait)
             gone = caller_gone.get(None)
