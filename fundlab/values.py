@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -174,7 +174,6 @@ class Instant(datetime):
     """
 
     _text: str | None = None
-    _ns: int | None = None
 
     @classmethod
     def parse(cls, value: object) -> Self:
@@ -248,16 +247,15 @@ class Instant(datetime):
         )  # fmt: skip
         self._text = text
         seconds = (whole_second - _EPOCH) // timedelta(seconds=1)
-        self._ns = seconds * 1_000_000_000 + fraction
+        self.ns = seconds * 1_000_000_000 + fraction
         return self
 
-    @property
+    @cached_property
     def ns(self) -> int:
         """Nanoseconds since 1970-01-01T00:00:00Z, exact."""
-        if self._ns is None:  # made by datetime arithmetic
-            since_epoch: timedelta = self - Instant.parse(_EPOCH)
-            return since_epoch // timedelta(microseconds=1) * 1000
-        return self._ns
+        # of one made by datetime arithmetic: any other has it from where it was made
+        since_epoch: timedelta = self - Instant.parse(_EPOCH)
+        return since_epoch // timedelta(microseconds=1) * 1000
 
     def __str__(self) -> str:
         return self._text if self._text is not None else self.isoformat().replace("+00:00", "Z")
