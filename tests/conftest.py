@@ -1,7 +1,7 @@
 """What every test starts from, and what every campaign shares: a seed and a line with its figure.
 
-``CAMPAIGN_SEED=11 pytest -m campaign`` replays all campaigns with seed 11. The default suite runs
-each at a small part of its size; these parts have the mark ``part``.
+``CAMPAIGN_SEED=11 pytest -m campaign`` replays all campaigns with seed 11. Each
+also runs at a small part of its size, with the mark ``thorough``, in CI.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if {"campaign", "slow"} & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.timeout(LONGEST_CAMPAIGN_S))
         elif "figure" in getattr(item, "fixturenames", ()):
-            item.add_marker("part")
+            item.add_marker("thorough")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -162,6 +162,7 @@ def test_a_code_may_be_typed_as_a_person_types(
     assert len(bench.made()) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("streams", ["<&-", ">/dev/full"])
 def test_without_a_terminal_it_fails_in_one_line(bench: Any, run: Run, streams: str) -> None:
     command = (
@@ -233,6 +234,7 @@ def test_a_failure_nobody_knows_the_outcome_of_says_how_to_go_on(bench: Any, run
     assert "The journal holds it as unknown: run" in json.loads(out)["error"]["message"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stream", ["2>&-", "2>/dev/full"])
 def test_without_standard_error_the_payment_is_told(bench: Any, run: Run, stream: str) -> None:
     command = (

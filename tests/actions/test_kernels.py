@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from benches import Bench
 
+pytestmark = pytest.mark.thorough
+
 CELLS = (
     "import fundlab as fl\nclient = fl.connect()",
     "plan = fl.plan_withdrawal(\n    client, profile_id={profile!r}, fiat_account_id={account!r},"

@@ -109,6 +109,7 @@ def test_killed_at_a_hundred_random_instants(
     assert sum(at_work) > 50
 
 
+@pytest.mark.thorough
 def test_two_processes_at_once_pay_once(service: Sandbox, tmp_path: Path) -> None:
     for trial in range(2):
         wanted = one_payment(service, tmp_path / str(trial))
@@ -229,6 +230,7 @@ def interrupt_and_resume(service: Sandbox, store: Path, payments: int, kills: in
     return hits
 
 
+@pytest.mark.thorough
 def test_an_interrupted_batch_is_resumed(service: Sandbox, tmp_path: Path) -> None:
     assert interrupt_and_resume(service, tmp_path, payments=20, kills=4) >= 2
 

@@ -34,6 +34,7 @@ def payment(bench: Bench, amount: str) -> dict[str, str]:
 # ------------------------------------------------------------------------------ one intent
 
 
+@pytest.mark.thorough
 def test_two_stores_at_once_in_two_processes_pay_once(
     sandbox: Sandbox, new_bench: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -323,6 +324,7 @@ book.take_over(Path(sys.argv[4]))
 """
 
 
+@pytest.mark.thorough
 def test_killed_while_taking_over_loses_no_intent(
     bench: Any, old: StoreJournal, tmp_path: Path
 ) -> None:

@@ -112,6 +112,7 @@ def test_running_equals_the_loop(rows: list[Row], view: str) -> None:
     assert found == running_by_hand(rows, view)
 
 
+@pytest.mark.thorough
 @given(rows=transfers(), seed=st.integers(0, 2**32 - 1))
 @laws
 def test_the_order_of_rows_does_not_matter(rows: list[Row], seed: int) -> None:

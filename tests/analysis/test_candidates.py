@@ -20,6 +20,7 @@ def searched_like_looked_through(seed: int) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.thorough
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=4, deadline=None)
 def test_the_search_finds_what_looking_at_every_row_finds(seed: int) -> None:

@@ -51,6 +51,7 @@ STRICT = Context(prec=5, Emin=-30, Emax=10, traps=[Inexact, Rounded, FloatOperat
 """A caller's own context, in which no amount can be calculated with."""
 
 
+@pytest.mark.thorough
 @every
 def test_every_kind_of_frame_gives_the_same_and_its_own_kind(name: str) -> None:
     expected = records(ANALYSES[name](table(ROWS)))
@@ -73,6 +74,7 @@ def _microseconds(value: Any) -> Any:
     return value.floor("us") if isinstance(value, pd.Timedelta) else value
 
 
+@pytest.mark.thorough
 @every
 def test_the_order_of_rows_does_not_matter(name: str) -> None:
     shuffled = Random(name).sample(ROWS, len(ROWS))
@@ -85,6 +87,7 @@ def test_the_order_of_rows_does_not_matter(name: str) -> None:
         assert result == records(ANALYSES[name](table(ROWS)))
 
 
+@pytest.mark.thorough
 @every
 def test_nothing_and_one_row(name: str) -> None:
     for make in (lambda rows: rows, KINDS["pandas"]):
@@ -100,6 +103,7 @@ def columns_of(frame: Any) -> list[str]:
     return list(frame.column_names if isinstance(frame, pa.Table) else frame.columns)
 
 
+@pytest.mark.thorough
 @every
 def test_the_types_are_the_same_for_no_rows_as_for_many(name: str) -> None:
     if name == "running":
@@ -108,6 +112,7 @@ def test_the_types_are_the_same_for_no_rows_as_for_many(name: str) -> None:
     assert many.dtypes.astype(str).to_dict() == none.dtypes.astype(str).to_dict()
 
 
+@pytest.mark.thorough
 @every
 @pytest.mark.parametrize("column", ["status", "created_at"])
 def test_a_column_without_values_is_refused(name: str, column: str) -> None:
@@ -139,6 +144,7 @@ def test_floats_are_no_money(name: str) -> None:
         ANALYSES[name](frame)
 
 
+@pytest.mark.thorough
 @every
 def test_the_callers_decimal_context_does_not_matter(name: str) -> None:
     frame = table(ROWS).to_pandas()
@@ -157,6 +163,7 @@ def test_the_largest_amounts_of_wide_columns_stand_in_any_context() -> None:
     assert [row["balance"].copy_abs() for row in records(result)] == [most]
 
 
+@pytest.mark.thorough
 @every
 def test_the_frame_is_left_untouched(name: str) -> None:
     frame = table(ROWS).to_pandas()

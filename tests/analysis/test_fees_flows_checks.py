@@ -171,6 +171,7 @@ BY = ["type", "asset", "crypto_network", "profile_id", "status", "direction", "i
       "balance_asset", "group_id", "fiat_account_id", "day", "step", "change"]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", OF_ARROW)
 @pytest.mark.parametrize("by", BY)
 def test_summary_by_any_text_column(by: str, kind: str) -> None:

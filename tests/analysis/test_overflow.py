@@ -64,6 +64,7 @@ def run(
     return end.value.code, *capsys.readouterr()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize(
     "more", [["--format", "csv"], ["--catch-up", "--period", "2026-03", "--format", "csv"]]

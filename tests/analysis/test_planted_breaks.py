@@ -467,6 +467,7 @@ def test_there_are_forty_kinds() -> None:
     assert len(PLANTS) >= 40
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_break_is_named(name: str, small: Any) -> None:
     check(break_in(PLANTS[name], *small))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transfer_examples import DAY, START, Row, observed, records, table, tampered, transfer
@@ -32,6 +33,7 @@ def frame(reported: pa.Table) -> pd.DataFrame:
     return made
 
 
+@pytest.mark.thorough
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=4, deadline=None)
 def test_report_and_analysis_name_the_same_causes(seed: int) -> None:

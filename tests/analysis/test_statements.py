@@ -162,6 +162,7 @@ def test_holds_by_literal(kind: str) -> None:
     ]
 
 
+@pytest.mark.thorough
 @given(rows=transfers())
 @laws
 def test_holds_are_ledger_less_available(rows: list[Row]) -> None:

@@ -201,6 +201,7 @@ def pay_under_faults(folder: Path, count: int, deadliness: float, timeout: float
     return killed + network.faults
 
 
+@pytest.mark.thorough
 def test_payments_under_faults_and_kills_are_made_once(tmp_path: Path) -> None:
     happened = pay_under_faults(tmp_path, count=500, deadliness=0.02, timeout=200)
     print(dict(happened))

@@ -567,6 +567,7 @@ def same_rows(cases_run: int, seed: int) -> None:
             check()
 
 
+@pytest.mark.thorough
 def test_lists_and_loaders_give_the_same_rows_for_every_filter_and_odd_answer(seed: int) -> None:
     same_rows(100, seed)
 

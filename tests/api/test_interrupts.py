@@ -78,6 +78,7 @@ def background_threads() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name.startswith("fundlab-ahead")]
 
 
+@pytest.mark.thorough
 def test_an_interrupt_ends_it_while_the_service_hangs(
     server: scripted.Scripted, tmp_path: Path
 ) -> None:

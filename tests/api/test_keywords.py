@@ -66,6 +66,7 @@ def complaints(source: str, folder: Path, *options: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if ": error: " in line]
 
 
+@pytest.mark.thorough
 def test_mypy_catches_a_keyword_that_does_not_exist(tmp_path: Path) -> None:
     """Without the libraries, whose types take half a minute to read."""
     alone = ("--no-site-packages", "--ignore-missing-imports", "--config-file=")

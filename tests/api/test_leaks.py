@@ -478,6 +478,7 @@ WAYS: dict[str, Callable[[Scene], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:IPython", "ignore::ResourceWarning")
 @pytest.mark.parametrize("way", WAYS)
 def test_no_secret_leaks(way: str, scene: Scene) -> None:

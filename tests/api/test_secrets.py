@@ -89,6 +89,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_error_of_any_operation_shows_it(
     fault: str, server: scripted.Scripted, make_client: Callable[..., Client],
@@ -128,6 +129,7 @@ def pickle_text(error: BaseException) -> None:
         clean(str(refusal))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "reply",
     [
@@ -167,6 +169,7 @@ ECHOES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("echo", ECHOES)
 def test_no_spelling_of_an_echo_shows_it(
     echo: str, server: scripted.Scripted, client: Client, caplog: pytest.LogCaptureFixture
@@ -310,6 +313,7 @@ BAD: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bad", BAD)
 def test_a_secret_beside_a_wrong_setting_is_not_shown(
     bad: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -137,6 +137,7 @@ OF_A_NOTEBOOK: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", OF_A_NOTEBOOK)
 @pytest.mark.parametrize(("draw", "frame"), ALL)
 def test_the_settings_of_a_notebook_change_nothing(

@@ -194,6 +194,7 @@ def test_assertions_stand_where_they_were_observed() -> None:
     assert len(course.get_xdata()) == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("draw", "frame"), ALL)
 @pytest.mark.parametrize("theme", [charts.LIGHT, charts.DARK])
 def test_few_and_none_are_drawn_the_same_each_time(

@@ -172,6 +172,7 @@ def test_grouped_products_and_deviations(rows: Any) -> None:
             assert found == pytest.approx(float(variance), rel=1e-9, abs=1e-36)
 
 
+@pytest.mark.thorough
 @law(grouped, st.booleans())
 def test_shapes_of_sums(rows: Any, sort: bool) -> None:
     table = frame(rows).assign(n=[i % 2 for i in range(len(rows))])

@@ -350,6 +350,7 @@ def test_order_and_identity(values: Any, low: Decimal, high: Decimal) -> None:
     assert column.sort_values().dropna().is_monotonic_increasing
 
 
+@pytest.mark.thorough
 @law(columns)
 def test_joins(values: Any) -> None:
     left = pd.DataFrame({"x": series(values), "row": range(len(values))})
@@ -384,6 +385,7 @@ def test_text(values: Any) -> None:
     assert lines == ["-" if t is None else t for t in texts]
 
 
+@pytest.mark.thorough
 @law(columns)
 def test_there_and_back(values: Any) -> None:
     column = series(values)

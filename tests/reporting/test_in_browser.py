@@ -28,7 +28,10 @@ from fundlab import charts, reporting
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 WIDTHS = (360, 800, 1400)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome is installed here")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome is installed here"),
+]
 
 LOOK = """<!doctype html><meta charset="utf-8"><pre id="found"></pre><script>
 const widths = WIDTHS, found = [];

@@ -73,6 +73,7 @@ def by_hand(transfers: pd.DataFrame, until: str) -> dict[tuple[str, str], Decima
     return sums
 
 
+@pytest.mark.thorough
 def test_balances_are_those_of_the_period(october: tuple[Any, Path], good: fl.Store) -> None:
     found, _ = october
     transfers = good.read("transfers")
@@ -93,6 +94,7 @@ def test_movements_lead_from_opening_to_closing(october: tuple[Any, Path]) -> No
         assert "Unexplained" not in set(rows["step"])
 
 
+@pytest.mark.thorough
 def test_the_callers_decimal_context_rounds_nothing(
     october: tuple[Any, Path], good: fl.Store
 ) -> None:
@@ -153,6 +155,7 @@ def test_every_amount_of_the_files_equals_the_report(october: tuple[Any, Path]) 
             assert [D(row[name]) for row in csv.DictReader(file)] == expected
 
 
+@pytest.mark.thorough
 def test_the_same_store_gives_the_same_bytes_and_leaves_nothing_half_done(
     october: tuple[Any, Path], good: fl.Store, tmp_path: Path
 ) -> None:
@@ -165,6 +168,7 @@ def test_the_same_store_gives_the_same_bytes_and_leaves_nothing_half_done(
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes(), name
 
 
+@pytest.mark.thorough
 def test_sources_tell_how_to_get_it_again(october: tuple[Any, Path], good: fl.Store) -> None:
     sources = october[0].sources
     assert sources["Command"].startswith(f"fundlab report --store {good.path} --as-of ")
@@ -187,6 +191,7 @@ def test_breaks_say_by_how_much_since_when_and_why(bad: fl.Store) -> None:
     assert set(found.causes["profile_id"]) == set(found.breaks["profile_id"])
 
 
+@pytest.mark.thorough
 def test_a_store_that_begins_late_opens_with_the_first_observation(tmp_path: Path) -> None:
     with fl.sandbox.serve(seed=5, transfers=300, clock="manual") as sandbox:
         store = fl.Store(tmp_path / "late")
@@ -215,6 +220,7 @@ def test_one_run_at_a_time(october: tuple[Any, Path], tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 21
 
 
+@pytest.mark.thorough
 def test_what_killed_runs_left_of_any_report_is_swept(
     october: tuple[Any, Path], tmp_path: Path
 ) -> None:
@@ -275,6 +281,7 @@ def test_missed_months_are_caught_up(good: fl.Store, tmp_path: Path) -> None:
         reporting.missing_months(good, tmp_path, "2026-13")
 
 
+@pytest.mark.thorough
 def test_what_a_killed_run_left_is_removed(october: tuple[Any, Path], tmp_path: Path) -> None:
     (tmp_path / f".report-2026-10.html.{32 * '0'}.tmp").touch()
     (tmp_path / "note.tmp").touch()
@@ -311,6 +318,7 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return int(stop.value.code or 0)
 
 
+@pytest.mark.thorough
 def test_report_prints_where_and_exits_with_3_on_breaks(
     good: fl.Store,
     bad: fl.Store,
@@ -331,6 +339,7 @@ def test_report_prints_where_and_exits_with_3_on_breaks(
     assert run_cli(monkeypatch, *usual, good.path, "--catch-up", "--as-of", "2026-10-01") == 2
 
 
+@pytest.mark.thorough
 def test_a_quiet_report_says_nothing_where_there_is_no_home_to_write_to(
     good: fl.Store, tmp_path: Path
 ) -> None:
@@ -345,6 +354,7 @@ def test_a_quiet_report_says_nothing_where_there_is_no_home_to_write_to(
     assert done.stdout + done.stderr == ""
 
 
+@pytest.mark.thorough
 def test_catching_up_is_idempotent(
     good: fl.Store,
     tmp_path: Path,
@@ -362,6 +372,7 @@ def test_catching_up_is_idempotent(
     assert again["verdict"] == "Reconciled: 0 breaks"
 
 
+@pytest.mark.thorough
 def test_a_break_that_stands_is_told_by_every_run(
     bad: fl.Store,
     tmp_path: Path,
@@ -379,6 +390,7 @@ def test_a_break_that_stands_is_told_by_every_run(
     assert capsys.readouterr().out.startswith("Not reconciled: ")
 
 
+@pytest.mark.thorough
 def test_rows_that_break_a_rule_are_told(
     good: fl.Store,
     tmp_path: Path,

@@ -49,6 +49,7 @@ def month_with(store: fl.Store, *, deposits: bool, withdrawals: bool) -> str:
     return str(max(month for month, found in sides.items() if found == wanted))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("period", [None, "1990-01"])
 @pytest.mark.parametrize("name", ["few", "none"])
 def test_every_period_is_written_in_every_format(
@@ -63,6 +64,7 @@ def test_every_period_is_written_in_every_format(
     assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".xlsx", ".csv"}
 
 
+@pytest.mark.thorough
 def test_a_month_of_deposits_only_is_written_in_every_format(
     stores: dict[str, fl.Store], every: Any, tmp_path: Path
 ) -> None:

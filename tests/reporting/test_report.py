@@ -115,6 +115,7 @@ def test_a_report_shows_its_verdict_and_key_figures() -> None:
     assert max(map(len, lines)) <= 88
 
 
+@pytest.mark.thorough
 def test_transfers_dated_later_than_the_report_are_counted_apart() -> None:
     at = TRANSFERS["created_at"].sort_values().iloc[-2]
     _, figure, *_ = build(as_of=at.isoformat()).key_figures
@@ -139,6 +140,7 @@ def opened(*rows: tuple[str, str, str]) -> pd.DataFrame:
     return frame.assign(balance=pd.array(frame["balance"].tolist(), dtype="decimal"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("period", [None, "2026-02"])
 def test_an_opening_balance_that_never_moves_is_drawn(period: str | None) -> None:
     opening = opened(("idle", "USD", "5000"), ("idle", "BTC", "0"), (PROFILE, "EUR", "7"))
@@ -156,11 +158,13 @@ def test_an_opening_balance_that_never_moves_is_drawn(period: str | None) -> Non
     assert course.dtypes.astype(str).to_dict() == build().course.dtypes.astype(str).to_dict()
 
 
+@pytest.mark.thorough
 def test_opening_balances_alone_make_a_course() -> None:
     course = build(transfers(), seen=None, opening=opened(("idle", "USD", "5"))).course
     assert course[["profile_id", "asset", "balance"]].to_numpy().tolist() == [["idle", "USD", D(5)]]
 
 
+@pytest.mark.thorough
 def test_outside_text_paints_no_terminal() -> None:
     hostile = "USD\x1b[2J\nReconciled: 0 breaks"
     rows, seen = transfers({"amount": "5", "asset": hostile}), reported((PROFILE, hostile, "6"))
@@ -182,6 +186,7 @@ def test_amounts_show_every_digit() -> None:
     assert "10.00" in cells
 
 
+@pytest.mark.thorough
 def test_open_items_have_their_age() -> None:
     built = build()
     assert built.open_items["id"].tolist() == ["t2"]
@@ -189,6 +194,7 @@ def test_open_items_have_their_age() -> None:
     assert "2 d 3 h" in Page(usual_page()).cells
 
 
+@pytest.mark.thorough
 def test_withdrawals_made_here_or_the_latest() -> None:
     made = build(withdrawals=["t1"])
     assert made.withdrawals["id"].tolist() == ["t1"]
@@ -208,6 +214,7 @@ def test_balances_are_those_of_as_of() -> None:
     assert early.course["date"].max() == pd.Timestamp("2026-02-01")
 
 
+@pytest.mark.thorough
 def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
     sources = {"Store": "data/store", **reporting.versions()}
     first = reporting.write(build(sources=sources), tmp_path / "new" / "a.html")
@@ -217,6 +224,7 @@ def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.rglob("*")} == {"new", "a.html", "b.html"}
 
 
+@pytest.mark.thorough
 def test_an_unfinished_page_never_stands_under_the_final_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +241,7 @@ def test_an_unfinished_page_never_stands_under_the_final_name(
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.thorough
 def test_a_page_is_on_disk_before_it_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +258,7 @@ def test_frames_are_queried_where_files_may_be_spilled_to_a_folder_of_our_own() 
     assert "fundlab-" in folder
 
 
+@pytest.mark.thorough
 def test_nothing_at_all_makes_a_page() -> None:
     built = build(transfers(), reported())
     assert built.verdict.headline == "Nothing to compare"
@@ -325,6 +335,7 @@ def page_of(texts: list[str]) -> Page:
     return Page(reporting.render_html(report_of(texts)))
 
 
+@pytest.mark.thorough
 def test_outside_text_stays_text() -> None:
     hostile, harmless = page_of(HOSTILE), page_of([f"text {n}" for n in range(len(HOSTILE))])
     drawn = {"path", "g", "defs", "use", "clippath", "rect", "text", "figure", "svg"}
@@ -335,6 +346,7 @@ def test_outside_text_stays_text() -> None:
     assert hostile.attributes == harmless.attributes
 
 
+@pytest.mark.thorough
 def test_words_in_a_chart_stand_as_they_are() -> None:
     words = '#fe01ff #fe0103 url(#x) id="x" font: \'y'
     pages = [page_of([words]), page_of(["x" * len(words)])]
@@ -347,6 +359,7 @@ def test_words_in_a_chart_stand_as_they_are() -> None:
     assert "var(--card)" not in "".join(drawn)
 
 
+@pytest.mark.thorough
 def test_times_are_shown_in_the_reports_zone() -> None:
     html = reporting.render_html(build(tz="Asia/Tokyo"))
     cells = Page(html).cells
@@ -356,6 +369,7 @@ def test_times_are_shown_in_the_reports_zone() -> None:
     assert "Created (UTC)" in Page(usual_page()).cells
 
 
+@pytest.mark.thorough
 def test_charts_stand_on_the_days_of_the_reports_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     zones = dict.fromkeys(("balance_course", "flow_bars", "fees_by_type"), "")
     for name in zones:
@@ -370,11 +384,13 @@ def test_charts_stand_on_the_days_of_the_reports_zone(monkeypatch: pytest.Monkey
     assert set(zones.values()) == {"Asia/Tokyo"}
 
 
+@pytest.mark.thorough
 def test_the_settings_of_a_notebook_change_nothing() -> None:
     with mpl.rc_context({"axes.facecolor": "red", "timezone": "Asia/Tokyo", "text.usetex": True}):
         assert reporting.render_html(build()) == usual_page()
 
 
+@pytest.mark.thorough
 def test_a_period_that_has_not_begun_is_refused() -> None:
     with pytest.raises(AnalysisError, match="period='2026-04' has not begun: it starts at 2026-04"):
         build(period="2026-04")
@@ -386,6 +402,7 @@ def test_a_period_that_has_not_begun_is_refused() -> None:
     assert (over.remark, over.end) == ("", pd.Timestamp("2026-03-01", tz="UTC"))
 
 
+@pytest.mark.thorough
 def test_the_flows_leave_own_transfers_out() -> None:
     halves = [
         {"amount": "7", "type": f"INTERNAL_TRANSFER_{side}", "direction": side, "group_id": "g"}
@@ -397,6 +414,7 @@ def test_the_flows_leave_own_transfers_out() -> None:
         assert (flows["inflow"].tolist(), flows["outflow"].tolist()) == ([D(100)], [D(30)])
 
 
+@pytest.mark.thorough
 def test_the_files_hold_every_withdrawal_and_event_of_note() -> None:
     rows = transfers(*({"amount": "1", **WITHDRAWAL} for _ in range(30)))
     names = [f"e{n}" for n in range(600)]
@@ -419,6 +437,7 @@ def test_a_long_table_is_cut_in_the_workbook_with_a_word() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_drift_is_against_the_month_before_a_month() -> None:
     rows = transfers(
         {"amount": "1000", "fee": "1", **WITHDRAWAL, "created_at": "2026-01-01T00:00Z"},
@@ -428,6 +447,7 @@ def test_drift_is_against_the_month_before_a_month() -> None:
     assert (fee.bps_before, fee.bps, fee.drift) == (D(10), D(30), D(20))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("period", "before"),
     [("2026", "2025-12-31"), ("2026-Q1", "2025-10-01"), ("2026-W01", "2025-12-22"),
@@ -442,6 +462,7 @@ def test_the_period_before(period: str, before: str) -> None:
     assert (fee.bps_before, fee.bps) == (D(10), D(30))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("number", "shown"), [("123456789", "••••6789"), ("1234567", "••••"), ("1", "••••")]
 )
@@ -452,6 +473,7 @@ def test_no_account_number_is_whole_however_short(number: str, shown: str) -> No
     assert found.withdrawals["recipient"].tolist() == ["–", shown]
 
 
+@pytest.mark.thorough
 def test_an_address_is_named_by_its_network() -> None:
     known = pd.DataFrame(
         {
@@ -468,6 +490,7 @@ def test_an_address_is_named_by_its_network() -> None:
     assert sorted(found.recipients["recipient"]) == ["0xaa…aaaa (main)", "0xaa…aaaa (other)"]
 
 
+@pytest.mark.thorough
 def test_open_items_are_shown_by_age_the_oldest_first_in_plain_words() -> None:
     ages = ["2026-02-28T23:30Z", "2026-02-28T12:00Z", "2026-02-27T12:00Z", "2026-01-01T00:00Z"]
     kinds = ["WIRE_WITHDRAWAL", "BANK_WITHDRAWAL"]
@@ -480,6 +503,7 @@ def test_open_items_are_shown_by_age_the_oldest_first_in_plain_words() -> None:
     assert [row[0].text for row in view.rows[::2]] == [row[0].text for row in view.rows[1::2]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("sent", "shown"),
     [
@@ -500,6 +524,7 @@ def test_an_event_is_shown_in_words(sent: str, shown: str) -> None:
     assert built.notable["object"].tolist() == [sent]
 
 
+@pytest.mark.thorough
 def test_an_anomaly_is_shown_in_words() -> None:
     made = pd.DataFrame({"id": ["a"], "status": ["APPROVED"]}).assign(
         created_at=pd.Timestamp("2026-01-01T00:00Z"), updated_at=pd.Timestamp("2026-01-01T00:00Z"),
@@ -513,6 +538,7 @@ def test_an_anomaly_is_shown_in_words() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_page_stays_small_whatever_the_data() -> None:
     rows = [
         {

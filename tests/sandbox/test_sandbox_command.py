@@ -86,6 +86,7 @@ def test_it_prints_one_line_serves_and_stops_cleanly(by: signal.Signals) -> None
         socket.create_connection(("127.0.0.1", int(info["base_url"].rpartition(":")[2])), timeout=1)
 
 
+@pytest.mark.thorough
 def test_a_signal_breaks_off_a_long_start(tmp_path: Path) -> None:
     db = tmp_path / "sandbox.db"
     process = command("--db", str(db), "--transfers", "300000")
@@ -100,6 +101,7 @@ def test_a_signal_breaks_off_a_long_start(tmp_path: Path) -> None:
         assert transfers(info) == 20
 
 
+@pytest.mark.thorough
 def test_a_killed_start_leaves_a_file_that_a_later_one_fills(tmp_path: Path) -> None:
     db = tmp_path / "sandbox.db"
     process = command("--db", str(db), "--transfers", "60000")
@@ -112,6 +114,7 @@ def test_a_killed_start_leaves_a_file_that_a_later_one_fills(tmp_path: Path) -> 
         assert transfers(info) == 20
 
 
+@pytest.mark.thorough
 def test_a_later_start_picks_the_file_up_with_another_clock(tmp_path: Path) -> None:
     options = ["--db", str(tmp_path / "sandbox.db")]
     with serving(*options, "--transfers", "300", "--seed", "5") as (first, _):

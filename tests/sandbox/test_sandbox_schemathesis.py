@@ -15,6 +15,8 @@ from schemathesis_hooks import KNOWN
 
 from fundlab.sandbox import Sandbox, serve
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize(
     ("examples", "calls"),

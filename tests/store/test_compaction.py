@@ -52,6 +52,7 @@ def daily(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 class TestDailySyncs:
+    @pytest.mark.thorough
     @pytest.mark.parametrize("table", ["transfers", "events", "balances"])
     def test_leave_few_files_to_read(self, daily: dict[str, Any], table: str) -> None:
         assert len(daily["store"].snapshot(table).files) <= FEW
@@ -216,6 +217,7 @@ publications = st.lists(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=15, deadline=None)
 @given(steps=publications, group_rows=st.integers(1, 9))
 def test_merged_rows_are_in_the_order_of_time(

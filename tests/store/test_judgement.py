@@ -312,6 +312,7 @@ def try_stores(
     return states
 
 
+@pytest.mark.thorough
 def test_no_two_judgements_of_a_store_contradict_each_other(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +335,7 @@ def test_two_thousand_stores_and_no_contradiction(
 # ------------------------------------------------------------------------------- its states
 
 
+@pytest.mark.thorough
 def test_a_late_store_widened_to_the_beginning_is_proved_as_the_service_has_it(
     tmp_path: Path,
 ) -> None:
@@ -360,6 +362,7 @@ def test_a_late_store_widened_to_the_beginning_is_proved_as_the_service_has_it(
         assert set(compared(store)["status"]) == {"match"}
 
 
+@pytest.mark.thorough
 def test_an_opening_that_was_taken_over_is_not_called_proved(store: fl.Store) -> None:
     service = FakeService([transfer(1), transfer(5000)])
     store.sync(service, since=moment(3000))
@@ -426,6 +429,7 @@ def test_what_changed_before_the_first_look_had_changed_by_then(store: fl.Store)
     assert len(store.read("transfers")) == 4
 
 
+@pytest.mark.thorough
 def test_without_any_balance_there_is_nothing_to_compare(
     store: fl.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -439,6 +443,7 @@ def test_without_any_balance_there_is_nothing_to_compare(
     assert len(report.breaks) == len(report.causes) == 0
 
 
+@pytest.mark.thorough
 def test_a_period_without_transfers_says_so_and_is_not_green(
     store: fl.Store, tmp_path: Path
 ) -> None:
@@ -452,6 +457,7 @@ def test_a_period_without_transfers_says_so_and_is_not_green(
     assert fl.report(store, "2026-02").verdict.headline == "Not reconciled: 1 break"
 
 
+@pytest.mark.thorough
 def test_what_differed_once_and_agrees_now_is_mentioned(store: fl.Store, tmp_path: Path) -> None:
     service = Lying([transfer(1)], lies={("p-1", "USD"): D(3)})
     store.sync(service)
@@ -477,6 +483,7 @@ def test_transfers_newer_than_the_balances_contradict_nothing(
     assert judgement.headline == "Reconciled: 0 breaks; 1 balance was never observed"
 
 
+@pytest.mark.thorough
 def test_a_balance_the_service_does_not_have_is_a_break(store: fl.Store, tmp_path: Path) -> None:
     service = FakeService([transfer(1), transfer(2, profile_id="p-2", asset="EUR")])
     service.get_profile_balance, known = _without(service, "p-2"), service.get_profile_balance

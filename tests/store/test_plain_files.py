@@ -218,6 +218,7 @@ class TestCommand:
             assert message in captured.err
 
 
+@pytest.mark.thorough
 def test_a_sync_keeps_the_files_current(tmp_path: Path) -> None:
     with sandbox.serve(seed=7, transfers=60) as service:
         settings = {

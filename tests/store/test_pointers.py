@@ -58,6 +58,7 @@ WAYS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("parts", "rows", "named"),
     [
@@ -115,6 +116,7 @@ def test_nothing_replaces_what_was_replaced_before_a_base(store: Store) -> None:
     assert [entry.rule for entry in store.verify().problems] == ["pointer"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("column", "place", "value"),
     [

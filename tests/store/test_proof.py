@@ -130,6 +130,7 @@ class TestFiles:
         store.sync(service)
         return service
 
+    @pytest.mark.thorough
     def test_pins(self, store: Store, service: FakeService) -> None:
         store.pin("october")
         service.events.append({"id": "f", "created_at": moment(2)})
@@ -179,6 +180,7 @@ class TestMeanwhile:
         store.sync(service)
         return service
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("place", ["check_data", "_wrong_pointers", "_broken_rows"])
     @pytest.mark.parametrize("what", ["sync", "compact", "pin"])
     def test_nothing_is_wrong(
@@ -337,6 +339,7 @@ class TestRows:
         assert store.assertions()["difference"].eq(0).all()
         assert [problem.rule for problem in store.verify().problems] == ["required"]
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         "link", [["from_transfer_id"], "to_transfer_id", {"x": "to_transfer_id"}, 5, None]
     )
@@ -469,6 +472,7 @@ class TestJournals:
         (problem,) = store.verify().problems
         assert (problem.rule, problem.where) == ("file", "loopback-1.sqlite")
 
+    @pytest.mark.thorough
     def test_pages_overwritten(self, store: Store, journal: Path) -> None:
         whole = journal.read_bytes()
         for page in range(1, len(whole) // 4096, 3):

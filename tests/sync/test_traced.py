@@ -28,15 +28,17 @@ def can_trace() -> bool:
     return tried.returncode == 0
 
 
-pytestmark = pytest.mark.skipif(
+needs_strace = pytest.mark.skipif(
     not can_trace(), reason="needs strace, and leave to trace processes of one's own"
 )
 
 
+@needs_strace
 def test_two_rounds(tmp_path: Path, seed: int, figure: Any) -> None:
     check_calls(tmp_path, seed, figure, 2)
 
 
+@needs_strace
 @pytest.mark.campaign
 def test_forty_rounds(tmp_path: Path, seed: int, figure: Any) -> None:
     check_calls(tmp_path, seed, figure, 40)
