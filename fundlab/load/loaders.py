@@ -277,7 +277,10 @@ def _load(
                 raise InvalidRequest(f"give either {parameter} or {filter_}, not both")
             given[filter_] = Instant.from_ns(moment_ns(value, parameter))
     asked = ask_table(table, given, label, ("since", "until", "workers", "progress"))
-    found = [table.empty(), *_pages(client, asked, count, name, progress, stacklevel=4)]
+    found = [
+        table.schema.empty_table(),
+        *_pages(client, asked, count, name, progress, stacklevel=4),
+    ]
     rows = table.in_order(table.distinct(pa.concat_tables(found)))
     if asked.filters["order"] == "DESC":
         rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))

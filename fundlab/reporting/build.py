@@ -82,7 +82,7 @@ def build(
     inside, until = span.of(rows), Span(None, span.end).of(rows)
     outer = inside.filter(f"NOT {INTERNAL}")
 
-    seen = to_frame(TABLES["balances"].empty()) if reported is None else reported
+    seen = to_frame(TABLES["balances"].schema.empty_table()) if reported is None else reported
     if judgement is None:
         begins = known_of(transfers, "transfers").get("since")
         judgement = pronounce(

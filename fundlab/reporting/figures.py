@@ -132,7 +132,7 @@ def movements(rows: Relation, sides: pd.DataFrame) -> pd.DataFrame:
 
 
 def no_observations() -> pd.DataFrame:
-    empty = to_frame(TABLES["balances"].empty())
+    empty = to_frame(TABLES["balances"].schema.empty_table())
     amounts = dict.fromkeys(("reported", "rebuilt", "difference"), empty["available"])
     known = empty[["profile_id", "asset", "observed_at"]].assign(**amounts)
     return known.assign(complete=pd.Series(dtype="boolean"))

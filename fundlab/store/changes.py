@@ -41,28 +41,42 @@ Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
 
 
+@dataclass
 class Changes:
     """What of ``stage`` the store does not have. The counts are complete once all are taken."""
 
-    def __init__(self, snapshot: Snapshot, stage: Stage) -> None:
-        self._snapshot, self._stage = snapshot, stage
-        self.new = self.changed = self.unchanged = 0
+    snapshot: Snapshot
+    stage: Stage
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
 
     def groups(self) -> Iterator[pa.Table]:
         """The new and the changed rows as a part stores them, in the order of time."""
-        stage, table = self._stage, self._stage.table
+        stage, table, pieces = self.stage, self.stage.table, self.stage.pieces
         ids = (rows.column("id") for rows in stage.read(["id"]))
         hashes = np.concatenate([np.empty(0, np.uint64), *map(hash_texts, ids)])
         keep = _newest_only(stage, hashes)
-        places = self._places(keep)
         del hashes
+        # Where the store has those that count, many at once: a search reads all of its ids.
+        places = Places(np.zeros(len(keep), np.int32), np.zeros(len(keep), np.int64))
         waiting: list[pa.Table] = []
-        count, starts = 0, np.cumsum([0, *(piece.rows for piece in stage.pieces)])
+        start = count = 0
+        for number, piece in enumerate(pieces if self.snapshot.files else (), 1):
+            waiting.append(piece.read(["id"]))
+            count += piece.rows
+            if count >= _AT_ONCE or number == len(pieces):
+                wanted = pa.concat_tables(waiting).column("id")
+                mine = np.flatnonzero(keep[start : start + count])
+                found = find_places(self.snapshot, wanted.take(pa.array(mine)))
+                places.part[start + mine], places.row[start + mine] = found.part, found.row
+                waiting, start, count = [], start + count, 0
+        count, starts = 0, np.cumsum([0, *(piece.rows for piece in pieces)])
         # The oldest pieces first, a row group at a time: what is read later than the one after it
         # may hold rows before those at its end.
-        for number in sorted(range(len(stage.pieces)), key=lambda n: stage.pieces[n].first):
+        for number in sorted(range(len(pieces)), key=lambda n: pieces[n].first):
             chosen = np.flatnonzero(keep[starts[number] : starts[number + 1]])
-            rows = stage.pieces[number].read()
+            rows = pieces[number].read()
             if len(chosen) < rows.num_rows:
                 rows = rows.take(pa.array(chosen))
             waiting.append(rows.append_column(_POSITION, pa.array(chosen + starts[number])))
@@ -74,25 +88,6 @@ class Changes:
                 waiting = [rows.slice(parts.ROW_GROUP_ROWS)]
         if count:
             yield self._unknown(table.in_order(pa.concat_tables(waiting)), places)
-
-    def _places(self, keep: Mask) -> Places:
-        """Where the store has the staged rows that count: by their position."""
-        places = Places(np.zeros(len(keep), np.int32), np.zeros(len(keep), np.int64))
-        if not self._snapshot.files:
-            return places
-        waiting: list[pa.Table] = []
-        start = count = 0
-        pieces = self._stage.pieces
-        for number, piece in enumerate(pieces, 1):
-            waiting.append(piece.read(["id"]))
-            count += piece.rows
-            if count >= _AT_ONCE or number == len(pieces):
-                ids = pa.concat_tables(waiting).column("id")
-                mine = np.flatnonzero(keep[start : start + count])
-                found = find_places(self._snapshot, ids.take(pa.array(mine)))
-                places.part[start + mine], places.row[start + mine] = found.part, found.row
-                waiting, start, count = [], start + count, 0
-        return places
 
     def _unknown(self, rows: pa.Table, places: Places) -> pa.Table:
         """Those of ``rows`` that the store does not have as they are, or newer, with the row that
@@ -120,7 +115,7 @@ class Changes:
                 for name in names:
                     same[left] &= equal_or_null(stored.column(name), given.column(name))
 
-        files = [(part, at[seqs == part.seq]) for part in self._snapshot.files]
+        files = [(part, at[seqs == part.seq]) for part in self.snapshot.files]
         for _ in each_row_group([(part, part.groups_of(rows)) for part, rows in files], compare):
             pass
         changed = ~(same | older)
@@ -244,7 +239,7 @@ def find_rows(snapshot: Snapshot, ids: pa.Array) -> pa.Table:
         return reader.read(number, table.schema).take(within)
 
     groups = [(part, part.groups_of(wanted[part.seq])) for part in snapshot.files]
-    return pa.concat_tables([table.empty(), *each_row_group(groups, chosen)])
+    return pa.concat_tables([table.schema.empty_table(), *each_row_group(groups, chosen)])
 
 
 def made_salts(randbits: Callable[[int], int]) -> tuple[np.uint64, np.uint64, np.uint64]:

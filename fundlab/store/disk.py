@@ -38,12 +38,6 @@ def hidden_file(folder: StorePath, name: str) -> Path:
     return folder / f".{name}.tmp"
 
 
-def sweep(folder: StorePath) -> None:
-    """Remove what a killed run left half written in ``folder``; the caller holds the lock."""
-    for place in {folder, hidden_file(folder, "").parent}:
-        remove(list(place.glob(".*.tmp")))
-
-
 @contextmanager
 def new_file(hidden: Path) -> Iterator[IO[bytes]]:
     """A file to write, on disk when the block ends, gone when it fails."""

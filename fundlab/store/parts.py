@@ -114,11 +114,8 @@ class Part:
     metadata: pq.FileMetaData
     names: frozenset[str]
     starts: Sequence[int]
+    rows: int
     live_groups: int
-
-    @property
-    def rows(self) -> int:
-        return self.starts[-1]
 
     @cached_property
     def replacing(self) -> Mapping[int, int]:
@@ -260,7 +257,7 @@ def open_part(path: StorePath, table: Table) -> Part:
     if last != seq:
         raise damaged(path, f"holds publication {last}, not {seq}")
     names, starts = frozenset(metadata.schema.names), [0, *accumulate(counts)]
-    return Part(path, kind, seq, header, metadata, names, starts, live)
+    return Part(path, kind, seq, header, metadata, names, starts, starts[-1], live)
 
 
 def read_footer(path: StorePath) -> tuple[bytes, str]:

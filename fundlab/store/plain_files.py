@@ -46,8 +46,8 @@ def write_current(snapshot: Snapshot, path: Path) -> None:
     Raises ``StoreError`` where it cannot be written; an earlier file then stays.
     """
     with disk.replacing(path) as file, pq.ParquetWriter(
-        file, _portable(snapshot.table.empty()).schema, version="2.6", compression="snappy",
-        write_page_checksum=True,
+        file, _portable(snapshot.table.schema.empty_table()).schema, version="2.6",
+        compression="snappy", write_page_checksum=True,
     ) as writer:  # fmt: skip
         schema = snapshot.table.schema
         found = snapshot.in_each_group(

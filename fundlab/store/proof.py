@@ -170,7 +170,7 @@ def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot, list[Proble
 def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
     """What is wrong with a file, and the keys of its rows; each byte and page is read once."""
     table, schema = snapshot.table, stored_schema(snapshot.table, part.kind)
-    keys = [table.empty().select(table.key)]
+    keys = [table.schema.empty_table().select(table.key)]
     problems: list[Problem] = []
     try:
         check_data(part)

@@ -87,7 +87,9 @@ def scan_with_duckdb(
             "give either connection, which has a limit of its own, or memory_limit"
         )
     if not snapshot.files:
-        nothing: duckdb.DuckDBPyRelation = connection.from_arrow(snapshot.table.empty())
+        nothing: duckdb.DuckDBPyRelation = connection.from_arrow(
+            snapshot.table.schema.empty_table()
+        )
         return nothing
     check_files(snapshot.files)
     try:

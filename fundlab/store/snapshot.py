@@ -257,18 +257,6 @@ def take_snapshot(
     )
 
 
-def newest_file(folder: StorePath, table: Table) -> Part | None:
-    """The file of the last publication; those before it are not opened."""
-
-    def look() -> Part | None:
-        found = find_parts(folder)
-        last = max((seq for _, seq in found), default=0)
-        path = found.get(("base", last)) or found.get(("part", last))
-        return None if path is None else open_part(path, table)
-
-    return steadily(look)
-
-
 def steadily(read: Callable[[], T]) -> T:
     """What ``read``, which takes its own snapshots, gives: a compaction may take files away under
     it, then it looks again.

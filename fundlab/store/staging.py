@@ -24,6 +24,7 @@ from fundlab.store import disk
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.tables.schema import Table
 
+STAGING: Final = ".staging"
 FILE_ROWS: Final = 16_384
 FLUSH_AFTER_S: Final = 1.0
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.arrow", re.ASCII)
@@ -49,7 +50,7 @@ class Piece:
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         if self.path is None:
-            rows = pa.concat_tables([self.table.empty(), *self.tables])
+            rows = pa.concat_tables([self.table.schema.empty_table(), *self.tables])
         else:
             with (
                 self.path.open("rb")

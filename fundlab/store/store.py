@@ -29,7 +29,15 @@ from fundlab.store.assertions import (
     read_accounts,
 )
 from fundlab.store.compaction import compact_table, remove_superseded
-from fundlab.store.parts import Draft, Header, Part, Publication, write_part
+from fundlab.store.parts import (
+    Draft,
+    Header,
+    Part,
+    Publication,
+    find_parts,
+    open_part,
+    write_part,
+)
 from fundlab.store.pins import is_pin_name, pinned_limits, read_pins, write_pin
 from fundlab.store.plain_files import export_files, write_current
 from fundlab.store.proof import Verification, verify_store
@@ -37,13 +45,11 @@ from fundlab.store.remote import StorePath, locate
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
 from fundlab.store.snapshot import (
     Snapshot,
-    newest_file,
     read_current,
     read_history,
     steadily,
     take_snapshot,
 )
-from fundlab.store.staging import Stage
 from fundlab.tables.frames import to_frame
 from fundlab.tables.schema import SCHEMA_VERSION, TABLES, Table, find_table
 from fundlab.values import Instant
@@ -52,7 +58,6 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import SparkSession
 
-_STAGING: Final = ".staging"
 _PINS: Final = "pins"
 _CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
 
@@ -246,7 +251,10 @@ class Store:
         found = find_table(table)
         limit = None if pin is None else pinned_limits(self.path / _PINS, pin).get(table, 0)
         return take_snapshot(
-            self.path / found.name, found, as_of=_bound(as_of, "as_of"), limit=limit
+            self.path / found.name,
+            found,
+            limit=limit,
+            as_of=None if as_of is None else moment_ns(as_of, "as_of"),
         )
 
     def known(
@@ -359,9 +367,10 @@ class Store:
                 "fl.Store to change it"
             )
         with disk.held(self.path) as check_held:
-            # What a killed run left half done.
-            for name in (*TABLES, _PINS):
-                disk.sweep(self.path / name)
+            # What a killed run left half written.
+            for folder in [self.path / name for name in (*TABLES, _PINS)]:
+                for place in {folder, disk.hidden_file(folder, "").parent}:
+                    disk.remove(list(place.glob(".*.tmp")))
             for table in TABLES:
                 remove_superseded(self.path / table)
             yield check_held
@@ -412,10 +421,6 @@ class Store:
         folder = self.path / snapshot.table.name
         return write_part(folder, "part", snapshot.table, header, groups)
 
-    def stage(self, table: Table, question: Mapping[str, Any] | None = None) -> Stage:
-        """Rows on their way in, and what a run that died had of them; the caller holds the lock."""
-        return Stage(self.path / _STAGING / table.name, table, question)
-
     def now(self) -> int:
         """The time of the next publication (ns): the clock's, but never before the last one's.
 
@@ -447,9 +452,15 @@ class Store:
     def _newest_files(self) -> Iterator[Part]:
         """The newest file of each table, and no other: there may be many."""
         for name, table in TABLES.items():
-            part = newest_file(self.path / name, table)
-            if part is not None:
-                yield part
+            yield from steadily(
+                lambda folder=self.path / name, table=table: [  # type: ignore[misc]
+                    open_part(path, table)
+                    for _, path in sorted(
+                        find_parts(folder).items(),
+                        key=lambda entry: (entry[0][1], entry[0][0] == "base"),  # parts before it
+                    )[-1:]
+                ]
+            )
 
 
 def _checked_columns(table: Table, columns: Sequence[str] | None) -> list[str]:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -48,7 +49,7 @@ from fundlab.store import compaction
 from fundlab.store.changes import Changes, all_new, differing, find_rows
 from fundlab.store.parts import Draft
 from fundlab.store.snapshot import Snapshot, read_current
-from fundlab.store.staging import Stage, missing
+from fundlab.store.staging import STAGING, Stage, missing
 from fundlab.tables.decode import decode_page
 from fundlab.tables.schema import TABLES, find_table
 from fundlab.values import Instant
@@ -242,7 +243,10 @@ class _Run:
         # What a run that died had counts where later syncs find whatever has changed since.
         resumable = (new or wider) and not (short or full)
         question = {"since": since, "publication": snapshot.limit, **self.service}
-        stage = self.store.stage(snapshot.table, question if resumable else None)
+        # Rows on their way in, and what a run that died had of them.
+        stage = Stage(
+            self.store.path / STAGING / name, snapshot.table, question if resumable else None
+        )
         known = {} if last is None else last.watermark
         one = self.fetches[name] = _Fetch(
             self.client, snapshot, stage, self.workers, self.clock() + OVERLAP_NS, begins,
@@ -275,32 +279,37 @@ class _Run:
         pending = pairs_of(read_current(transfers.snapshot, PAIR_COLUMNS))
         for rows in stage.read(PAIR_COLUMNS):
             pending |= pairs_of(rows)
-        observed = TABLES["balances"].empty()
+        observed = TABLES["balances"].schema.empty_table()
         for _ in range(MAX_ROUNDS):
             with progress_bar(len(pending), "balances", "balances", self.progress) as bar:
                 looked = observe_balances(
                     self.client, sorted(pending), workers=self.workers, clock=self.clock,
                     step=bar.update,
                 )  # fmt: skip
-            observed = pa.concat_tables([_without(observed, pending), looked])
+            observed = pa.concat_tables([observed, looked])
             # Whose balances may have moved meanwhile: those of transfers that have changed since
             # the last fetch, as they are now and as they were known: staged, else stored.
             found: list[Fetched] = []
             transfers.latest = self.clock() + OVERLAP_NS
             transfers.changes(found.append)
-            came = [table.empty(), *(page.rows for page in found)]
+            came = [table.schema.empty_table(), *(page.rows for page in found)]
             rows = table.distinct(pa.concat_tables(came))
             ids = rows.column("id").combine_chunks()
             staged = stage.versions(ids)
             known = staged.column("id").combine_chunks()
-            stored = find_rows(transfers.snapshot, ids.filter(pc.invert(pc.is_in(ids, known))))
-            before = pa.concat_tables([one.replace_schema_metadata() for one in (staged, stored)])
+            unstaged = ids.filter(pc.invert(pc.is_in(ids, known)))
+            before = [staged]
+            if len(unstaged):  # at rest the rows at the watermark come again, staged a moment ago
+                before.append(find_rows(transfers.snapshot, unstaged))
+            were = pa.concat_tables([one.replace_schema_metadata() for one in before])
             stage.add(rows)
-            pending = pairs_of(differing(rows, before)) | pairs_of(differing(before, rows))
+            pending = pairs_of(differing(rows, were)) | pairs_of(differing(were, rows))
             if not pending:
                 break
-        self.observed = _without(observed, pending)
-        self.unsettled = sorted(pending)
+            # What moved is not what was seen: looked at again, or left out in the end.
+            seen = zip(*(observed.column(n).to_pylist() for n in PAIR_COLUMNS[:2]), strict=True)
+            observed = observed.filter(pa.array([one not in pending for one in seen], pa.bool_()))
+        self.observed, self.unsettled = observed, sorted(pending)
 
     def publish(self, check_held: Callable[[], None]) -> list[TableSync]:
         """Write the parts of every table, then let them appear."""
@@ -353,22 +362,18 @@ class _Run:
         proved_by: int | None = None,
     ) -> str | None:
         """Write a part that nobody sees yet; none where there is nothing to say."""
+        filled = (rows for rows in groups if rows.num_rows)
+        first = next(filled, None)
+        if first is None and not moved:
+            return None  # most tables of most syncs: nothing goes to the disk for them
+        groups = chain([] if first is None else [first], filled)
+        del first  # may be large, and is written long before the last one
         draft = self.store.draft(
             snapshot, groups, published_at=published_at, service=self.service, query=query,
             watermark=marks, proved_by=proved_by,
         )  # fmt: skip
         self.drafts.append(draft)
-        if draft.rows or moved:
-            return str(draft.path)
-        self.drafts.pop().discard()
-        return None
-
-
-def _without(balances: pa.Table, pairs: set[Pair]) -> pa.Table:
-    names = zip(
-        balances.column("profile_id").to_pylist(), balances.column("asset").to_pylist(), strict=True
-    )
-    return balances.filter(pa.array([pair not in pairs for pair in names], pa.bool_()))
+        return str(draft.path)
 
 
 # ----------------------------------------------------------------------------- one table

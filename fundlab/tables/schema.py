@@ -126,10 +126,6 @@ class Table:
     def of_kind(self, *kinds: Kind) -> Iterator[Column]:
         return (column for column in self.columns if column.kind in kinds)
 
-    def empty(self) -> pa.Table:
-        """No rows, all columns."""
-        return self.schema.empty_table()
-
     @cached_property
     def moment(self) -> str:
         """The column that places a row in time."""

@@ -258,7 +258,7 @@ def check_report(texts: list[str]) -> None:
     rows = [withdrawal(n, amount=text, total=text, fee="0") for n, text in enumerate(texts)]
     page = tables.decode_page("transfers", json.dumps({"items": rows}).encode()).rows
     frame = tables.to_frame(page)
-    none = tables.to_frame(tables.TABLES["balances"].empty())
+    none = tables.to_frame(tables.TABLES["balances"].schema.empty_table())
     built = reporting.build(frame, none, title="Open", as_of="2026-04-01T00:00:00Z")
     cells = {plain(text) for text in Cells(reporting.render_html(built)).found}
     assert {plain(text) for text in texts} <= cells

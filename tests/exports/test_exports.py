@@ -212,7 +212,7 @@ def test_durations_are_seconds(tmp_path: Path) -> None:
 
 def test_json_keeps_objects_as_they_were_sent(tmp_path: Path) -> None:
     metadata = pa.array(['{"a": 1.10, "=x": "=1+1"}', None, "not json"], pa.string())
-    empty = TABLES["transfers"].empty()
+    empty = TABLES["transfers"].schema.empty_table()
     columns = [metadata if name == "metadata" else pa.nulls(3, empty.schema.field(name).type)
                for name in empty.schema.names]  # fmt: skip
     rows = pa.Table.from_arrays(columns, schema=empty.schema)

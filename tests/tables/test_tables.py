@@ -72,10 +72,12 @@ class TestToFrame:
 
     def test_an_empty_frame_has_the_same_types(self) -> None:
         full = to_frame(decode_page("transfers", PAGE).rows)
-        assert types_of(to_frame(TABLES["transfers"].empty())) == types_of(full)
+        assert types_of(to_frame(TABLES["transfers"].schema.empty_table())) == types_of(full)
 
     def test_empty_frames_can_be_merged(self) -> None:
-        transfers, balances = (to_frame(TABLES[name].empty()) for name in ("transfers", "balances"))
+        transfers, balances = (
+            to_frame(TABLES[name].schema.empty_table()) for name in ("transfers", "balances")
+        )
         assert len(transfers.merge(balances, on=["profile_id", "asset"], how="outer")) == 0
 
     def test_unknown_values_become_categories_of_their_own(self) -> None:
@@ -133,7 +135,7 @@ class TestExpand:
         assert "object" not in frame.columns
 
     def test_of_nothing(self) -> None:
-        frame = to_frame(TABLES["events"].empty())
+        frame = to_frame(TABLES["events"].schema.empty_table())
         assert list(expand(frame).columns) == [name for name in frame.columns if name != "object"]
 
     def test_what_is_no_object_stays(self) -> None:
@@ -176,5 +178,5 @@ class TestDocument:
 
     def test_the_types_it_names_are_those_of_a_frame(self) -> None:
         for table in TABLES.values():
-            types = types_of(to_frame(table.empty()))
+            types = types_of(to_frame(table.schema.empty_table()))
             assert types == {c.name: FRAME_TYPES[c.kind] for c in table.columns}
