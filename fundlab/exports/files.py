@@ -18,7 +18,8 @@ def replacing(target: Path) -> Iterator[Path]:
     killed runs left of the same target is removed, too.
 
     Missing folders are made, and who may read an earlier file may read the new one, nobody else.
-    Raises ``InvalidRequest`` for a target without a name, ``OutputError`` where the system refuses.
+    Raises ``InvalidRequest`` for a target without a name, ``OutputError`` where the system refuses
+    and for a device or a pipe, whose place a file would take.
 
     >>> with fl.exports.replacing(folder / "new" / "note.txt") as unfinished:
     ...     unfinished.write_text("complete or not at all") > 0
@@ -30,6 +31,8 @@ def replacing(target: Path) -> Iterator[Path]:
         raise InvalidRequest(f"path={str(target)!r} names no file")
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not target.is_file() and not target.is_dir():
+            raise OutputError(f"{target} is a device or a pipe; give the path of a file")
         rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         with unfinished(target, 0o666 if rights is None else 0o600) as hidden:
             yield hidden

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import subprocess
 import zipfile
@@ -20,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fundlab import exports
-from fundlab.errors import InvalidRequest
+from fundlab.errors import InvalidRequest, OutputError
 from fundlab.exports.workbook import Sheet, sheet_name, write_workbook
 from fundlab.tables import TABLES
 
@@ -78,6 +79,15 @@ def test_csv_runs_nothing_and_gives_every_text_back(tmp_path: Path) -> None:
         assert text.lstrip()[:1] not in {"=", "+", "-", "@", "＝"}, text
         assert text[:1] not in {"\t", "\r", "\n"}, text
     assert [text[1:] if text[:1] == "'" else text for text in found] == HOSTILE
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet", "xlsx"])
+def test_no_file_takes_the_place_of_a_pipe_or_a_device(tmp_path: Path, format: str) -> None:
+    pipe = tmp_path / f"x.{format}"
+    os.mkfifo(pipe)
+    with pytest.raises(OutputError, match=r"is a device or a pipe; give the path of a file"):
+        write(table(a=["x"]), tmp_path, format)
+    assert pipe.is_fifo()
 
 
 def test_csv_quotes_text_and_leaves_missing_values_bare(tmp_path: Path) -> None:
