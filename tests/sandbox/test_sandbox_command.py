@@ -28,6 +28,8 @@ def command(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "fundlab", "sandbox", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Where nohup runs the tests, SIGHUP is ignored, and a sandbox keeps to that.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )  # fmt: skip
 
 
