@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from urllib3.filepost import encode_multipart_formdata
+
+from fundlab.api.http import MaskedBytes
 from fundlab.errors import DeadlineExceeded, NetworkError, RateLimited, ScopeMissing, Unavailable
 from fundlab.secret import Secret
 
@@ -126,6 +129,19 @@ class TokenSource:
         self._swap = threading.Lock()
         """Held for a moment, never while waiting."""
         self._process = os.getpid()
+
+
+def token_form(client_id: str, client_secret: Secret, scope: str) -> tuple[bytes, str]:
+    """The multipart body of a token request and its content type."""
+    body, content_type = encode_multipart_formdata(
+        {
+            "grant_type": "client_credentials",
+            "client_id": client_id,
+            "client_secret": client_secret.reveal(),
+            "scope": scope,
+        }
+    )
+    return MaskedBytes(body), content_type
 
 
 def read_grant(body: bytes, scopes: frozenset[str], asked_at: float) -> Grant | str:

@@ -20,13 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from urllib3.filepost import encode_multipart_formdata
-
 from fundlab.api.http import (
     Answer,
     Failure,
     Http,
-    MaskedBytes,
     MaskedText,
     Outgoing,
     http_date,
@@ -43,7 +40,7 @@ from fundlab.api.problems import (
     unsigned,
 )
 from fundlab.api.signing import Signer, request_signature
-from fundlab.api.tokens import Grant, TokenSource, read_grant
+from fundlab.api.tokens import Grant, TokenSource, read_grant, token_form
 from fundlab.background import caller_gone
 from fundlab.errors import CallError, ProtocolError, SigningFailed
 from fundlab.settings import Settings
@@ -201,15 +198,8 @@ class Transport:
             f"{operation}, asking for a token", operation, env.new_id(), " ".join(sorted(scopes)),
             setting="auth_url",
         )  # fmt: skip
-        form, content_type = encode_multipart_formdata(
-            {
-                "grant_type": "client_credentials",
-                "client_id": settings.client_id,
-                "client_secret": settings.client_secret.reveal(),
-                "scope": tried.scope,
-            }
-        )
-        form = MaskedBytes(form)  # no local holds it as it is while it is sent
+        # Made further down: no frame of a call holds the secret as it is.
+        form, content_type = token_form(settings.client_id, settings.client_secret, tried.scope)
         headers = {**_HEADERS, "Content-Type": content_type, "X-Request-Id": tried.request_id}
         answer = self._until_settled(
             Outgoing("POST", f"{settings.auth_url}/oauth2/token", headers, form),
