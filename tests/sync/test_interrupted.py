@@ -124,16 +124,16 @@ def race(runner: Runner, folder: Path, count: int, killed_at: int) -> list[Outco
     return runner.run(*runs)
 
 
-def test_killed_at_fifty_steps(
+def test_killed_at_twenty_steps(
     runner: Runner, fresh: Iterator[Path], seed: int, figure: Any
 ) -> None:
-    kill_at_random(runner, fresh, 50, seed, figure)
+    kill_at_random(runner, fresh, 20, seed, figure)
 
 
-def test_twenty_five_failures_of_the_disk(
+def test_ten_failures_of_the_disk(
     runner: Runner, fresh: Iterator[Path], seed: int, figure: Any
 ) -> None:
-    fail_at_random(runner, fresh, 25, seed, figure)
+    fail_at_random(runner, fresh, 10, seed, figure)
 
 
 @pytest.mark.parametrize("count", [2, 6])

@@ -130,8 +130,8 @@ def run_schedules(folder: Path, seed: int, figure: Any, count: int) -> None:
     figure(f"any paging: {count:,} schedules: {rows:,} rows, every table is the ledger")
 
 
-def test_fifty_schedules(tmp_path: Path, seed: int, figure: Any) -> None:
-    run_schedules(tmp_path, seed, figure, 50)
+def test_fifteen_schedules(tmp_path: Path, seed: int, figure: Any) -> None:
+    run_schedules(tmp_path, seed, figure, 15)
 
 
 @pytest.mark.campaign
