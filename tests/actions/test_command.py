@@ -21,6 +21,7 @@ def run(bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     for name in ("base_url", "auth_url", "client_id", "client_secret"):
         monkeypatch.setenv(f"FUNDLAB_{name.upper()}", service[name])
     monkeypatch.setenv("FUNDLAB_STORE", str(bench.store))
+    monkeypatch.setattr("fundlab.api.transport.pause_before", lambda *_: 0.0)
 
     def command(*options: str, answer: str = "") -> tuple[int, str, str]:
         given = ["--profile", bench.profile_id, "--fiat-account", bench.account.id]

@@ -110,7 +110,7 @@ def tls_url(tls_certificate: Path) -> Iterator[str]:
 
     with Server(("127.0.0.1", 0), Handler) as running:
         running.socket = context.wrap_socket(running.socket, server_side=True)
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         yield f"https://127.0.0.1:{running.server_port}"
         running.shutdown()

@@ -28,7 +28,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
 LIMIT_S = 8.0
 CALL_TIMEOUT_S = 6.0
-SHORT_CALL_TIMEOUT_S = 1.0
+SHORT_CALL_TIMEOUT_S = 0.3
 CAP_MIB = 4
 
 

@@ -126,14 +126,15 @@ def test_an_interrupt_ends_it_while_the_service_hangs(
 
 
 def test_nobody_goes_on_paging_once_a_load_has_failed(
-    server: scripted.Scripted, client: Client
+    server: scripted.Scripted, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("fundlab.api.transport._FIRST_PAUSE_S", 0.04)
     server.script(answer({"items": [{"id": 5}], "next_page_cursor": "x"}), reset)
     with pytest.raises(DataError):
         load_transfers(client)
-    time.sleep(0.3)
+    time.sleep(0.1)
     count = len(server.received)
-    time.sleep(1.0)  # the next attempts would come after 0.13, 0.25 and 0.5 s
+    time.sleep(0.3)  # the next attempts would come after 0.02, 0.04, 0.08 and 0.16 s
     assert len(server.received) == count
     assert background_threads() == []
 
