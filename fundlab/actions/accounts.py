@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fundlab.actions.identity import canonical, keyed, traces
 from fundlab.actions.plan import UPDATE, Plan, check_expiry, context_of, given_rows, new_plan
 from fundlab.api.arguments import Instructions, Metadata, Owner
-from fundlab.api.existing import differences
+from fundlab.api.calls import differences
 from fundlab.display import Row
 from fundlab.errors import ActionRefused
 from fundlab.models import FiatAccount, FiatAccountOwner, FiatNetworkInstructions

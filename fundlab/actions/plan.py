@@ -43,7 +43,7 @@ from fundlab.actions.journal import (
     service_key,
     store_name,
 )
-from fundlab.api.existing import contradictions, differences
+from fundlab.api.calls import differences
 from fundlab.display import Card, Row
 from fundlab.errors import (
     ActionRefused,
@@ -564,7 +564,7 @@ def _is_with_itself(
         return False
     if found is not None:
         shown = found.model_dump(mode="json", exclude_none=True)
-        return entry.is_derived or not contradictions(arguments, shown)
+        return entry.is_derived or not differences(arguments, shown, echoed=True)
     existing = error.meta.get("existing")
     if isinstance(existing, dict):
         existing = existing.get("rule", existing)
@@ -600,7 +600,7 @@ def unlike(asked: Mapping[str, Any], found: Any, *, derived: bool) -> list[str]:
     What has a ``derived`` ref_id was made by this journal: there, what the service added is none.
     """
     shown = found.model_dump(mode="json", exclude_none=True)
-    return contradictions(asked, shown) if derived else differences(asked, shown)
+    return differences(asked, shown, echoed=derived)
 
 
 def check_same(
@@ -626,7 +626,7 @@ def check_same(
     )
     if may_be_sent:
         what = f"this {noun} may have been sent before; {what} before anything else"
-    elif contradictions(asked, found.model_dump(mode="json", exclude_none=True)):
+    elif differences(asked, found.model_dump(mode="json", exclude_none=True), echoed=True):
         what += ", and choose another ref_id for the new one"
     raise ActionRefused("ref_id", what)
 

@@ -1,6 +1,9 @@
 """What happens in one call: its arguments are checked, it is sent, and its answer is read.
 
-``Client`` stands on ``Caller`` here; ``Transport`` carries the bytes.
+``Client`` stands on ``Caller`` here; ``Transport`` carries the bytes. ``Rows`` are the models of
+the pages of a list, one after another. ``differences`` says whether an answer, or what exists under
+a ``ref_id`` (a 409's ``existing``), is what is asked for; that a payment happens once is the work
+of `fundlab.actions.plan` and `fundlab.actions.journal`.
 """
 
 from __future__ import annotations
@@ -8,17 +11,17 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from heapq import merge
+from itertools import islice, repeat
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, get_args
+from typing import Any, Final, Generic, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from fundlab.api.existing import contradictions, differences
-from fundlab.api.pages import Rows, ask, whole_number
+from fundlab.api.pages import Asked, Walk, ask, warn_of_filters, whole_number
 from fundlab.api.signing import Signer, load_signer
 from fundlab.api.transport import Call, Environment, Reply, Transport
 from fundlab.errors import (
@@ -131,7 +134,9 @@ class Caller:
         # An answer about something else is not one: a proxy may have mixed two up.
         other = []
         if asked:
-            other = contradictions(asked, answer.model_dump(mode="json", exclude_none=True))
+            other = differences(
+                asked, answer.model_dump(mode="json", exclude_none=True), echoed=True
+            )
         for part in {"id", "asset"} & set(_NAMED_PART.findall(OPERATIONS[name].path)):
             shown, wanted = getattr(answer, part, None), given[part]
             if str(shown).casefold() != str(wanted).casefold():  # ids in another case are equal
@@ -187,7 +192,7 @@ class Caller:
             what += "of which the service shows too little to tell whether that is asked for now"
         else:
             what += f"which is not what is asked for now: {'; '.join(different)}"
-            if contradictions(asked, shown) and not conflict.in_doubt:
+            if differences(asked, shown, echoed=True) and not conflict.in_doubt:
                 hint = "nothing was done now; for a new intent choose another ref_id"
         explained = Conflict(
             conflict.status,
@@ -213,22 +218,11 @@ class Caller:
     ) -> Rows[Any]:
         """Every row of a list. ``filters`` go by the names of the operation's query."""
         operation = OPERATIONS[name]
-        if operation.answer is None or operation.items is None:
-            raise InvalidRequest(f"{name} does not list anything")
-        answer, items = operation.answer, operation.items
         if max_rows is not None:
             max_rows = whole_number(max_rows, f"{name}: max_rows", 0)
         given = {**filters, "page_cursor": page_cursor, "page_size": page_size}
         asked = ask(operation, given, label=name)
-
-        def fetch(params: Sequence[tuple[str, str]], number: int) -> tuple[list[Any], str | None]:
-            reply, _ = self._send(name, params=params)
-            page: Any = read_answer(answer, name, reply, page=number)
-            self._warn_of_unlisted(page)
-            following = page.next_page_cursor or (page.model_extra or {}).get("next_page")
-            return getattr(page, items), None if following is None else str(following)
-
-        return Rows(asked, fetch, max_rows)
+        return Rows(self, asked, max_rows)
 
     def _send(
         self,
@@ -276,7 +270,7 @@ class Caller:
 
     def _warn_of_unlisted(self, resource: Resource) -> None:
         """Say which values no enumeration of the interface has, each once."""
-        for name in _enumerated(type(resource)):
+        for name in resource.listed:
             value = getattr(resource, name)
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, Resource):
@@ -291,21 +285,68 @@ class Caller:
                         warnings.warn(text, UnknownValueWarning, stacklevel=4)
 
 
-@cache
-def _enumerated(model: type[Resource]) -> tuple[str, ...]:
-    """The fields of ``model`` that are of an enumeration, or hold resources with such fields."""
-    found = []
-    for name, field in model.model_fields.items():
-        kinds: list[Any] = [field.annotation]
-        for kind in kinds:
-            kinds += get_args(kind)  # alternatives, and what a list holds
-        if any(
-            issubclass(kind, StrEnum) or (issubclass(kind, Resource) and _enumerated(kind))
-            for kind in kinds
-            if isinstance(kind, type)
-        ):
-            found.append(name)
-    return tuple(found)
+class Rows(Iterator[R], Generic[R]):
+    """Lazily every row of a list: nothing is sent before the first ``next()``.
+
+    ``repeated`` counts rows that came again and were dropped, ``unasked`` those that did not meet
+    the filters (a service may not honour each of them), ``pages`` the answers.
+    Raises ``ProtocolError`` when a cursor comes back, or when pages without a new row do not end.
+    """
+
+    def __init__(self, caller: Caller, asked: Asked, max_rows: int | None) -> None:
+        self.operation, self.pages, self.repeated, self.unasked = asked.label, 0, 0, 0
+        self._caller = caller
+        self._given: set[str] = set()
+        self._warned: set[str] = set()
+        parts = asked.parts
+        rows: Iterator[R] = iter(())
+        if parts:  # as one list would give the rows of all
+            query = parts[0].query
+            time = getattr(query, "order_by", "CREATED_AT").lower()
+            rows = merge(
+                *map(self._walk, parts),
+                key=lambda row: getattr(getattr(row, time, None), "ns", 0),
+                reverse=query.order == "DESC",
+            )
+        self._rows = islice(rows, max_rows)
+
+    def __next__(self) -> R:
+        return next(self._rows)
+
+    def __repr__(self) -> str:
+        made = vars(self)
+        return f"<Rows of {made.get('operation')}: {made.get('pages', 0)} pages so far>"
+
+    def _walk(self, asked: Asked) -> Iterator[R]:
+        walk, operation = Walk(asked), asked.operation
+        while not walk.ended:
+            reply, _ = self._caller._send(operation.name, params=walk.params)
+            page: Any = read_answer(
+                operation.answer or Resource, operation.name, reply, page=self.pages + 1
+            )
+            self._caller._warn_of_unlisted(page)
+            self.pages += 1
+            rows: list[Any] = getattr(page, str(operation.items))
+            ids: list[str] = [row.id for row in rows]
+            verdicts = [
+                [check.verdict(getattr(row, check.member, None)) for row in rows]
+                for check in walk.checks
+            ]
+            judged = walk.judge(ids, verdicts)
+            for kind, names in (("ignored", judged.ignored), ("unchecked", judged.unchecked)):
+                if names and kind not in self._warned:
+                    self._warned.add(kind)
+                    warn_of_filters(self.operation, **{kind: names}, stacklevel=4)  # at next()
+            for row, id_, belongs in zip(rows, ids, judged.belong or repeat(True), strict=False):
+                if not belongs:
+                    self.unasked += 1
+                elif id_ in self._given:
+                    self.repeated += 1
+                else:
+                    self._given.add(id_)
+                    yield row
+            following = page.next_page_cursor or (page.model_extra or {}).get("next_page")
+            walk.follow(None if following is None else str(following))
 
 
 def encoded_target(
@@ -386,3 +427,112 @@ def read_answer(
         operation=operation,
         request_id=reply.request_id,
     )
+
+
+# ----------------------------------------------------------- is this what was asked for?
+# Services leave members out of their answers and spell ids in another case: a member that is absent
+# contradicts nothing, and case makes no other id.
+
+_AMOUNTS: Final = {"amount", "total"}
+_DETAILS: Final = {"fiat_account_owner", "fiat_network_instructions"}
+_IDS: Final = {"profile_id", "identity_id", "account_id", "fiat_account_id"}
+_VARIANTS: Final = {
+    "wire", "cubix", "institution_details", "person_details", "crypto", "fiat", "profile",
+}  # fmt: skip
+_LAST_SHOWN: Final = 4
+_SHOWN_WITHIN: Final = ("fiat_network", "routing_number_type")  # the bank details
+_ECHOED: Final = (
+    "ref_id", "amount", "total", "asset", "profile_id", "identity_id", "account_id",
+    "fiat_account_id", "crypto_network", "source_asset", "destination_asset",
+    "memo",
+)  # fmt: skip
+
+
+def differences(
+    asked: Mapping[str, Any],
+    found: Mapping[str, Any],
+    *,
+    complete: bool = False,
+    echoed: bool = False,
+) -> list[str]:
+    """How ``asked`` (a request body) and ``found`` (a resource) differ; empty when equal.
+
+    What ``found`` leaves out is no difference, unless it is ``complete``. Amounts are compared as
+    numbers and metadata in full. In bank details, members that the service leaves out or masks to
+    the last four characters count as equal. Metadata, a memo and an end user that ``found`` has and
+    nobody asked for are differences. With ``echoed``, ``found`` is the answer to the request: then
+    only what answers repeat is compared, where it does.
+    """
+    problems = []
+    for name, wanted in asked.items():
+        shown = found.get(name)
+        if shown is None and not (complete or name in _SHOWN_WITHIN):
+            continue
+        if echoed and name not in _ECHOED:
+            continue
+        if name in _SHOWN_WITHIN:
+            shown = found.get("fiat_network_instructions")
+            if name == "routing_number_type":
+                for part in ("wire", "routing_details", "routing_number_type"):
+                    shown = shown.get(part) if isinstance(shown, Mapping) else None
+            elif isinstance(shown, Mapping):
+                shown = "CUBIX" if shown.get("wire") is None else "WIRE"
+            else:
+                shown = None
+            equal = shown is None or shown == wanted
+        elif name == "metadata":
+            members = shown if isinstance(shown, Mapping) else {}
+            equal = dict(wanted) == {
+                key: value if isinstance(value, str) else json.dumps(value)
+                for key, value in members.items()
+            }
+        elif name in _AMOUNTS:
+            try:
+                equal = isinstance(shown, str) and Decimal(shown) == Decimal(wanted)
+            except InvalidOperation:
+                equal = False
+        elif isinstance(wanted, Mapping):  # the same kind of owner, account or end, and equal in it
+            wanted, shown = _in_one_layout(wanted), _in_one_layout(shown)
+            if isinstance(shown, Mapping):
+                kinds = {part for part in wanted if part in _VARIANTS}
+                theirs = {part for part in shown if part in _VARIANTS and shown[part] is not None}
+                equal = (not theirs or kinds == theirs) and _agree(name, wanted, shown)
+            else:
+                equal = shown is None and name in _DETAILS
+        else:
+            equal = _agree(name, wanted, shown) if name in _IDS else shown == wanted
+        if not equal and name in _DETAILS:
+            problems.append(f"{name} differs")
+        elif not equal:
+            problems.append(f"{name} is {shorten(shown)}, not {shorten(wanted)}")
+    if echoed:
+        return problems
+    only_on_request = ["metadata", "account_id", "memo"]
+    if "fiat_network" not in asked:  # deposit instructions always name an identity (§2.2)
+        only_on_request.append("identity_id")
+    return problems + [
+        f"{name} is {shorten(found[name])}, not left out"
+        for name in only_on_request
+        if name not in asked and found.get(name)
+    ]
+
+
+def _in_one_layout(details: Any) -> Any:
+    """``details`` with the two layouts of a CUBIX account as one."""
+    if isinstance(details, Mapping) and details.get("wallet_address") is not None:
+        rest = {name: value for name, value in details.items() if name != "wallet_address"}
+        return {**rest, "cubix": {"account_id": details["wallet_address"]}}
+    return details
+
+
+def _agree(name: str, asked: Any, found: Any) -> bool:
+    if found is None:
+        return True
+    if isinstance(asked, Mapping) and isinstance(found, Mapping):
+        return all(_agree(part, value, found.get(part)) for part, value in asked.items())
+    if isinstance(asked, str) and isinstance(found, str):
+        hidden, last = found[:-_LAST_SHOWN], found[-_LAST_SHOWN:]
+        if set(hidden) == {"X"} and last == asked[-_LAST_SHOWN:]:
+            return True  # ``XXXXXX6789`` stands for any text of that ending
+        return asked.casefold() == found.casefold() if name in _IDS else asked == found
+    return bool(found == asked)

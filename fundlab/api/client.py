@@ -28,8 +28,7 @@ from fundlab.api.arguments import (
     TransferFilters,
     Types,
 )
-from fundlab.api.calls import Caller
-from fundlab.api.pages import Rows
+from fundlab.api.calls import Caller, Rows
 from fundlab.api.signing import Signer
 from fundlab.errors import InvalidRequest
 from fundlab.models import (

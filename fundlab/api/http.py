@@ -269,7 +269,13 @@ def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
         secrets.append(sent)
     body, headers = answer.body, CaseInsensitiveDict(answer.headers)
     for secret in secrets:
-        spellings = spellings_of(secret)
+        # As it is, and as JSON, a URL or a form has it.
+        text = secret.reveal()
+        as_json = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+        in_url = (quote(text), quote(text, safe=""), quote_plus(text))
+        spellings = {spelling.encode() for spelling in (text, *as_json, *in_url)}
+        if all(ord(char) < 256 for char in text):
+            spellings.add(text.encode("latin-1"))
         for spelling in spellings:
             body = body.replace(spelling, _MASK.encode())
         if refused or b"\\" in body:  # escapes spell one text in many ways: compare what they say
@@ -291,16 +297,6 @@ def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
     return replace(answer, body=body, headers=headers)
 
 
-def spellings_of(secret: Secret) -> set[bytes]:
-    """``secret`` as it is, and as JSON, a URL or a form has it."""
-    text = secret.reveal()
-    as_json = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
-    in_url = (quote(text), quote(text, safe=""), quote_plus(text))
-    spellings = {spelling.encode() for spelling in (text, *as_json, *in_url)}
-    in_latin = all(ord(char) < 256 for char in text)
-    return spellings | {text.encode("latin-1")} if in_latin else spellings
-
-
 # ------------------------------------------------------------------- a deadline for every byte
 # Socket timeouts bound one read; a service that sends a byte a second would never meet one. So
 # each read of an answer, its headers too, waits no longer than what is left of the call.
@@ -311,7 +307,7 @@ _call: Final = threading.local()
 class _BoundedReader(socket.SocketIO):
     """The reading end of a connection, for one answer."""
 
-    connection: Any
+    _sock: Any  # of the standard library's
     deadline: float
     timeout: float
     ended: bool
@@ -320,30 +316,28 @@ class _BoundedReader(socket.SocketIO):
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the call's time was used up")
-        self.connection.settimeout(min(self.timeout, left))
+        self._sock.settimeout(min(self.timeout, left))
         count = super().readinto(buffer)
         self.ended = count == 0
         return count
 
 
 class _Response(http.client.HTTPResponse):
-    def __init__(self, sock: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        reader: Any = self.fp.detach()
-        reader.__class__ = _BoundedReader  # a second reader would count the connection twice
-        reader.connection, reader.ended = sock, False
-        reader.deadline = getattr(_call, "deadline", None) or float("inf")
-        reader.timeout = sock.gettimeout() or float("inf")
-        self._reader: _BoundedReader = reader
-        self.fp = io.BufferedReader(reader)
-
     def begin(self) -> None:
         super().begin()
-        if self._reader.ended:  # http.client takes headers that stop short for complete
+        reader: Any = self.fp.raw
+        if reader.ended:  # http.client takes headers that stop short for complete
             raise http.client.IncompleteRead(b"")
 
     def _read_status(self) -> tuple[str, int, str]:
-        """The status line of the final answer: http.client takes a 103 for one."""
+        """The status line of the final answer, the first that is read of any, also of a proxy's:
+        http.client takes a 103 for one."""
+        reader: Any = self.fp.detach()
+        reader.__class__ = _BoundedReader  # a second reader would count the connection twice
+        reader.ended = False
+        reader.deadline = getattr(_call, "deadline", None) or float("inf")
+        reader.timeout = reader._sock.gettimeout() or float("inf")
+        self.fp = io.BufferedReader(reader)
         while True:
             version, status, reason = super()._read_status()  # type: ignore[misc]
             if status == http.HTTPStatus.SWITCHING_PROTOCOLS:

@@ -4,18 +4,17 @@ A service may ignore a filter that the interface does not list, leave out the me
 about, spell an id in another case, send a row or a page twice, or no end. So each row is held
 against what was asked: it belongs, or it does not, or the answer does not say, and then it is kept;
 and a walk that would not end is refused. A malformed page is refused where it is read: by
-`fundlab.tables.decode` for tables, by ``calls.read_answer`` for models. ``Rows`` are the
-models of a page, one after another; `fundlab.load.table_pages` makes Arrow tables of it.
+`fundlab.tables.decode` for tables, by ``calls.read_answer`` for models. ``calls.Rows`` makes
+models of a page; `fundlab.load.table_pages` makes Arrow tables of it.
 """
 
 from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import merge
-from itertools import compress, islice, product, repeat
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress, product
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from fundlab.errors import (
@@ -25,7 +24,7 @@ from fundlab.errors import (
     shorten,
     with_likely,
 )
-from fundlab.models import MAX_FILTER_ENTRIES, SPELLINGS, Operation, Query, Resource
+from fundlab.models import MAX_FILTER_ENTRIES, SPELLINGS, Operation, Query
 from fundlab.models.requests import MODEL_NAMES, checked
 from fundlab.values import Instant
 
@@ -292,69 +291,6 @@ class Walk:
             "stays, show it to the operator of the service",
             operation=self.asked.label,
         )
-
-
-Row = TypeVar("Row", bound=Resource)
-Fetch = Callable[[Sequence[tuple[str, str]], int], tuple[list[Row], str | None]]
-"""From what is sent and the page's number: its rows, and the cursor of the next one."""
-
-
-class Rows(Iterator[Row], Generic[Row]):
-    """Lazily every row of a list: nothing is sent before the first ``next()``.
-
-    ``repeated`` counts rows that came again and were dropped, ``unasked`` those that did not meet
-    the filters (a service may not honour each of them), ``pages`` the answers.
-    Raises ``ProtocolError`` when a cursor comes back, or when pages without a new row do not end.
-    """
-
-    def __init__(self, asked: Asked, fetch: Fetch[Row], max_rows: int | None) -> None:
-        self.operation, self.pages, self.repeated, self.unasked = asked.label, 0, 0, 0
-        self._fetch = fetch
-        self._given: set[str] = set()
-        self._warned: set[str] = set()
-        parts = asked.parts
-        rows: Iterator[Row] = iter(())
-        if parts:  # as one list would give the rows of all
-            query = parts[0].query
-            time = getattr(query, "order_by", "CREATED_AT").lower()
-            rows = merge(
-                *map(self._walk, parts),
-                key=lambda row: getattr(getattr(row, time, None), "ns", 0),
-                reverse=query.order == "DESC",
-            )
-        self._rows = islice(rows, max_rows)
-
-    def __next__(self) -> Row:
-        return next(self._rows)
-
-    def __repr__(self) -> str:
-        made = vars(self)
-        return f"<Rows of {made.get('operation')}: {made.get('pages', 0)} pages so far>"
-
-    def _walk(self, asked: Asked) -> Iterator[Row]:
-        walk = Walk(asked)
-        while not walk.ended:
-            rows, cursor = self._fetch(walk.params, self.pages + 1)
-            self.pages += 1
-            ids: list[str] = [getattr(row, "id") for row in rows]  # noqa: B009 - each has one
-            verdicts = [
-                [check.verdict(getattr(row, check.member, None)) for row in rows]
-                for check in walk.checks
-            ]
-            judged = walk.judge(ids, verdicts)
-            for kind, names in (("ignored", judged.ignored), ("unchecked", judged.unchecked)):
-                if names and kind not in self._warned:
-                    self._warned.add(kind)
-                    warn_of_filters(self.operation, **{kind: names}, stacklevel=4)  # at next()
-            for row, id_, belongs in zip(rows, ids, judged.belong or repeat(True), strict=False):
-                if not belongs:
-                    self.unasked += 1
-                elif id_ in self._given:
-                    self.repeated += 1
-                else:
-                    self._given.add(id_)
-                    yield row
-            walk.follow(cursor)
 
 
 # ----------------------------------------------------------------------------- how values are given

@@ -129,9 +129,8 @@ def request_signature(
         f"{prefix}request-method": method,
         f"{prefix}request-path": target,
     }
-    signing_input = b".".join(
-        (base64url(json.dumps(header, separators=(",", ":")).encode()), base64url(body))
-    )
+    parts = [json.dumps(header, separators=(",", ":")).encode(), body]
+    signing_input = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in parts)
     try:
         signature: object = signer.sign(signing_input)
     except Exception as error:  # a device or a cloud service, with errors of its own
@@ -148,12 +147,9 @@ def request_signature(
             f"{_SIGNATURE_BYTES} of an {signer.alg} signature in a JWS; devices that answer in DER "
             "need fundlab.api.signing.raw_signature"
         )
-    return b".".join((signing_input, base64url(signature))).decode("ascii")
-
-
-def base64url(data: bytes) -> bytes:
-    """As a JWS has it, without padding (RFC 7515 §2)."""
-    return urlsafe_b64encode(data).rstrip(b"=")
+    parts.append(signature)
+    # Base64url without padding (RFC 7515 §2).
+    return b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in parts).decode("ascii")
 
 
 def new_key(alg: str, out: Path, password: Secret | None = None) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from enum import StrEnum
+from typing import Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -22,6 +23,22 @@ class Resource(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
     _place: ClassVar[str] = ""  # the path by which ``without_numbers`` knows its members
+    listed: ClassVar[tuple[str, ...]] = ()
+    """The fields whose values are enumerated, or that hold resources with such fields."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        found = []
+        for name, field in cls.model_fields.items():
+            kinds: list[Any] = [field.annotation]
+            for kind in kinds:
+                kinds += get_args(kind)  # alternatives, and what a list holds
+                if isinstance(kind, type) and (
+                    issubclass(kind, StrEnum) or (issubclass(kind, Resource) and kind.listed)
+                ):
+                    found.append(name)
+                    break
+        cls.listed = tuple(found)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():

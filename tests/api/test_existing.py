@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fundlab.api.calls import encoded_target
-from fundlab.api.existing import contradictions, differences
+from fundlab.api.calls import differences, encoded_target
 
 ROUTING = {"routing_number_type": "ABA", "routing_number": "021000021"}
 WIRE = {"wire": {"account_number": "000123456789", "routing_details": ROUTING}}
@@ -103,7 +102,7 @@ MADE = {"ref_id": "r", "amount": "1.00", "asset": "USD", "profile_id": "p", "mem
 
 @pytest.mark.parametrize("made", [MADE, {}, MADE | {"amount": "01.0", "fee": "9"}])
 def test_no_contradiction(made: dict[str, Any]) -> None:
-    assert contradictions(MADE | {"metadata": {"a": "b"}}, made) == []
+    assert differences(MADE | {"metadata": {"a": "b"}}, made, echoed=True) == []
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,8 @@ def test_no_contradiction(made: dict[str, Any]) -> None:
 )
 def test_a_contradiction(change: dict[str, str]) -> None:
     ((name, found),) = change.items()
-    assert contradictions(MADE, MADE | change) == [f"{name} is {found!r}, not {MADE[name]!r}"]
+    told = differences(MADE, MADE | change, echoed=True)
+    assert told == [f"{name} is {found!r}, not {MADE[name]!r}"]
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -13,8 +13,7 @@ from scripted import answer, problem, token
 
 from fundlab import errors
 from fundlab.api.client import Client
-from fundlab.api.tokens import Grant, TokenSource, read_grant
-from fundlab.api.transport import Environment
+from fundlab.api.transport import Environment, Grant, TokenSource, read_grant
 from fundlab.secret import Secret
 
 READ, WRITE, EVENTS = (

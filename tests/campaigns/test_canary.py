@@ -78,7 +78,7 @@ def mirroring(status: int) -> Iterator[str]:
 
 PASSWORD, WRONG = "canary-of-the-key-8d41", "canary-of-a-wrong-secret-c7"
 CRASHES = (
-    "fundlab.api.http.Http.exchange", "fundlab.api.tokens.read_grant",
+    "fundlab.api.http.Http.exchange", "fundlab.api.transport.read_grant",
     "fundlab.api.transport.request_signature", "fundlab.api.transport.token_form",
     "fundlab.api.calls.read_answer", "fundlab.load.table_pages.decode_page",
     "fundlab.store.disk.publish", "fundlab.store.parts.read_footer",
