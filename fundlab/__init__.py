@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         load_fiat_accounts,
         load_transfers,
     )
+    from fundlab.query import sql
     from fundlab.reporting import report
     from fundlab.settings import Settings
 
@@ -108,6 +109,7 @@ _HOME: Final[dict[str, str]] = {
     "sandbox": "fundlab.sandbox",
     "show": "fundlab.display",
     "simulate_deposit": "fundlab.actions",
+    "sql": "fundlab.query",
     "types_mapper": "fundlab.decimals",
     "wait_for": "fundlab.actions",
     "wait_for_deposit": "fundlab.actions",
@@ -156,6 +158,7 @@ __all__ = [
     "sandbox",
     "show",
     "simulate_deposit",
+    "sql",
     "types_mapper",
     "wait_for",
     "wait_for_deposit",

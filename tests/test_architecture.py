@@ -37,6 +37,7 @@ ROOMS: dict[str, set[str]] = {
     "api": FACTS | {"background", "secret", "settings"},
     "load": FACTS | {"api", "background", "progress"},
     "store": FACTS | {"paths", "transfers", "unfinished"},
+    "query": {"errors", "store", "tables"},
     "sync": FACTS | {"api", "load", "progress", "store"},
     "exports": FACTS | {"decimals", "paths", "store", "unfinished"},
     "analysis": FACTS | {"background", "decimals", "exports", "paths", "store", "transfers"},
@@ -55,7 +56,7 @@ ROOMS: dict[str, set[str]] = {
     | {"settings", "store", "tables"},
     "__main__": {"cli"},
     "__init__": WORK
-    | {"actions", "api", "arrival", "decimals", "display", "errors", "models"}
+    | {"actions", "api", "arrival", "decimals", "display", "errors", "models", "query"}
     | {"sandbox.__init__", "settings"},
 }
 

@@ -208,7 +208,9 @@ def _from_objects(values: Iterable[Any], strings: bool) -> Column:
         if not strings:
             raise TypeError("text is not a number: convert it with Decimal(...) first")
         return text.parse(pa.array(cells, pa.large_string(), from_pandas=True))
-    if kind in {"decimal", "integer", "empty"}:
+    # PyArrow ends the process at exponents such as that of 1E-999999999.
+    near = all(-99 < cell.adjusted() < 99 for cell in cells if isinstance(cell, Decimal))
+    if near and kind in {"decimal", "integer", "empty"}:
         try:
             return cleared(*text.from_arrow_buffers(pa.array(cells, AMOUNT_TYPE, from_pandas=True)))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):

@@ -234,6 +234,10 @@ def _signs_against(units: Units, number: Any) -> Signs:
         return np.full(len(units), -1 if number > 0 else 1, np.int8)
     if isinstance(number, np.bool_):
         number = bool(number)
+    if isinstance(number, Decimal) and number and abs(number.adjusted()) > 2 * SCALE:
+        # as far away, or as near zero, and without the 999,999,999 digits of 1E-999999999
+        sign, _, _ = number.as_tuple()
+        number = Decimal((sign, (1,), 2 * SCALE if number.adjusted() > 0 else -2 * SCALE))
     # integers of NumPy are Rational too, but without as_integer_ratio
     rational = isinstance(number, Rational)
     top, bottom = (number.numerator, number.denominator) if rational else number.as_integer_ratio()

@@ -208,17 +208,20 @@ def from_scalar(value: Any) -> int:
         return 0
     if value.adjusted() >= MAX_INTEGER_DIGITS:
         raise OverflowError(
-            f"{value} has more than 20 digits before the point: too large for a decimal column"
+            f"{Decimal.__str__(value):.80} has more than 20 digits before the point: too large for "
+            "a decimal column"
         )
     number = int("".join(map(str, digits)))
     shift = exponent + SCALE
     if shift >= 0:
         number *= int(10**shift)
     else:
-        number, lost = divmod(number, int(10**-shift))
-        if lost:
+        # as many trailing zeros as digits would make it zero
+        number, lost = divmod(number, int(10 ** min(-shift, len(digits))))
+        if lost or -shift > len(digits):
             raise ValueError(
-                f"{value} has more than {SCALE} decimals: round it before it enters the column"
+                f"{Decimal.__str__(value):.80} has more than {SCALE} decimals: round it before it "
+                "enters the column"
             )
     return -number if sign else number
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from decimal import Context, Decimal, FloatOperation, Inexact, Overflow, Rounded, localcontext
 from fractions import Fraction
 from typing import Any
@@ -360,3 +361,18 @@ def test_the_callers_decimal_context_does_not_matter() -> None:
         array = DecimalArray.from_arrow(pa.array([most, Decimal("0.5")], pa.decimal256(60, 18)))
         assert array.isin([0.5, most]).tolist() == [True, True]
         assert array.isin([0.5, "x"]).tolist() == [False, True]
+
+
+def test_endless_exponents_are_refused_at_once() -> None:
+    for text, error in (("1E-999999999", ValueError), ("-3E+999999999", OverflowError)):
+        for values in ([D(text)], [D(1), D(text), None], [D(text), "1"]):
+            with pytest.raises(error, match=re.escape(text)):
+                pd.array(values, dtype="decimal")
+        column = pd.Series(["-1", "0", "2"], dtype="decimal")
+        beyond = D(text) > 1
+        assert (column > D(text)).tolist() == [D(one) > D(text) for one in ("-1", "0", "2")]
+        assert (column == D(text)).sum() == 0
+        assert not column.isin([D(text)]).any()
+        assert not beyond
+    assert pd.array([D("0E-999999999"), D("0E+999999999")], dtype="decimal").tolist() == [0, 0]
+    assert pd.array([D("1." + "0" * 60)], dtype="decimal").tolist() == [1]
