@@ -7,6 +7,7 @@ also runs at a small part of its size, with the mark ``thorough``, in CI.
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import logging
 import os
@@ -18,11 +19,14 @@ from typing import Any
 
 import pytest
 
+from fundlab import cli
+
 DEFAULT_SEED = 7
 LONGEST_CAMPAIGN_S = 3 * 3600
 _JOURNALS = itertools.count()
 
 Figure = Callable[[str], None]
+Command = Callable[..., tuple[int, str, str]]
 
 
 def pytest_configure() -> None:
@@ -90,6 +94,21 @@ def _decimal_context() -> Iterator[None]:
     """A test that calculates in a context of its own leaves none behind."""
     with localcontext():
         yield
+
+
+@pytest.fixture
+def fundlab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run the command line, in this process: exit status, standard output, standard error."""
+
+    def run(*arguments: object, answer: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["fundlab", *map(str, arguments)])
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return int(stop.value.code or 0), *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 import fundlab as fl
-from fundlab import cli, reporting
+from fundlab import reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
 from fundlab.reporting.job import sources
 from fundlab.reporting.report_files import file_name
@@ -220,16 +220,17 @@ def test_one_run_at_a_time(october: tuple[Any, Path], tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 21
 
 
-@pytest.mark.thorough
-def test_what_killed_runs_left_of_any_report_is_swept(
+def test_what_killed_runs_left_of_any_report_is_swept_and_nothing_else(
     october: tuple[Any, Path], tmp_path: Path
 ) -> None:
     left = f".report-2026-09.xlsx.{'0' * 32}.tmp"
-    (tmp_path / left).touch()
+    for name in (left, f".report-2026-10.csv.{'0' * 32}.tmp", "note.tmp"):
+        (tmp_path / name).touch()
     (tmp_path / f"{left}-parts.tmp").mkdir()
     (tmp_path / f"{left}-parts.tmp" / "sheet").touch()
-    reporting.write_report(october[0], tmp_path, ["html"])
-    assert [path.name for path in tmp_path.iterdir()] == ["report-2026-10.html"]
+    reporting.write_report(october[0], tmp_path, ["csv"])
+    names = {path.name for path in tmp_path.iterdir() if path.suffix != ".csv"}
+    assert names == {"note.tmp"}
 
 
 @pytest.mark.parametrize("store", ["nowhere", None, Path("data/store")])
@@ -281,15 +282,6 @@ def test_missed_months_are_caught_up(good: fl.Store, tmp_path: Path) -> None:
         reporting.missing_months(good, tmp_path, "2026-13")
 
 
-@pytest.mark.thorough
-def test_what_a_killed_run_left_is_removed(october: tuple[Any, Path], tmp_path: Path) -> None:
-    (tmp_path / f".report-2026-10.html.{32 * '0'}.tmp").touch()
-    (tmp_path / "note.tmp").touch()
-    reporting.write_report(october[0], tmp_path, ["html"])
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"note.tmp", "report-2026-10.html"}
-
-
 @pytest.mark.parametrize("place", ["/dev/null/reports", "a-file"])
 def test_a_folder_that_cannot_be_one_is_told(
     october: tuple[Any, Path], tmp_path: Path, place: str
@@ -311,32 +303,21 @@ def test_what_cannot_be_reported_says_so(good: fl.Store, tmp_path: Path) -> None
 # --------------------------------------------------------------------------- the command line
 
 
-def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr("sys.argv", ["fundlab", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    return int(stop.value.code or 0)
-
-
 @pytest.mark.thorough
 def test_report_prints_where_and_exits_with_3_on_breaks(
-    good: fl.Store,
-    bad: fl.Store,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    good: fl.Store, bad: fl.Store, tmp_path: Path, fundlab: Any
 ) -> None:
     usual = ("report", "--format", "csv", "--out", tmp_path, "--store")
-    assert run_cli(monkeypatch, *usual, good.path, "--json") == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["reconciled"], printed["breaks"], len(printed["files"])) == (True, 0, 21)
-    assert run_cli(monkeypatch, *usual, good.path, "--quiet") == 0
-    assert capsys.readouterr().out == ""
-    assert run_cli(monkeypatch, *usual, bad.path, "--quiet") == 3
-    assert capsys.readouterr().out.startswith("Not reconciled: ")
-    assert run_cli(monkeypatch, *usual, tmp_path / "none") == 1
-    assert "there is no store at" in capsys.readouterr().err
-    assert run_cli(monkeypatch, *usual, good.path, "--catch-up", "--as-of", "2026-10-01") == 2
+    status, out, _ = fundlab(*usual, good.path, "--json")
+    printed = json.loads(out)
+    assert (status, printed["reconciled"], printed["breaks"]) == (0, True, 0)
+    assert len(printed["files"]) == 21
+    assert fundlab(*usual, good.path, "--quiet")[:2] == (0, "")
+    status, out, _ = fundlab(*usual, bad.path, "--quiet")
+    assert (status, out.startswith("Not reconciled: ")) == (3, True)
+    status, _, err = fundlab(*usual, tmp_path / "none")
+    assert (status, "there is no store at" in err) == (1, True)
+    assert fundlab(*usual, good.path, "--catch-up", "--as-of", "2026-10-01")[0] == 2
 
 
 @pytest.mark.thorough
@@ -355,125 +336,85 @@ def test_a_quiet_report_says_nothing_where_there_is_no_home_to_write_to(
 
 
 @pytest.mark.thorough
-def test_catching_up_is_idempotent(
-    good: fl.Store,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_catching_up_is_idempotent_and_says_again_what_breaks(
+    good: fl.Store, bad: fl.Store, tmp_path: Path, fundlab: Any
 ) -> None:
-    usual = ("report", "--store", good.path, "--out", tmp_path, "--format", "html", "--catch-up",
-             "--period", "2026-10", "--json")  # fmt: skip
-    assert run_cli(monkeypatch, *usual) == 0
-    first = json.loads(capsys.readouterr().out)
-    assert first["reports"][0]["period"] == "2026-10"
-    assert run_cli(monkeypatch, *usual) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert (again["breaks"], again["violations"], again["reports"]) == (0, 0, [])
-    assert again["verdict"] == "Reconciled: 0 breaks"
+    def caught_up(store: fl.Store, *options: str) -> tuple[int, str, str]:
+        usual = ("--out", tmp_path / store.path.name, "--format", "csv", "--period", "2026-10")
+        found: tuple[int, str, str] = fundlab(
+            "report", "--catch-up", "--store", store.path, *usual, *options
+        )
+        return found
 
-
-@pytest.mark.thorough
-def test_a_break_that_stands_is_told_by_every_run(
-    bad: fl.Store,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    usual = ("report", "--store", bad.path, "--out", tmp_path, "--format", "html", "--catch-up",
-             "--period", "2026-09")  # fmt: skip
-    breaks = reporting.read_report(bad).verdict.breaks
-    for months in (2, 0, 0):
-        assert run_cli(monkeypatch, *usual, "--json") == 3
-        found = json.loads(capsys.readouterr().out)
-        assert (found["breaks"], len(found["reports"])) == (breaks, months)
-    assert run_cli(monkeypatch, *usual, "--quiet") == 3
-    assert capsys.readouterr().out.startswith("Not reconciled: ")
+    for store, status, breaks in ((good, 0, 0), (bad, 3, 1)):
+        for months in (1, 0):
+            ended, out, _ = caught_up(store, "--json")
+            found = json.loads(out)
+            assert (ended, found["breaks"], found["violations"]) == (status, breaks, 0)
+            assert [report["period"] for report in found["reports"]] == ["2026-10"] * months
+        assert found["verdict"].startswith("Not reconciled: " if breaks else "Reconciled: 0 breaks")
+    status, out, _ = caught_up(bad, "--quiet")
+    assert (status, out.startswith("Not reconciled: ")) == (3, True)
 
 
 @pytest.mark.thorough
 def test_rows_that_break_a_rule_are_told(
-    good: fl.Store,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    found = reporting.read_report(good, "2026-10")
+    october: tuple[Any, Path], good: fl.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    fundlab: Any,
+) -> None:  # fmt: skip
     row = {"transfer_id": "t1", "rule": "total", "expected": "2", "found": "1"}
-    broken = dataclasses.replace(found, violations=pd.DataFrame([row]))
+    broken = dataclasses.replace(october[0], violations=pd.DataFrame([row]))
     monkeypatch.setattr(reporting, "read_report", lambda *_, **__: broken)
-    usual = ("report", "--store", good.path, "--out", tmp_path, "--format", "html", "--quiet")
-    assert run_cli(monkeypatch, *usual) == 3
-    assert "1 row check is violated." in capsys.readouterr().out
+    usual = ("report", "--store", good.path, "--out", tmp_path, "--format", "csv", "--quiet")
+    status, out, _ = fundlab(*usual)
+    assert (status, "1 row check is violated." in out) == (3, True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "status", "words"),
     [
-        (["--out", "/dev/null/x"], "/dev/null/x cannot be written (Not a directory)"),
-        (["--period", "2099-01"], "period='2099-01' has not begun"),
+        (["--out", "/dev/null/x"], 1, "/dev/null/x cannot be written (Not a directory)"),
+        (["--period", "2099-01"], 1, "period='2099-01' has not begun"),
+        (["--format", "pdf"], 2, "'pdf': give some of html,xlsx,csv"),
+        (["--format", ","], 2, "give some of html,xlsx,csv"),
+        (["--period", "2026-13"], 2, "month must be in 1..12"),
+        (["--catch-up", "--period", "2026-13"], 2, "month must be in 1..12"),
+        (["--tz", "Mars"], 2, "tz='Mars' is not a valid time zone"),
     ],
 )
-def test_what_is_wrong_is_one_line(
-    good: fl.Store,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    words: str,
+def test_what_is_wrong_is_one_line_and_wrong_usage_exits_with_2(
+    good: fl.Store, fundlab: Any, arguments: list[str], status: int, words: str
 ) -> None:
-    assert run_cli(monkeypatch, "report", "--store", good.path, *arguments) == 1
-    told = capsys.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--format", "pdf"], "'pdf': give some of html,xlsx,csv"),
-        (["--format", ","], "give some of html,xlsx,csv"),
-        (["--period", "2026-13"], "month must be in 1..12"),
-        (["--catch-up", "--period", "2026-13"], "month must be in 1..12"),
-        (["--tz", "Mars"], "tz='Mars' is not a valid time zone"),
-    ],
-)
-def test_wrong_usage_exits_with_2(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    words: str,
-) -> None:
-    assert run_cli(monkeypatch, "report", *arguments) == 2
-    assert words in " ".join(capsys.readouterr().err.split())
+    ended, _, err = fundlab("report", "--store", good.path, *arguments)
+    assert ended == status
+    assert words in " ".join(err.split())
+    assert status == 2 or err.count("\n") == 1
 
 
 def test_verify_finds_a_flipped_bit(
-    good: fl.Store,
-    bad: fl.Store,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    good: fl.Store, bad: fl.Store, tmp_path: Path, fundlab: Any
 ) -> None:
-    assert run_cli(monkeypatch, "verify", "--store", good.path) == 0
-    assert "no problems" in capsys.readouterr().out
-    assert run_cli(monkeypatch, "verify", "--store", bad.path, "--json") == 3
-    found = json.loads(capsys.readouterr().out)
-    assert {problem["rule"] for problem in found["problems"]} == {"balance"}
+    status, out, _ = fundlab("verify", "--store", good.path)
+    assert (status, "no problems" in out) == (0, True)
+    status, out, _ = fundlab("verify", "--store", bad.path, "--json")
+    assert status == 3
+    assert {problem["rule"] for problem in json.loads(out)["problems"]} == {"balance"}
     shutil.copytree(good.path, tmp_path / "flipped")
     (part,) = (tmp_path / "flipped" / "transfers").glob("part-*.parquet")
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(data)
-    assert run_cli(monkeypatch, "verify", "--store", tmp_path / "flipped") == 3
-    assert run_cli(monkeypatch, "verify", "--store", tmp_path / "none") == 1
+    assert fundlab("verify", "--store", tmp_path / "flipped")[0] == 3
+    assert fundlab("verify", "--store", tmp_path / "none")[0] == 1
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])
 def test_export_writes_what_read_gives(
-    good: fl.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+    good: fl.Store, tmp_path: Path, fundlab: Any, format: str
 ) -> None:
     path = tmp_path / f"t.{format}"
     arguments = ("--format", format, "--out", path, "--store", good.path, "--since", "2026-09-01")
-    assert run_cli(monkeypatch, "export", "transfers", *arguments) == 0
+    assert fundlab("export", "transfers", *arguments)[0] == 0
     if format == "csv":
         with path.open(encoding="utf-8", newline="") as file:
             rows: list[dict[str, Any]] = list(csv.DictReader(file))
@@ -486,7 +427,7 @@ def test_export_writes_what_read_gives(
     moments = [pd.Timestamp(row["created_at"]) for row in rows]
     assert moments == expected["created_at"].tolist()
     assert all(row["created_at"].endswith("Z") for row in rows)
-    assert run_cli(monkeypatch, "export", "moons", *arguments) == 2
+    assert fundlab("export", "moons", *arguments)[0] == 2
 
 
 def test_a_report_names_its_store_as_seen_from_the_current_folder(

@@ -29,9 +29,11 @@ def port_of(sandbox: Sandbox) -> int:
     return int(sandbox.base_url.rpartition(":")[2])
 
 
-def test_stopping_leaves_no_thread_port_or_file() -> None:
+def test_stopping_leaves_no_thread_port_or_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     threads = set(threading.enumerate())
-    folders = set(Path(tempfile.gettempdir()).glob("fundlab-*"))
     with serve(empty=True, signing=True) as sandbox:
         caller = caller_of(sandbox)
         assert caller.get(TRANSFERS).status_code == 200
@@ -40,7 +42,7 @@ def test_stopping_leaves_no_thread_port_or_file() -> None:
         assert key.stat().st_mode & 0o777 == 0o600
     caller.close()
     assert set(threading.enumerate()) == threads
-    assert set(Path(tempfile.gettempdir()).glob("fundlab-*")) == folders
+    assert [*tmp_path.iterdir()] == []
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port_of(sandbox)), timeout=1)
     sandbox.stop()
