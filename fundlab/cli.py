@@ -47,6 +47,10 @@ keys = typer.Typer(no_args_is_help=True, help="Keys that sign requests.")
 app.add_typer(keys, name="keys")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Algorithm = Literal["ES256", "EdDSA"]
+BasisOption = Annotated[
+    Literal["settled", "created"],
+    typer.Option(help="By what a transfer belongs to a period: when it settled or was created."),
+]
 StorePath = Annotated[
     str | None,
     typer.Option(
@@ -348,6 +352,7 @@ def report(
     out: Annotated[Path, typer.Option(help="Folder of the files.")] = Path("data/reports"),
     format: Annotated[str, typer.Option(help="Some of html,xlsx,csv.")] = "html,xlsx,csv",
     tz: Annotated[str, typer.Option(help="Zone that days and months are in.")] = "UTC",
+    basis: BasisOption = "settled",
     catch_up: Annotated[
         bool,
         typer.Option(
@@ -383,9 +388,9 @@ def report(
     books = _existing(store)
     done: reporting.CaughtUp | reporting.Report
     if catch_up:
-        done = reporting.catch_up(books, out, formats, since=period, tz=tz)
+        done = reporting.catch_up(books, out, formats, since=period, tz=tz, basis=basis)
     else:
-        found = reporting.read_report(books, period, as_of=as_of, tz=tz)
+        found = reporting.read_report(books, period, as_of=as_of, tz=tz, basis=basis)
         done = reporting.write_report(found, out, formats)
     if as_json or done.is_alarming or done.proves_nothing or not quiet:
         answer(done.to_json(), as_json, done.text)

@@ -11,7 +11,7 @@ enumerations: see ``fundlab.models``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import narwhals as nw
@@ -22,7 +22,15 @@ from fundlab.models import COMPLETED, DIRECTIONS, INTERNAL_TYPES, STATUSES, Dire
 from fundlab.tables.expand import member
 
 View = Literal["ledger", "available"]
+Basis = Literal["settled", "created"]
+"""By what a transfer belongs to a period: when it settled, or when it was created."""
 Rows = nw.LazyFrame[Any]
+
+SETTLED_AT: Final = "settled_at"
+SETTLED_FROM: Final = "settled_from"
+"""``event``, ``updated_at`` or ``seen``: see :mod:`fundlab.store.settled`."""
+MOMENTS: Final[Mapping[Basis, str]] = {"settled": SETTLED_AT, "created": "created_at"}
+"""The column that says when a completed transfer happened, on each basis."""
 
 _DEBIT, _CREDIT = INTERNAL_TYPES
 _MONEY: Final = nw.Decimal(38, 18)
@@ -75,6 +83,24 @@ def change_of(direction: str, total: int) -> int:
     return -total if is_taken(direction) else total
 
 
+def held_or_settled() -> nw.Expr:
+    """When it changes what is available: a debit when it is made, a credit when it settles."""
+    made = nw.when(nw.col("direction") == "DEBIT").then(nw.col("created_at"))
+    return made.otherwise(nw.col(SETTLED_AT))
+
+
+def placed_at(basis: Basis) -> nw.Expr:
+    """When it belongs to a period: on the settled basis what has not settled, or failed, does when
+    it is made."""
+    created = nw.col(MOMENTS["created"])
+    return created if basis == "created" else nw.coalesce(nw.col(SETTLED_AT), created)
+
+
+def says_completed(types: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Of the types of events, whether one says that a transfer completed."""
+    return pc.match_substring_regex(types, r"\Atransfer\..*\.completed?\z")
+
+
 def inflow() -> nw.Expr:
     """What it brings, unsigned; see :func:`outflow`."""
     return nw.when(nw.col("direction") == "CREDIT").then(nw.col("total")).otherwise(_ZERO)
@@ -82,6 +108,21 @@ def inflow() -> nw.Expr:
 
 def outflow() -> nw.Expr:
     return nw.when(nw.col("direction") == "CREDIT").then(_ZERO).otherwise(nw.col("total"))
+
+
+LINES: Final = (
+    "opening", "receipt", "disbursement", "conversion", "internal", "fee", "unexplained", "closing",
+)  # fmt: skip
+"""Of a roll-forward, in their order; receipts and disbursements by type."""
+
+
+def line() -> nw.Expr:
+    """On which of :data:`LINES` a completed transfer's amount stands, by what moved it."""
+    converted = nw.coalesce(nw.col("balance_asset") != nw.col("asset"), nw.lit(False))
+    credit = nw.when(nw.col("direction") == "CREDIT").then(nw.lit("receipt"))
+    outer = credit.otherwise(nw.lit("disbursement"))
+    inner = nw.when(nw.col("type").is_in(INTERNAL_TYPES)).then(nw.lit("internal")).otherwise(outer)
+    return nw.when(converted).then(nw.lit("conversion")).otherwise(inner)
 
 
 def has_right_total() -> nw.Expr:

@@ -12,11 +12,13 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
+from fundlab.analysis.closing import roll_forward
 from fundlab.analysis.counting import (
     KEYS,
     SHOWN_ROWS,
     ZERO,
     balances_of,
+    moment_of,
     opening_balances,
     refuse,
     signed_changes,
@@ -47,12 +49,21 @@ from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError
 from fundlab.moments import moment_ns
 from fundlab.store.snapshot import steadily
-from fundlab.transfers import View, has_right_total
+from fundlab.transfers import Basis, View, has_right_total
 
 if TYPE_CHECKING:
     from fundlab.store import Store
 
-__all__ = ["at", "changes", "daily", "holds", "running", "statement", "write_running"]
+__all__ = [
+    "at",
+    "changes",
+    "daily",
+    "holds",
+    "roll_forward",
+    "running",
+    "statement",
+    "write_running",
+]
 
 COMPLETED_AT: Final = "completed_at"
 _BLOCK: Final = 64
@@ -81,14 +92,18 @@ def changes(
     view: View = "ledger",
     by: str = "created_at",
     events: object = None,
+    basis: Basis | None = None,
 ) -> FrameT:
     """``transfer_id``, ``profile_id``, ``asset``, ``at``, ``change``, by ``at``, ties by id: the
     signed change each transfer that counts makes (decimal), to which asset and when.
 
     ``by`` is a column of times. ``completed_at`` is when the transfer completed: as its event in
     ``events`` says (what ``fl.load_events`` gives), else ``updated_at``; of a pending debit, when
-    it was made. Raises :class:`AnalysisError` for missing columns and rows nobody can count.
-    Interface §2.4, §2.10.
+    it was made. ``basis="settled"`` stands for ``by="settled_at"``, the column of
+    ``store.read("transfers", settled=True)``; in the view ``available`` a debit then counts from
+    when it is made. ``"created"`` is ``created_at``, and so is the default of every analysis; a
+    report's is ``settled``. Raises :class:`AnalysisError` for missing columns and rows nobody can
+    count. Interface §2.4, §2.10.
 
     >>> fl.balances.changes(transfers)[["transfer_id", "profile_id", "change"]]
       transfer_id profile_id  change
@@ -97,9 +112,10 @@ def changes(
     2          t3       main     -60
     3          t4      spare      60
     """
+    by = moment_of(basis, by)
     if events is not None and by != COMPLETED_AT:
         raise AnalysisError(f"events are for by={COMPLETED_AT!r}, not by={by!r}")
-    with Workbench(transfers) as bench:
+    with Workbench(transfers, by) as bench:
         if by == COMPLETED_AT:
             rows, _ = signed_changes(
                 bench, transfers, view, "updated_at", named=True, created_at=TIME
@@ -118,15 +134,20 @@ def changes(
 
 
 def running(
-    transfers: FrameT, opening: object = None, view: View = "ledger", by: str = "created_at"
+    transfers: FrameT,
+    opening: object = None,
+    view: View = "ledger",
+    by: str = "created_at",
+    basis: Basis | None = None,
 ) -> FrameT:
     """The transfers that count, in order of ``by`` (ties by ``id``), each with the exact
     ``balance`` of its profile and asset after it.
 
     Every column of ``transfers`` stays as it was, except ``asset``: it names the asset whose
     balance changes (``balance_asset`` where present). ``opening`` has ``profile_id``, ``asset``,
-    ``balance``. Raises :class:`AnalysisError` for missing columns and rows nobody can count,
-    ``OverflowError`` for a balance beyond 20 integer digits. Interface §2.4.
+    ``balance``. ``basis`` as in :func:`changes`. Raises :class:`AnalysisError` for missing columns
+    and rows nobody can count, ``OverflowError`` for a balance beyond 20 integer digits. Interface
+    §2.4.
 
     Of a ``Store``, by ``created_at``, the result is a ``pyarrow.RecordBatchReader``: one pass in
     memory that does not grow, which verifies the pages that it reads; :func:`write_running` writes
@@ -139,9 +160,10 @@ def running(
     2  t3       main     60      715
     3  t4      spare     60       60
     """
+    by = moment_of(basis, by)
     if is_store(transfers) and by == "created_at":
         return cast("FrameT", _stream(cast("Any", transfers), None, opening, view))
-    with Workbench(transfers) as bench:
+    with Workbench(transfers, by) as bench:
         counting, _ = signed_changes(bench, transfers, view, by, keep=True, named=True)
         if "balance" in bench.names():
             raise AnalysisError("transfers already has a column 'balance'; drop or rename it first")
@@ -193,12 +215,13 @@ def at(
     opening: object = None,
     view: View = "ledger",
     by: str = "created_at",
+    basis: Basis | None = None,
 ) -> FrameT:
     """``profile_id``, ``asset``, ``balance`` once everything up to and including ``when`` has
     happened, sorted; one row for each profile and asset that moved until then or was opened.
 
     ``when`` is ISO text, a datetime or a Timestamp, nanoseconds included; a calendar day stands
-    for its first moment.
+    for its first moment. ``basis`` as in :func:`changes`.
     Statuses are those of ``transfers``: a transfer pending now counts as pending at ``when``.
 
     >>> fl.balances.at(transfers, "2026-10-02T12:00:00Z")
@@ -209,8 +232,8 @@ def at(
     0       main   USD    614.5
     1      spare   USD       60
     """
-    moment = moment_ns(when, "when")
-    with Workbench(transfers) as bench:
+    moment, by = moment_ns(when, "when"), moment_of(basis, by)
+    with Workbench(transfers, by) as bench:
         counting, _ = signed_changes(bench, transfers, view, by)
         balances = balances_of(
             counting.filter(nw.col("at") <= moment), opening_balances(bench, opening)
@@ -225,12 +248,13 @@ def daily(
     opening: object = None,
     view: View = "ledger",
     by: str = "created_at",
+    basis: Basis | None = None,
 ) -> FrameT:
     """Closing balances: ``profile_id``, ``asset``, ``date``, ``balance``, sorted.
 
     One row for every calendar day in ``tz`` from the first change of that profile and asset to
     its last one, or to ``until`` (that day included); days without movement repeat the balance.
-    ``date`` is midnight without zone in pandas, a date elsewhere.
+    ``date`` is midnight without zone in pandas, a date elsewhere. ``basis`` as in :func:`changes`.
 
     >>> fl.balances.daily(transfers, until="2026-10-04")
       profile_id asset       date  balance
@@ -240,8 +264,8 @@ def daily(
     3       main   USD 2026-10-04      715
     4      spare   USD 2026-10-04       60
     """
-    end = None if until is None else day_number("until", until)
-    with Workbench(transfers) as bench:
+    end, by = None if until is None else day_number("until", until), moment_of(basis, by)
+    with Workbench(transfers, by) as bench:
         counting, bounds = signed_changes(bench, transfers, view, by)
         # The sum of changes after each day with some, and for how many days it stays.
         moved = (
@@ -300,13 +324,15 @@ def statement(
     view: View = "ledger",
     by: str = "created_at",
     tz: str = "UTC",
+    basis: Basis | None = None,
 ) -> FrameT:
     """``profile_id``, ``asset``, ``opening``, ``credits``, ``debits``, ``fees``, ``closing``
     (decimals, all but opening and closing unsigned), sorted: each profile and asset that moved
     until the period's end or was opened.
 
     ``period`` is ``2026``, ``2026-Q4``, ``2026-10``, ``2026-W40`` or ``2026-10-31`` in the zone
-    ``tz``, or a pair of moments, the second left out. ``opening`` holds balances before the first
+    ``tz``, or a pair of moments, the second left out; ``basis`` as in :func:`changes`, and what
+    :func:`roll_forward` shows line by line. ``opening`` holds balances before the first
     of ``transfers``. The closing is summed from ``total`` alone and proves itself: it must equal
     opening + credits - debits - fees, summed from ``amount`` and ``fee``. Raises
     :class:`AnalysisError` naming the transfers where it does not, and for rows nobody can count;
@@ -316,8 +342,8 @@ def statement(
       profile_id  opening  credits  debits  fees  closing
     0       main     1000        0     200    25      775
     """
-    first, end = period_bounds(period, tz)
-    with Workbench(transfers) as bench:
+    (first, end), by = period_bounds(period, tz), moment_of(basis, by)
+    with Workbench(transfers, by) as bench:
         counting, _ = signed_changes(bench, transfers, view, by, amount=MONEY, fee=MONEY)
         rows, inside = counting.filter(nw.col("at") < end), nw.col("at") >= first
         # A total that is not amount and fee would leave the closing unexplained.

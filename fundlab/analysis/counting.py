@@ -24,7 +24,17 @@ from fundlab.analysis.engines import (
 from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, shorten
 from fundlab.models import DIRECTIONS, STATUSES
-from fundlab.transfers import Rows, View, change, counts, moved_asset
+from fundlab.transfers import (
+    MOMENTS,
+    SETTLED_AT,
+    Basis,
+    Rows,
+    View,
+    change,
+    counts,
+    held_or_settled,
+    moved_asset,
+)
 
 KEYS: Final = ("profile_id", "asset")
 ZERO: Final = nw.lit(0).cast(nw.Decimal(38, 18))
@@ -39,6 +49,16 @@ _UNCOUNTABLE: Final = (
     *((name, nw.col(name) == "", "is empty") for name in ("balance_asset", "asset")),
 )
 """What no analysis that counts transfers will guess at: a column, in which rows, what is wrong."""
+
+
+def moment_of(basis: Basis | None, by: str = "created_at") -> str:
+    """The column of times that ``basis`` stands for; without it ``by``."""
+    if basis is None:
+        return by
+    choice("basis", basis, tuple(MOMENTS))
+    if by not in ("created_at", MOMENTS[basis]):
+        raise AnalysisError(f"give either basis={basis!r} or by={by!r}, not both")
+    return MOMENTS[basis]
 
 
 def transfer_columns(by: str, optional: Iterable[str] = (), /, **extra: Kind) -> Wanted:
@@ -66,7 +86,11 @@ def signed_changes(
     ``asset`` (the one that changes), ``at`` (``by`` in ns) and the signed ``change``; ``also`` are
     more columns, kept as they are. And the first and the last ``at`` (0 without any)."""
     choice("view", view, get_args(View))
-    rows = bench.take(transfers, transfer_columns(by, **also), keep=keep)
+    held = by == SETTLED_AT and view == "available"
+    want = transfer_columns(by, **also, **({"created_at": TIME} if held else {}))
+    rows = bench.take(transfers, want, keep=keep)
+    if held:
+        rows = rows.with_columns(held_or_settled().alias(by))
     needed = (*(("id",) if named else ()), *KEYS, "total", by)
     # What there is of each status and direction: one cheap look finds whatever is wrong.
     states = rows.group_by("status", "direction").agg(

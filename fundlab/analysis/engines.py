@@ -33,6 +33,7 @@ from fundlab.decimals import types_mapper
 from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, first_line
 from fundlab.store.duck import shared_connection
+from fundlab.transfers import SETTLED_AT
 from fundlab.values import overflow
 
 if TYPE_CHECKING:
@@ -107,9 +108,12 @@ class Wanted:
             )
         missing = [name for name in self.columns if name not in present]
         if missing:
+            settled = "; store.read('transfers', settled=True) gives settled_at"
             raise AnalysisError(
                 f"{self.frame} has no column {', '.join(map(repr, missing))}; needed are "
                 f"{', '.join(self.columns)}, found are {', '.join(map(str, present)) or 'none'}"
+                + settled
+                * (SETTLED_AT in missing)
             )
         return every
 
@@ -121,10 +125,13 @@ class Workbench(ExitStack, Generic[FrameT]):
     Spark frame are computed where they live and stay lazy. Use as a context manager.
     """
 
-    def __init__(self, frame: FrameT) -> None:
+    def __init__(self, frame: FrameT, by: str = "created_at") -> None:
+        """A store is scanned with the times its transfers settled at where ``by`` is that."""
         super().__init__()
         self._given = frame
-        self._frame: Any = cast("Any", frame).scan("transfers") if is_store(frame) else frame
+        self._frame: Any = frame
+        if is_store(frame):
+            self._frame = cast("Any", frame).scan("transfers", settled=by == SETTLED_AT)
         self._spark = _is_spark(self._frame)
         self.lazy = self._spark or isinstance(self._frame, duckdb.DuckDBPyRelation)
         self._connection: duckdb.DuckDBPyConnection | None = None

@@ -29,6 +29,7 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.errors import AnalysisError, shorten
+from fundlab.transfers import says_completed
 
 __all__ = ["backlog", "identity_statuses", "timeline"]
 
@@ -177,11 +178,8 @@ def completion_times(bench: Workbench[Any], events: object) -> pa.Table:
     if events is None:
         return empty
     found = _decoded(bench, events)
-    done = pc.and_kleene(
-        pc.is_valid(found.column("transfer_id")),
-        pc.match_substring_regex(found.column("type"), r"\.completed?\z"),
-    )
-    first = found.filter(pc.fill_null(done, False)).group_by("transfer_id")
+    done = pc.and_(pc.is_valid(found.column("transfer_id")), says_completed(found.column("type")))
+    first = found.filter(done).group_by("transfer_id")
     return first.aggregate([("at", "min")]).rename_columns(["transfer_id", "completed"])
 
 

@@ -14,7 +14,13 @@ import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.analysis.counting import completed, refuse, refuse_repeated, transfer_columns
+from fundlab.analysis.counting import (
+    completed,
+    moment_of,
+    refuse,
+    refuse_repeated,
+    transfer_columns,
+)
 from fundlab.analysis.engines import (
     MONEY,
     TEXT,
@@ -32,7 +38,7 @@ from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, MixedAssetsWarning, ServiceError
 from fundlab.exact import EXACT, MAX_INTEGER_DIGITS
 from fundlab.models import TransferType
-from fundlab.transfers import Rows, moved_asset
+from fundlab.transfers import MOMENTS, Basis, Rows, moved_asset
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
 
@@ -45,7 +51,7 @@ _MEASURES: Final[Mapping[str, pa.DataType]] = {
     "amount": AMOUNT_TYPE,
     "fee": AMOUNT_TYPE,
 }
-_RESERVED: Final = frozenset({*_MEASURES, "total", "at", "created_at"})
+_RESERVED: Final = frozenset({*_MEASURES, "total", "at", *MOMENTS.values()})
 _BATCHES: Final = columns(
     ("period", TIME_TYPE),
     ("profile_id type asset target", TEXT_TYPE),
@@ -90,13 +96,15 @@ def summary(
     by: str | Sequence[str] = _DEFAULT_BY,
     freq: str | None = None,
     tz: str = "UTC",
+    basis: Basis = "created",
 ) -> FrameT:
     """The ``by`` columns (and ``period``), ``count``, ``amount``, ``fee`` of completed transfers,
     sorted, missing ``by`` values last.
 
     ``by`` names any text columns, such as ``type``, ``asset`` (the one whose balance changes),
     ``crypto_network`` or ``profile_id``; ``period`` among them says where the period stands, by
-    default last. ``freq`` is a pandas offset alias over ``created_at`` in the zone ``tz``;
+    default last. ``freq`` is a pandas offset alias over ``created_at`` (``settled_at`` with
+    ``basis="settled"``: ``store.read("transfers", settled=True)`` has it) in the zone ``tz``;
     ``period`` is labelled as pandas' ``Grouper`` labels it. Raises :class:`AnalysisError` for
     columns that cannot be used and rows nobody can count; warns (``MixedAssetsWarning``) where
     several assets are added up for want of ``asset`` in ``by``. Interface §2.4.
@@ -111,8 +119,9 @@ def summary(
       asset                    period  count  amount  fee
     0   USD 2026-10-04 00:00:00+00:00      4    1320   25
     """
-    with Workbench(transfers) as bench:
-        return bench.give(*_summed(bench, transfers, by, freq, tz))
+    at = moment_of(basis)
+    with Workbench(transfers, at) as bench:
+        return bench.give(*_summed(bench, transfers, by, freq, tz, at))
 
 
 def effective(
@@ -120,6 +129,7 @@ def effective(
     by: str | Sequence[str] = _DEFAULT_BY,
     freq: str | None = None,
     tz: str = "UTC",
+    basis: Basis = "created",
 ) -> FrameT:
     """:func:`summary` with ``bps``: fee by amount in basis points, a decimal rounded half-even at
     4 places; missing where the amount is zero, or so small that no number of 20 integer digits
@@ -132,8 +142,9 @@ def effective(
     2              WIRE_DEPOSIT    1000    0     0
     3           WIRE_WITHDRAWAL     200   25  1250
     """
-    with Workbench(transfers) as bench:
-        rows, schema = _summed(bench, transfers, by, freq, tz)
+    at = moment_of(basis)
+    with Workbench(transfers, at) as bench:
+        rows, schema = _summed(bench, transfers, by, freq, tz, at)
         table = bench.collect(rows.select(*schema.names))
         bps: list[Decimal | None] = []
         for fee, amount in zip(table["fee"].to_pylist(), table["amount"].to_pylist(), strict=True):
@@ -148,7 +159,12 @@ def effective(
 
 
 def _summed(
-    bench: Workbench[Any], transfers: object, by: str | Sequence[str], freq: str | None, tz: str
+    bench: Workbench[Any],
+    transfers: object,
+    by: str | Sequence[str],
+    freq: str | None,
+    tz: str,
+    at: str,
 ) -> tuple[Rows, pa.Schema]:
     groups = [by] if isinstance(by, str) else list(by) if isinstance(by, Sequence) else [by]
     wrong = [name for name in groups if not isinstance(name, str) or name in _RESERVED]
@@ -159,9 +175,9 @@ def _summed(
     if freq is not None and "period" not in groups:
         groups.append("period")
     texts = dict.fromkeys((name for name in groups if name != "period"), TEXT)
-    want = transfer_columns("created_at", amount=MONEY, fee=MONEY, **texts)
-    rows = completed(bench, transfers, want, "amount", "fee", "created_at")
-    rows = rows.with_columns(asset=moved_asset(), at=nw.col("created_at"))
+    want = transfer_columns(at, amount=MONEY, fee=MONEY, **texts)
+    rows = completed(bench, transfers, want, "amount", "fee", at)
+    rows = rows.with_columns(asset=moved_asset(), at=nw.col(at))
     if "asset" not in groups:
         asset = nw.col("asset")
         found = bench.collect(rows.select(first=asset.min(), last=asset.max())).to_pylist()
@@ -182,15 +198,17 @@ def _summed(
     return sums.sort(*groups, nulls_last=True), pa.schema([*types.items(), *_MEASURES.items()])
 
 
-def batching(transfers: FrameT, freq: str = "D", tz: str = "UTC") -> FrameT:
+def batching(
+    transfers: FrameT, freq: str = "D", tz: str = "UTC", basis: Basis = "created"
+) -> FrameT:
     """``period``, ``profile_id``, ``type``, ``asset``, ``target``, ``count``, ``amount``,
     ``fee``, ``single_fee``, ``saved`` (decimals), sorted: completed withdrawals that went to one
     account or address (``target``) within one period, and what one instead would have saved.
 
     ``single_fee`` is the largest fee among them, ``saved`` the rest; exact where a fee does not
     grow with the amount. Only periods with more than one are listed. ``freq`` is a pandas offset
-    alias over ``created_at`` in the zone ``tz``. Raises :class:`AnalysisError` for missing columns
-    and rows nobody can count. Interface §2.4.
+    alias in the zone ``tz``, ``basis`` as in :func:`summary`. Raises :class:`AnalysisError` for
+    missing columns and rows nobody can count. Interface §2.4.
 
     >>> done = transfers.assign(status="COMPLETED")
     >>> fl.fees.batching(done, freq="MS")[["target", "count", "fee", "single_fee", "saved"]]
@@ -198,11 +216,12 @@ def batching(transfers: FrameT, freq: str = "D", tz: str = "UTC") -> FrameT:
     0   acme      2   50          25     25
     """
     targets = ("fiat_account_id", "destination_address")
-    want = transfer_columns("created_at", targets, type=TEXT, amount=MONEY, fee=MONEY)
-    with Workbench(transfers) as bench:
-        rows = completed(bench, transfers, want, "amount", "fee", "created_at", "profile_id")
+    by = moment_of(basis)
+    want = transfer_columns(by, targets, type=TEXT, amount=MONEY, fee=MONEY)
+    with Workbench(transfers, by) as bench:
+        rows = completed(bench, transfers, want, "amount", "fee", by, "profile_id")
         sent = rows.filter(nw.col("direction") == "DEBIT").with_columns(
-            asset=moved_asset(), target=nw.coalesce(*targets), at=nw.col("created_at")
+            asset=moved_asset(), target=nw.coalesce(*targets), at=nw.col(by)
         )
         sent = with_period(bench, sent.filter(~nw.col("target").is_null()), freq, tz)
         groups = ["period", "profile_id", "type", "asset", "target"]

@@ -11,7 +11,13 @@ import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.analysis.counting import completed, refuse, signed_changes, transfer_columns
+from fundlab.analysis.counting import (
+    completed,
+    moment_of,
+    refuse,
+    signed_changes,
+    transfer_columns,
+)
 from fundlab.analysis.engines import (
     MONEY,
     TEXT,
@@ -27,7 +33,7 @@ from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError
 from fundlab.models import COMPLETED, TransferType
 from fundlab.moments import moment_ns
-from fundlab.transfers import Rows, inflow, is_half, moved_asset, outflow
+from fundlab.transfers import Basis, Rows, inflow, is_half, moved_asset, outflow
 
 _FLOWS: Final = columns(("inflow outflow net", AMOUNT_TYPE))
 _PAIRS: Final = columns(
@@ -53,19 +59,26 @@ _SETTLEMENT: Final = columns(
 )
 
 
-def net(transfers: FrameT, freq: str = "D", tz: str = "UTC", by: str = "created_at") -> FrameT:
+def net(
+    transfers: FrameT,
+    freq: str = "D",
+    tz: str = "UTC",
+    by: str = "created_at",
+    basis: Basis | None = None,
+) -> FrameT:
     """``period``, ``profile_id``, ``asset``, ``inflow``, ``outflow``, ``net``, sorted: what
     completed transfers brought and took; both flows are unsigned, ``net`` is their difference.
 
     One row where something moved. ``period`` is labelled as pandas' ``Grouper(freq=freq)`` does,
-    in the zone ``tz``, as an instant in UTC. Interface §2.4.
+    in the zone ``tz``, as an instant in UTC. ``basis`` as in ``balances.changes``. Interface §2.4.
 
     >>> fl.flows.net(transfers, freq="MS").drop(columns="period")
       profile_id asset  inflow  outflow  net
     0       main   USD    1000      285  715
     1      spare   USD      60        0   60
     """
-    with Workbench(transfers) as bench:
+    by = moment_of(basis, by)
+    with Workbench(transfers, by) as bench:
         rows, span = signed_changes(bench, transfers, "ledger", by)
         groups = ["period", "profile_id", "asset"]
         flows = _in_and_out(with_period(bench, rows, freq, tz, span), groups)
@@ -73,15 +86,17 @@ def net(transfers: FrameT, freq: str = "D", tz: str = "UTC", by: str = "created_
         return bench.give(flows.sort(*groups), pa.schema([*types.items(), *_FLOWS]))
 
 
-def counterparties(transfers: FrameT, freq: str | None = None, tz: str = "UTC") -> FrameT:
+def counterparties(
+    transfers: FrameT, freq: str | None = None, tz: str = "UTC", basis: Basis = "created"
+) -> FrameT:
     """(``period``,) ``profile_id``, ``kind``, ``counterparty``, ``asset``, ``count`` (int64),
     ``inflow``, ``outflow``, ``net`` (decimals), sorted, missing counterparties last: completed
     transfers by who is on the other side.
 
     ``kind`` is ``fiat_account`` (its id), ``address`` (the crypto destination), ``profile`` (the
     other half of an internal transfer) or ``unknown``, as for deposits: the interface does not say
-    who sent them. ``freq`` as in :func:`net`. Raises :class:`AnalysisError` for missing columns and
-    rows nobody can count. Interface §2.4.
+    who sent them. ``freq`` and ``basis`` as in :func:`net`. Raises :class:`AnalysisError` for
+    missing columns and rows nobody can count. Interface §2.4.
 
     >>> found = fl.flows.counterparties(transfers)
     >>> found[["profile_id", "kind", "counterparty", "inflow", "outflow"]]
@@ -92,9 +107,10 @@ def counterparties(transfers: FrameT, freq: str | None = None, tz: str = "UTC") 
     3      spare       profile         main      60        0
     """
     optional = ("fiat_account_id", "destination_address", "group_id")
-    want = transfer_columns("created_at", optional, type=TEXT)
-    with Workbench(transfers) as bench:
-        needed = ("id", "profile_id", "asset", "total", "created_at")
+    by = moment_of(basis)
+    want = transfer_columns(by, optional, type=TEXT)
+    with Workbench(transfers, by) as bench:
+        needed = ("id", "profile_id", "asset", "total", by)
         rows = completed(bench, transfers, want, *needed)
         # Of a half of an internal transfer the other half's profile.
         halves = rows.filter(is_half())
@@ -109,7 +125,7 @@ def counterparties(transfers: FrameT, freq: str | None = None, tz: str = "UTC") 
         crypto = nw.when(~nw.col("destination_address").is_null()).then(nw.lit("address"))
         rows = rows.join(others, on=["group_id", "direction"], how="left").with_columns(
             asset=moved_asset(),
-            at=nw.col("created_at"),
+            at=nw.col(by),
             counterparty=nw.coalesce("other", "fiat_account_id", "destination_address"),
             kind=profile.otherwise(fiat.otherwise(crypto.otherwise(nw.lit("unknown")))),
         )

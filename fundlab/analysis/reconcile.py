@@ -6,14 +6,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import pandas as pd
+import narwhals as nw
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fundlab.analysis.bank import bank
 from fundlab.analysis.compare import compare
+from fundlab.analysis.counting import choice
 from fundlab.analysis.explain import explain
 from fundlab.analysis.periods import period_bounds
 from fundlab.paths import opened
 from fundlab.store.judgement import Judgement, judge_accounts
+from fundlab.transfers import MOMENTS, Basis, placed_at
 
 if TYPE_CHECKING:
     from fundlab.store import Store
@@ -28,6 +32,7 @@ def judge(
     as_of: str | datetime | None = None,
     pin: str | None = None,
     tz: str = "UTC",
+    basis: Basis = "settled",
 ) -> Judgement:
     """Whether the balances that the service reports follow from the transfers of ``store``: the
     one judgement, which ``verify``, the report, the demo and their exit statuses repeat.
@@ -42,9 +47,9 @@ def judge(
     Each balance is judged by its last observation, against the transfers of the publication that
     belongs to it: no clock is involved. What differed earlier and agrees now is mentioned only.
     With ``period`` the judgement is still of everything known, except that a period without any
-    transfer (in days of ``tz``) says so. Raises ``InvalidRequest`` for what is not a store,
-    ``AnalysisError`` for a period that is not one, ``StoreDamaged`` where a file is not what was
-    written. Interface §2.4, §2.5.
+    transfer (in days of ``tz``, on ``basis``) says so. Raises ``InvalidRequest`` for what is not
+    a store, ``AnalysisError`` for a period that is not one, ``StoreDamaged`` where a file is not
+    what was written. Interface §2.4, §2.5.
 
     >>> found = fl.reconcile.judge(store)
     >>> found.state, found.since, found.breaks
@@ -55,6 +60,10 @@ def judge(
     found = judge_accounts(opened(store).accounts(as_of, pin=pin))
     if period is None:
         return found
-    first, end = (pd.Timestamp(bound, unit="ns", tz="UTC") for bound in period_bounds(period, tz))
-    rows = store.read_arrow("transfers", as_of, ["id"], first, end, pin=pin)
-    return found.of_period(period, rows.num_rows)
+    choice("basis", basis, tuple(MOMENTS))
+    first, end = period_bounds(period, tz)
+    rows = store.read_arrow("transfers", as_of, ["created_at"], pin=pin, settled=basis == "settled")
+    placed = nw.from_native(rows, eager_only=True).select(at=placed_at(basis)).to_native()
+    at = placed.column("at").cast(pa.int64())
+    inside = pc.and_(pc.greater_equal(at, first), pc.less(at, end))
+    return found.of_period(period, pc.sum(inside, min_count=0).as_py())

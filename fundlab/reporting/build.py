@@ -16,9 +16,21 @@ from fundlab.errors import AnalysisError
 from fundlab.moments import moment_ns
 from fundlab.reporting import figures
 from fundlab.reporting.facts import Report
-from fundlab.reporting.inputs import DAY, INTERNAL, Span, count, frame_of, moment, named, relation
+from fundlab.reporting.inputs import (
+    DAY,
+    INTERNAL,
+    PLACED,
+    Span,
+    count,
+    frame_of,
+    moment,
+    named,
+    placed,
+    relation,
+)
 from fundlab.store.judgement import KEYS, Judgement, pronounce
 from fundlab.tables import TABLES, to_frame
+from fundlab.transfers import SETTLED_AT, Basis
 
 CALENDAR_DAYS: Final = 371
 _FREQUENCIES: Final = ((45, "D"), (180, "W"), (1900, "MS"), (10**9, "QS"))
@@ -40,6 +52,7 @@ def build(
     withdrawals: Sequence[str] | None = None,
     sources: Mapping[str, str] | None = None,
     tz: str = "UTC",
+    basis: Basis | None = None,
 ) -> Report:
     """The report of ``period`` (by default everything) from ``transfers`` and the ``reported``
     balances (``fl.load_balances``), as known at ``as_of``.
@@ -50,13 +63,19 @@ def build(
     compared, with the ``assertions`` (balances observed, which say since when one is off) and the
     ``opening`` given. ``withdrawals`` are the ids of transfers made on this
     occasion; without it the latest are shown. ``sources`` says how to get the same figures again.
+    ``basis`` is by what a transfer belongs to the period: ``settled`` (the default where the
+    transfers have ``settled_at``, as ``store.scan("transfers", settled=True)`` gives it; what has
+    not settled belongs to when it was created) or ``created``.
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
     not begun by ``as_of``.
     """
     known_at = moment_ns(as_of, "as_of")
     every = relation(transfers, "transfers")
+    if basis is None:
+        basis = "settled" if SETTLED_AT in every.columns else "created"
+    every = placed(every, basis)
     known = Span(None, known_at + 1)
-    rows = known.of(every)
+    rows = known.of(every, PLACED)
 
     # What is known of the period, and the period before it to compare with: the month before a
     # month, the week before a week; before two moments as long a time.
@@ -79,7 +98,7 @@ def build(
         elif "Q" in period:
             earlier = f"{day.year}-Q{day.quarter}"
         before = Span(*period_bounds(earlier, tz))
-    inside, until = span.of(rows), Span(None, span.end).of(rows)
+    inside, until = span.of(rows, PLACED), Span(None, span.end).of(rows, PLACED)
     outer = inside.filter(f"NOT {INTERNAL}")
 
     seen = to_frame(TABLES["balances"].schema.empty_table()) if reported is None else reported
@@ -98,7 +117,7 @@ def build(
     if period is not None:
         judgement = judgement.of_period(name, count(inside))
 
-    bounds = inside.aggregate("min(epoch_ns(created_at)), max(epoch_ns(created_at))").fetchall()[0]
+    bounds = inside.aggregate(f"min(epoch_ns({PLACED})), max(epoch_ns({PLACED}))").fetchall()[0]
     first_change, last_change = (None if ns is None else moment(ns) for ns in bounds)
     start, stop = bounds if first is None else (first, span.end)
     days = 0 if start is None else (stop - start) // DAY
@@ -119,9 +138,12 @@ def build(
         opened = pd.DataFrame(sums)
 
     recipients = figures.Recipients(fiat_accounts, addresses)
-    balances = figures.balance_table(until, inside, span, opening, tz)
-    charged = figures.fees_against(inside, (before or Span(0, 0)).of(rows))
-    open_items = figures.open_items(until, moment(known_at))
+    balances = figures.balance_table(known.of(every), inside, span, opening, tz, basis)
+    charged = figures.fees_against(inside, (before or Span(0, 0)).of(rows, PLACED))
+    open_rows, open_at = until.filter("status = 'PENDING'"), known_at
+    if basis == "settled":
+        open_rows, open_at = figures.open_then(Span(None, span.end).of(every), span), span.end - 1
+    open_items = figures.open_items(open_rows, moment(open_at))
     violations = figures.violations(until, inside, complete)
     return Report(
         title=title,
@@ -134,27 +156,28 @@ def build(
         last_change=last_change,
         tz=tz,
         freq=freq,
+        basis=basis,
         verdict=judgement,
         key_figures=figures.key_figures(
             inside, judgement, open_items, charged, violations, later=count(every) - count(rows)
         ),
         balances=balances,
-        course=figures.course(drawn, span, opened, tz),
+        course=figures.course(drawn, span, opened, tz, basis),
         assertions=judgement.observations,
         movements=figures.movements(inside, balances),
-        flows=figures.flows_of_all(outer, freq, tz),
+        flows=figures.flows_of_all(outer, freq, tz, basis),
         daily_flows=figures.flows_of_all(
-            Span(span.end - CALENDAR_DAYS * DAY, span.end).of(outer), "D", tz
+            Span(span.end - CALENDAR_DAYS * DAY, span.end).of(outer, PLACED), "D", tz, basis
         ),
-        links=figures.links(span.of(drawn), recipients),
+        links=figures.links(span.of(drawn, PLACED), recipients),
         fees=charged,
-        fees_over_time=frame_of(fees.summary(inside, freq=freq, tz=tz)),
+        fees_over_time=frame_of(fees.summary(inside, freq=freq, tz=tz, basis=basis)),
         settlement=frame_of(flows.settlement_time(inside)),
         hours=figures.hours(inside),
         reconciliation=judgement.table,
         causes=figures.causes(rows, seen, opening, judgement.broken),
         open_items=open_items,
-        ageing=frame_of(flows.ageing(until, moment(known_at))).sort_values(
+        ageing=frame_of(flows.ageing(open_rows, moment(open_at))).sort_values(
             "oldest",
             kind="stable",
             ignore_index=True,  # so the older brackets come first

@@ -17,6 +17,7 @@ import pandas as pd
 from fundlab.display import Card, Row, Tone
 from fundlab.errors import printable
 from fundlab.store.judgement import Judgement, State
+from fundlab.transfers import Basis
 
 _TONES: Final[Mapping[State, Tone]] = {
     "proved": "good",
@@ -40,7 +41,8 @@ class Report:
     """Everything a report shows. Frames carry exact money and times in UTC; do not change them.
 
     The period is ``first`` (included; ``None``: from the beginning) to ``end`` (excluded), as known
-    at ``as_of``; ``ends`` is when it will be over, if it is not. Frames, all of the period unless
+    at ``as_of``; ``ends`` is when it will be over, if it is not. By ``basis`` a transfer belongs to
+    it when it ``settled`` or was ``created``. Frames, all of the period unless
     said otherwise:
 
     ``balances``
@@ -67,7 +69,8 @@ class Report:
         known, not only the period) is the table of ``verdict``, with ``since``, when a break was
         first seen.
     ``open_items``
-        pending transfers with their ``age``.
+        pending transfers with their ``age``; on the settled basis those pending at ``end``, with
+        ``cleared_at`` where they settled or failed later.
     ``withdrawals``, ``recipients``
         all one by one, the latest first, and summed by where they went, account numbers and
         addresses masked.
@@ -113,6 +116,7 @@ class Report:
     events: pd.DataFrame
     notable: pd.DataFrame
     made_here: bool = False
+    basis: Basis = "created"
     ends: pd.Timestamp | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
@@ -162,6 +166,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         return {
             "period": self.period or None,
+            "basis": self.basis,
             "over": self.ends is None,
             "as_of": self.as_of.isoformat(),
             "reconciled": self.verdict.state == "proved",

@@ -32,7 +32,7 @@ from fundlab.reporting.inputs import (
 from fundlab.secret import mask_number
 from fundlab.store.judgement import KEYS, SOUND, Judgement
 from fundlab.tables import TABLES, to_frame
-from fundlab.transfers import VIOLATION
+from fundlab.transfers import VIOLATION, Basis
 from fundlab.values import exact_sum, money_text
 
 TOP_TARGETS: Final = 7
@@ -50,16 +50,23 @@ _NOTABLE_EVENTS: Final = {
 
 
 def balance_table(
-    until: Relation, inside: Relation, span: Span, opening: pd.DataFrame | None, tz: str
+    rows: Relation,
+    inside: Relation,
+    span: Span,
+    opening: pd.DataFrame | None,
+    tz: str,
+    basis: Basis,
 ) -> pd.DataFrame:
-    """Opening, flows, closing, held and available of every profile and asset."""
+    """Opening, flows, closing, held and available of every profile and asset; ``rows`` are those
+    created until ``span`` ends, of which some may have settled only later."""
     end = moment(span.end - 1)
     sides = {
-        "closing": frame_of(balances.at(until, end, opening)),
-        "available": frame_of(balances.at(until, end, opening, "available")),
+        "closing": frame_of(balances.at(rows, end, opening, basis=basis)),
+        "available": frame_of(balances.at(rows, end, opening, "available", basis=basis)),
     }
     if span.first is not None:
-        sides["opening"] = frame_of(balances.at(until, moment(span.first - 1), opening))
+        before = moment(span.first - 1)
+        sides["opening"] = frame_of(balances.at(rows, before, opening, basis=basis))
     elif opening is not None:
         sides["opening"] = opening[[*KEYS, "balance"]]
     nothing = sides["closing"].iloc[:0]
@@ -67,7 +74,7 @@ def balance_table(
     for name in ("opening", "closing", "available"):
         side = sides.get(name, nothing).rename(columns={"balance": name})
         table = table.merge(side, on=KEYS, how="outer")
-    moved = frame_of(flows.net(inside, "QS", tz))
+    moved = frame_of(flows.net(inside, "QS", tz, basis=basis))
     sums = moved.groupby(KEYS, as_index=False)[["inflow", "outflow"]].sum()
     table = table.merge(sums, on=KEYS, how="left")
     for name in ("opening", "closing", "available", "inflow", "outflow"):
@@ -77,10 +84,12 @@ def balance_table(
     return sorted_[[*KEYS, *_SIDES]]
 
 
-def course(drawn: Relation, span: Span, opening: pd.DataFrame | None, tz: str) -> pd.DataFrame:
+def course(
+    drawn: Relation, span: Span, opening: pd.DataFrame | None, tz: str, basis: Basis
+) -> pd.DataFrame:
     """The balance at the close of each day, from the day before ``span`` on."""
     last = moment(span.end - 1).tz_convert(tz)
-    found = frame_of(balances.daily(drawn, tz, last.date(), opening))
+    found = frame_of(balances.daily(drawn, tz, last.date(), opening, basis=basis))
     if span.first is not None:
         first_day = moment(span.first).tz_convert(tz).tz_localize(None).normalize()
         found = found[found["date"] >= first_day - pd.Timedelta(days=1)].reset_index(drop=True)
@@ -153,9 +162,11 @@ def causes(
 # --------------------------------------------------------------------------- flows and fees
 
 
-def flows_of_all(outer: Relation, freq: str, tz: str) -> pd.DataFrame:
+def flows_of_all(outer: Relation, freq: str, tz: str, basis: Basis) -> pd.DataFrame:
     """All profiles together: what came from outside and went there."""
-    sums = frame_of(flows.net(outer, freq, tz)).groupby(["period", "asset"], as_index=False)
+    sums = frame_of(flows.net(outer, freq, tz, basis=basis)).groupby(
+        ["period", "asset"], as_index=False
+    )
     return pd.DataFrame(sums[["inflow", "outflow", "net"]].sum())
 
 
@@ -354,11 +365,23 @@ def key_figures(
     )
 
 
-def open_items(rows: Relation, as_of: pd.Timestamp) -> pd.DataFrame:
+def open_then(rows: Relation, span: Span) -> Relation:
+    """Of the ``rows`` created until ``span`` ends, those that were pending then, as they were: what
+    is pending now, what settled later, and what failed later (its last update)."""
+    cleared = f"CASE WHEN {COMPLETE} THEN settled_at WHEN status = 'FAILED' THEN updated_at END"
+    rows = rows.filter(f"status = 'PENDING' OR epoch_ns({cleared}) >= {span.end}")
+    others = [name for name in rows.columns if name not in ("status", "cleared_at")]
+    columns = ", ".join([*others, "'PENDING' AS status", f"{cleared} AS cleared_at"])
+    return rows.project(columns)
+
+
+def open_items(rows: Relation, at: pd.Timestamp) -> pd.DataFrame:
+    """``rows``, which are pending, with their ``age``, and when they cleared, where that is
+    known."""
     columns = "id, ref_id, created_at, type, asset, balance_asset, amount, fee, total, profile_id"
-    pending = rows.filter("status = 'PENDING'").project(columns).order("created_at, id")
-    found = frame_of(pending)
-    return found.assign(age=as_of - found["created_at"])
+    cleared = "cleared_at" if "cleared_at" in rows.columns else "NULL::TIMESTAMPTZ_NS AS cleared_at"
+    found = frame_of(rows.order("created_at, id").project(f"{columns}, {cleared}"))
+    return found.assign(age=at - found["created_at"])
 
 
 def violations(known: Relation, inside: Relation, complete: bool) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import duckdb
+import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 from duckdb import CaseExpression, ColumnExpression, ConstantExpression
@@ -16,12 +17,15 @@ from fundlab.errors import AnalysisError
 from fundlab.models import COMPLETED, INTERNAL_TYPES
 from fundlab.store.duck import own_connection
 from fundlab.tables import find_table, to_arrow
+from fundlab.tables.schema import INSTANT_TYPE
+from fundlab.transfers import SETTLED_AT, Basis, placed_at
 
 Relation = duckdb.DuckDBPyRelation
 
 DAY: Final = 86_400_000_000_000
 COMPLETE: Final = f"status IN {COMPLETED}"
 INTERNAL: Final = f"type IN {INTERNAL_TYPES}"
+PLACED: Final = "placed_at"
 ASSET: Final = "coalesce(balance_asset, asset)"
 
 
@@ -32,9 +36,9 @@ class Span:
     first: int | None
     end: int
 
-    def of(self, rows: Relation) -> Relation:
-        rows = rows.filter(f"epoch_ns(created_at) < {self.end}")
-        return rows if self.first is None else rows.filter(f"epoch_ns(created_at) >= {self.first}")
+    def of(self, rows: Relation, at: str = "created_at") -> Relation:
+        rows = rows.filter(f"epoch_ns({at}) < {self.end}")
+        return rows if self.first is None else rows.filter(f"epoch_ns({at}) >= {self.first}")
 
 
 def relation(frame: object, table: str) -> Relation:
@@ -47,8 +51,12 @@ def relation(frame: object, table: str) -> Relation:
 def arrow_table(frame: object, table: str) -> pa.Table:
     """A DataFrame or Arrow table with every column of ``table``, those it lacks missing."""
     if isinstance(frame, pd.DataFrame):
-        known = [name for name in frame.columns if find_table(table).column(str(name))]
-        frame = to_arrow(frame[known], table)
+        given, known = frame, [n for n in frame.columns if find_table(table).column(str(n))]
+        columns = to_arrow(given[known], table)
+        if SETTLED_AT in given.columns:
+            settled = pa.array(given[SETTLED_AT], INSTANT_TYPE, from_pandas=True)
+            columns = columns.append_column(SETTLED_AT, settled)
+        frame = columns
     if not isinstance(frame, pa.Table):
         raise AnalysisError(
             f"{table} is a {type(frame).__name__}; give a DataFrame, an Arrow table or a relation"
@@ -70,6 +78,17 @@ def frame_of(rows: Any) -> pd.DataFrame:
                        for one in table.column(place).to_pylist()]  # fmt: skip
             table = table.set_column(place, field.name, pa.array(lengths, pa.duration("ns")))
     return to_pandas(table)
+
+
+def placed(rows: Relation, basis: Basis) -> Relation:
+    """``rows`` with the column :data:`PLACED`: when each belongs to a period."""
+    if basis == "settled" and SETTLED_AT not in rows.columns:
+        raise AnalysisError(
+            "transfers has no column 'settled_at', which basis='settled' needs; read them with "
+            "store.read('transfers', settled=True)"
+        )
+    with_moment = nw.from_native(rows).with_columns(placed_at(basis).alias(PLACED))
+    return with_moment.to_native()
 
 
 def named(rows: Relation, names: Collection[str], others: str) -> Relation:

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from fundlab.analysis import checks
+from fundlab.analysis.counting import choice
 from fundlab.analysis.periods import period_bounds
 from fundlab.analysis.reconcile import judge
 from fundlab.errors import InvalidRequest, StoreError, printable
@@ -36,6 +37,7 @@ from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement
 from fundlab.store.scan import queries
 from fundlab.tables import TABLES
+from fundlab.transfers import MOMENTS, Basis
 
 Moment = str | datetime
 
@@ -82,9 +84,11 @@ def report(
     out: str | os.PathLike[str] | None = None,
     formats: Sequence[str] = FORMATS,
     tz: str = "UTC",
+    basis: Basis = "settled",
 ) -> Report:
     """The report of ``period`` (``2026``, ``2026-Q4``, ``2026-10``, ``2026-W40``, ``2026-10-31``;
     by default everything) as the store knew it at ``as_of`` (by default its latest publication).
+    ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
 
     It shows itself in a notebook. With ``out`` it is written to that folder, too: ``html``,
     ``xlsx`` and ``csv``, each under a temporary name first. No clock is read, so the same store
@@ -99,14 +103,14 @@ def report(
     ['report-2026-10.html']
     """
     check_formats(formats)
-    found = read_report(opened(store), period, as_of=as_of, tz=tz)
+    found = read_report(opened(store), period, as_of=as_of, tz=tz, basis=basis)
     return found if out is None else write_report(found, out, formats)
 
 
 @queries
 def read_report(
     store: Store, period: str | None = None, *, as_of: Moment | None = None, tz: str = "UTC",
-    **given: Any,
+    basis: Basis = "settled", **given: Any,
 ) -> Report:  # fmt: skip
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
     known_at = last_publication(store) if as_of is None else moment_ns(as_of, "as_of")
@@ -119,11 +123,13 @@ def read_report(
         "fiat_accounts": store.read("fiat_accounts", when),
         "addresses": store.read("addresses", when),
         "judgement": judge(store, as_of=when),
-        "sources": sources(store, period, when, tz),
+        "sources": sources(store, period, when, tz, basis),
         **given,
     }
-    transfers = store.scan("transfers", as_of=when, connection=one)
-    return build(transfers, store.read("balances", when), period=period, tz=tz, **facts)
+    choice("basis", basis, tuple(MOMENTS))
+    transfers = store.scan("transfers", as_of=when, connection=one, settled=basis == "settled")
+    reported = store.read("balances", when)
+    return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
 
 
 def catch_up(
@@ -133,11 +139,13 @@ def catch_up(
     *,
     since: str | None = None,
     tz: str = "UTC",
+    basis: Basis = "settled",
 ) -> CaughtUp:
     """Writes the report of each of :func:`missing_months`; judges all that is known, anyway."""
     months = missing_months(store, out, since, tz, formats)
     written = tuple(
-        write_report(read_report(store, month, tz=tz), out, formats) for month in months
+        write_report(read_report(store, month, tz=tz, basis=basis), out, formats)
+        for month in months
     )
     return CaughtUp(written, *_judged_now(store))
 
@@ -185,7 +193,11 @@ def missing_months(
 
 
 def sources(
-    store: Store, period: str | None, when: pd.Timestamp, tz: str = "UTC"
+    store: Store,
+    period: str | None,
+    when: pd.Timestamp,
+    tz: str = "UTC",
+    basis: Basis = "settled",
 ) -> dict[str, str]:
     """How to get the same figures again: the store, its parts' hash, the command, the versions."""
     parts = [
@@ -201,6 +213,7 @@ def sources(
     command = ["fundlab", "report", "--store", place, "--as-of", when.isoformat()]
     command += ["--period", period] if period else []
     command += ["--tz", tz] if tz != "UTC" else []
+    command += ["--basis", basis] if basis != "settled" else []
     return {
         "Store": place,
         "Parts": f"{len(parts):,}, SHA-256 of their names {digest}",

@@ -97,6 +97,8 @@ def sheets(report: Report) -> list[Sheet]:
         **({"Not over": report.remark} if report.remark else {}),
         "As of": report.as_of.isoformat(),
         "Days in": report.tz,
+        "Basis": "by when transfers "
+        + ("settled" if report.basis == "settled" else "were created"),
         **{figure.label: f"{figure.value} ({figure.note})" for figure in report.key_figures},
         **report.sources,
     }

@@ -17,8 +17,10 @@ from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreErr
 from fundlab.store.duck import own_connection
 from fundlab.store.parts import FROM, TO, check_data, check_files, find_parts
 from fundlab.store.remote import RemotePath, StorePath
+from fundlab.store.settled import SETTLED, with_settlement
 from fundlab.store.snapshot import Snapshot, steadily
 from fundlab.tables.schema import TABLES
+from fundlab.transfers import SETTLED_AT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,8 +73,10 @@ def scan_with_duckdb(
     snapshot: Snapshot,
     connection: duckdb.DuckDBPyConnection | None = None,
     memory_limit: str | None = None,
+    settled: pa.Table | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """The columns of the table; moments are ``TIMESTAMPTZ_NS``, amounts ``DECIMAL(38, 18)``.
+    """The columns of the table, and those of ``settled`` beside its ids; moments are
+    ``TIMESTAMPTZ_NS``, amounts ``DECIMAL(38, 18)``.
 
     A query on it reads only the columns and row groups it needs. DuckDB verifies no checksums, so
     all files are verified here, each once in a process and again after it changed. ``connection``
@@ -87,13 +91,20 @@ def scan_with_duckdb(
             "give either connection, which has a limit of its own, or memory_limit"
         )
     if not snapshot.files:
-        nothing: duckdb.DuckDBPyRelation = connection.from_arrow(
-            snapshot.table.schema.empty_table()
-        )
+        empty = snapshot.table.schema.empty_table()
+        if settled is not None:
+            empty = with_settlement(empty, settled)
+        nothing: duckdb.DuckDBPyRelation = connection.from_arrow(empty)
         return nothing
     check_files(snapshot.files)
     try:
-        return connection.sql(_current_rows(snapshot, connection))
+        rows = connection.sql(_current_rows(snapshot, connection))
+        if settled is None:
+            return rows
+        known = connection.from_arrow(settled).set_alias("known")
+        both = rows.set_alias("rows").join(known, "rows.id = known.id", "left")
+        also = ", ".join(f"known.{name}" for name in SETTLED.names[1:])
+        return both.project(f"rows.*, {also}")
     except duckdb.Error as error:
         check_files(snapshot.files)
         where = snapshot.files[0].path.parent
@@ -148,9 +159,11 @@ def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection) -> 
     return query
 
 
-def scan_with_spark(snapshot: Snapshot, session: SparkSession) -> DataFrame:
-    """The columns of the table; moments are integer nanoseconds since 1970, because Spark has no
-    nanoseconds, and amounts ``DECIMAL(38, 18)``.
+def scan_with_spark(
+    snapshot: Snapshot, session: SparkSession, settled: pa.Table | None = None
+) -> DataFrame:
+    """The columns of the table, and those of ``settled`` beside its ids; moments are integer
+    nanoseconds since 1970, because Spark has no nanoseconds, and amounts ``DECIMAL(38, 18)``.
 
     The files must be where every worker finds them under the same path. They are verified here,
     each once in a process and again after it changed: what a worker reads, later or from another
@@ -161,6 +174,11 @@ def scan_with_spark(snapshot: Snapshot, session: SparkSession) -> DataFrame:
 
     session.conf.set(_NANOSECONDS, "true")
     names = snapshot.table.schema.names
+    if settled is not None:
+        moments = settled.column(SETTLED_AT).cast(pa.int64())
+        known = session.createDataFrame(settled.set_column(1, SETTLED_AT, moments))
+        rows = scan_with_spark(snapshot, session).join(known, "id", "left")
+        return rows.select(*names, *SETTLED.names[1:])
     types = ", ".join(
         f"`{field.name}` {_SPARK.get(field.type, 'bigint')}" for field in snapshot.table.schema
     )

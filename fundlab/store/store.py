@@ -43,6 +43,7 @@ from fundlab.store.plain_files import export_files, write_current
 from fundlab.store.proof import Verification, verify_store
 from fundlab.store.remote import StorePath, locate
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
+from fundlab.store.settled import SETTLED, settlements, with_settlement
 from fundlab.store.snapshot import (
     Snapshot,
     read_current,
@@ -100,12 +101,18 @@ class Store:
         *,
         pin: str | None = None,
         profile_id: str | Sequence[str] | None = None,
+        settled: bool = False,
     ) -> pd.DataFrame:
         """The newest version of each row as a typed DataFrame, by ``created_at``, ties by ``id``.
 
         ``as_of`` (or ``pin``) gives what was known then. ``since`` includes, ``until`` excludes,
         both on ``created_at`` (of balances: ``observed_at``). Only the ``columns``, row groups and
         profiles asked for are read. A table never synced is empty.
+
+        ``settled``, of transfers: two more columns say when each completed one settled, and from
+        where that is known: ``settled_at``, and ``settled_from``: ``event`` (its ``….completed``
+        event, of the events synced), ``updated_at`` (of the version first seen completed) or
+        ``seen`` (when that version was published).
 
         The frame knows where its rows begin, and where ``until`` cut any off: ``frame.attrs`` are
         those of :meth:`known`.
@@ -125,10 +132,13 @@ class Store:
         def look() -> tuple[pa.Table, dict[str, Any]]:
             snapshot = self.snapshot(table, as_of, pin=pin)
             rows = read_current(snapshot, [*names, *keys], first=first, end=end, where=where)
+            if settled:
+                rows = with_settlement(rows, self._settlements(snapshot, as_of, pin))
             return rows, self._known(snapshot, first, as_of, pin, end)
 
         rows, known = steadily(look)
-        frame = to_frame(found.in_order(rows).select(names))
+        also = SETTLED.names[1:] if settled else []
+        frame = to_frame(found.in_order(rows).select([*names, *also]))
         frame.attrs.update(known)
         return frame
 
@@ -142,6 +152,7 @@ class Store:
         *,
         pin: str | None = None,
         profile_id: str | Sequence[str] | None = None,
+        settled: bool = False,
     ) -> pa.Table:
         """The rows of ``read`` as an Arrow table, in the order of the files: faster.
 
@@ -152,11 +163,23 @@ class Store:
         names = _checked_columns(found, columns)
         first, end = _bound(since, "since"), _bound(until, "until")
         where = _profiles(found, profile_id)
-        return steadily(
-            lambda: read_current(
-                self.snapshot(table, as_of, pin=pin), names, first=first, end=end, where=where
-            ).select(names)
-        )
+
+        def look() -> pa.Table:
+            snapshot = self.snapshot(table, as_of, pin=pin)
+            wanted = [*names, *(["id"] if settled and "id" not in names else [])]
+            rows = read_current(snapshot, wanted, first=first, end=end, where=where).select(wanted)
+            if not settled:
+                return rows
+            rows = with_settlement(rows, self._settlements(snapshot, as_of, pin))
+            return rows.select([*names, *SETTLED.names[1:]])
+
+        return steadily(look)
+
+    def _settlements(self, snapshot: Snapshot, as_of: Moment | None, pin: str | None) -> pa.Table:
+        """When the transfers of ``snapshot`` settled, as known at the same moment."""
+        if snapshot.table.name != "transfers":
+            raise InvalidRequest(f"settled=True is for transfers; {snapshot.table.name} do not")
+        return settlements(snapshot, self.snapshot("events", as_of, pin=pin))
 
     def history(self, table: str) -> pd.DataFrame:
         """Every version of every row, with ``published_at``: when the store learned of it.
@@ -179,8 +202,10 @@ class Store:
         connection: duckdb.DuckDBPyConnection | None = None,
         memory_limit: str | None = None,
         spark: SparkSession | None = None,
+        settled: bool = False,
     ) -> Any:
-        """The rows of ``read``, lazily: for more rows than memory holds.
+        """The rows of ``read``, lazily: for more rows than memory holds. With ``settled`` its two
+        columns, which are found at once and kept in memory, stand beside them.
 
         ``engine="auto"`` is Spark where a session ``spark`` is given, else DuckDB. Spark gives a
         DataFrame whose moments are integer nanoseconds; DuckDB a relation on ``connection``, by
@@ -212,10 +237,15 @@ class Store:
                 raise InvalidRequest("connection and memory_limit are DuckDB's; Spark has its own")
             if spark is None:
                 raise InvalidRequest("engine='spark' needs a session: give spark=session")
-            return steadily(lambda: scan_with_spark(self.snapshot(table, as_of, pin=pin), spark))
-        return steadily(
-            lambda: scan_with_duckdb(self.snapshot(table, as_of, pin=pin), connection, memory_limit)
-        )
+
+        def look() -> Any:
+            snapshot = self.snapshot(table, as_of, pin=pin)
+            known = self._settlements(snapshot, as_of, pin) if settled else None
+            if spark is not None:
+                return scan_with_spark(snapshot, spark, known)
+            return scan_with_duckdb(snapshot, connection, memory_limit, known)
+
+        return steadily(look)
 
     def export_current(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
         """The current rows of every table as ``folder/<table>.parquet``, for any tool: DuckDB,

@@ -64,7 +64,7 @@ def october(good: fl.Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[A
 def by_hand(transfers: pd.DataFrame, until: str) -> dict[tuple[str, str], Decimal]:
     """Ledger balances, summed row by row."""
     sums: dict[tuple[str, str], Decimal] = {}
-    for row in transfers[transfers["created_at"] < pd.Timestamp(until)].itertuples():
+    for row in transfers[transfers["settled_at"] < pd.Timestamp(until)].itertuples():
         if row.status == "COMPLETED":
             asset = row.asset if pd.isna(row.balance_asset) else row.balance_asset
             sign = 1 if row.direction == "CREDIT" else -1
@@ -76,7 +76,7 @@ def by_hand(transfers: pd.DataFrame, until: str) -> dict[tuple[str, str], Decima
 @pytest.mark.thorough
 def test_balances_are_those_of_the_period(october: tuple[Any, Path], good: fl.Store) -> None:
     found, _ = october
-    transfers = good.read("transfers")
+    transfers = good.read("transfers", settled=True)
     table = found.balances.set_index(["profile_id", "asset"])
     opening = by_hand(transfers, "2026-10-01T00:00Z")
     closing = by_hand(transfers, "2026-11-01T00:00Z")
@@ -110,7 +110,9 @@ def test_flows_fees_and_recipients_are_of_the_period(
     october: tuple[Any, Path], good: fl.Store
 ) -> None:
     found, _ = october
-    transfers = good.read("transfers", since="2026-10-01", until="2026-11-01")
+    transfers = good.read("transfers", settled=True)
+    placed = transfers["settled_at"].fillna(transfers["created_at"])
+    transfers = transfers[(placed >= "2026-10-01") & (placed < "2026-11-01")]
     done = transfers[transfers["status"] == "COMPLETED"]
     outer = done[~done["type"].str.startswith("INTERNAL")]
     assert len(outer) < len(done)

@@ -1,0 +1,123 @@
+"""When each transfer settled, and where that is known from.
+
+The interface has no such time. It is the moment of the transfer's ``….completed`` event; else the
+``updated_at`` of the version in which it is first seen completed; else when that version was
+published. Later versions of a completed transfer do not move it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fundlab.models import COMPLETED
+from fundlab.store.parts import FROM, TO
+from fundlab.store.snapshot import Snapshot, read_versions
+from fundlab.tables.expand import member
+from fundlab.tables.schema import INSTANT_TYPE
+from fundlab.transfers import SETTLED_AT, SETTLED_FROM, says_completed
+
+SETTLED: Final = pa.schema(
+    [("id", pa.string()), (SETTLED_AT, INSTANT_TYPE), (SETTLED_FROM, pa.string())]
+)
+_VERSION: Final = ("id", "status", "updated_at")
+_EVENT: Final = ("type", "object", "created_at")
+_COMPLETIONS: Final = pa.schema(
+    [("transfer_id", pa.string()), ("at", pa.int64()), (FROM, pa.int32())]
+)
+
+
+def settlements(transfers: Snapshot, events: Snapshot) -> pa.Table:
+    """``id``, ``settled_at``, ``settled_from`` (``event``, ``updated_at``, ``seen``) of each
+    completed transfer, as known at these snapshots."""
+    return settled_of(versions(transfers, _VERSION), completions(events), transfers)
+
+
+def versions(snapshot: Snapshot, columns: tuple[str, ...], ids: pa.Array | None = None) -> pa.Table:
+    """Some columns of every version known at ``snapshot`` (of the rows with these ``ids``), with
+    the publications from which on and until which it stood: ``_from`` and ``_to``."""
+    schema = pa.schema([snapshot.table.schema.field(name) for name in columns])
+    life = [pa.field(FROM, pa.int32()), pa.field(TO, pa.int32())]
+    found = [pa.schema([*schema, *life]).empty_table()]
+    for part in snapshot.files:
+        for rows in read_versions(part, snapshot.replaced, schema):
+            if ids is not None:
+                rows = rows.filter(pc.is_in(rows.column("id"), value_set=ids))
+            found.append(rows)
+    return known_at(pa.concat_tables(found), snapshot.limit)
+
+
+def known_at(rows: pa.Table, limit: int) -> pa.Table:
+    """The versions known at publication ``limit``; one that was replaced later still stands."""
+    rows = rows.filter(pc.less_equal(rows.column(FROM), limit))
+    until = rows.column(TO)
+    stands = pc.if_else(pc.less_equal(until, limit), until, pa.scalar(None, pa.int32()))
+    return rows.set_column(rows.schema.get_field_index(TO), TO, stands)
+
+
+def completions(events: Snapshot) -> pa.Table:
+    """``transfer_id``, ``at`` (ns) of each event that says a transfer completed, and in which
+    publication it was learned of (``_from``)."""
+    schema = pa.schema([events.table.schema.field(name) for name in _EVENT])
+    found = [_COMPLETIONS.empty_table()]
+    for part in events.files:
+        for rows in read_versions(part, {}, schema):
+            rows = rows.filter(pc.less_equal(rows.column(FROM), events.limit))
+            rows = rows.filter(pc.fill_null(says_completed(rows.column("type")), False))
+            texts = rows.column("object").to_pylist()
+            named = pa.array([text and member(text, "id") for text in texts], pa.string())
+            at = rows.column("created_at").cast(pa.int64())
+            columns = [named, at, rows.column(FROM)]
+            found.append(pa.Table.from_arrays(columns, schema=_COMPLETIONS))
+    every = pa.concat_tables(found)
+    return every.filter(pc.is_valid(every.column("transfer_id")))
+
+
+def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.Table:
+    """:func:`settlements` from the ``versions`` of transfers and the ``completions`` known."""
+    rows = rows.filter(pc.is_in(rows.column("status"), value_set=pa.array(COMPLETED)))
+    published = np.zeros(transfers.limit + 1, np.int64)
+    for entry in transfers.publications:
+        published[entry.seq] = entry.published_at
+    seen = pa.array(published[rows.column(FROM).to_numpy()])
+    updated = rows.column("updated_at").cast(pa.int64())
+    first = pa.table(
+        {
+            "id": rows.column("id"),
+            "at": pc.coalesce(updated, seen),
+            "from": pc.if_else(pc.is_valid(updated), "updated_at", "seen"),
+            FROM: rows.column(FROM),
+        }
+    )
+    current = pc.is_null(rows.column(TO))
+    before = rows.filter(pc.invert(current)).column("id").unique()
+    now = first.filter(current)
+    if len(before):  # some were completed in an earlier version, too: the first of them counts
+        again = pc.is_in(now.column("id"), value_set=before)
+        earlier = first.filter(pc.is_in(first.column("id"), value_set=before)).sort_by(FROM)
+        firsts, place = _looked_up(earlier, "id", now.filter(again).column("id"))
+        now = pa.concat_tables([now.filter(pc.invert(again)), firsts.take(place)])
+    said, place = _looked_up(completed.sort_by("at"), "transfer_id", now.column("id"))
+    settled_at = pc.coalesce(said.column("at").take(place), now.column("at")).cast(INSTANT_TYPE)
+    settled_from = pc.if_else(pc.is_valid(place), "event", now.column("from"))
+    return pa.Table.from_arrays([now.column("id"), settled_at, settled_from], schema=SETTLED)
+
+
+def with_settlement(rows: pa.Table, settled: pa.Table) -> pa.Table:
+    """``rows``, which have an ``id``, with the columns of ``settled`` beside them."""
+    place = pc.index_in(rows.column("id"), value_set=settled.column("id").combine_chunks())
+    for name in SETTLED.names[1:]:
+        rows = rows.append_column(SETTLED.field(name), settled.column(name).take(place))
+    return rows
+
+
+def _looked_up(
+    rows: pa.Table, name: str, wanted: pa.ChunkedArray
+) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The first of the ``rows`` of each ``name``, and where among them the ``wanted`` ones are."""
+    codes = rows.column(name).combine_chunks().dictionary_encode().indices.to_numpy()
+    firsts = rows.take(pa.array(np.unique(codes, return_index=True)[1], pa.int64()))
+    return firsts, pc.index_in(wanted, value_set=firsts.column(name).combine_chunks())
