@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import fundlab as fl
-from fundlab import cli
 from fundlab.errors import InvalidRequest, NetworkError, StoreLocked, printable
 
 COMMAND = f"{sys.executable} -m fundlab"
@@ -24,18 +23,6 @@ def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["sh", "-c", line], env=clean | variables, capture_output=True, text=True, timeout=60
     )
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    def command(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["fundlab", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(stop.value.code or 0), captured.out, captured.err
-
-    return command
 
 
 @pytest.fixture
@@ -88,11 +75,11 @@ def noted(error: BaseException, note: str) -> BaseException:
     ],
 )  # fmt: skip
 def test_what_went_wrong_is_one_line_or_one_object(
-    run: Any, failing: Any, error: BaseException, status: int, kind: str, message: str
+    fundlab: Any, failing: Any, error: BaseException, status: int, kind: str, message: str
 ) -> None:
     failing(error)
-    assert run("doctor") == (status, "", f"fundlab: {message}\n")
-    ended, out, err = run("doctor", "--json")
+    assert fundlab("doctor") == (status, "", f"fundlab: {message}\n")
+    ended, out, err = fundlab("doctor", "--json")
     assert (ended, json.loads(out), err) == (
         status, {"error": {"type": kind, "message": message}}, "",
     )  # fmt: skip
@@ -112,20 +99,13 @@ def test_honest_names_stay_and_controls_do_not(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
-def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
-    done = shell(f"mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone; "
-                 f"{COMMAND} demo --transfers 5")  # fmt: skip
-    assert done.returncode == 1
-    assert "the current folder is gone; change to another one" in done.stderr
-
-
-def test_wrong_usage_is_an_object_too(run: Any) -> None:
-    status, out, err = run("verify", "--json", "--nope")
+def test_wrong_usage_is_an_object_too(fundlab: Any) -> None:
+    status, out, err = fundlab("verify", "--json", "--nope")
     assert (status, err) == (2, "")
     error = json.loads(out)["error"]
     assert error["type"] == "UsageError"
     assert error["message"].startswith("No such option: --nope")
-    status, out, err = run("verify", "--nope")
+    status, out, err = fundlab("verify", "--nope")
     assert (status, out) == (2, "")
     assert err.startswith("Usage: fundlab verify [OPTIONS]")
     assert "\nError: No such option: --nope" in err
@@ -139,12 +119,15 @@ def test_wrong_usage_is_an_object_too(run: Any) -> None:
         (["sandbox", "--host", "example.com"], "Invalid value for --host: 'example.com' is not"),
     ],
 )
-def test_what_is_not_accepted_is_wrong_usage(run: Any, arguments: list[str], words: str) -> None:
-    status, out, err = run(*arguments)
+def test_what_is_not_accepted_is_wrong_usage(
+    fundlab: Any, arguments: list[str], words: str
+) -> None:
+    status, out, err = fundlab(*arguments)
     assert (status, out) == (2, "")
     assert words in " ".join(err.split())
 
 
+@pytest.mark.thorough
 def test_no_answer_to_a_question_is_an_object(tmp_path: Path) -> None:
     out = tmp_path / "key.pem"
     done = shell(f"{COMMAND} keys new --out {out} --encrypt --json </dev/null")
@@ -175,31 +158,33 @@ def test_an_interrupted_question_is_no_answer(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    done = shell(f"cd {gone} && rmdir {gone} && {COMMAND} demo --json")
+    done = shell(f"cd {gone} && rmdir {gone} && {COMMAND} demo --transfers 5 --json")
     assert done.returncode == 1
-    assert "error" in json.loads(done.stdout)
+    message = json.loads(done.stdout)["error"]["message"]
+    assert "the current folder is gone; change to another one" in message
 
 
-def test_control_characters_do_not_reach_the_terminal(run: Any, failing: Any) -> None:
+def test_control_characters_do_not_reach_the_terminal(fundlab: Any, failing: Any) -> None:
     failing(NetworkError("said \x1b[2J\x1b]0;owned\x07 \u202eright to left"))
-    _, _, err = run("doctor")
+    _, _, err = fundlab("doctor")
     assert err == "fundlab: said �[2J�]0;owned� �right to left\n"
 
 
 def test_an_empty_log_level_counts_as_none(
-    run: Any, failing: Any, monkeypatch: pytest.MonkeyPatch
+    fundlab: Any, failing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(NetworkError("reached"))
     monkeypatch.setenv("FUNDLAB_LOG", "")
-    assert run("doctor")[2] == "fundlab: reached\n"
+    assert fundlab("doctor")[2] == "fundlab: reached\n"
 
 
 # ----------------------------------------------------------------------- what cannot be written
 
 
+@pytest.mark.thorough
 def test_a_terminal_without_the_characters_gets_their_names(tmp_path: Path) -> None:
     there = tmp_path / "Größe"
     for variables in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
@@ -209,7 +194,7 @@ def test_a_terminal_without_the_characters_gets_their_names(tmp_path: Path) -> N
         assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("json_too", ["", "--json"])
+@pytest.mark.parametrize("json_too", ["", pytest.param("--json", marks=pytest.mark.thorough)])
 def test_a_standard_output_that_cannot_be_written(tmp_path: Path, json_too: str) -> None:
     (tmp_path / "store").mkdir()
     line = f"{COMMAND} verify --store {tmp_path / 'store'} {json_too}"
@@ -226,6 +211,7 @@ def test_a_standard_output_that_cannot_be_written(tmp_path: Path, json_too: str)
     )
 
 
+@pytest.mark.thorough
 def test_an_error_that_cannot_be_written_as_json_is_a_line(tmp_path: Path) -> None:
     done = shell(f"{COMMAND} verify --json --store {tmp_path / 'none'} >/dev/full")
     assert done.returncode == 1
@@ -233,6 +219,7 @@ def test_an_error_that_cannot_be_written_as_json_is_a_line(tmp_path: Path) -> No
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stream", ["2>&-", "2>/dev/full"])
 def test_without_standard_error_the_result_stands(tmp_path: Path, stream: str) -> None:
     key = tmp_path / "key.pem"
@@ -249,6 +236,7 @@ def test_nothing_opened_later_takes_the_place_of_a_closed_stream(tmp_path: Path)
     assert (done.returncode, done.stdout) == (0, "/dev/null\n")
 
 
+@pytest.mark.thorough
 def test_a_key_whose_public_half_was_not_shown_is_not_kept(tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
     assert shell(f"{COMMAND} keys new --out {key} >/dev/full").returncode == 1
@@ -274,8 +262,8 @@ def test_the_help_is_not_cut_and_says_every_exit_status() -> None:
         assert re.findall(r"\b(?:[0-4]|1[34][03])\b", text)[:7] == [*"01234", "130", "143"]
 
 
-def test_a_file_that_names_another_format_is_wrong_usage(run: Any, tmp_path: Path) -> None:
-    status, _, err = run(
+def test_a_file_that_names_another_format_is_wrong_usage(fundlab: Any, tmp_path: Path) -> None:
+    status, _, err = fundlab(
         "export", "transfers", "--out", str(tmp_path / "a.XLSX"), "--format", "csv"
     )
     assert status == 2

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import fundlab as fl
-from fundlab import cli, demo
+from fundlab import demo
 from fundlab.errors import ActionError
 
 
@@ -37,6 +37,7 @@ def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
     assert json.loads((Path(ran.report).parent / "demo.json").read_text())["breaks"] == 0
 
 
+@pytest.mark.thorough
 def test_the_demo_pays_by_plan_and_journal_apart_from_the_users_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +59,7 @@ def test_the_demo_pays_by_plan_and_journal_apart_from_the_users_own(
     assert "000123456789" not in "".join(steps)
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_transfers_and_report(ran: demo.Demo, tmp_path: Path) -> None:
     again = demo.run(tmp_path, seed=11, transfers=600)
     columns = ["id", "amount", "fee", "total", "created_at", "updated_at", "status"]
@@ -69,17 +71,6 @@ def test_the_same_seed_gives_the_same_transfers_and_report(ran: demo.Demo, tmp_p
     assert neutral[0] == neutral[1]
 
 
-def test_another_store_in_the_folder_is_not_replaced(tmp_path: Path) -> None:
-    kept = tmp_path / "store" / "kept.txt"
-    kept.parent.mkdir()
-    kept.write_text("mine")
-    with pytest.raises(
-        ActionError, match="not an earlier demo's, or holds payments; choose another folder"
-    ):
-        demo.run(tmp_path, transfers=10)
-    assert kept.read_text() == "mine"
-
-
 @pytest.fixture
 def replaceable(ran: demo.Demo, tmp_path: Path) -> Path:
     """A folder with an earlier demo in it."""
@@ -88,45 +79,46 @@ def replaceable(ran: demo.Demo, tmp_path: Path) -> Path:
     return out
 
 
+@pytest.mark.thorough
 def test_an_earlier_demo_is_replaced(replaceable: Path) -> None:
     (replaceable / "store" / "old").touch()
     demo.run(replaceable, transfers=10)
     assert not (replaceable / "store" / "old").exists()
 
 
-def test_a_store_that_was_paid_from_is_not_replaced(replaceable: Path) -> None:
-    journal = replaceable / "store" / "journal" / "service.sqlite"
+def refused(out: Path) -> None:
+    with pytest.raises(
+        ActionError, match="not an earlier demo's, or holds payments; choose another folder"
+    ):
+        demo.run(out, transfers=10)
+
+
+def test_what_is_not_an_earlier_demos_store_is_not_replaced(
+    replaceable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = replaceable / "store"
+    owner = {"base_url": "https://api.example.com", "client_id": "desk"}
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(fl.Store, "service", lambda store: owner)
+        refused(replaceable)
+    journal = store / "journal" / "service.sqlite"
     journal.parent.mkdir()
     journal.write_text("payments")
-    with pytest.raises(
-        ActionError, match="not an earlier demo's, or holds payments; choose another folder"
-    ):
-        demo.run(replaceable, transfers=10)
+    refused(replaceable)
     assert journal.read_text() == "payments"
+    shutil.rmtree(journal.parent)
+    store.rename(replaceable / "elsewhere")
+    store.symlink_to("elsewhere")
+    refused(replaceable)
+    assert len(fl.Store(replaceable / "elsewhere").read("transfers")) == 601
+    kept = tmp_path / "store" / "kept.txt"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    refused(tmp_path)
+    assert kept.read_text() == "mine"
 
 
-def test_a_store_of_a_service_elsewhere_is_not_replaced(
-    replaceable: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner = {"base_url": "https://api.example.com", "client_id": "desk"}
-    monkeypatch.setattr(fl.Store, "service", lambda store: owner)
-    with pytest.raises(
-        ActionError, match="not an earlier demo's, or holds payments; choose another folder"
-    ):
-        demo.run(replaceable, transfers=10)
-    assert fl.Store(replaceable / "store").read("transfers").shape[0] == 601
-
-
-def test_a_store_that_is_a_link_is_not_replaced(replaceable: Path) -> None:
-    (replaceable / "store").rename(replaceable / "elsewhere")
-    (replaceable / "store").symlink_to("elsewhere")
-    with pytest.raises(
-        ActionError, match="not an earlier demo's, or holds payments; choose another folder"
-    ):
-        demo.run(replaceable, transfers=10)
-    assert fl.Store(replaceable / "elsewhere").read("transfers").shape[0] == 601
-
-
+@pytest.mark.thorough
 def test_after_an_interrupted_demo_the_next_one_runs(tmp_path: Path) -> None:
     def interrupted(step: str) -> None:
         if step.startswith("withdrawing"):
@@ -159,47 +151,29 @@ def test_rebuilt_balances_equal_the_ledger_to_the_last_decimal() -> None:
                 assert answer.available + answer.trading == sums[profile_id, asset]
 
 
-def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr("sys.argv", ["fundlab", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    return int(stop.value.code or 0)
-
-
-def use(monkeypatch: pytest.MonkeyPatch, sandbox: Any) -> None:
-    monkeypatch.setenv("FUNDLAB_BASE_URL", sandbox.base_url)
-    monkeypatch.setenv("FUNDLAB_AUTH_URL", sandbox.auth_url)
-    monkeypatch.setenv("FUNDLAB_CLIENT_ID", sandbox.client_id)
-    monkeypatch.setenv("FUNDLAB_CLIENT_SECRET", sandbox.client_secret)
-
-
 def test_a_sandbox_gone_in_mid_sync_leaves_the_store_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any
 ) -> None:
-    store = tmp_path / "store"
+    path = tmp_path / "store"
+    monkeypatch.setattr("fundlab.api.transport.pause_before", lambda *_: 0.0)
     with fl.sandbox.serve(seed=5, transfers=300, clock="manual") as sandbox:
-        use(monkeypatch, sandbox)
-        assert run_cli(monkeypatch, "sync", "--store", str(store)) == 0
-        before = fl.Store(store).read("transfers")
+        for name in ("base_url", "auth_url", "client_id", "client_secret"):
+            monkeypatch.setenv(f"FUNDLAB_{name.upper()}", getattr(sandbox, name))
+        assert fundlab("sync", "--store", path)[0] == 0
+        before = fl.Store(path).read("transfers")
         sandbox.faults.add(operation="list_events", kind="reset")
-        capsys.readouterr()
-        assert run_cli(monkeypatch, "sync", "--full", "--store", str(store)) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert len(captured.err.strip().splitlines()) == 1
-    assert captured.err.startswith("fundlab: list_events: ")
-    assert fl.Store(store).read("transfers").equals(before)
+        status, out, err = fundlab("sync", "--full", "--store", path)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("fundlab: list_events: ")
+    assert fl.Store(path).read("transfers").equals(before)
 
 
-def test_errors_are_json_when_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_errors_are_json_when_asked_and_wrong_usage_exits_with_2(
+    tmp_path: Path, fundlab: Any
 ) -> None:
     (tmp_path / "store").mkdir()
-    assert run_cli(monkeypatch, "demo", "--out", str(tmp_path), "--json") == 1
-    error = json.loads(capsys.readouterr().out)["error"]
-    assert error["type"] == "ActionError"
+    status, out, _ = fundlab("demo", "--out", tmp_path, "--json")
+    error = json.loads(out)["error"]
+    assert (status, error["type"]) == (1, "ActionError")
     assert "choose another folder" in error["message"]
-
-
-def test_wrong_usage_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_cli(monkeypatch, "demo", "--transfers", "many") == 2
+    assert fundlab("demo", "--transfers", "many")[0] == 2

@@ -26,6 +26,7 @@ def test_every_test_has_a_limit(request: pytest.FixtureRequest) -> None:
     assert all(mark is None or mark.args[0] > limit for mark in marks)
 
 
+@pytest.mark.thorough
 def test_a_test_that_ignores_every_signal_is_ended_and_named(tmp_path: Path) -> None:
     test = tmp_path / "test_stuck.py"
     test.write_text(STUCK, encoding="utf-8")
@@ -36,6 +37,7 @@ def test_a_test_that_ignores_every_signal_is_ended_and_named(tmp_path: Path) -> 
     assert "test_that_never_ends" in done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_children_can_be_interrupted_where_the_tests_run_in_the_background() -> None:
     """A shell starts what runs in the background with SIGINT ignored, which children inherit."""
     test = "tests/test_console.py::test_an_interrupted_question_is_no_answer"

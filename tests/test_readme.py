@@ -43,6 +43,7 @@ def test_what_it_links_to_is_there() -> None:
     assert [link for link in links if not (README.parent / link).exists()] == []
 
 
+@pytest.mark.thorough
 def test_the_cron_line_reports_the_months_that_are_over_once_and_quietly(tmp_path: Path) -> None:
     (line,) = re.findall(r"^15 6 \* \* \* (.+)$", README.read_text(encoding="utf-8"), re.MULTILINE)
     command = line.replace("/srv/funds", str(tmp_path))

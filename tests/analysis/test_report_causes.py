@@ -42,6 +42,7 @@ def test_report_and_analysis_name_the_same_causes(seed: int) -> None:
     assert in_report == in_analysis
 
 
+@pytest.mark.thorough
 def test_a_half_in_a_profile_that_matches_is_not_missing() -> None:
     halves = {"amount": Decimal(60), "group_id": "g1", "created_at": START + DAY}
     rows = [

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import pytest
 import requests
 from sandbox_caller import Caller
 
-from fundlab import cli
 from fundlab.sandbox import serve
 
 ALWAYS = {"base_url", "auth_url", "control_url", "client_id", "client_secret", "profile_ids"}
@@ -51,25 +50,13 @@ def serving(
         process.communicate()
 
 
-@pytest.fixture
-def refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
-    """Exit status and standard error of a command that does not get as far as serving."""
-
-    def run(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["fundlab", "sandbox", *arguments])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        printed, errors = capsys.readouterr()
-        assert printed == ""
-        assert isinstance(left.value.code, int)
-        return left.value.code, errors
-
-    return run
-
-
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "by",
+    [
+        signal.SIGTERM,
+        *(pytest.param(n, marks=pytest.mark.thorough) for n in (signal.SIGINT, signal.SIGHUP)),
+    ],
+)
 def test_it_prints_one_line_serves_and_stops_cleanly(by: signal.Signals) -> None:
     options = ["--empty", "--profiles", "3", "--signing", "--signing-alg", "EdDSA"]
     with serving(*options, by=by) as (info, _):
@@ -127,6 +114,7 @@ def test_a_later_start_picks_the_file_up_with_another_clock(tmp_path: Path) -> N
             assert second[name] == first[name]
 
 
+@pytest.mark.thorough
 def test_a_later_start_says_what_its_file_keeps(tmp_path: Path) -> None:
     db = str(tmp_path / "sandbox.db")
     with serve(db=db, transfers=30, seed=5, profiles=2) as first:
@@ -148,30 +136,25 @@ def transfers(info: dict[str, Any]) -> int:
     return count
 
 
-Refused = Callable[..., tuple[int, str]]
-
-
-def test_a_port_in_use_is_named(refused: Refused) -> None:
+def test_a_port_in_use_is_named(fundlab: Any) -> None:
     with serve(empty=True) as sandbox:
         port = sandbox.base_url.rpartition(":")[2]
-        status, message = refused("--empty", "--port", port)
+        status, _, message = fundlab("sandbox", "--empty", "--port", port)
     assert status == 1
     assert message.count("\n") == 1
     assert f"port {port}" in message
     assert "port 0 picks a free one" in message
 
 
-def test_a_file_in_use_and_one_that_is_no_sandbox_are_named(
-    tmp_path: Path, refused: Refused
-) -> None:
+def test_a_file_in_use_and_one_that_is_no_sandbox_are_named(tmp_path: Path, fundlab: Any) -> None:
     db, text = tmp_path / "sandbox.db", tmp_path / "notes.txt"
     text.write_text("not a database\n" * 500)
     with serve(empty=True, db=db):
-        status, message = refused("--db", str(db))
+        status, _, message = fundlab("sandbox", "--db", str(db))
     assert status == 1
     assert f"{db}" in message
     assert "another sandbox" in message
-    status, message = refused("--db", str(text))
+    status, _, message = fundlab("sandbox", "--db", str(text))
     assert status == 1
     assert f"{text}" in message
 
@@ -184,8 +167,8 @@ def test_a_file_in_use_and_one_that_is_no_sandbox_are_named(
         ["--host", "0.0.0.0"],
     ],
 )  # fmt: skip
-def test_wrong_usage_is_exit_status_2(arguments: list[str], refused: Refused) -> None:
-    status, message = refused(*arguments)
+def test_wrong_usage_is_exit_status_2(arguments: list[str], fundlab: Any) -> None:
+    status, _, message = fundlab("sandbox", *arguments)
     assert status == 2
     assert arguments[0] in message
 
@@ -197,10 +180,8 @@ def test_wrong_usage_is_exit_status_2(arguments: list[str], refused: Refused) ->
         (["--seed", "-1"], "seed -1 must be from 0 to 9223372036854775807"),
     ],
 )
-def test_what_cannot_be_served_is_named(
-    arguments: list[str], expected: str, refused: Refused
-) -> None:
-    status, message = refused(*arguments)
+def test_what_cannot_be_served_is_named(arguments: list[str], expected: str, fundlab: Any) -> None:
+    status, _, message = fundlab("sandbox", *arguments)
     assert status == 1
     assert expected in message
     assert message.count("\n") == 1

@@ -217,6 +217,7 @@ with serve(db=sys.argv[1], transfers=20, clock="manual") as sandbox:
 """
 
 
+@pytest.mark.thorough
 def test_a_kill_does_not_turn_the_clock_back(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED_AFTER_ADVANCING, str(tmp_path / "sandbox.db")]
     killed = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False)

@@ -73,6 +73,7 @@ database.close()
 """
 
 
+@pytest.mark.thorough
 def test_a_seed_gives_the_same_history_in_every_process() -> None:
     here: dict[str, Any] = {}
     exec(FINGERPRINT, here)

@@ -220,6 +220,7 @@ def test_a_file_may_have_the_name_that_sqlite_has_for_memory(
         assert second.client_id == client_id
 
 
+@pytest.mark.thorough
 def test_a_forked_process_that_ends_leaves_its_parents_sandbox_alone(tmp_path: Path) -> None:
     """It ends as any script does, with all that is registered for that."""
     script = """

@@ -56,7 +56,7 @@ def store(tmp_path: Path) -> Store:
 
 
 @settings(
-    max_examples=12, deadline=None,
+    max_examples=5, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 @given(edits=EDITS, chunk=st.integers(2, 9))
@@ -274,6 +274,7 @@ def older_scan(store: Store) -> int:
     return rows_of([row[0] for row in relation.fetchall()])
 
 
+@pytest.mark.thorough
 def test_readers_beside_compactions_meet_no_error(store: Store) -> None:
     beside_compactions(store, 3, READERS)
 

@@ -313,7 +313,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(steps=steps, group_rows=st.integers(1, 5))
 def test_every_state_stays_readable_through_any_history(
     tmp_path_factory: pytest.TempPathFactory,

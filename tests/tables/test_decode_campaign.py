@@ -122,10 +122,12 @@ def store_broken_pages(folder: Path, count: int, seed: int) -> None:
     assert list(store.read("transfers")["id"]) == [f"t-{n:06d}" for n in range(200)]
 
 
+@pytest.mark.thorough
 def test_ten_thousand_values() -> None:
     fuzz(10_000, seed=1)
 
 
+@pytest.mark.thorough
 def test_fifty_broken_pages(tmp_path: Path) -> None:
     store_broken_pages(tmp_path / "store", 50, seed=2)
 
