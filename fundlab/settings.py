@@ -90,6 +90,7 @@ class Settings:
     withdrawal_limit: Decimal | None = None
     daily_withdrawal_limit: Decimal | None = None
     allowed_accounts: tuple[str, ...] | None = None
+    on_loopback: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if (self.signing_key is None) != (self.signing_key_id is None):
@@ -104,11 +105,12 @@ class Settings:
         for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):  # as requests and OpenSSL do
             if self.trust_env and self.ca_bundle is None and os.environ.get(name):
                 object.__setattr__(self, "ca_bundle", _accepted(name, os.environ[name]))
+        object.__setattr__(self, "on_loopback", is_loopback(self.base_url))
 
     @property
     def is_production(self) -> bool:
         """Whether money is real: neither loopback nor marked ``sandbox``."""
-        return not (self.sandbox or is_loopback(self.base_url))
+        return not (self.sandbox or self.on_loopback)
 
     @classmethod
     def load(
@@ -236,7 +238,7 @@ class SettingKeywords(TypedDict, total=False):
     allowed_accounts: str | Sequence[str] | None
 
 
-_FIELDS: Final = tuple(one.name for one in fields(Settings))
+_FIELDS: Final = tuple(one.name for one in fields(Settings) if one.init)
 _KNOWN: Final = {*_FIELDS} | {"client_secret_file", "client_secret_keyring", "signing_keys"}
 _VARIABLES: Final = {
     f"{ENVIRONMENT_PREFIX}{name.upper()}": name

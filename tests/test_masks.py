@@ -16,7 +16,8 @@ from rich.console import Console
 
 import fundlab as fl
 from fundlab import reporting
-from fundlab.actions.accounts import bank_account, look_alikes, shown_bank
+from fundlab.actions.accounts import look_alikes
+from fundlab.actions.plan import bank_account
 from fundlab.api.calls import read_answer
 from fundlab.api.transport import Reply
 from fundlab.demo import BANK, OWNER
@@ -132,7 +133,7 @@ def test_plan_batch_report_and_repr_show_the_same_of_any_number(number: str) -> 
     assert f"account_number={shown!r}" in repr(account(number))
     cubix = FiatNetworkInstructions.model_validate({"cubix": {"account_id": number}})
     assert f"account_id={shown!r}" in repr(cubix)
-    assert shown_bank(None, cubix)["number"] == shown
+    assert bank_account(FiatAccount(id="a", fiat_network_instructions=cubix)).number == shown
     assert masked_account("a" * 36, json.dumps(wire(number))) == f"{shown} First Harbor Bank"
 
 
@@ -169,5 +170,5 @@ def test_two_hidden_numbers_are_not_taken_for_one_account() -> None:
         def list_fiat_accounts(self, **asked: Any) -> list[FiatAccount]:
             return [account("111111")]
 
-    instructions = FiatNetworkInstructions.model_validate(wire("222222"))
-    assert look_alikes(Lists(), shown_bank(None, instructions)) == ()  # type: ignore[arg-type]
+    shown = bank_account(account("222222"))
+    assert look_alikes(Lists(), shown) == ()  # type: ignore[arg-type]

@@ -8,9 +8,9 @@ In a notebook, a cell each::
     fl.wait_for(client, transfer).status        # COMPLETED
 
 Running a cell again does nothing twice. To read a payment from its plan to the answer:
-``withdrawals`` (what is looked at and refused), ``plan`` (``Plan.carry_out``: what happens on
-``submit``), ``journal`` (what is on disk before the first byte is sent), ``identity`` (which
-payment is this), ``duplicates`` (is there another like it).
+``withdrawals`` (what is looked at and refused, is there another like it), ``plan``
+(``Plan.carry_out``: what happens on ``submit``), ``journal`` (which payment is this, and what is on
+disk before the first byte is sent).
 """
 
 from fundlab.actions.accounts import (

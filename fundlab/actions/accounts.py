@@ -1,100 +1,36 @@
-"""Fiat accounts: registered and changed like a payment is made, for that is where money will go.
-
-As plans show them: owner, bank, the last four characters of the number.
-"""
+"""Fiat accounts: registered and changed like a payment is made, for that is where money will go."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.actions.identity import canonical, keyed, traces
-from fundlab.actions.plan import UPDATE, Plan, check_expiry, context_of, given_rows, new_plan
+from fundlab.actions.journal import keyed, traces
+from fundlab.actions.plan import (
+    UPDATE,
+    BankAccount,
+    Plan,
+    bank_account,
+    check_expiry,
+    check_unchanged,
+    context_of,
+    given_rows,
+    new_plan,
+)
 from fundlab.api.arguments import Instructions, Metadata, Owner
 from fundlab.api.calls import differences
 from fundlab.display import Row
 from fundlab.errors import ActionRefused
-from fundlab.models import FiatAccount, FiatAccountOwner, FiatNetworkInstructions
-from fundlab.secret import mask_number
+from fundlab.models import FiatAccount
 from fundlab.store import Store
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
 
 _LOOKED_AT: Final = 1000
-
-
-@dataclass(frozen=True)
-class BankAccount:
-    """What may be shown of an account, and a digest of all that must not change unseen.
-
-    ``label`` is such as ``Harbor Trading LLC, First Harbor Bank ••••6789``.
-    """
-
-    id: str
-    status: str
-    owner: str
-    number: str
-    bank: str
-    network: str
-    label: str
-    identity_id: str | None = None
-    account_id: str | None = None
-    evidence: str = field(default="", repr=False)
-
-
-def bank_account(account: FiatAccount) -> BankAccount:
-    """``account`` as it may be shown."""
-    certified = {"id", "fiat_account_owner", "fiat_network_instructions", "identity_id"}
-    details = account.model_dump(mode="json", exclude_none=True, include=certified)
-    return BankAccount(
-        id=account.id,
-        status=str(account.status),
-        identity_id=account.identity_id,
-        account_id=account.account_id,
-        evidence=hashlib.sha256(canonical(details).encode()).hexdigest(),
-        **shown_bank(account.fiat_account_owner, account.fiat_network_instructions),
-    )
-
-
-def shown_bank(
-    owner: FiatAccountOwner | None, instructions: FiatNetworkInstructions | None
-) -> dict[str, str]:
-    """``owner``, ``number`` (masked), ``bank``, ``network`` and ``label`` in words."""
-    name = (owner.name if owner is not None else None) or "owner not shown"
-    wire = instructions.wire if instructions is not None else None
-    if wire is not None:
-        routing, number = wire.routing_details, wire.account_number
-        bank, network = (routing.bank_name if routing is not None else None), "wire"
-        bank = bank or "bank not shown"
-        if routing is not None:
-            kind = f"{routing.routing_number_type or ''} wire"
-            network = f"{kind}, routing {routing.routing_number}".strip()
-    else:
-        cubix = instructions.cubix if instructions is not None else None
-        number, bank, network = cubix.account_id if cubix is not None else None, "CUBIX", "CUBIX"
-        if number is None and instructions is not None:
-            number = instructions.wallet_address
-    masked = mask_number(number)
-    return {
-        "owner": name, "number": masked, "bank": bank, "network": network,
-        "label": f"{name}, {bank} {masked}".strip(),
-    }  # fmt: skip
-
-
-def check_unchanged(before: BankAccount, now: BankAccount) -> None:
-    """Refuses an account of which anything that matters is no longer as it was shown."""
-    if now.evidence != before.evidence:
-        raise ActionRefused(
-            "account_changed",
-            f"fiat account {before.id} has changed since the plan: it was {before.label}, it is "
-            f"{now.label}; nothing was sent: ask who changed it, then run the cell that plans "
-            "again",
-        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -167,19 +103,19 @@ def register_fiat_account(
         fiat_account_owner=fiat_account_owner, fiat_network_instructions=fiat_network_instructions,
         identity_id=identity_id, account_id=account_id, metadata=metadata,
     )  # fmt: skip
-    shown = _shown(plan.arguments)
+    shown = bank_account(FiatAccount.model_validate({"id": "", **plan.arguments}))
     is_new = plan.earlier is None and not plan.elsewhere
     return replace(
         plan,
-        title=f"Register a bank account of {shown['owner']}",
+        title=f"Register a bank account of {shown.owner}",
         rows=(
-            Row("Owner", shown["owner"], "strong"),
-            Row("Bank", shown["bank"], detail=shown["network"]),
-            Row("Number", shown["number"]),
+            Row("Owner", shown.owner, "strong"),
+            Row("Bank", shown.bank, detail=shown.network),
+            Row("Number", shown.number),
             *given_rows(plan.arguments),
         ),
         warnings=look_alikes(client, shown) if is_new else (),
-        facts=MappingProxyType({"account": shown["label"]}),
+        facts=MappingProxyType({"account": shown.label}),
     )
 
 
@@ -209,7 +145,7 @@ def plan_account_update(
     current = client.get_fiat_account(fiat_account_id)
     before, shown = bank_account(current), current.model_dump(mode="json", exclude_none=True)
     # a change is one *from* a state: changing there and back again is three changes
-    state = keyed(context.journal.id, "state", shown)
+    state = keyed(context.journal.id, "state", shown, without=())
     earlier_changes = sum(
         entry.state == "done" and entry.facts.get("fiat_account_id") == fiat_account_id
         for entry in context.journal.sent_since(UPDATE, 0)
@@ -226,20 +162,20 @@ def plan_account_update(
             "nothing was sent: give fiat_account_owner, fiat_network_instructions or metadata",
         )  # fmt: skip
     is_so = not differences(change, shown, complete=True)
-    after = _shown(current.to_json() | change)
+    after = bank_account(FiatAccount.model_validate(current.to_json() | change))
     common = vars(base) | {
         "elsewhere": is_so,
         "title": f"Change the bank account of {before.owner}",
         "rows": (
             Row("Account", before.id, "faint", before.status),
             Row("Now", before.label, detail=before.network),
-            Row("Then", after["label"], "strong", after["network"]),
+            Row("Then", after.label, "strong", after.network),
             *(Row(f"Metadata {key}", value) for key, value in change.get("metadata", {}).items()),
         ),
         "warnings": ()
         if is_so
         else ("It goes back to PENDING: no payments until it is reviewed.",),
-        "facts": MappingProxyType({"account": after["label"], "fiat_account_id": before.id}),
+        "facts": MappingProxyType({"account": after.label, "fiat_account_id": before.id}),
         "evidence": before.evidence,
     }
     return AccountUpdatePlan(
@@ -247,24 +183,15 @@ def plan_account_update(
     )
 
 
-def _shown(arguments: Mapping[str, Any]) -> dict[str, str]:
-    owner = arguments.get("fiat_account_owner")
-    instructions = arguments.get("fiat_network_instructions")
-    return shown_bank(
-        FiatAccountOwner.model_validate(owner) if owner else None,
-        FiatNetworkInstructions.model_validate(instructions) if instructions else None,
-    )
-
-
-def look_alikes(client: Client, shown: Mapping[str, str]) -> tuple[str, ...]:
-    """A warning of an account that looks like the one that is ``shown`` (see ``shown_bank``) and
-    is registered already."""
+def look_alikes(client: Client, shown: BankAccount) -> tuple[str, ...]:
+    """A warning of an account that looks like the one that is ``shown`` and is registered
+    already."""
     for account in client.list_fiat_accounts(page_size=_LOOKED_AT, max_rows=_LOOKED_AT):
-        known = shown_bank(None, account.fiat_network_instructions)
-        ending = known["number"].lstrip("•")
-        if (known["number"], known["network"]) == (shown["number"], shown["network"]) and ending:
+        known = bank_account(account)
+        ending = known.number.lstrip("•")
+        if (known.number, known.network) == (shown.number, shown.network) and ending:
             return (
                 f"An account at this bank that ends in {ending} is registered already: "
-                f"{account.id} ({account.status}).",
+                f"{known.id} ({known.status}).",
             )
     return ()

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from fundlab.actions.identity import NOT_ALIKE, canonical, confirmation_code, shown_time
-from fundlab.actions.journal import service_key
+from fundlab.actions.journal import NOT_ALIKE, canonical, shown_time
 from fundlab.actions.plan import (
     EXPIRES_AFTER,
     Context,
     check_code,
     check_expiry,
+    confirmation_code,
     context_of,
     service_card,
 )
@@ -106,8 +106,7 @@ class BatchPlan:
     def code(self) -> str:
         """The confirmation code: of exactly these payments."""
         codes = {plan.ref_id: plan.code for plan in self.plans}
-        service = service_key(self.context.journal.service)
-        return confirmation_code(service, "plan_withdrawals", codes, "")
+        return confirmation_code(self.context.journal, "plan_withdrawals", codes, "")
 
     def submit(self, confirm: str | None = None, progress: bool | None = None) -> pd.DataFrame:
         """Carry out every payment once, in order; the input with what came of each beside it.

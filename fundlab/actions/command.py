@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fundlab.actions.identity import same_code
+from fundlab.actions.plan import same_code
 from fundlab.actions.waiting import check_timeout, wait_for
 from fundlab.actions.withdrawals import WithdrawalPlan
 from fundlab.errors import ActionRefused, printable

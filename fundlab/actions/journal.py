@@ -26,45 +26,61 @@ Nothing is paid twice because of what this file guarantees:
 - **Sandboxes come and go** with their ports: each has a file of its own (``Transport.instance``).
   When a new one is made, those that nobody has confirmed anything with for 30 days are removed:
   their money is play money.
+
+Which payment is this? A cell is run again, a kernel restarted, a notebook copied: none of that is a
+new wish to pay. So a payment is known by what was asked for, not by when or where the cell ran:
+
+- Its **ref_id**, unless given, is derived from its arguments and the journal's random id. The same
+  arguments by the same user are therefore the same payment, today and next year, in whichever
+  folder the notebook lies, and a rerun finds it in the journal. A colleague has another journal,
+  hence other ref_ids: a colleague's payment is never silently taken for one's own (the service's
+  recent transfers are looked at instead).
+- A second payment alike is a decision, and must be stable under reruns too: it gets a ``ref_id`` of
+  its own (``"rent-2026-12"``), or ``allow_duplicate=True``, which stands for *one* more payment
+  with these arguments; running that cell again finds that one.
+- ``100`` and ``100.00`` are the same amount. Metadata and memo belong to the arguments, yet do not
+  make two payments of one when duplicates are looked for.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import hmac
 import json
 import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import pandas as pd
 
-from fundlab.actions.identity import (
-    NOT_ALIKE,
-    asked,
-    fingerprint,
-    keyed,
-    shown_time,
-)
 from fundlab.decimals import DecimalArray
 from fundlab.errors import ActionRefused, StoreDamaged, StoreError
 from fundlab.exact import EXACT
-from fundlab.models import Resource, Transfer
+from fundlab.models import Transfer
 from fundlab.settings import is_loopback, journal_folder, store_folder
 from fundlab.store import Store
 from fundlab.store.disk import make_folder, sync_folder
+from fundlab.values import Amount, plain_text
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
 
+SECOND: Final = 1_000_000_000
+DAY: Final = 86_400 * SECOND
+"""In nanoseconds, as all moments here."""
+NOT_ALIKE: Final = ("ref_id", "metadata", "memo")
+"""What may differ between a payment and its duplicate."""
 State = Literal["unknown", "done", "refused", "absent"]
 FOLDER: Final = "journal"
 """Where earlier versions kept it in a store."""
@@ -126,6 +142,7 @@ SELECT s.seq, (SELECT COUNT(*) FROM intents) FROM sqlite_sequence s WHERE s.name
 UNION ALL
 SELECT s.seq, (SELECT COUNT(*) FROM events) FROM sqlite_sequence s WHERE s.name = 'events'
 """
+_ABOUT: Final = {"id", "schema_version", "base_url", "client_id", "sha256"}
 _PAGE_BYTES: Final = 4096
 _PATIENCE_S: Final = 60.0
 _BEGIN: Final = (
@@ -137,6 +154,8 @@ _BEGIN: Final = (
     "BEGIN IMMEDIATE",
 )
 _SANDBOX_KEPT_S: Final = 30 * 86_400.0
+_OTHER_NAMES: Final = {"wallet_address": "cubix.account_id"}  # two layouts of one number
+_NUMBERS: Final = (".account_number", ".cubix.account_id")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +212,7 @@ class Entry:
 
     def asks(self, operation: str, arguments: Mapping[str, Any]) -> bool:
         """Whether it was confirmed for this; else they only share a ``ref_id``."""
-        same = fingerprint(self.origin, operation, arguments)
+        same = keyed(self.origin, operation, arguments)
         return (self.operation, self.fingerprint) == (operation, same)
 
     def check_asks(self, operation: str, arguments: Mapping[str, Any], now: int) -> None:
@@ -225,12 +244,24 @@ class Journal:
     ) -> None:
         self.path, self._clock = path, clock
         self._database: sqlite3.Connection | None = None
-        about = about_of(path)
-        if about is None and service is not None:
-            _create(path, service)
-            about = about_of(path)
+        self.id = ""  # as the file says
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            if path.is_symlink():
+                raise StoreError(
+                    f"the journal {path} is a link to {path.readlink()}, which is not there; bring "
+                    "it back, or remove the link if nothing was ever confirmed with it"
+                ) from None
+            if service is None:
+                raise
+            create_journal(path, service)
+        except OSError as error:  # not to be seen is not absent
+            raise _not_seen(path, error) from None
+        with self.opened() as (_, database):
+            about = dict(database.execute("SELECT name, value FROM about"))
         versions = (_VERSION,) if service is not None else (_VERSION, _VERSION_IN_STORES)
-        if about is None or about["schema_version"] not in map(str, versions):
+        if about["schema_version"] not in map(str, versions):
             raise StoreError(f"{path} is not a journal of schema {_VERSION}: update fundlab")
         names = ("base_url", "client_id", "instance")
         self.service = {name: about[name] for name in names if name in about}
@@ -338,7 +369,7 @@ class Journal:
             sent_at = self._clock() if at is None else at
             number = found.number if found is not None else book._add(
                 "intents", self.id, ref_id, operation, sent_at,
-                fingerprint(self.id, operation, arguments),
+                keyed(self.id, operation, arguments),
                 keyed(self.id, operation, arguments, NOT_ALIKE),
                 body, json.dumps(dict(facts)), batch, store,
             )  # fmt: skip
@@ -347,24 +378,42 @@ class Journal:
             return entry
 
     def note(
-        self, entry: Entry, state: State, made: Resource | None = None, detail: str | None = None
+        self,
+        entry: Entry,
+        state: State,
+        made: Any = None,
+        detail: str | None = None,
+        *,
+        known: str = "",
+        otherwise: str = "running the same cell again finds it",
     ) -> None:
         """Write down what became of ``entry``: the resource that was ``made``, or why there is
-        none; what was once said of a ``done`` one stays said."""
+        none; what was once said of a ``done`` one stays said.
+
+        What is ``known`` leads the message where it cannot be written: without it, that something
+        was made.
+        """
         if state == entry.state == "done":
             detail = detail or entry.detail
         values = [getattr(made, name, None) for name in ("id", "status", "fee", "total")]
         shown = [None if value is None else str(value) for value in values]
-        self._add("events", self.id, entry.number, self._clock(), state, *shown, detail)
+        try:
+            self._add("events", self.id, entry.number, self._clock(), state, *shown, detail)
+        except StoreError as error:
+            if made is None:
+                raise
+            noun, status = NOUNS[entry.operation], getattr(made, "status", None) or "done"
+            known = known or f"{noun} {made.id} was accepted by the service ({status})"
+            raise not_noted(error, known, otherwise) from error
 
-    def take_over(self, path: Path) -> None:
-        """Add what the journal ``path`` in a store holds and this one does not hold yet.
+    def take_over(self, other: Journal) -> None:
+        """Add what the journal ``other``, in a store, holds and this one does not hold yet.
 
         The counts of what came from there tell what is new; all of it is added, or nothing.
         """
-        if path.samefile(self.path):
+        if other.path.samefile(self.path):
             return
-        other = Journal(path)
+        store = os.path.realpath(other.path.parents[1])
         theirs = "SELECT (SELECT COUNT(*) FROM intents), (SELECT COUNT(*) FROM events)"
         ours = (
             "SELECT (SELECT COUNT(*) FROM intents WHERE origin = ?1), "
@@ -380,7 +429,7 @@ class Journal:
             for row in intents:
                 ref_id = row["ref_id"]
                 if ref_id not in kept:
-                    row |= {"origin": other.id, "store": store_name(path.parents[1])}
+                    row |= {"origin": other.id, "store": store}
                     kept[ref_id] = book._add("intents", *(row[name] for name in _INTENT))
                 numbers[row["number"]] = kept[ref_id]
             known = {tuple(row[name] for name in _EVENT) for row in book._rows("events", other.id)}
@@ -391,25 +440,95 @@ class Journal:
                     book._add("events", *event)
 
     @contextmanager
-    def opened(self, *, write: bool = False) -> Iterator[tuple[Journal, sqlite3.Connection]]:
-        """The journal with one connection for all that is asked of it within the block; to
-        ``write``, one transaction."""
+    def opened(
+        self, *, write: bool = False, counted: bool = True
+    ) -> Iterator[tuple[Journal, sqlite3.Connection]]:
+        """The journal with one connection for all that is asked of it within the block, to the file
+        that it was, which is not made if it is gone; to ``write``, a transaction: all of the block
+        is written and synced, or nothing of it, and nobody writes meanwhile.
+
+        Raises ``StoreDamaged`` for a file that is not a journal, an empty one too, and, unless they
+        are not to be ``counted``, where rows are missing.
+        """
         if self._database is not None:
             yield self, self._database
             return
-        with connected(self.path, write=write) as database:
-            about = dict(database.execute("SELECT name, value FROM about"))
-            if about.get("id") != self.id:
-                raise StoreDamaged(
-                    f"the journal {self.path} has been replaced by another since it was opened: "
-                    "bring the first one back, then run again"
-                )
-            for given, there in database.execute(_COUNTS):
-                if given != there:
-                    raise self._damaged(f"{there} of {given} rows are there: it")
-            book = copy.copy(self)
-            book._database = database
-            yield book, database
+        path = self.path
+        try:
+            database = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
+            )
+            try:
+                # another program may be in the way; SQLite's own wait could not be interrupted,
+                # and it does not always wait by itself
+                given_up = time.monotonic() + _PATIENCE_S
+                database.execute("PRAGMA busy_timeout = 200")
+                for statement in _BEGIN if write else _BEGIN[:-1]:
+                    while True:
+                        try:
+                            database.execute(statement)
+                            break
+                        except sqlite3.OperationalError as error:
+                            if "locked" not in str(error) or time.monotonic() >= given_up:
+                                raise
+                            time.sleep(0.01)
+                database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
+
+                # is it intact, and the one that it was?
+                size, about = path.stat().st_size, {}
+                if size % _PAGE_BYTES:
+                    # what is missing of the last page SQLite would take for zeros
+                    raise sqlite3.DatabaseError("it is cut short")
+                tables = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'")
+                if self.id or tables.fetchone() is not None:
+                    about = dict(database.execute("SELECT name, value FROM about"))
+                if not about.keys() >= _ABOUT:
+                    what = "is empty" if size == 0 else "does not say whose it is"
+                    raise StoreDamaged(
+                        f"the journal {path} {what}: restore it from a backup, then run again "
+                        "(delete it only if nothing was ever confirmed with it)"
+                    )
+                sha256 = about.pop("sha256")
+                if sha256 != row_hash(*chain.from_iterable(sorted(about.items()))):
+                    raise StoreDamaged(
+                        f"the journal {path} does not say whose it is as it was written: restore "
+                        "it from a backup, then run again"
+                    )
+                if self.id and about["id"] != self.id:
+                    raise StoreDamaged(
+                        f"the journal {path} has been replaced by another since it was opened: "
+                        "bring the first one back, then run again"
+                    )
+                for given, there in database.execute(_COUNTS) if self.id and counted else ():
+                    if given != there:
+                        raise self._damaged(f"{there} of {given} rows are there: it")
+
+                book = copy.copy(self)
+                book._database = database
+                yield book, database
+                if write:
+                    database.execute("COMMIT")
+            finally:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                database.close()
+        except sqlite3.OperationalError as error:
+            if not path.exists():
+                advice = "it is gone; bring it back, from a backup if need be"
+            elif path.stat().st_size == 0:
+                advice = "it is empty; restore it from a backup"
+            elif "locked" in str(error):
+                advice = "another program has held it for a minute; wait for it or end it"
+            else:
+                advice = "see that its folder can be written and has room"
+            raise StoreError(
+                f"the journal {path} cannot be used ({error}): {advice}, then run again"
+            ) from None
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its words may be damaged too
+            raise StoreDamaged(
+                f"the journal {path} is not what was written ({error}): restore it from a backup, "
+                "then run again"
+            ) from None
 
     # ------------------------------------------------------------------------------ rows
 
@@ -477,41 +596,6 @@ class Journal:
 # ----------------------------------------------------------------------------------- the file
 
 
-def about_of(path: Path) -> dict[str, str] | None:
-    """What the journal says about itself; ``None`` where there is none.
-
-    Raises ``StoreDamaged`` for a file that is not a journal, an empty one too, and ``StoreError``
-    for one that cannot be looked at, which is not an absent one.
-    """
-    try:
-        size = path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        if path.is_symlink():
-            raise StoreError(
-                f"the journal {path} is a link to {path.readlink()}, which is not there; bring it "
-                "back, or remove the link if nothing was ever confirmed with it"
-            ) from None
-        return None
-    except OSError as error:
-        raise _not_seen(path, error) from None
-    with connected(path) as database:
-        found = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
-        rows = database.execute("SELECT name, value FROM about").fetchall() if found else []
-    about = dict(rows)
-    if not about.keys() >= {"id", "schema_version", "base_url", "client_id", "sha256"}:
-        what = "is empty" if size == 0 else "does not say whose it is"
-        raise StoreDamaged(
-            f"the journal {path} {what}: restore it from a backup, then run again (delete it only "
-            "if nothing was ever confirmed with it)"
-        )
-    if about.pop("sha256") != row_hash(*(text for pair in sorted(about.items()) for text in pair)):
-        raise StoreDamaged(
-            f"the journal {path} does not say whose it is as it was written: restore it from a "
-            "backup, then run again"
-        )
-    return about
-
-
 def journal_files(folder: Path) -> list[Path]:
     """The file of every journal in ``folder``."""
     try:
@@ -529,29 +613,27 @@ def _not_seen(path: Path, error: OSError) -> StoreError:
     )
 
 
-def row_hash(*values: str | int | bytes | None) -> str:
-    """Of a row, each value as Python writes it."""
-    return hashlib.sha256(b"".join(b"%a" % (value,) for value in values)).hexdigest()
-
-
-def _create(path: Path, service: Mapping[str, str]) -> None:
-    # made under a hidden name and linked into place: it is never half there, and never replaces
-    # one that another kernel made meanwhile
+def create_journal(path: Path, service: Mapping[str, str]) -> None:
+    """Made under a hidden name and linked into place: it is never half there, and never replaces
+    one that another kernel made meanwhile. Raises ``StoreError`` where it cannot be made."""
     hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     about = {"id": uuid.uuid4().hex, "schema_version": str(_VERSION), **service}
-    about["sha256"] = row_hash(*(text for pair in sorted(about.items()) for text in pair))
+    about["sha256"] = row_hash(*chain.from_iterable(sorted(about.items())))
     try:
         make_folder(path.parent)
         os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        with connected(hidden) as database:
-            database.executescript(f"BEGIN; {_SCHEMA}")
+        with closing(sqlite3.connect(hidden, isolation_level=None)) as database:
+            for statement in _BEGIN:
+                database.execute(statement)
+            for statement in _SCHEMA.split(";\n"):
+                database.execute(statement)
             database.executemany("INSERT INTO about VALUES (?, ?)", about.items())
             database.execute("COMMIT")
         with suppress(FileExistsError):  # another kernel was first: its journal stands
             os.link(hidden, path)
         hidden.unlink()
         sync_folder(path.parent)
-    except (OSError, StoreError) as error:
+    except (OSError, StoreError, sqlite3.Error) as error:
         why = error.strerror if isinstance(error, OSError) else error.__context__ or error
         raise StoreError(
             f"the journal {path} cannot be made: {why}; nothing was sent: see that its folder can "
@@ -566,66 +648,82 @@ def _create(path: Path, service: Mapping[str, str]) -> None:
     for old in path.parent.glob("*.sqlite"):  # of sandboxes that are long gone
         try:
             is_old = time.time() - old.stat().st_mtime > _SANDBOX_KEPT_S
-            theirs = about_of(old) if is_old else None
+            theirs = Journal(old).service if is_old else {}
         except (OSError, StoreError):  # gone meanwhile; or damaged, which verify names
             continue
-        if theirs is not None and "instance" in theirs and is_loopback(theirs["base_url"]):
+        if "instance" in theirs and is_loopback(theirs["base_url"]):
             old.unlink(missing_ok=True)
 
 
-@contextmanager
-def connected(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-    """A connection to the file, which is not made if it is gone; to ``write``, a transaction: all
-    of the block is written and synced, or nothing of it, and nobody writes meanwhile."""
-    try:
-        database = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
-        )
-        try:
-            # another program may be in the way; SQLite's own wait could not be interrupted, and it
-            # does not always wait by itself
-            given_up = time.monotonic() + _PATIENCE_S
-            database.execute("PRAGMA busy_timeout = 200")
-            for statement in _BEGIN if write else _BEGIN[:-1]:
-                while True:
-                    try:
-                        database.execute(statement)
-                        break
-                    except sqlite3.OperationalError as error:
-                        if "locked" not in str(error) or time.monotonic() >= given_up:
-                            raise
-                        time.sleep(0.01)
-            database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
-            if path.stat().st_size % _PAGE_BYTES:
-                # what is missing of the last page SQLite would take for zeros
-                raise sqlite3.DatabaseError("it is cut short")
-            try:
-                yield database
-                if write:
-                    database.execute("COMMIT")
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-                raise
-        finally:
-            database.close()
-    except sqlite3.OperationalError as error:
-        if not path.exists():
-            advice = "it is gone; bring it back, from a backup if need be"
-        elif path.stat().st_size == 0:
-            advice = "it is empty; restore it from a backup"
-        elif "locked" in str(error):
-            advice = "another program has held it for a minute; wait for it or end it"
-        else:
-            advice = "see that its folder can be written and has room"
-        raise StoreError(
-            f"the journal {path} cannot be used ({error}): {advice}, then run again"
-        ) from None
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its words may be damaged too
-        raise StoreDamaged(
-            f"the journal {path} is not what was written ({error}): restore it from a backup, then "
-            "run again"
-        ) from None
+def not_noted(error: StoreError, known: str, otherwise: str) -> StoreError:
+    """What is ``known`` leads the message of a journal that cannot be written, or found."""
+    return type(error)(
+        f"{known}, but this could not be written down; {otherwise}, once the journal is well: "
+        f"{error}"
+    )
+
+
+def row_hash(*values: str | int | bytes | None) -> str:
+    """Of a row, each value as Python writes it."""
+    return hashlib.sha256(b"".join(b"%a" % (value,) for value in values)).hexdigest()
+
+
+# ----------------------------------------------------------------------------------- which payment
+
+
+def asked(arguments: Mapping[str, Any]) -> tuple[Literal["amount", "total"], Amount]:
+    """Which of the two a withdrawal is asked for by, and how much."""
+    name: Literal["amount", "total"] = "total" if "total" in arguments else "amount"
+    return name, Amount(arguments[name])
+
+
+def canonical(value: Mapping[str, Any]) -> str:
+    """One text for equal arguments, however their amounts are written."""
+    same = {
+        name: plain_text(Decimal(text)) if name in ("amount", "total") else text
+        for name, text in value.items()
+    }
+    return json.dumps(same, sort_keys=True, separators=(",", ":"))
+
+
+def keyed(
+    journal_id: str, what: str, value: Mapping[str, Any], without: Collection[str] = ("ref_id",)
+) -> str:
+    """A digest of ``value`` that says nothing, of bank details say, to who has not the journal.
+
+    Of what was asked for: equal for equal arguments in one journal, whatever the ``ref_id``.
+    """
+    kept = {name: member for name, member in value.items() if name not in without}
+    text = f"{what}\n{canonical(kept)}"
+    return hmac.new(journal_id.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def traces(journal_id: str, details: Any, path: str = "") -> dict[str, str]:
+    """A keyed digest of each text in ``details`` by its path.
+
+    An update whose answer was lost is recognised by them: the journal may hold no bank details. Of
+    numbers only the last four characters count, for a service may mask the others.
+    """
+    if isinstance(details, Mapping) and path != ".metadata":
+        return {
+            inner: digest
+            for name, member in details.items()
+            for inner, digest in traces(
+                journal_id, member, f"{path}.{_OTHER_NAMES.get(name, name)}"
+            ).items()
+        }
+    if details is None:
+        return {}
+    text = details if isinstance(details, str) else json.dumps(details, sort_keys=True)
+    shown = text[-4:] if path.endswith(_NUMBERS) else text
+    return {path: keyed(journal_id, path, {"text": shown})[:32]}
+
+
+def shown_time(ns: int, now: int) -> str:
+    """``14:02 UTC``, or ``2026-11-20 14:02 UTC`` on another day than ``now``'s."""
+    moment = datetime.fromtimestamp(ns // SECOND, UTC)
+    same_day = ns // DAY == now // DAY
+    return f"{moment:%H:%M} UTC" if same_day else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 # ----------------------------------------------------------------------------------- whose it is
@@ -642,60 +740,59 @@ def open_journal(client: Client, store: Store, clock: Callable[[], int] = time.t
         check_owner(store.path, owner, service)
     book = Journal(path, service, clock)
     if isinstance(store.path, Path):
-        on_loopback = is_loopback(service["base_url"])
-        old = store.path / FOLDER / f"{name_of(service) if on_loopback else 'service'}.sqlite"
-        about = about_of(old)
-        if about is not None:
-            check_owner(old, about, service)
-            book.take_over(old)
+        _, name = identity_of(service)
+        on_loopback = client.settings.on_loopback
+        old = store.path / FOLDER / f"{name if on_loopback else 'service'}.sqlite"
+        with suppress(FileNotFoundError):
+            other = Journal(old)
+            check_owner(old, other.service, service)
+            book.take_over(other)
     return book
 
 
 def existing_journal(client: Client) -> Journal | None:
     """The journal of ``client``'s service, if there is one: none is created."""
     path, service = place_of(client)
-    return None if about_of(path) is None else Journal(path, service)
+    try:
+        Journal(path)
+    except FileNotFoundError:
+        return None
+    return Journal(path, service)
 
 
 def place_of(client: Client) -> tuple[Path, dict[str, str]]:
     """The file of ``client``'s journal, and what tells its service and credential from others."""
     service = {"base_url": client.base_url, "client_id": client.client_id}
-    name = name_of(service)
-    instance = client.transport.instance() if is_loopback(client.base_url) else None
+    _, name = identity_of(service)
+    instance = client.transport.instance() if client.settings.on_loopback else None
     if instance is not None:
         service["instance"] = instance
-        name += f"-{instance[:12]}" * bool(instance)
+        name += f"-{instance[:12]}"
     return client.settings.journal / f"{name}.sqlite", service
 
 
-def service_key(service: Mapping[str, str]) -> str:
-    """A service and credential, however the loopback address is spelt."""
+def identity_of(service: Mapping[str, str]) -> tuple[str, str]:
+    """A service and credential, however the loopback address is spelt; and how the names of its
+    journals begin."""
     url = service["base_url"]
     parts = urlsplit(url)
-    place = f"loopback:{parts.port}{parts.path}" if is_loopback(url) else url
-    return f"{place} {service['client_id']}"
-
-
-def name_of(service: Mapping[str, str]) -> str:
-    """How the names of a service's journals begin."""
-    url = service["base_url"]
-    place = "loopback" if is_loopback(url) else urlsplit(url).hostname
-    return f"{place}-{hashlib.sha256(service_key(service).encode()).hexdigest()[:12]}"
+    place, host = (
+        (f"loopback:{parts.port}{parts.path}", "loopback")
+        if is_loopback(url)
+        else (url, parts.hostname)
+    )
+    key = f"{place} {service['client_id']}"
+    return key, f"{host}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
 def check_owner(path: object, owner: Mapping[str, str], service: Mapping[str, str]) -> None:
     """Refuses a store or journal of another service or credential."""
-    if service_key(owner) != service_key(service):
+    if identity_of(owner) != identity_of(service):
         raise StoreError(
             f"{path} belongs to {owner['base_url']} (client {owner['client_id']}), not to "
             f"{service['base_url']} (client {service['client_id']}); nothing was sent: connect to "
             "the service you mean, or use a store of its own (store=…, FUNDLAB_STORE)"
         )
-
-
-def store_name(path: object) -> str:
-    """A store as the journal names it, by whatever link it is reached."""
-    return os.path.realpath(path) if isinstance(path, Path) else str(path)
 
 
 # ----------------------------------------------------------------------------------- looking at it
@@ -724,7 +821,7 @@ def journal(
     found = [(entry, book.service["base_url"]) for book in books for entry in book.entries()]
     taken_over = {(entry.origin, entry.ref_id) for entry, _ in found}
     place = store if isinstance(store, Store) else Store(store or store_folder())
-    name = store_name(place.path)
+    name = place.name
     if store is not None:
         found = [(entry, service) for entry, service in found if entry.store == name]
     if isinstance(place.path, Path):  # what an earlier version confirmed there
@@ -779,12 +876,12 @@ def damaged_journals(store: Store) -> Iterator[tuple[Path, str]]:
     except StoreError:
         service = None  # a damaged store does not say whose it is; verify names that
     if service is not None:
-        begin = name_of(service)
+        _, begin = identity_of(service)
         paths += [path for path in journal_files(journal_folder()) if path.name.startswith(begin)]
     for path in paths:
         try:
-            about_of(path)
-            with connected(path) as database:
+            book = Journal(path)
+            with book.opened(counted=False) as (_, database):
                 (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
                 loose = database.execute("PRAGMA foreign_key_check").fetchone()
                 bare = database.execute(
@@ -798,6 +895,6 @@ def damaged_journals(store: Store) -> Iterator[tuple[Path, str]]:
             elif bare[0] is not None:
                 yield path, f"nothing is noted of intent {bare[0]}"
             else:
-                Journal(path).entries()  # checks each against its hash
+                book.entries()  # checks each against its hash
         except StoreError as error:
             yield path, str(error)

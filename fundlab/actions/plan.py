@@ -11,11 +11,12 @@ what an interruption left open.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -23,25 +24,20 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pandas as pd
 
-from fundlab.actions.identity import (
-    SECOND,
-    confirmation_code,
-    fingerprint,
-    keyed,
-    same_code,
-    shown_time,
-    traces,
-)
 from fundlab.actions.journal import (
     NOUNS,
+    SECOND,
     WITHDRAWAL,
     Entry,
     Journal,
     State,
+    canonical,
+    identity_of,
     journal_frame,
+    keyed,
     open_journal,
-    service_key,
-    store_name,
+    shown_time,
+    traces,
 )
 from fundlab.api.calls import differences
 from fundlab.display import Card, Row
@@ -57,10 +53,10 @@ from fundlab.errors import (
     printable,
     shorten,
 )
-from fundlab.models import OPERATIONS, Request, Resource
+from fundlab.models import OPERATIONS, FiatAccount, Request, Resource
 from fundlab.models.requests import body_bytes, checked
 from fundlab.progress import in_notebook
-from fundlab.secret import Masked
+from fundlab.secret import Masked, mask_number
 from fundlab.store import Store
 from fundlab.values import Instant
 
@@ -68,6 +64,7 @@ if TYPE_CHECKING:
     from fundlab.api.client import Client
 
 EXPIRES_AFTER: Final = 15 * 60 * SECOND
+_ALPHABET: Final = "23456789ABCDEFGHJKMNPQRSTVWXYZ"  # no letter that looks like a digit
 UPDATE: Final = "update_fiat_account"  # it makes nothing, but changes what is shown by its id
 _LISTED_BY: Final = {
     WITHDRAWAL: "list_transfers",
@@ -120,7 +117,7 @@ def context_of(
     clock = now or time.time_ns
     place = store if isinstance(store, Store) else Store(store or client.settings.store)
     book = open_journal(client, place, clock)
-    return Context(client, book, store_name(place.path), clock, say or announce)
+    return Context(client, book, place.name, clock, say or announce)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -156,8 +153,8 @@ class Plan(Generic[R]):
     @property
     def code(self) -> str:
         """The confirmation code: of this action, to this account, in this environment."""
-        service = service_key(self.context.journal.service)
-        return confirmation_code(service, self.operation, self.arguments, self.evidence)
+        book = self.context.journal
+        return confirmation_code(book, self.operation, self.arguments, self.evidence)
 
     @property
     def is_submitted(self) -> bool:
@@ -194,7 +191,7 @@ class Plan(Generic[R]):
             if made is not None:
                 check_same(self.operation, self.ref_id, arguments, made, derived=False)
                 made_at = None if made.created_at is None else made.created_at.ns
-                note_made(context, book.record(**kept, at=made_at), made)
+                book.note(book.record(**kept, at=made_at), "done", made)
                 state = getattr(made, "status", None) or "done"
                 context.say(
                     f"already submitted, from another store or program, {state}: {noun} {made.id}"
@@ -237,7 +234,8 @@ class Plan(Generic[R]):
         """What the journal keeps, for ``Journal.record``: the bytes that are sent, or of bank
         details digests."""
         arguments = self.arguments
-        body = body_bytes(request_of(self.operation, arguments), self.operation)
+        model = OPERATIONS[self.operation].body or Request
+        body = body_bytes(checked(model, self.operation, arguments), self.operation)
         if self.operation in _WITH_BANK_DETAILS:
             masked = {"ref_id": self.ref_id, "masked": True, **self.digests()}
             body = json.dumps(masked).encode()
@@ -353,7 +351,8 @@ def new_plan(
             "'rent-2026-12', or leave it out; nothing was sent"
         )
     wanted = {name: value for name, value in given.items() if value is not None}
-    arguments = request_of(operation, wanted | {"ref_id": ref_id or "derived"}).to_json()
+    model, given = OPERATIONS[operation].body or Request, wanted | {"ref_id": ref_id or "derived"}
+    arguments = checked(model, operation, given).to_json()
     if "id" in wanted:  # of an update: it goes into the path
         arguments["id"] = wanted["id"]
 
@@ -363,7 +362,7 @@ def new_plan(
     if more:
         kind = "fundlab-more"
     names = [ref_id] if ref_id else [
-        f"{kind}-{fingerprint(origin, operation, wanted)[:32]}" for origin in book.origins()
+        f"{kind}-{keyed(origin, operation, wanted)[:32]}" for origin in book.origins()
     ]  # fmt: skip
     earlier = book.find(*names)
     arguments["ref_id"] = names[0] if earlier is None else earlier.ref_id
@@ -385,12 +384,32 @@ def new_plan(
     )  # fmt: skip
 
 
-def request_of(operation: str, arguments: Mapping[str, Any]) -> Request:
-    """The request that is sent; refuses what the interface does not accept."""
-    model = OPERATIONS[operation].body
-    if model is None:
-        raise InvalidRequest(f"{operation} sends no body")
-    return checked(model, operation, arguments)
+def confirmation_code(
+    book: Journal, operation: str, arguments: Mapping[str, Any], evidence: str
+) -> str:
+    """Eight characters that stand for exactly this payment, such as ``K7QF-2M9D``.
+
+    It belongs to the payment and to the account as it was shown: service, credential, ref_id, every
+    argument, and ``evidence``, the account's owner, number and bank. It holds no time and no
+    balance, so a code typed into a cell still fits when the notebook runs again, and no longer fits
+    when the account has changed.
+    """
+    service, _ = identity_of(book.service)
+    text = f"{service}\n{operation}\n{canonical(arguments)}\n{evidence}"
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
+    letters = ""
+    for _ in range(8):
+        number, letter = divmod(number, len(_ALPHABET))
+        letters += _ALPHABET[letter]
+    return f"{letters[:4]}-{letters[4:]}"
+
+
+def same_code(given: object, code: str) -> bool:
+    """Whether ``given`` is ``code``, however it was typed."""
+    if not isinstance(given, str):
+        return False
+    typed = "".join(char for char in given.upper() if char.isalnum())
+    return typed == code.replace("-", "")
 
 
 def check_code(context: Context, code: str, confirm: str | None) -> None:
@@ -439,6 +458,68 @@ def given_rows(arguments: Mapping[str, Any]) -> tuple[Row, ...]:
         *(Row(f"Metadata {key}", text) for key, text in metadata.items()),
         Row("ref_id", arguments["ref_id"], "faint"),
     )
+
+
+# ------------------------------------------------------------------------------ accounts
+
+
+@dataclass(frozen=True)
+class BankAccount:
+    """What may be shown of an account, and a digest of all that must not change unseen.
+
+    ``label`` is such as ``Harbor Trading LLC, First Harbor Bank ••••6789``.
+    """
+
+    id: str
+    status: str
+    owner: str
+    number: str
+    bank: str
+    network: str
+    label: str
+    identity_id: str | None = None
+    account_id: str | None = None
+    evidence: str = field(default="", repr=False)
+
+
+def bank_account(account: FiatAccount) -> BankAccount:
+    """``account`` as it may be shown: its owner, its bank, the last four characters of its number;
+    and the digest of what its confirmation is about."""
+    owner, instructions = account.fiat_account_owner, account.fiat_network_instructions
+    name = (owner.name if owner is not None else None) or "owner not shown"
+    wire = instructions.wire if instructions is not None else None
+    if wire is not None:
+        routing, number = wire.routing_details, wire.account_number
+        bank, network = (routing.bank_name if routing is not None else None), "wire"
+        bank = bank or "bank not shown"
+        if routing is not None:
+            kind = f"{routing.routing_number_type or ''} wire"
+            network = f"{kind}, routing {routing.routing_number}".strip()
+    else:
+        cubix = instructions.cubix if instructions is not None else None
+        number, bank, network = cubix.account_id if cubix is not None else None, "CUBIX", "CUBIX"
+        if number is None and instructions is not None:
+            number = instructions.wallet_address
+    masked = mask_number(number)
+    certified = {"id", "fiat_account_owner", "fiat_network_instructions", "identity_id"}
+    details = account.model_dump(mode="json", exclude_none=True, include=certified)
+    return BankAccount(
+        id=account.id, status=str(account.status), owner=name, number=masked, bank=bank,
+        network=network, label=f"{name}, {bank} {masked}".strip(),
+        identity_id=account.identity_id, account_id=account.account_id,
+        evidence=hashlib.sha256(canonical(details).encode()).hexdigest(),
+    )  # fmt: skip
+
+
+def check_unchanged(before: BankAccount, now: BankAccount) -> None:
+    """Refuses an account of which anything that matters is no longer as it was shown."""
+    if now.evidence != before.evidence:
+        raise ActionRefused(
+            "account_changed",
+            f"fiat account {before.id} has changed since the plan: it was {before.label}, it is "
+            f"{now.label}; nothing was sent: ask who changed it, then run the cell that plans "
+            "again",
+        )
 
 
 # ------------------------------------------------------------------------------ asking, sending
@@ -509,7 +590,7 @@ def settle(context: Context, entry: Entry) -> Any | None:
     shown = made.model_dump(mode="json", exclude_none=True)
     now = traces(entry.origin, shown)
     as_asked = all(now.get(path, digest) == digest for path, digest in asked.items())
-    if as_asked and keyed(entry.origin, "state", shown) != before:
+    if as_asked and keyed(entry.origin, "state", shown, without=()) != before:
         book.note(entry, "done", made)
         return made
     book.note(entry, "absent", detail="it is not as asked")
@@ -549,7 +630,7 @@ def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
             if state == "unknown":
                 error.add_note(_HOPE)
             raise
-    note_made(context, entry, made)
+    context.journal.note(entry, "done", made)
     at = shown_time(context.now(), context.now())
     status = getattr(made, "status", None) or "done"
     context.say(f"submitted {at}, {status}: {NOUNS[operation]} {made.id}")
@@ -570,28 +651,6 @@ def _is_with_itself(
         existing = existing.get("rule", existing)
     other = existing.get("ref_id") if isinstance(existing, dict) else None
     return other in (None, entry.ref_id)
-
-
-def note_made(context: Context, entry: Entry, made: Any) -> None:
-    """Write down that the service made it."""
-    status = getattr(made, "status", None) or "done"
-    with said_if_not_noted(
-        f"{NOUNS[entry.operation]} {made.id} was accepted by the service ({status})",
-        "running the same cell again finds it",
-    ):
-        context.journal.note(entry, "done", made)
-
-
-@contextmanager
-def said_if_not_noted(known: str, otherwise: str) -> Iterator[None]:
-    """What is ``known`` leads the message of a journal that cannot be written."""
-    try:
-        yield
-    except StoreError as error:
-        raise type(error)(
-            f"{known}, but this could not be written down; {otherwise}, once the journal is well: "
-            f"{error}"
-        ) from error
 
 
 def unlike(asked: Mapping[str, Any], found: Any, *, derived: bool) -> list[str]:

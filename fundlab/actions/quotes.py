@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from fundlab.actions.identity import SECOND, shown_time
+from fundlab.actions.journal import SECOND, shown_time
 from fundlab.actions.plan import service_card
 from fundlab.api.arguments import AmountLike, Network
 from fundlab.display import Card, Row

@@ -8,9 +8,16 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fundlab.actions.journal import existing_journal
-from fundlab.actions.plan import context_of, said_if_not_noted
-from fundlab.errors import ActionError, InvalidRequest, NetworkError, Unavailable, shorten
+from fundlab.actions.journal import existing_journal, not_noted
+from fundlab.actions.plan import context_of
+from fundlab.errors import (
+    ActionError,
+    InvalidRequest,
+    NetworkError,
+    StoreError,
+    Unavailable,
+    shorten,
+)
 from fundlab.models import FiatAccount, Transfer
 from fundlab.progress import progress_bar
 from fundlab.store import Store
@@ -75,19 +82,21 @@ def wait_for(
     ):  # fmt: skip
         if again.status == "PENDING":
             continue
-        if again.ref_id is not None:
-            noun = "withdrawal" if isinstance(again, Transfer) else "fiat account"
-            with said_if_not_noted(
-                f"{noun} {again.id} ended {again.status}", "fl.resume() notes it"
-            ):
-                book = (
-                    existing_journal(client)
-                    if store is None
-                    else context_of(client, store, None, None).journal
-                )
-                entry = None if book is None else book.find(again.ref_id)
-                if book is not None and entry is not None and entry.resource_id == again.id:
-                    book.note(entry, "done", again)
+        if again.ref_id is None:
+            return again
+        noun = "withdrawal" if isinstance(again, Transfer) else "fiat account"
+        known, otherwise = f"{noun} {again.id} ended {again.status}", "fl.resume() notes it"
+        try:
+            book = (
+                existing_journal(client)
+                if store is None
+                else context_of(client, store, None, None).journal
+            )
+            entry = None if book is None else book.find(again.ref_id)
+        except StoreError as error:
+            raise not_noted(error, known, otherwise) from error
+        if book is not None and entry is not None and entry.resource_id == again.id:
+            book.note(entry, "done", again, known=known, otherwise=otherwise)
         return again
     raise ActionError(
         f"{what} is still PENDING after {timeout:g} s; nothing is lost: call wait_for again, or "

@@ -13,37 +13,39 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from fundlab.actions.accounts import BankAccount, bank_account, check_unchanged
-from fundlab.actions.duplicates import (
-    Candidate,
-    Recent,
-    duplicate_candidates,
-    journalled_candidates,
-    recent_withdrawals,
-    refuse_duplicates,
+from fundlab.actions.journal import (
+    DAY,
+    NOT_ALIKE,
+    SECOND,
+    WITHDRAWAL,
+    Entry,
+    Journal,
+    State,
+    asked,
+    shown_time,
 )
-from fundlab.actions.identity import DAY, asked
-from fundlab.actions.journal import WITHDRAWAL, Entry, Journal
 from fundlab.actions.plan import (
+    BankAccount,
     Context,
     Plan,
+    bank_account,
     check_expiry,
+    check_unchanged,
     context_of,
     given_rows,
     new_plan,
-    said_if_not_noted,
     settle,
 )
 from fundlab.display import Row
 from fundlab.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest
 from fundlab.exact import EXACT
-from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer
+from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer, TransferType
 from fundlab.store import Store
-from fundlab.values import Amount, exact_sum, fraction_digits, money_text
+from fundlab.values import Amount, Instant, exact_sum, fraction_digits, money_text
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -51,6 +53,12 @@ if TYPE_CHECKING:
 DECIMALS: Final = 2
 _SHOWN: Final = 3
 _CHANGE: Final = "nothing was sent: pay less, or change the setting"
+_NOTHING: Final = Decimal(0)
+_LOOKED_AT: Final = 100
+_LONGEST_PAGE: Final = 1000
+_FIAT: Final = tuple(
+    kind for kind in TransferType if kind.endswith("_WITHDRAWAL") and not kind.startswith("CRYPTO")
+)
 _PLAN_AGAIN: Final = "run the cell that plans again, look, and confirm"
 
 
@@ -85,7 +93,8 @@ class WithdrawalPlan(Plan[Transfer]):
         recent = recent_withdrawals(self.context, self.profile_id)
         if not self.allow_duplicate:
             arguments = self.arguments
-            refuse_duplicates(arguments, duplicate_candidates(self.context, arguments, recent))
+            found = duplicate_candidates(self.context, arguments, self.context.journal, recent)
+            refuse_duplicates(arguments, found)
         return recent
 
     def check_journal(self, book: Journal, seen: Recent | None = None) -> None:
@@ -94,7 +103,7 @@ class WithdrawalPlan(Plan[Transfer]):
         check_daily_limit([self], book, () if seen is None else seen.today)
         if not self.allow_duplicate:
             arguments = self.arguments
-            refuse_duplicates(arguments, journalled_candidates(self.context, arguments, book))
+            refuse_duplicates(arguments, duplicate_candidates(self.context, arguments, book, None))
 
     def look_after(self, entry: Entry, made: Transfer, seen: Recent) -> None:
         """Warn of payments alike that somebody else made at the same time; this one is done,
@@ -116,8 +125,8 @@ class WithdrawalPlan(Plan[Transfer]):
             f"the same time as {theirs}: look at them at once, and ask the service to stop what "
             "is too much"
         )
-        with said_if_not_noted(f"withdrawal {made.id} was accepted; {found}", "fl.resume() helps"):
-            book.note(entry, "done", made, detail=found)
+        done = f"withdrawal {made.id} was accepted; {found}"
+        book.note(entry, "done", made, detail=found, known=done, otherwise="fl.resume() helps")
         warnings.warn(found, DuplicateWarning, stacklevel=4)
 
 
@@ -238,7 +247,7 @@ def plan_one(
     )  # fmt: skip
 
     # what is made already, or may be, is shown, and not refused for what it took itself
-    candidates = duplicate_candidates(context, arguments, plan.recent)
+    candidates = duplicate_candidates(context, arguments, context.journal, plan.recent)
     to_be_sent = not base.elsewhere and (earlier is None or earlier.state in ("refused", "absent"))
     if to_be_sent:
         check_payable(plan, [] if allow_duplicate else candidates)
@@ -309,21 +318,21 @@ def check_again(
                 left.append(plan)
         elif not plan.is_submitted or entry.sent_at >= plan.planned_at:  # since the plan
             key = plan.profile_id, plan.asset
-            taken = entry.total if entry.is_live and entry.total is not None else 0
-            paid[key] = EXACT.add(paid[key], Decimal(taken))
+            if entry.is_live and entry.total is not None:
+                paid[key] = EXACT.add(paid[key], Decimal(entry.total))
 
     # the others, each against what was shown of it
     current = []
     for plan in left:
         now = replace(plan, **observe(context, plan.arguments, answers))
         try:
-            check_as_planned(plan, now, paid[plan.profile_id, plan.asset], alone=len(plans) == 1)
             candidates = (
                 []
                 if plan.allow_duplicate
-                else duplicate_candidates(context, plan.arguments, now.recent)
+                else duplicate_candidates(context, plan.arguments, book, now.recent)
             )
-            check_payable(now, candidates)
+            taken = paid[plan.profile_id, plan.asset]
+            check_payable(now, candidates, since=plan, paid=taken, alone=len(plans) == 1)
         except ActionRefused as refusal:
             if plan.ref_id not in named or refusal.reason == "balance_changed":
                 raise
@@ -332,29 +341,35 @@ def check_again(
     return current
 
 
-def check_as_planned(
-    plan: WithdrawalPlan, now: WithdrawalPlan, paid: Decimal, *, alone: bool
+def check_payable(
+    plan: WithdrawalPlan,
+    candidates: Sequence[Candidate],
+    *,
+    since: WithdrawalPlan | None = None,
+    paid: Decimal = _NOTHING,
+    alone: bool = True,
 ) -> None:
-    """Refuses another account, another fee or less money than was shown; ``paid`` is what this
-    plan and those with it took from the balance themselves."""
-    check_unchanged(plan.account, now.account)
-    if plan.fee is not None and now.fee != plan.fee:
-        raise ActionRefused(
-            "fee_changed",
-            f"the last fee to this account has changed since the plan, from {plan.fee} to "
-            f"{now.fee} {plan.asset}; nothing was sent now: {_PLAN_AGAIN}",
-        )
-    if now.available < EXACT.subtract(plan.available, paid):
-        which = "" if alone else f" of profile {plan.profile_id}"
-        raise ActionRefused(
-            "balance_changed",
-            f"the available balance{which} has changed since the plan, from {plan.available} to "
-            f"{now.available} {plan.asset}; nothing was sent now: {_PLAN_AGAIN}",
-        )
+    """Refuses what may not be paid as things stand; ``candidates`` are not meant.
 
-
-def check_payable(plan: WithdrawalPlan, candidates: Sequence[Candidate]) -> None:
-    """Refuses what may not be paid as things stand; ``candidates`` are not meant."""
+    ``since`` is what was shown: refused is another account, another fee or less money than there,
+    less what this plan and those with it, if it is not ``alone``, ``paid`` themselves.
+    """
+    if since is not None:
+        check_unchanged(since.account, plan.account)
+        if since.fee is not None and plan.fee != since.fee:
+            raise ActionRefused(
+                "fee_changed",
+                f"the last fee to this account has changed since the plan, from {since.fee} to "
+                f"{plan.fee} {plan.asset}; nothing was sent now: {_PLAN_AGAIN}",
+            )
+        if plan.available < EXACT.subtract(since.available, paid):
+            which = "" if alone else f" of profile {plan.profile_id}"
+            raise ActionRefused(
+                "balance_changed",
+                f"the available balance{which} has changed since the plan, from "
+                f"{since.available} to {plan.available} {plan.asset}; nothing was sent now: "
+                f"{_PLAN_AGAIN}",
+            )
     arguments, account, fee = plan.arguments, plan.account, plan.fee
     settings, memo = plan.context.client.settings, arguments.get("memo", "")
     name, how_much = asked(arguments)
@@ -518,3 +533,168 @@ def describe(
                 f"The plan names {end}_id {given}, but the account does not say it is theirs."
             )
     return (*rows, *given_rows(arguments)), tuple(found)
+
+
+# ------------------------------------------------------------------------------ is there another?
+
+
+class Candidate(NamedTuple):
+    """An earlier payment to the same account that is, or may be, the same.
+
+    ``how_much`` is what it was asked by, where that is a total and now an amount, or the reverse;
+    ``text`` what is known of it, as the end of a sentence.
+    """
+
+    state: State
+    transfer_id: str | None
+    how_much: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Recent:
+    """The newest fiat withdrawals of a profile, newest first: at least those of 24 hours.
+
+    ``within_a_day`` are those of 24 hours that did not fail; ``today`` those of all profiles on
+    this UTC day, where a daily limit is to be kept.
+    """
+
+    transfers: tuple[Transfer, ...]
+    within_a_day: tuple[Transfer, ...]
+    today: tuple[Transfer, ...]
+
+    def alike(self, arguments: Mapping[str, Any]) -> list[Transfer]:
+        """Those of a day of the same amount (or total) to the same account under another
+        ``ref_id``."""
+        name, wanted = asked(arguments)
+        return [
+            transfer
+            for transfer in self.within_a_day
+            if transfer.fiat_account_id == arguments["fiat_account_id"]
+            and getattr(transfer, name) == wanted
+            and transfer.asset == arguments["asset"]
+            and transfer.ref_id != arguments["ref_id"]
+        ]
+
+
+def recent_withdrawals(context: Context, profile_id: str) -> Recent:
+    """Read them: all of the last 24 hours by the service's clock, and the hundred newest.
+
+    A sandbox's business time, which it tells nobody, may be behind: there the 24 hours before its
+    newest withdrawal count.
+    """
+    client, settings = context.client, context.client.settings
+    question: dict[str, Any] = {"type": _FIAT, "order": "DESC", "order_by": "CREATED_AT"}
+    found = list(
+        client.list_transfers(
+            **question, profile_ids=[profile_id], page_size=_LOOKED_AT, max_rows=_LOOKED_AT
+        )
+    )
+    now = context.now() + round(client.transport.skew_s * SECOND)  # by the service's clock
+    since = now - DAY
+    newest = found[0].created_at if found else None
+    if newest is not None and not settings.is_production:
+        since = min(since, newest.ns - DAY)
+    oldest = found[-1].created_at if len(found) == _LOOKED_AT else None
+    if oldest is not None and oldest.ns >= since:
+        # rows of one moment may straddle the cut: ask from there on, and leave out what is known
+        more = client.list_transfers(
+            **question, profile_ids=[profile_id], created_at_lte=str(oldest),
+            created_at_gte=str(Instant.from_ns(since)), page_size=_LONGEST_PAGE,
+        )  # fmt: skip
+        known = {transfer.id for transfer in found}
+        found += [transfer for transfer in more if transfer.id not in known]
+    today: tuple[Transfer, ...] = ()
+    if settings.daily_withdrawal_limit is not None and settings.is_production:
+        # only where money is real: a sandbox's history and business day are not the user's
+        midnight = str(Instant.from_ns(now - now % DAY))
+        today = tuple(
+            client.list_transfers(**question, created_at_gte=midnight, page_size=_LONGEST_PAGE)
+        )
+    within_a_day = tuple(
+        t
+        for t in found
+        if t.status != "FAILED" and (t.created_at is None or t.created_at.ns >= since)
+    )
+    return Recent(tuple(found), within_a_day, today)
+
+
+def duplicate_candidates(
+    context: Context, arguments: Mapping[str, Any], book: Journal, recent: Recent | None
+) -> list[Candidate]:
+    """Candidates of the last 24 hours: the journal's by its clock, for which money moved or still
+    may, also by total where an amount is asked for, or the reverse; and of what the service showed
+    of late, if that is to be looked at too, others by its clock.
+
+    What an earlier withdrawal cost does not tell what this one did: until its own fee is known,
+    every amount up to a total may be the same as that total. Where money is real, the service's
+    clock finds those of the journal too: this machine's may be or have been wrong. A sandbox's is a
+    business time, in which a day may take minutes.
+    """
+    now, (name, wanted) = context.now(), asked(arguments)
+    aside = ("amount", "total", *NOT_ALIKE)
+    rest = {key: value for key, value in arguments.items() if key not in aside}
+    found = []
+    for entry in book.alike(WITHDRAWAL, arguments, now - DAY):
+        theirs = entry.arguments
+        if not entry.is_live or entry.ref_id == arguments["ref_id"]:
+            continue
+        if rest != {key: value for key, value in theirs.items() if key not in aside}:
+            continue
+        other, how_much = asked(theirs)
+        if other == name:
+            is_alike, shown = how_much == wanted, None
+        else:
+            amount, total = (wanted, how_much) if other == "total" else (how_much, wanted)
+            fee = None if entry.fee is None else Decimal(entry.fee)
+            is_alike = amount <= total if fee is None else EXACT.add(amount, fee) == total
+            shown = f"{other}={how_much} {arguments['asset']}, maybe the same payment,"
+        at = shown_time(entry.sent_at, now)
+        if entry.state == "done":
+            known = f"{entry.status}, transfer {entry.resource_id}, ref_id {entry.ref_id!r}"
+            text = f"was submitted {at} already ({known})"
+        elif entry.state == "absent":
+            text = (
+                f"was confirmed {at} under ref_id {entry.ref_id!r}, not sent so far; running its "
+                "own cell again sends it"
+            )
+        else:
+            text = (
+                f"was confirmed {at} under ref_id {entry.ref_id!r}, its outcome is unknown; "
+                "fl.resume() settles it"
+            )
+        if is_alike:
+            found.append(Candidate(entry.state, entry.resource_id, shown, text))
+    found.sort(key=lambda candidate: candidate.how_much is not None)
+    listed = {candidate.transfer_id for candidate in found}
+    for transfer in [] if recent is None else recent.alike(arguments):
+        if context.client.settings.is_production:
+            is_known = transfer.id in listed
+        else:
+            one = book.find(transfer.ref_id or "")
+            is_known = one is not None and one.resource_id == transfer.id
+        if not is_known:
+            made_at = transfer.created_at
+            at = "at a time not shown" if made_at is None else shown_time(made_at.ns, now)
+            text = f"was submitted {at} already ({transfer.status}, transfer {transfer.id}, "
+            text += f"ref_id {transfer.ref_id!r})"
+            found.append(Candidate("done", transfer.id, None, text))
+    return found
+
+
+def refuse_duplicates(arguments: Mapping[str, Any], candidates: Sequence[Candidate]) -> None:
+    """Refuses a payment that has candidates; nobody said that one more is meant."""
+    if not candidates:
+        return
+    unknown = next((candidate for candidate in candidates if candidate.state == "unknown"), None)
+    advice = (
+        "if you mean one more payment, plan it with allow_duplicate=True (--allow-duplicate), and "
+        "each further one with a ref_id of its own"
+        if unknown is None
+        else "settle that first, then plan again"
+    )
+    shown = unknown or candidates[0]
+    what = shown.how_much or f"{asked(arguments)[1]} {arguments['asset']}"
+    raise ActionRefused(
+        "duplicate", f"{what} to this account {shown.text}; nothing was sent: {advice}"
+    )

@@ -85,6 +85,8 @@ class Store:
         if isinstance(self.path, Path) and self.path.is_file():
             raise InvalidRequest(f"path={str(path)!r} is a file; a store is a folder")
         self._clock = clock
+        self.name = os.path.realpath(self.path) if isinstance(self.path, Path) else str(self.path)
+        """By whatever link it is reached."""
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"

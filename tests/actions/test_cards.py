@@ -11,7 +11,7 @@ import pytest
 from benches import approved_account
 
 import fundlab as fl
-from fundlab.actions.identity import shown_time
+from fundlab.actions.journal import shown_time
 from fundlab.actions.plan import announce
 from fundlab.errors import InvalidRequest, SettingsError
 from fundlab.settings import store_folder

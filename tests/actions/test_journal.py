@@ -107,13 +107,15 @@ def test_a_journal_that_was_tampered_with_is_said(bench: Any, damage: str, match
 def test_an_outcome_that_cannot_be_written_is_no_denial(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = bench.plan("7.00")
+    plan, add = bench.plan("7.00"), Journal._add
 
-    def full(*given: object, **more: object) -> None:
-        raise StoreError("the journal cannot be used (database or disk is full)")
+    def full(book: Journal, table: str, *values: Any) -> int:
+        if table == "events" and values[3] != "unknown":
+            raise StoreError("the journal cannot be used (database or disk is full)")
+        return add(book, table, *values)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Journal, "note", full)
+        patched.setattr(Journal, "_add", full)
         with pytest.raises(StoreError, match=r"withdrawal .* was accepted .*\(PENDING\)") as told:
             plan.submit()
     (made,) = bench.made()

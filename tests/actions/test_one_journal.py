@@ -320,7 +320,7 @@ service = {"base_url": sys.argv[1], "client_id": sys.argv[2]}
 book = Journal(Path(sys.argv[3]), service)
 print("ready", flush=True)
 sys.stdin.readline()
-book.take_over(Path(sys.argv[4]))
+book.take_over(Journal(Path(sys.argv[4])))
 """
 
 

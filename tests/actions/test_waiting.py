@@ -154,7 +154,7 @@ def test_an_end_that_cannot_be_noted_is_told(bench: Any, monkeypatch: pytest.Mon
     def full(*given: object) -> None:
         raise StoreError("no room")
 
-    monkeypatch.setattr(Journal, "note", full)
+    monkeypatch.setattr(Journal, "_add", full)
     with pytest.raises(
         StoreError, match=rf"withdrawal {transfer.id} ended COMPLETED, but this could not be writte"
     ):
