@@ -30,7 +30,7 @@ if importlib.util.find_spec("fcntl") is None:
 from fundlab import arrival
 
 if TYPE_CHECKING:
-    from fundlab import actions, charts, decimals, errors, exports, models, sandbox
+    from fundlab import actions, bank, charts, decimals, errors, exports, models, sandbox
     from fundlab.actions import (
         deposit_sheet,
         find_deposits,
@@ -74,6 +74,7 @@ _HOME: Final[dict[str, str]] = {
     "Store": "fundlab.facade",
     "actions": "fundlab.actions",
     "balances": "fundlab.analysis.balances",
+    "bank": "fundlab.bank",
     "charts": "fundlab.charts",
     "checks": "fundlab.analysis.checks",
     "connect": "fundlab.api.client",
@@ -123,6 +124,7 @@ __all__ = [
     "Store",
     "actions",
     "balances",
+    "bank",
     "charts",
     "checks",
     "connect",

@@ -26,6 +26,7 @@
     │   ├── StoreChanged         a compaction took a file away while it was read: read again
     │   └── StoreDamaged         a file is not what was written
     ├── AnalysisError            a frame or argument an analysis cannot use as asked
+    │   └── StatementError       a bank statement contradicts itself; .findings says where
     ├── OutputError              a file or folder could not be written
     ├── ActionError              a plan, confirmation or wait that cannot go on
     │   └── ActionRefused        refused here before anything was sent; .reason names the rule
@@ -43,7 +44,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 _JOINERS: Final = "\u200c\u200d"  # of letters in Persian or Hindi names, and of emoji
@@ -246,6 +247,25 @@ class StoreDamaged(StoreError):
 
 class AnalysisError(FundlabError):
     """A frame or argument an analysis cannot use: a column, value or row it will not guess at."""
+
+
+class StatementError(AnalysisError):
+    """A bank statement contradicts itself, or the one before it: nothing of it is used.
+
+    Attributes, of the first contradiction: ``file``, ``line``, ``statement``, ``rule``,
+    ``declared``, ``found`` (texts); ``findings`` are all of them.
+    """
+
+    def __init__(self, findings: Sequence[Any], advice: str) -> None:
+        self.findings, self.advice = tuple(findings), advice
+        first = self.findings[0]
+        self.file, self.line, self.statement = first.file, first.line, first.statement
+        self.rule, self.declared, self.found = first.rule, first.declared, first.found
+        more = len(self.findings) - 1
+        super().__init__(f"{first}{f' (and {more} more)' if more else ''}; {advice}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.findings, self.advice)
 
 
 class OutputError(FundlabError):

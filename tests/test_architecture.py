@@ -15,7 +15,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "fundlab"
 
 FACTS = {"decimals", "errors", "exact", "values", "moments", "models", "tables"}
-WORK = {"analysis", "charts", "exports", "facade", "load", "reporting", "sync"}
+WORK = {"analysis", "bank", "charts", "exports", "facade", "load", "reporting", "sync"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "exact": set(),
@@ -34,13 +34,16 @@ ROOMS: dict[str, set[str]] = {
     "models": {"exact", "errors", "secret", "values"},
     "tables": {"exact", "decimals", "errors", "models", "moments", "values"},
     "transfers": FACTS,
+    "statements": FACTS,
     "api": FACTS | {"background", "secret", "settings"},
     "load": FACTS | {"api", "background", "progress"},
     "store": FACTS | {"paths", "transfers", "unfinished"},
     "query": {"errors", "store", "tables"},
     "sync": FACTS | {"api", "load", "progress", "store"},
     "exports": FACTS | {"decimals", "paths", "store", "unfinished"},
-    "analysis": FACTS | {"background", "decimals", "exports", "paths", "store", "transfers"},
+    "analysis": FACTS
+    | {"background", "decimals", "exports", "paths", "statements", "store", "transfers"},
+    "bank": FACTS | {"analysis", "statements"},
     "charts": {"analysis", "decimals", "errors"},
     "reporting": FACTS
     | {"analysis", "charts", "decimals", "display", "exports", "paths", "secret", "store"}

@@ -91,7 +91,7 @@ def test_without_its_extras_everything_public_can_be_imported() -> None:
     homes = packages_distributions()
     extras = names(OPTIONAL)
     absent = [root for root, found in homes.items() if extras & set(map(canonicalize_name, found))]
-    assert {"defusedxml", "fsspec", "keyring", "mt940", "ofxtools"} <= set(absent)
+    assert {"defusedxml", "fsspec", "keyring", "ofxtools"} <= set(absent)
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\n"
         "import fundlab as fl, fundlab.cli\n"

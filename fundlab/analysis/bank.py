@@ -29,10 +29,10 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.analysis.periods import DAY
-from fundlab.analysis.statement_files import read_statement
 from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, OtherSideWarning
 from fundlab.models import TransferType
+from fundlab.statements import read_statement
 from fundlab.values import plain_text
 
 Side = Literal["ours", "service"]

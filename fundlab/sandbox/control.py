@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -22,6 +23,14 @@ from fundlab.errors import SandboxError
 from fundlab.models import CryptoNetwork, TransferType
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
 from fundlab.sandbox.app import limited_body, problem_response
+from fundlab.sandbox.bank_book import (
+    Fault,
+    Format,
+    book,
+    fiat_transfers,
+    period_days,
+    statement_file,
+)
 from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.due import settle
 from fundlab.sandbox.faults import ANY, FaultKind
@@ -303,6 +312,73 @@ class Control:
             )
         return changed
 
+    # ------------------------------------------------------------------ the bank
+
+    def bank_statement(
+        self,
+        period: str,
+        format: Format = "camt.053",
+        *,
+        side: Literal["service", "ours"] = "service",
+        asset: str = "USD",
+        opening: str = "0",
+        daily: bool = False,
+        page_lines: int | None = None,
+        batch: float = 0.0,
+        netted_fee: str = "0",
+        late_days: int = 0,
+        references: float = 1.0,
+        errors: dict[Fault, int] | None = None,
+        seed: int | None = None,
+    ) -> Json:
+        """The statement of the bank account behind the fiat transfers, for ``period`` (a year,
+        month or day): ``text`` of the file, its ``name``, and what its ``lines`` stand for
+        (``bank_ref``, ``booked_on``, ``amount``, ``kind``, ``transfer_ids``).
+
+        ``side`` is the ``service``'s account or ``ours``. ``opening`` is the balance before the
+        first transfer ever; periods read with the same options follow on each other. ``daily``
+        writes a statement for each day (BAI2 always does), ``page_lines`` pages of so many lines
+        (camt.053, MT940). ``batch`` is the share of lines that lump up to six transfers of a day
+        and counterparty, ``netted_fee`` what the bank keeps back of every other line that comes
+        in, ``late_days`` how much later than it settled a transfer may be valued, ``references``
+        the share of lines that carry what the payer wrote. ``errors`` plants so many in every
+        month: ``doubled``, ``missing``, ``amount``, ``charge``, ``unknown``, ``sign``.
+        """
+        kept, start = amount_of(netted_fee), amount_of(opening)
+        if asset not in ASSETS:
+            raise not_found("asset", "asset", asset)
+        for name, share in (("batch", batch), ("references", references)):
+            if not 0 <= share <= 1:
+                raise invalid(name, "must be from 0 to 1")
+        for name, number in (("late_days", late_days), ("page_lines", page_lines or 0)):
+            if not 0 <= number <= 10_000:
+                raise invalid(name, "must be from 0 to 10,000")
+        period_days(period)
+        with self._settled():
+            transfers = fiat_transfers(self._world, asset)
+        lines = book(
+            transfers, side=side, seed=self._world.seed if seed is None else seed, batch=batch,
+            netted_fee=Decimal(kept), late_days=late_days, references=references,
+            errors=errors or {},
+        )  # fmt: skip
+        account = "4000123456789" if side == "service" else "7000987654321"
+        try:
+            text, mine = statement_file(
+                lines, period, format, asset=asset, account=account, opening=Decimal(start),
+                daily=daily, page_lines=page_lines,
+            )  # fmt: skip
+        except ValueError as error:
+            raise invalid("format", str(error)) from None
+        ending = {"camt": "xml", "mt94": "sta"}.get(format[:4], format)
+        told = [
+            {"bank_ref": line.bank_ref, "booked_on": str(line.booked_on),
+             "amount": str(line.amount), "kind": line.kind,
+             "transfer_ids": [part[0] for part in line.parts]}
+            for line in mine
+        ]  # fmt: skip
+        return {"name": f"{account}-{period}.{ending}", "format": format, "text": text,
+                "lines": told}  # fmt: skip
+
     # ------------------------------------------------------------------ faults and log
 
     def faults(self) -> list[Json]:
@@ -383,7 +459,7 @@ ACTIONS: Final = (
     "advance", "shift_access", "revoke_tokens", "add_credential", "rotate_secret",
     "add_signing_key", "require_signing", "add_destination_address", "add_identity", "add_event",
     "crypto_deposit", "set_trading", "deprecate_instructions", "add_fault", "remove_fault",
-    "clear_faults", "clear_requests", "reset",
+    "clear_faults", "clear_requests", "reset", "bank_statement",
 )  # fmt: skip
 VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests")
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from transfer_examples import DAY, KINDS, SCHEMA, START, Row, arrow, records, transfer
 
 from fundlab.analysis import reconcile
-from fundlab.analysis.statement_files import read_statement
 from fundlab.errors import AnalysisError, OtherSideWarning
+from fundlab.statements import read_statement
 
 D = Decimal
 OUT: Row = {"direction": "DEBIT", "type": "WIRE_WITHDRAWAL", "fee": D("25")}

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import pytest
 import requests
 from sandbox_caller import Caller, caller_of, deposit, fund, instructions
 
+from fundlab import statements
 from fundlab.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.app import build_app
 from fundlab.sandbox.control import add_control
 
 TRANSFERS = "/v2/transfer/transfers"
+MONTHS = ("2026-09", "2026-10")
 
 
 def act(sandbox: Sandbox, action: str, **arguments: Any) -> requests.Response:
@@ -478,3 +481,45 @@ def test_bad_arguments_are_problems(
     assert answer.status_code == status, answer.text
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert sandbox.control.ledger() == {"totals": {}, "accounts": []}
+
+
+@pytest.mark.parametrize("format", statements.FORMATS)
+def test_the_bank_writes_a_statement_in_every_format(format: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "format": format, "batch": 0.6, "netted_fee": "15.00", "late_days": 3, "references": 0.5,
+        "errors": {"doubled": 1, "charge": 2, "missing": 1}, "daily": True, "page_lines": 2,
+    }  # fmt: skip
+    with serve(seed=5, transfers=600, clock="manual") as sandbox:
+        months = [sandbox.control.bank_statement(month, **options) for month in MONTHS]
+        again = act(sandbox, "bank_statement", period=MONTHS[0], **options).json()
+    assert again == months[0]
+    paths = []
+    for made in months:
+        paths.append(tmp_path / made["name"])
+        paths[-1].write_text(made["text"])
+    read = statements.read(*paths)
+    lines = [line for made in months for line in made["lines"]]
+    assert read.entries["amount"].tolist() == [Decimal(line["amount"]) for line in lines]
+    assert read.entries["bank_ref"].tolist() == [line["bank_ref"] for line in lines]
+    assert {"doubled", "charge", "transfer"} <= {line["kind"] for line in lines}
+    assert max(len(line["transfer_ids"]) for line in lines) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"period": "2026-13"}, "period"),
+        ({"period": "soon"}, "period"),
+        ({"period": "2026-10", "batch": 2}, "batch"),
+        ({"period": "2026-10", "netted_fee": "-1"}, "amount"),
+        ({"period": "2026-10", "format": "pdf"}, "format"),
+        ({"period": "2026-10", "late_days": -1}, "late_days"),
+        ({"period": "2026-10", "format": "bai2", "asset": "DOGE"}, "asset"),
+    ],
+)
+def test_a_bank_statement_that_cannot_be_written(
+    sandbox: Sandbox, arguments: dict[str, Any], field: str
+) -> None:
+    answer = act(sandbox, "bank_statement", **arguments)
+    assert answer.status_code in (400, 404)
+    assert field in answer.text

@@ -1,0 +1,288 @@
+"""A bank's statement in each format a bank writes, byte for byte the same each time."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
+from typing import Final
+from xml.sax.saxutils import escape
+
+CENT: Final = Decimal("0.01")
+_BIC: Final = "FHARUS33"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One entry; what came in is positive. ``parts`` are the transfers it stands for: id, amount,
+    and what the payer wrote. ``kept`` is what the bank kept back of them."""
+
+    booked_on: date
+    valued_on: date
+    amount: Decimal
+    bank_ref: str
+    memo: str
+    name: str = ""
+    parts: tuple[tuple[str, Decimal, str], ...] = ()
+    kept: Decimal = Decimal(0)
+    kind: str = "transfer"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement, or a page of one."""
+
+    account: str
+    asset: str
+    sequence: int
+    first: date
+    last: date
+    opening: Decimal
+    lines: tuple[Line, ...]
+    page: int = 1
+    last_page: bool = True
+
+    @property
+    def closing(self) -> Decimal:
+        return self.opening + sum((line.amount for line in self.lines), Decimal(0))
+
+    def pages(self, size: int | None) -> list[Statement]:
+        """Pages of at most ``size`` lines."""
+        size = size or max(len(self.lines), 1)
+        starts = range(0, max(len(self.lines), 1), size)
+        pages: list[Statement] = []
+        for number, start in enumerate(starts, start=1):
+            opening = pages[-1].closing if pages else self.opening
+            pages.append(
+                replace(self, opening=opening, lines=self.lines[start : start + size], page=number,
+                        last_page=number == len(starts))
+            )  # fmt: skip
+        return pages
+
+
+def camt(statements: Sequence[Statement], message: str, *, details: bool = False) -> str:
+    element, root = {
+        "camt.053": ("Stmt", "BkToCstmrStmt"),
+        "camt.052": ("Rpt", "BkToCstmrAcctRpt"),
+        "camt.054": ("Ntfctn", "BkToCstmrDbtCdtNtfctn"),
+    }[message]
+    made = f"{statements[0].last}T23:00:00Z"
+    out = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<Document xmlns="urn:iso:std:iso:20022:tech:xsd:{message}.001.08">',
+        f"<{root}>",
+        f"<GrpHdr><MsgId>{statements[0].sequence}</MsgId><CreDtTm>{made}</CreDtTm></GrpHdr>",
+    ]
+    for one in statements:
+        page = (
+            f"<{element}Pgntn><PgNb>{one.page}</PgNb>"
+            f"<LastPgInd>{str(one.last_page).lower()}</LastPgInd></{element}Pgntn>"
+        )
+        out += [
+            f"<{element}>",
+            f"<Id>{one.account}-{one.sequence}</Id>",
+            page,
+            f"<ElctrncSeqNb>{one.sequence}</ElctrncSeqNb>",
+            f"<CreDtTm>{one.last}T23:00:00Z</CreDtTm>",
+            f"<Acct><Id><Othr><Id>{one.account}</Id></Othr></Id><Ccy>{one.asset}</Ccy></Acct>",
+        ]
+        if message == "camt.053":
+            ends = ("OPBD" if one.page == 1 else "ITBD", "CLBD" if one.last_page else "ITBD")
+            days = (one.first, one.last)
+            for code, day, amount in zip(ends, days, (one.opening, one.closing), strict=True):
+                out.append(
+                    f"<Bal><Tp><CdOrPrtry><Cd>{code}</Cd></CdOrPrtry></Tp>{_money(one, amount)}"
+                    f"<Dt><Dt>{day}</Dt></Dt></Bal>"
+                )
+        credit = [line.amount for line in one.lines if line.amount > 0]
+        debit = [-line.amount for line in one.lines if line.amount < 0]
+        total = sum(credit, Decimal(0)), sum(debit, Decimal(0))
+        out.append(
+            f"<TxsSummry><TtlNtries><NbOfNtries>{len(one.lines)}</NbOfNtries>"
+            f"<Sum>{sum(total)}</Sum><TtlNetNtry>"
+            f"<Amt>{abs(total[0] - total[1])}</Amt><CdtDbtInd>"
+            f"{'CRDT' if total[0] >= total[1] else 'DBIT'}</CdtDbtInd></TtlNetNtry></TtlNtries>"
+            f"<TtlCdtNtries><NbOfNtries>{len(credit)}</NbOfNtries><Sum>{total[0]}</Sum>"
+            f"</TtlCdtNtries><TtlDbtNtries><NbOfNtries>{len(debit)}</NbOfNtries>"
+            f"<Sum>{total[1]}</Sum></TtlDbtNtries></TxsSummry>"
+        )
+        for line in one.lines:
+            out += [
+                "<Ntry>",
+                f"{_money(one, line.amount)}<Sts><Cd>BOOK</Cd></Sts>",
+                f"<BookgDt><Dt>{line.booked_on}</Dt></BookgDt>"
+                f"<ValDt><Dt>{line.valued_on}</Dt></ValDt>",
+                f"<AcctSvcrRef>{line.bank_ref}</AcctSvcrRef>",
+                "<BkTxCd><Domn><Cd>PMNT</Cd><Fmly><Cd>ICDT</Cd></Fmly></Domn></BkTxCd>",
+                _details(one, line, details=details),
+                "</Ntry>",
+            ]
+        out.append(f"</{element}>")
+    return "\n".join([*out, f"</{root}>", "</Document>", ""])
+
+
+def _details(one: Statement, line: Line, *, details: bool) -> str:
+    kept = f'<Chrgs><Rcrd><Amt Ccy="{one.asset}">{line.kept}</Amt></Rcrd></Chrgs>' * bool(line.kept)
+    party = "Dbtr" if line.amount > 0 else "Cdtr"
+    name = f"<RltdPties><{party}><Pty><Nm>{escape(line.name)}</Nm></Pty></{party}></RltdPties>"
+    name = name if line.name else ""
+    if details and len(line.parts) > 1 and not line.kept:
+        batch = f"<Btch><NbOfTxs>{len(line.parts)}</NbOfTxs></Btch>"
+        payments = "".join(
+            f"<TxDtls><Refs><EndToEndId>{escape(wrote)}</EndToEndId></Refs>"
+            f"{_money(one, amount)}{name}</TxDtls>"
+            for _, amount, wrote in line.parts
+        )
+        return f"<NtryDtls>{batch}{payments}</NtryDtls>"
+    memo = f"<RmtInf><Ustrd>{escape(line.memo)}</Ustrd></RmtInf>" if line.memo else ""
+    return f"{kept}<NtryDtls><TxDtls>{name}{memo}</TxDtls></NtryDtls>"
+
+
+def _money(one: Statement, amount: Decimal) -> str:
+    side = "DBIT" if amount < 0 else "CRDT"
+    return f'<Amt Ccy="{one.asset}">{abs(amount)}</Amt><CdtDbtInd>{side}</CdtDbtInd>'
+
+
+def mt940(statements: Sequence[Statement], *, interim: bool = False) -> str:
+    out = []
+    for one in statements:
+        out += ["{1:F01" + _BIC + "AXXX0000000000}{4:"]
+        out += [f":20:{one.sequence:05}{one.page:03}", f":25:{one.account}"]
+        out += [f":28C:{one.sequence}/{one.page}"]
+        if interim:
+            out += [f":34F:{one.asset}0,", f":13D:{one.last:%y%m%d}2300+0000"]
+        else:
+            out += [f":60{'F' if one.page == 1 else 'M'}:{_balance(one, one.first, one.opening)}"]
+        for line in one.lines:
+            mark = "D" if line.amount < 0 else "C"
+            out.append(
+                f":61:{line.valued_on:%y%m%d}{line.booked_on:%m%d}{mark}{_comma(line.amount)}"
+                f"NTRFNONREF//{line.bank_ref[:16]}"
+            )
+            text = f"/NAME/{line.name}/REMI/{line.memo}" if line.name else line.memo
+            text = text.replace("\n", " ")
+            rows = [text[n : n + 65] for n in range(0, len(text), 65)][:6]
+            # A row that began with a colon or dash would be taken for a field, or the end.
+            out.append(":86:" + "\n".join(f" {row}" if row[0] in ":-" else row for row in rows))
+        if interim:
+            for tag, sign in (("90D", -1), ("90C", 1)):
+                amounts = [line.amount for line in one.lines if line.amount * sign > 0]
+                summed = _comma(sum(amounts, Decimal(0)))
+                out.append(f":{tag}:{len(amounts)}{one.asset}{summed}")
+        else:
+            ends = _balance(one, one.last, one.closing)
+            out.append(f":62{'F' if one.last_page else 'M'}:{ends}")
+            out += [f":64:{ends}"] if one.last_page else []
+        out.append("-}")
+    return "\r\n".join([*out, ""])
+
+
+def _balance(one: Statement, day: date, amount: Decimal) -> str:
+    return f"{'D' if amount < 0 else 'C'}{day:%y%m%d}{one.asset}{_comma(amount)}"
+
+
+def _comma(amount: Decimal) -> str:
+    return str(abs(amount)).replace(".", ",") + ("" if "." in str(amount) else ",")
+
+
+def ofx(statements: Sequence[Statement]) -> str:
+    out = [
+        "OFXHEADER:100", "DATA:OFXSGML", "VERSION:102", "SECURITY:NONE", "ENCODING:UTF-8",
+        "CHARSET:NONE", "COMPRESSION:NONE", "OLDFILEUID:NONE", "NEWFILEUID:NONE", "",
+        "<OFX><SIGNONMSGSRSV1><SONRS><STATUS><CODE>0<SEVERITY>INFO</STATUS>"
+        f"<DTSERVER>{statements[-1].last:%Y%m%d}230000<LANGUAGE>ENG</SONRS></SIGNONMSGSRSV1>",
+        "<BANKMSGSRSV1>",
+    ]  # fmt: skip
+    for one in statements:
+        out += [
+            f"<STMTTRNRS><TRNUID>{one.sequence}<STATUS><CODE>0<SEVERITY>INFO</STATUS>",
+            f"<STMTRS><CURDEF>{one.asset}<BANKACCTFROM><BANKID>021000021<ACCTID>{one.account}"
+            "<ACCTTYPE>CHECKING</BANKACCTFROM>",
+            f"<BANKTRANLIST><DTSTART>{one.first:%Y%m%d}<DTEND>{one.last:%Y%m%d}",
+        ]
+        for line in one.lines:
+            kind = "DEBIT" if line.amount < 0 else "CREDIT"
+            name = f"<NAME>{escape(line.name[:32])}" if line.name else ""
+            memo = f"<MEMO>{escape(line.memo[:255])}" if line.memo else ""
+            out.append(
+                f"<STMTTRN><TRNTYPE>{kind}<DTPOSTED>{line.booked_on:%Y%m%d}120000"
+                f"<DTAVAIL>{line.valued_on:%Y%m%d}<TRNAMT>{line.amount}<FITID>{line.bank_ref}"
+                f"{name}{memo}</STMTTRN>"
+            )
+        out.append(
+            f"</BANKTRANLIST><LEDGERBAL><BALAMT>{one.closing}<DTASOF>{one.last:%Y%m%d}"
+            "</LEDGERBAL></STMTRS></STMTTRNRS>"
+        )
+    return "\n".join([*out, "</BANKMSGSRSV1></OFX>", ""])
+
+
+def bai2(statements: Sequence[Statement]) -> str:
+    """A group for each statement, as of its last day."""
+    out = [f"01,{_BIC},FUNDLAB,{statements[-1].last:%y%m%d},2300,1,,,2/"]
+    whole = 0
+    for one in statements:
+        credit = [line.amount for line in one.lines if line.amount > 0]
+        debit = [-line.amount for line in one.lines if line.amount < 0]
+        amounts = [_cents(one.opening), _cents(one.closing), _cents(one.closing)]
+        amounts += [_cents(sum(side, Decimal(0))) for side in (credit, debit)]
+        opening, closing, usable, received, paid = amounts
+        account = [
+            f"03,{one.account},{one.asset},010,{opening},,,015,{closing},,/",
+            f"88,045,{usable},,,100,{received},{len(credit)},,400,{paid},{len(debit)},/",
+        ]
+        for line in one.lines:
+            code = "195" if line.amount > 0 else "495"
+            code = "698" if line.kind == "charge" else code
+            account.append(
+                f"16,{code},{abs(_cents(line.amount))},V,{line.valued_on:%y%m%d},,"
+                f"{line.bank_ref},,{line.name}"
+            )
+            text = line.memo
+            account += [f"88,{text[n : n + 70]}" for n in range(0, len(text), 70)]
+        control = sum(amounts) + sum(abs(_cents(line.amount)) for line in one.lines)
+        account.append(f"49,{control},{len(account) + 1}/")
+        out.append(f"02,FUNDLAB,{_BIC},1,{one.last:%y%m%d},2359,{one.asset},2/")
+        out += [*account, f"98,{control},1,{len(account) + 2}/"]
+        whole += control
+    return "\n".join([*out, f"99,{whole},{len(statements)},{len(out) + 1}/", ""])
+
+
+def _cents(amount: Decimal) -> int:
+    cents = int(amount / CENT)
+    if cents * CENT != amount:
+        raise ValueError(f"BAI2 holds whole cents, not {amount}")
+    return cents
+
+
+def plain_csv(statements: Sequence[Statement]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ["Date", "Value date", "Amount", "Balance", "Currency", "Account", "Counterparty",
+         "Reference", "Description"]
+    )  # fmt: skip
+    for one in statements:
+        balance = one.opening
+        for line in one.lines:
+            balance += line.amount
+            writer.writerow(
+                [line.booked_on, line.valued_on, line.amount, balance, one.asset, one.account,
+                 line.name, line.bank_ref, line.memo]
+            )  # fmt: skip
+    return out.getvalue()
+
+
+WRITERS: Final[dict[str, Callable[[Sequence[Statement]], str]]] = {
+    "camt.053": lambda statements: camt(statements, "camt.053"),
+    "camt.052": lambda statements: camt(statements, "camt.052"),
+    "camt.054": lambda statements: camt(statements, "camt.054"),
+    "mt940": mt940,
+    "mt942": lambda statements: mt940(statements, interim=True),
+    "ofx": ofx,
+    "bai2": bai2,
+    "csv": plain_csv,
+}
+PAGED: Final = ("camt.053", "mt940")
