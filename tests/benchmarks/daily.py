@@ -126,7 +126,7 @@ def compare(folder: Path, options: argparse.Namespace) -> list[Bar]:
     plain, merging = took_each["before a merge"].processor, took_each["that merges"].processor
     bars += judged("sync of one row", took_each, plain + (merging - plain) / syncs)
     total = written["part"] + written["base"]
-    bars.append(Bar("bytes written / those of the parts", total / written["part"], 20, False))
+    bars.append(Bar("bytes written / those of the parts", total / written["part"], 25, False))
     per_day = written["base"] / days / 2**20
     bars.append(Bar("MB rewritten by a sync, on average", per_day, 2, False))
     return bars
