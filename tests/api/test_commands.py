@@ -1,13 +1,10 @@
-"""``fundlab keys new`` and ``fundlab doctor`` as a user runs them: the command, in a process."""
+"""``fundlab keys new`` and ``fundlab doctor`` as a user runs them."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -22,18 +19,6 @@ LACKING = "transfer:read_fiat_account"
 NOT_NEEDED = "transfer:write_fiat_withdrawal"
 
 
-def fundlab(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if "FUNDLAB" not in name}
-    return subprocess.run(
-        [sys.executable, "-m", "fundlab", *arguments],
-        env=clean | {"COLUMNS": "100"} | variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 def in_one_line(text: str) -> str:
     return " ".join(text.split())
 
@@ -42,41 +27,39 @@ def in_one_line(text: str) -> str:
 
 
 @pytest.mark.parametrize("alg", ["ES256", "EdDSA"])
-def test_a_new_key(alg: str, tmp_path: Path) -> None:
-    out = tmp_path / "key.pem"
-    made = fundlab("keys", "new", "--alg", alg, "--out", str(out))
-    assert made.returncode == 0, made.stderr
-    assert made.stdout.startswith("-----BEGIN PUBLIC KEY-----\n")
-    assert made.stdout.endswith("-----END PUBLIC KEY-----\n")
-    load_pem_public_key(made.stdout.encode())
-    assert out.stat().st_mode & 0o777 == 0o600
-    assert load_signer(out, "k").alg == alg
-    assert f"set FUNDLAB_SIGNING_KEY={out} and FUNDLAB_SIGNING_KEY_ID" in made.stderr
-    assert "PRIVATE" not in made.stdout + made.stderr
+def test_a_new_key(alg: str, tmp_path: Path, fundlab: Any) -> None:
+    key = tmp_path / "key.pem"
+    status, out, err = fundlab("keys", "new", "--alg", alg, "--out", key)
+    assert status == 0, err
+    assert out.startswith("-----BEGIN PUBLIC KEY-----\n")
+    assert out.endswith("-----END PUBLIC KEY-----\n")
+    load_pem_public_key(out.encode())
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert load_signer(key, "k").alg == alg
+    assert f"set FUNDLAB_SIGNING_KEY={key} and FUNDLAB_SIGNING_KEY_ID" in err
+    assert "PRIVATE" not in out + err
 
 
-def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
-    out = tmp_path / "key.pem"
-    out.write_bytes(b"precious")
-    again = fundlab("keys", "new", "--out", str(out), "--json")
-    assert again.returncode == 1
-    message = f"{out} exists and is not overwritten; choose another name"
-    assert json.loads(again.stdout) == {"error": {"type": "SettingsError", "message": message}}
-    assert out.read_bytes() == b"precious"
+def test_a_file_that_exists_is_not_overwritten(tmp_path: Path, fundlab: Any) -> None:
+    key = tmp_path / "key.pem"
+    key.write_bytes(b"precious")
+    status, out, _ = fundlab("keys", "new", "--out", key, "--json")
+    message = f"{key} exists and is not overwritten; choose another name"
+    expected = {"error": {"type": "SettingsError", "message": message}}
+    assert (status, json.loads(out)) == (1, expected)
+    assert key.read_bytes() == b"precious"
 
 
-def test_a_new_key_as_json_with_a_password(tmp_path: Path) -> None:
-    out = tmp_path / "key.pem"
-    made = fundlab(
-        "keys", "new", "--out", str(out), "--encrypt", "--json", FUNDLAB_SIGNING_KEY_PASSWORD="pw"
-    )
-    body = json.loads(made.stdout)
-    assert {name: body[name] for name in ("alg", "signing_key")} == {
-        "alg": "ES256", "signing_key": str(out),
-    }  # fmt: skip
+def test_a_new_key_as_json_with_a_password(
+    tmp_path: Path, fundlab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FUNDLAB_SIGNING_KEY_PASSWORD", "pw")
+    key = tmp_path / "key.pem"
+    body = json.loads(fundlab("keys", "new", "--out", key, "--encrypt", "--json")[1])
+    assert (body["alg"], body["signing_key"]) == ("ES256", str(key))
     load_pem_public_key(body["public_key"].encode())
-    assert b"ENCRYPTED" in out.read_bytes()
-    assert load_signer(out, "k", Secret("pw")).alg == "ES256"
+    assert b"ENCRYPTED" in key.read_bytes()
+    assert load_signer(key, "k", Secret("pw")).alg == "ES256"
 
 
 @pytest.mark.parametrize("password", ["p" * 1024, "\udcff"])
@@ -101,60 +84,59 @@ def test_a_key_that_cannot_be_written_leaves_no_file(
 
 
 @pytest.mark.parametrize("arguments", [["--alg", "RS256", "--out", "k"], []])
-def test_wrong_usage_is_2(arguments: list[str]) -> None:
-    assert fundlab("keys", "new", *arguments).returncode == 2
+def test_wrong_usage_is_2(arguments: list[str], fundlab: Any) -> None:
+    assert fundlab("keys", "new", *arguments)[0] == 2
 
 
 # --------------------------------------------------------------------------------- doctor
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[sandbox.Sandbox]:
-    with sandbox.serve(seed=7, transfers=3, signing=True) as running:
-        yield running
+@pytest.fixture
+def doctor(monkeypatch: pytest.MonkeyPatch, fundlab: Any) -> Any:
+    """Run ``fundlab doctor`` for a sandbox."""
+
+    def run(service: sandbox.Sandbox, *options: str) -> tuple[int, str, str]:
+        for name, value in service.announcement().items():
+            if name not in ("control_url", "profile_ids"):
+                monkeypatch.setenv(f"FUNDLAB_{name.upper()}", str(value))
+        found: tuple[int, str, str] = fundlab("doctor", *options)
+        return found
+
+    return run
 
 
-def environment(service: sandbox.Sandbox) -> dict[str, str]:
-    return {
-        "FUNDLAB_BASE_URL": service.base_url,
-        "FUNDLAB_AUTH_URL": service.auth_url,
-        "FUNDLAB_CLIENT_ID": service.client_id,
-        "FUNDLAB_CLIENT_SECRET": service.client_secret,
-        "FUNDLAB_SIGNING_KEY": str(service.signing_key),
-        "FUNDLAB_SIGNING_KEY_ID": str(service.signing_key_id),
-    }
-
-
-def test_all_is_well(service: sandbox.Sandbox) -> None:
-    found = fundlab("doctor", **environment(service))
-    assert (found.returncode, found.stderr) == (0, "")
-    lines = found.stdout.splitlines()
+def test_all_is_well(doctor: Any) -> None:
+    with sandbox.serve(seed=7, transfers=3, signing=True) as service:
+        status, out, err = doctor(service)
+        secret = service.client_secret
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
     assert all(line.startswith(("ok    ", " " * 8)) for line in lines)
     assert {line.split(":")[0].removeprefix("ok    ") for line in lines if line[0] == "o"} == {
         "settings", "connection", "clock", "token", "credential", "signing", "read",
         *(f"scope {scope.partition(':')[0]}" for scope in SCOPES),
     }  # fmt: skip
-    assert service.client_secret not in found.stdout
+    assert secret not in out
 
 
-def test_what_is_wrong_is_named_with_what_to_do() -> None:
+def test_what_is_wrong_is_named_with_what_to_do(doctor: Any) -> None:
     granted = [scope for scope in SCOPES if scope not in (LACKING, NOT_NEEDED)]
     with sandbox.serve(seed=7, transfers=3, signing=True, scopes=granted) as service:
-        given = environment(service) | {"FUNDLAB_SIGNING_KEY_ID": "another"}
-        text, as_json = fundlab("doctor", **given), fundlab("doctor", "--json", **given)
-    assert (text.returncode, as_json.returncode) == (1, 1)
-    shown = in_one_line(text.stdout)
+        service.signing_key_id = "another"
+        status, out, err = doctor(service)
+        status_of_json, as_json, nothing = doctor(service, "--json")
+    assert (status, status_of_json, nothing) == (1, 1, "")
+    shown = in_one_line(out)
     assert f"FAIL scope {LACKING}: not granted, so no " in shown
     assert f"ok scope {NOT_NEEDED}: not granted, so no create_fiat_withdrawal" in shown
     assert f"→ ask the administrator to grant the scope {LACKING} to this credential" in shown
     assert "signing: a request signed with key another was refused" in shown
     assert "→ check that the public key is registered under exactly this signing_key_id" in shown
-    assert in_one_line(text.stderr) == (
+    assert in_one_line(err) == (
         f"fundlab: 2 of 19 checks failed: scope {LACKING}, signing; do what stands beside each, "
         "then run this again"
     )
-    body = json.loads(as_json.stdout)
-    assert as_json.stderr == ""
+    body = json.loads(as_json)
     assert body["ok"] is False
     assert [check["name"] for check in body["checks"] if not check["ok"]] == [
         f"scope {LACKING}", "signing",

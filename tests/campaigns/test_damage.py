@@ -24,7 +24,7 @@ import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
-from fundlab import Store, cli
+from fundlab import Store
 from fundlab.actions.journal import Journal
 from fundlab.errors import FundlabError, NetworkError
 from fundlab.models import Transfer
@@ -199,40 +199,28 @@ def damaged(path: Path, kind: str, files: list[Path], chance: random.Random) -> 
 # ---------------------------------------------------------------------------- every way to the rows
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["fundlab", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(stop.value.code or 0), captured.out, captured.err
-
-    return command
-
-
 def test_ten_damages_on_every_way_to_the_rows(
-    tmp_path: Path, seed: int, figure: Any, run: Command
+    tmp_path: Path, seed: int, figure: Any, fundlab: Command
 ) -> None:
-    read_damaged(tmp_path, seed, figure, run, flips=7, others=3)
+    read_damaged(tmp_path, seed, figure, fundlab, flips=7, others=3)
 
 
 @pytest.mark.campaign
 def test_a_thousand_flips_on_every_way_to_the_rows(
-    tmp_path: Path, seed: int, figure: Any, run: Command
+    tmp_path: Path, seed: int, figure: Any, fundlab: Command
 ) -> None:
-    read_damaged(tmp_path, seed, figure, run, flips=1_000, others=200)
+    read_damaged(tmp_path, seed, figure, fundlab, flips=1_000, others=200)
 
 
 def read_damaged(
-    folder: Path, seed: int, figure: Any, run: Command, *, flips: int, others: int
+    folder: Path, seed: int, figure: Any, fundlab: Command, *, flips: int, others: int
 ) -> None:
     """Of a part or base. Each way gives what it gave before or an error that names a file."""
     chance, tally = random.Random(seed), Tally()
     store = published(folder / "store")
-    ways = all_ways(folder, run)
+    ways = all_ways(folder, fundlab)
     intact = {name: way(store) for name, way in ways.items()}
-    assert run("verify", "--store", store.path)[0] == 0
+    assert fundlab("verify", "--store", store.path)[0] == 0
     files = sorted(store.path.rglob("*.parquet"))
     kinds = [IN_ROWS if n % 4 else "flipped" for n in range(flips)] + [
         KINDS[1 + n % 3] for n in range(others)
@@ -242,7 +230,7 @@ def read_damaged(
         with damaged(path, kind, files, chance):
             what = f"{path.relative_to(folder)} {kind} (#{number})"
             looked_at(store, ways, intact, what, kind, tally)
-            status, out, _ = run("verify", "--store", store.path)
+            status, out, _ = fundlab("verify", "--store", store.path)
             if status != 3 or not NAMED.search(out):
                 tally.silent.append(f"{what}: verify ends with {status}: {out}")
     figure(

@@ -15,7 +15,7 @@ from fake_service import FakeService, moment, transfer, withdrawal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fundlab import Store, cli
+from fundlab import Store
 from fundlab.errors import StoreDamaged, StoreError
 from fundlab.store import compaction, parts
 from fundlab.sync import SyncResult
@@ -259,43 +259,36 @@ class TestCommand:
             store.sync(service, ["transfers", "events"])  # type: ignore[arg-type]
         return store
 
-    @pytest.fixture
-    def run(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-        def command(*arguments: str) -> tuple[int, str, str]:
-            monkeypatch.setattr("sys.argv", ["fundlab", "compact", *arguments])
-            with pytest.raises(SystemExit) as stop:
-                cli.main()
-            captured = capsys.readouterr()
-            return int(stop.value.code or 0), captured.out, captured.err
-
-        return command
-
-    def test_merges_the_tables_named(self, store: Store, run: Any) -> None:
-        status, out, _ = run("transfers", "--store", str(store.path))
+    def test_merges_the_tables_named(self, store: Store, fundlab: Any) -> None:
+        status, out, _ = fundlab("compact", "transfers", "--store", store.path)
         assert (status, out) == (0, f"merged the files of transfers in {store.path}\n")
         counts = {table: len(store.snapshot(table).files) for table in ("transfers", "events")}
         assert counts == {"transfers": 1, "events": 2}
 
-    def test_merges_all_as_json_and_the_second_time_nothing(self, store: Store, run: Any) -> None:
-        status, out, _ = run("--store", str(store.path), "--json")
+    def test_merges_all_as_json_and_the_second_time_nothing(
+        self, store: Store, fundlab: Any
+    ) -> None:
+        status, out, _ = fundlab("compact", "--store", store.path, "--json")
         body = json.loads(out)
-        assert (status, body["store"]) == (0, str(store.path))
+        assert (status, body["store"]) == (0, store.path)
         assert set(body["compacted"]) == {"transfers", "events"}
         for table, path in body["compacted"].items():
             assert Path(path) == store.snapshot(table).files[0].path
-        assert json.loads(run("--store", str(store.path), "--json")[1])["compacted"] == {}
-        found = run("--store", str(store.path))
+        assert json.loads(fundlab("compact", "--store", store.path, "--json")[1])["compacted"] == {}
+        found = fundlab("compact", "--store", store.path)
         assert found[:2] == (0, f"each table of {store.path} is one file already\n")
 
-    def test_ends_with_4_while_another_run_holds_the_store(self, store: Store, run: Any) -> None:
+    def test_ends_with_4_while_another_run_holds_the_store(
+        self, store: Store, fundlab: Any
+    ) -> None:
         with store.lock():
-            status, out, _ = run("--store", str(store.path), "--json")
+            status, out, _ = fundlab("compact", "--store", store.path, "--json")
         assert (status, json.loads(out)["error"]["type"]) == (4, "StoreLocked")
 
     def test_ends_with_2_for_wrong_usage_and_1_where_there_is_no_store(
-        self, tmp_path: Path, run: Any
+        self, tmp_path: Path, fundlab: Any
     ) -> None:
-        assert run("transfer")[0] == 2
-        status, _, err = run("--store", str(tmp_path / "none"))
+        assert fundlab("compact", "transfer")[0] == 2
+        status, _, err = fundlab("compact", "--store", tmp_path / "none")
         assert status == 1
         assert "there is no store at" in err

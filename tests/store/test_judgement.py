@@ -18,7 +18,7 @@ import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
-from fundlab import Store, cli, reporting
+from fundlab import Store, reporting
 from fundlab.models import ProfileBalance
 from fundlab.store.judgement import Judgement
 from fundlab.store.parts import Draft
@@ -214,13 +214,6 @@ def compared(store: fl.Store, opening: pd.DataFrame | None = None) -> pd.DataFra
     return fl.reconcile.compare(store.read("transfers"), store.read("balances"), opening)
 
 
-def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr("sys.argv", ["fundlab", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    return int(stop.value.code or 0)
-
-
 # ------------------------------------------------------------------------------- the law
 
 
@@ -263,21 +256,18 @@ def agree(store: fl.Store, reports: Path | None = None) -> Judgement:
     return judgement
 
 
-def agree_in_every_command(
-    store: fl.Store, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def agree_in_every_command(store: fl.Store, out: Path, fundlab: Any) -> None:
     judgement = fl.reconcile.judge(store)
-    status = 3 if judgement.breaks else 0
-    capsys.readouterr()
-    assert run_cli(monkeypatch, "verify", "--store", store.path, "--json") == status
-    assert json.loads(capsys.readouterr().out)["judgement"] == judgement.to_json()
+    expected, status = judgement.to_json(), 3 if judgement.breaks else 0
+    ended, printed, _ = fundlab("verify", "--store", store.path, "--json")
+    assert (ended, json.loads(printed)["judgement"]) == (status, expected)
     usual = ("report", "--store", store.path, "--out", out, "--format", "csv")
-    assert run_cli(monkeypatch, *usual, "--json") == status
-    printed = json.loads(capsys.readouterr().out)
-    assert {name: printed[name] for name in judgement.to_json()} == judgement.to_json()
-    assert printed["reconciled"] is (judgement.state == "proved")
-    assert run_cli(monkeypatch, *usual) == status
-    assert capsys.readouterr().out.startswith(judgement.text)
+    ended, printed, _ = fundlab(*usual, "--json")
+    found = json.loads(printed)
+    assert (ended, {name: found[name] for name in expected}) == (status, expected)
+    assert found["reconciled"] is (judgement.state == "proved")
+    ended, printed, _ = fundlab(*usual)
+    assert (ended, printed.startswith(judgement.text)) == (status, True)
 
 
 def try_stores(
@@ -286,7 +276,7 @@ def try_stores(
     seed: int,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    fundlab: Any,
 ) -> dict[str, int]:
     """``count`` stores; of four one is judged by the report, too, of ``every`` so many one by the
     commands themselves."""
@@ -305,7 +295,7 @@ def try_stores(
             since = None if judgement.since is None else judgement.since.isoformat()
             assert (since is None) == (history.begins is None)
             if number % every == 0:
-                agree_in_every_command(history.store, folder / "reports", monkeypatch, capsys)
+                agree_in_every_command(history.store, folder / "reports", fundlab)
         except AssertionError as error:
             raise AssertionError(f"store {number} of seed {seed}: {error}") from error
         states[judgement.state] = states.get(judgement.state, 0) + 1
@@ -314,20 +304,16 @@ def try_stores(
 
 @pytest.mark.thorough
 def test_no_two_judgements_of_a_store_contradict_each_other(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any
 ) -> None:
-    try_stores(5, 5, seed, tmp_path, monkeypatch, capsys)
+    try_stores(5, 5, seed, tmp_path, monkeypatch, fundlab)
 
 
 @pytest.mark.campaign
 def test_two_thousand_stores_and_no_contradiction(
-    seed: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    figure: Any,
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any, figure: Any
 ) -> None:
-    states = try_stores(2_000, 40, seed, tmp_path, monkeypatch, capsys)
+    states = try_stores(2_000, 40, seed, tmp_path, monkeypatch, fundlab)
     assert set(states) >= {"proved", "moves_proved", "breaks", "nothing_to_compare"}
     figure(f"2,000 stores, no contradiction: {states}")
 
@@ -431,14 +417,13 @@ def test_what_changed_before_the_first_look_had_changed_by_then(store: fl.Store)
 
 @pytest.mark.thorough
 def test_without_any_balance_there_is_nothing_to_compare(
-    store: fl.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    store: fl.Store, tmp_path: Path, fundlab: Any
+) -> None:
     store.sync(FakeService([transfer(1), transfer(2)]), tables=["transfers"])
     judgement = agree(store, tmp_path / "out")
     assert (judgement.state, judgement.balances) == ("nothing_to_compare", 0)
     assert "No balance was ever fetched, so nothing proves the 2 transfers" in judgement.text
-    agree_in_every_command(store, tmp_path / "out", monkeypatch, capsys)
+    agree_in_every_command(store, tmp_path / "out", fundlab)
     report = reporting.read_report(store)
     assert len(report.breaks) == len(report.causes) == 0
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from fake_service import FakeService, moment, transfer
 
-from fundlab import Store, cli, sandbox
+from fundlab import Store, sandbox
 from fundlab.errors import InvalidRequest, StoreError
 from fundlab.store import compaction
 from fundlab.tables import TABLES
@@ -168,12 +168,6 @@ class TestCommand:
         monkeypatch.setattr("fundlab.api.client.connect", lambda: nullcontext(service))
         return service
 
-    def run(self, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-        monkeypatch.setattr("sys.argv", ["fundlab", "sync", "--export", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return int(stop.value.code or 0)
-
     @pytest.mark.parametrize(
         ("where", "reason"),
         [
@@ -185,37 +179,35 @@ class TestCommand:
         ],
     )
     def test_a_folder_that_takes_no_files_is_refused_before_the_sync(
-        self, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str], where: str, reason: str,
-    ) -> None:  # fmt: skip
+        self, service: Any, tmp_path: Path, fundlab: Any, where: str, reason: str
+    ) -> None:
         (tmp_path / "file").touch()
         (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
         (tmp_path / "taken" / "transfers.parquet").mkdir(parents=True)
-        assert self.run(monkeypatch, tmp_path / where) == 1
-        (line,) = capsys.readouterr().err.splitlines()
-        assert reason in line
+        status, _, err = fundlab("sync", "--export", tmp_path / where)
+        assert (status, err.count("\n"), reason in err) == (1, 1, True)
         assert service.calls == []
         assert not (tmp_path / "store").exists()
 
     @pytest.mark.parametrize("as_json", [False, True])
     def test_what_was_synced_is_shown_where_the_export_fails(
         self, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str], as_json: bool,
+        fundlab: Any, as_json: bool,
     ) -> None:  # fmt: skip
         def full(*_: Any) -> None:
             raise StoreError("out cannot be written: No space left on device")
 
         monkeypatch.setattr("fundlab.store.store.write_current", full)
-        assert self.run(monkeypatch, tmp_path / "out", *["--json"] * as_json) == 1
-        captured = capsys.readouterr()
+        status, out, err = fundlab("sync", "--export", tmp_path / "out", *["--json"] * as_json)
+        assert status == 1
         message = "the sync is done, but not the export: out cannot be written: No space left"
         if as_json:
-            found = json.loads(captured.out)
+            found = json.loads(out)
             assert found["tables"][0]["new"] == 1
             assert found["error"]["message"].startswith(message)
         else:
-            assert "1 new" in captured.out
-            assert message in captured.err
+            assert "1 new" in out
+            assert message in err
 
 
 @pytest.mark.thorough
