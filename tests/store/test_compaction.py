@@ -270,7 +270,7 @@ class TestCommand:
     ) -> None:
         status, out, _ = fundlab("compact", "--store", store.path, "--json")
         body = json.loads(out)
-        assert (status, body["store"]) == (0, store.path)
+        assert (status, body["store"]) == (0, str(store.path))
         assert set(body["compacted"]) == {"transfers", "events"}
         for table, path in body["compacted"].items():
             assert Path(path) == store.snapshot(table).files[0].path
