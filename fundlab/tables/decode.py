@@ -1,8 +1,11 @@
 """Page bytes → Arrow table: in bulk, exact, and strict on what matters (interface §2, §4).
 
-A page is decoded into structs in which only members that are ever sent take time: the layout of a
-table starts out small and grows with the members met. What the interface does not list is kept as
-JSON, byte for byte.
+A plain page is read by the compiled decoder where there is one (`fundlab.tables.plain_pages`),
+without an object for each value. Any other page, and every page where nothing was compiled, is read
+here, into structs in which only members that are ever sent take time: the layout of a table starts
+out small and grows with the members met. What the interface does not list is kept as JSON, byte for
+byte.
+This half alone says what is wrong with a page; on the pages that both can read they agree.
 
 Amounts and moments are held to the interface's grammar as text, whole columns at once, before any
 cast, because casts are lenient: Arrow's wraps around above 20 integer digits and takes ``1e5``.
@@ -15,7 +18,7 @@ import gc
 import re
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any, Final
@@ -28,8 +31,9 @@ from msgspec.structs import astuple
 
 from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import DataError, ProtocolError, UnknownValueWarning, shorten
-from fundlab.exact import AMOUNT, MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
+from fundlab.exact import AMOUNT
 from fundlab.models import FiatNetworkInstructions
+from fundlab.tables.plain_pages import INSTRUCTIONS, read_plain
 from fundlab.tables.schema import INSTANT_TYPE, Column, Kind, Table, find_table
 from fundlab.values import Amount, Instant
 
@@ -44,7 +48,6 @@ FIRST_INSTANT: Final = pa.scalar(Instant.parse("1678-01-01T00:00:00Z").ns, INSTA
 LAST_INSTANT: Final = pa.scalar(Instant.parse("2261-12-31T23:59:59.999999999Z").ns, INSTANT_TYPE)
 MAX_NAMED_VALUES: Final = 100
 MAX_REMEMBERED_MEMBERS: Final = 128
-INSTRUCTIONS: Final = "fiat_network_instructions"
 MEMBER_TYPES: Final[Mapping[Kind, Any]] = {
     "text": str | None,
     "enum": str | None,
@@ -62,15 +65,9 @@ _CURSORS: Final[Sequence[Any]] = (
     ("next_page_cursor", str | None, None),
     ("next_page", str | None, None),
 )
-_ZERO, _POINT = np.uint8(ord("0")), ord(".")
-# each character of a plain time: the lowest there may be, and how far above it one may lie
-_LOWEST: Final = np.frombuffer(b"0000-00-00T00:00:00.000000000Z", np.uint8)
-_SPAN: Final = np.frombuffer(b"9999-19-39T29:59:59.999999999Z", np.uint8) - _LOWEST
-_PLAIN_LENGTHS: Final = {
-    20 + digits: tuple(np.delete(each, np.s_[19 + digits : 29]) for each in (_LOWEST, _SPAN))
-    for digits in (0, *range(2, 11))
-}
-
+_cursors: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(
+    msgspec.defstruct("Page", _CURSORS)
+)
 Members = Mapping[str, msgspec.Raw]
 """A record as it is: its members, and the JSON of each."""
 
@@ -91,52 +88,84 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1) -> Page:
     ``UnknownValueWarning`` once for each enumeration value that the interface does not list, as far
     as the first hundred of a column.
     """
-    table, collecting = find_table(table), gc.isenabled()
-    gc.disable()  # a page is thousands of objects that hold no cycle: looking for one costs a tenth
+    table = find_table(table)
+    if not isinstance(body, bytes):
+        raise TypeError(f"body is a {type(body).__name__}; give the bytes of the page")
     try:
-        layout, found = _read(table, body, page)
-        rows = getattr(found, layout.items)
-        nested = {c.name: c for c in table.columns[:-1] if c.name not in _OF_INSTRUCTIONS}
-        for row in rows if INSTRUCTIONS in table.model.model_fields else ():
-            # Fill fields that live answers nest in unexpected places, as the models do.
-            if row.fiat_network_instructions == _NULL:
-                inside = _members(row.fiat_account_owner).get(INSTRUCTIONS, _NULL)
-                if bytes(inside).startswith(b"{"):
-                    row.fiat_network_instructions = inside
-            for name, raw in _members(row.fiat_network_instructions).items():
-                if name in nested and getattr(row, name) in (None, _NULL):
-                    try:
-                        found_there = msgspec.json.decode(raw, type=MEMBER_TYPES[nested[name].kind])
-                    except msgspec.ValidationError:
-                        continue  # of another type: what is nested elsewhere stays there only
-                    setattr(row, name, found_there)
-        values = dict(zip(layout.attributes, zip(*map(astuple, rows), strict=True), strict=False))
-        arrays = [
-            pa.nulls(len(rows), column.type)
-            if column.name not in values
-            else _array(table, column, values[column.name], page, values["id"])
-            for column in table.columns[:-1]
-        ]
-        if layout.unlisted is None:
-            listed = {column.name for column in table.columns[:-1]}
-            extras: Any = (
-                _object({name: raw for name, raw in record.items() if name not in listed})
-                for record in _records(table, layout.items, body, page)
-            )
-        elif layout.unlisted and rows:
-            names = sorted(layout.unlisted)
-            raws = zip(*(values[layout.unlisted[name]] for name in names), strict=True)
-            extras = (_object(dict(zip(names, row, strict=True))) for row in raws)
-        else:
-            extras = [None] * len(rows)
-        arrays.append(pa.array(extras, pa.string(), size=len(rows)))
-        return Page(
-            pa.Table.from_arrays(arrays, schema=table.schema),
-            found.next_page_cursor or found.next_page or None,
+        if not body.isascii():
+            body.decode()  # kept JSON would otherwise be checked by nobody
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"{table.name}, page {page}: not JSON: {error}") from None
+    layout = _layouts.get(table.name)
+    kept = () if layout is None or not layout.unlisted else tuple(sorted(layout.unlisted))
+    try:
+        plain = read_plain(table, body, kept)
+        found = None if plain is None else _cursors.decode(plain[1])
+    except msgspec.DecodeError:
+        found = None  # what is wrong with it is said below
+    if plain is not None and found is not None:
+        arrays, extras = plain[0], _objects(kept, plain[0][len(table.columns) - 1 :])
+        del arrays[len(table.columns) - 1 :]
+    else:
+        collecting = gc.isenabled()
+        gc.disable()  # thousands of objects that hold no cycle: looking for one costs a tenth
+        try:
+            arrays, extras, found = _read_carefully(table, body, page)
+        finally:
+            if collecting:
+                gc.enable()
+    for column, array in zip(table.columns, arrays, strict=False):
+        if column.kind == "enum":
+            _note_unknown(table, column, array)
+    count = len(arrays[0])
+    if extras is None:
+        arrays.append(pa.nulls(count, pa.string()))
+    else:
+        arrays.append(pa.array(extras, pa.string(), size=count))
+    return Page(
+        pa.Table.from_arrays(arrays, schema=table.schema),
+        found.next_page_cursor or found.next_page or None,
+    )
+
+
+def _read_carefully(
+    table: Table, body: bytes, page: int
+) -> tuple[list[pa.Array], Iterable[bytes | None] | None, Any]:
+    """The columns of a page, what goes into ``extra`` if anything, and its cursors."""
+    layout, found = _read(table, body, page)
+    rows = getattr(found, layout.items)
+    nested = {c.name: c for c in table.columns[:-1] if c.name not in _OF_INSTRUCTIONS}
+    for row in rows if INSTRUCTIONS in table.model.model_fields else ():
+        # Fill fields that live answers nest in unexpected places, as the models do.
+        if row.fiat_network_instructions == _NULL:
+            inside = _members(row.fiat_account_owner).get(INSTRUCTIONS, _NULL)
+            if bytes(inside).startswith(b"{"):
+                row.fiat_network_instructions = inside
+        for name, raw in _members(row.fiat_network_instructions).items():
+            if name in nested and getattr(row, name) in (None, _NULL):
+                try:
+                    found_there = msgspec.json.decode(raw, type=MEMBER_TYPES[nested[name].kind])
+                except msgspec.ValidationError:
+                    continue  # of another type: what is nested elsewhere stays there only
+                setattr(row, name, found_there)
+    values = dict(zip(layout.attributes, zip(*map(astuple, rows), strict=True), strict=False))
+    arrays = [
+        pa.nulls(len(rows), column.type)
+        if column.name not in values
+        else _array(table, column, values[column.name], page, values["id"])
+        for column in table.columns[:-1]
+    ]
+    extras: Iterable[bytes | None] | None = None
+    if layout.unlisted is None:
+        listed = {column.name for column in table.columns[:-1]}
+        extras = (
+            _object({name: raw for name, raw in record.items() if name not in listed})
+            for record in _records(table, layout.items, body, page)
         )
-    finally:
-        if collecting:
-            gc.enable()
+    elif rows:
+        names = sorted(layout.unlisted)
+        extras = _objects(names, [values[layout.unlisted[name]] for name in names])
+    return arrays, extras, found
 
 
 # ---------------------------------------------------------------------------- values → columns
@@ -158,50 +187,14 @@ def _array(
         return pc.if_else(nulls, None, texts) if pc.any(nulls).as_py() else texts
     if kind in ("flag", "count"):
         return pa.array(values, column.type)
-    if kind == "enum":
-        seen = _reported.setdefault((table.name, column.name), set())
-        for value in sorted({*values} - {*column.members, None} - seen):
-            if len(seen) > MAX_NAMED_VALUES:
-                break
-            named = len(seen) < MAX_NAMED_VALUES
-            warnings.warn(
-                f"{table.name}: {column.name}"
-                f"{f' {shorten(value)} is' if named else ': and more values are'} not among those "
-                "the interface lists; kept as sent",
-                UnknownValueWarning,
-                stacklevel=2,
-            )
-            seen.add(value)
-
     texts = pa.array(values, pa.string())
-    _, offsets, data = texts.buffers()
-    starts = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
-    characters = np.frombuffer(data or b"", np.uint8)[: starts[-1]]
-    count = len(texts)
     parse: Callable[[str], object] | None = None
     if kind == "amount":
-        # That each is digits, a point, digits is sure in a quarter of the grammar's time.
-        points = np.flatnonzero(characters - _ZERO > 9)
-        if not texts.null_count and len(points) == count and np.all(characters[points] == _POINT):
-            # negative unless each has its own point
-            whole, fraction = points - starts[:-1], starts[1:] - points - 1
-            plain = (whole >= 0) & (whole <= MAX_INTEGER_DIGITS) & (fraction > 0)
-            if np.all(plain & (fraction <= MAX_FRACTION_DIGITS)):
-                return texts.cast(AMOUNT_TYPE)
         if pc.all(pc.match_substring_regex(texts, AMOUNT_GRAMMAR), min_count=0).as_py():
             return texts.cast(AMOUNT_TYPE)
         parse = Amount
     elif kind == "instant":
-        # That all are in UTC and of one length is sure in a fifth of the grammar's time.
-        length, sure = len(characters) // max(count, 1), False
-        lengths = np.diff(starts)
-        if not texts.null_count and length in _PLAIN_LENGTHS and np.all(lengths == length):
-            lowest, span = _PLAIN_LENGTHS[length]
-            lines = characters.reshape(-1, length)
-            beyond_23 = (lines[:, 11] == ord("2")) & (lines[:, 12] > ord("3"))
-            sure = bool(np.all(lines - lowest <= span) and not np.any(beyond_23))
-        matches = None if sure else pc.match_substring_regex(texts, INSTANT_GRAMMAR)
-        if sure or pc.all(matches, min_count=0).as_py():
+        if pc.all(pc.match_substring_regex(texts, INSTANT_GRAMMAR), min_count=0).as_py():
             try:
                 # Arrow knows the calendar, but not the lower-case letters RFC 3339 allows
                 moments = pc.ascii_upper(texts).cast(INSTANT_TYPE)
@@ -211,7 +204,7 @@ def _array(
             except pa.ArrowInvalid:
                 pass  # named below
         parse = Instant.parse
-    elif column.name not in table.required or not np.any(starts[1:] == starts[:-1]):
+    elif column.name not in table.required or "" not in values:
         return texts
     for position, text in enumerate(values):
         problem = "" if text or text is None else "empty"
@@ -228,7 +221,32 @@ def _array(
     raise DataError("malformed", table=table.name, page=page, field=column.name)
 
 
-def _object(members: Mapping[str, msgspec.Raw | None]) -> bytes | None:
+def _note_unknown(table: Table, column: Column, texts: pa.Array) -> None:
+    """Warn of values of an enumeration that the interface does not list, once each."""
+    seen = _reported.setdefault((table.name, column.name), set())
+    for value in sorted({*texts.unique().to_pylist()} - {*column.members, None} - seen):
+        if len(seen) > MAX_NAMED_VALUES:
+            break
+        named = len(seen) < MAX_NAMED_VALUES
+        warnings.warn(
+            f"{table.name}: {column.name}"
+            f"{f' {shorten(value)} is' if named else ': and more values are'} not among those "
+            "the interface lists; kept as sent",
+            UnknownValueWarning,
+            stacklevel=3,
+        )
+        seen.add(value)
+
+
+def _objects(names: Sequence[str], columns: Sequence[Any]) -> Iterable[bytes | None] | None:
+    """For each row the JSON object of the members ``names``, whose JSON the ``columns`` hold."""
+    if not names:
+        return None
+    raws = zip(*(c.to_pylist() if isinstance(c, pa.Array) else c for c in columns), strict=True)
+    return (_object(dict(zip(names, row, strict=True))) for row in raws)
+
+
+def _object(members: Mapping[str, msgspec.Raw | bytes | None]) -> bytes | None:
     """One JSON object, sorted by name."""
     pairs = [
         msgspec.json.encode(name) + b":" + bytes(raw)
@@ -270,12 +288,8 @@ def _read(table: Table, body: bytes, page: int) -> tuple[_Layout, Any]:
 
     Raises ``ProtocolError`` where ``body`` is not a page, ``DataError`` naming what is malformed.
     """
-    if not isinstance(body, bytes):
-        raise TypeError(f"body is a {type(body).__name__}; give the bytes of the page")
     where = f"{table.name}, page {page}"
     try:
-        if not body.isascii():
-            body.decode()  # kept JSON would otherwise be checked by nobody
         layout = _layouts.get(table.name)
         if layout is None:  # it begins with all members where some are nested in odd places
             odd = INSTRUCTIONS in table.model.model_fields
@@ -299,7 +313,7 @@ def _read(table: Table, body: bytes, page: int) -> tuple[_Layout, Any]:
             raise _culprit(table, records, page, error) from None
     except RecursionError:
         raise ProtocolError(f"{where}: nested too deeply to be read") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise ProtocolError(f"{where}: not JSON: {error}") from None
 
 
