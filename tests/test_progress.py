@@ -57,7 +57,7 @@ def kernel() -> Iterator[BlockingKernelClient]:
 @pytest.mark.parametrize(
     ("before", "kind"),
     [
-        ("sys.modules['ipywidgets'] = None", "text/plain"),
+        pytest.param("sys.modules['ipywidgets'] = None", "text/plain", marks=pytest.mark.thorough),
         ("sys.modules.pop('ipywidgets', None)", "application/vnd.jupyter.widget-view+json"),
     ],
     ids=["without widgets", "with widgets"],

@@ -108,7 +108,7 @@ class TestOneSetOfRules:
             max_size=30,
         )
     )
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=3, deadline=None)
     def test_whatever_the_transfers_both_find_the_same(self, rows: list[Any]) -> None:
         made = [transfer(0)]
         for number, (name, half, group, status, amount) in enumerate(rows, start=1):

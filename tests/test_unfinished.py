@@ -48,7 +48,13 @@ def hidden(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("what", DYING)
+@pytest.mark.parametrize(
+    "what",
+    [
+        "an export",
+        *(pytest.param(n, marks=pytest.mark.thorough) for n in ("a workbook", "the current rows")),
+    ],
+)
 def test_a_later_run_sweeps_what_a_killed_one_left(what: str, tmp_path: Path) -> None:
     imports, run = DYING[what]
     script = DIES.format(imports=imports, run=run)

@@ -9,9 +9,21 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from transfer_examples import DAY, START, TEXTS, TIME, Row, exact_sum, key, records, table, transfer
+from transfer_examples import (
+    DAY,
+    START,
+    TEXTS,
+    TIME,
+    Row,
+    exact_sum,
+    key,
+    laws,
+    records,
+    table,
+    transfer,
+)
 
 from fundlab.analysis import checks, events, fees, flows
 
@@ -21,7 +33,6 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DONE = ("COMPLETED", "COMPLETE")
 TYPES = {"CREDIT": ("WIRE_DEPOSIT", "BANK_DEPOSIT"), "DEBIT": ("WIRE_WITHDRAWAL",)}
-laws = settings(max_examples=10, deadline=None)
 prices = st.decimals(0, D("1E12"), places=18, allow_nan=False, allow_infinity=False)
 
 

@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
     ]
 )
 Row = dict[str, Any]
-laws = settings(max_examples=12, deadline=None)
+laws = settings(max_examples=6, deadline=None)
 
 
 def transfer(id_: str, **given: Any) -> Row:

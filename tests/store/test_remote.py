@@ -37,7 +37,12 @@ def memory() -> Iterator[MemoryFileSystem]:
     found.pseudo_dirs[:] = [""]
 
 
-@pytest.fixture(params=["fsspec by name", "fsspec", "pyarrow"])
+@pytest.fixture(
+    params=[
+        "fsspec",
+        *(pytest.param(n, marks=pytest.mark.thorough) for n in ("fsspec by name", "pyarrow")),
+    ]
+)
 def elsewhere(request: pytest.FixtureRequest, tmp_path: Path, memory: MemoryFileSystem) -> Store:
     if request.param == "fsspec by name":
         return Store("memory://books/july", clock=ticking())

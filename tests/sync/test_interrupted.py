@@ -136,7 +136,7 @@ def test_ten_failures_of_the_disk(
     fail_at_random(runner, fresh, 10, seed, figure)
 
 
-@pytest.mark.parametrize("count", [2, 6])
+@pytest.mark.parametrize("count", [2, pytest.param(6, marks=pytest.mark.thorough)])
 def test_several_at_once_and_one_killed(runner: Runner, fresh: Iterator[Path], count: int) -> None:
     for killed_at in (3, 40):
         folder = next(fresh)

@@ -139,7 +139,9 @@ def test_a_thousand_schedules(tmp_path: Path, seed: int, figure: Any) -> None:
     run_schedules(tmp_path, seed, figure, 1_000)
 
 
-@pytest.mark.parametrize("workers", [1, 3, 8])
+@pytest.mark.parametrize(
+    "workers", [3, *(pytest.param(n, marks=pytest.mark.thorough) for n in (1, 8))]
+)
 class TestOneNanosecond:
     """2,500 rows of one moment, 100 to a page."""
 
