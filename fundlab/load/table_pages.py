@@ -1,14 +1,19 @@
 """The pages of a list as Arrow tables, read by one worker in order or by several side by side.
 
-Pages are fetched in the background while earlier ones are decoded. Several workers read disjoint
-windows of ``created_at`` where the service honours them, see `fundlab.load.windows`.
+Pages are fetched in the background and decoded beside that, while earlier ones are made use of.
+Several workers read disjoint windows of ``created_at`` where the service honours them, see
+`fundlab.load.windows`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
 
@@ -19,17 +24,23 @@ import pyarrow.compute as pc
 
 from fundlab.api.pages import Asked, Walk, ask
 from fundlab.background import gathered, produced
-from fundlab.errors import InvalidRequest, ProtocolError, ValidationFailed
+from fundlab.errors import InvalidRequest, ValidationFailed
 from fundlab.load.windows import Board, Span, Window
 from fundlab.models import OPERATIONS
-from fundlab.tables.decode import decode_page
+from fundlab.tables import plain_pages
+from fundlab.tables.decode import Page, decode_page
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table
 from fundlab.values import Instant
 
 _AHEAD: Final = 2
+_DECODERS: Final = min(4, os.cpu_count() or 1)
 _LOWER, _UPPER = "created_at_gte", "created_at_lt"
 _TABLE_OF: Final = {table.operation: table for table in TABLES.values()}
 _numbers: Final = count(1)
+_LAST_MEMBER: Final = re.compile(
+    rb'"next_page_cursor"[ \n\r\t]*:[ \n\r\t]*"([!#-\[\]-~]+)"[ \n\r\t]*\}[ \n\r\t]*\Z'
+)
+_LONGEST_CURSOR: Final = 1024
 
 
 class PageSource(Protocol):
@@ -76,57 +87,49 @@ def fetch(
     ``gaps`` are the stretches of ``created_at`` to read, all that is asked for by default. Raises
     ``ProtocolError`` and ``DataError`` for malformed pages, and whatever the client raises.
     """
-    for part in asked.parts:
-        span = _probed_span(source, part) if workers > 1 else None
-        if span is None:
-            stretches = [part] if gaps is None else [_within(part, gap) for gap in gaps]
-            bodies: list[Downloads] = [
-                (one for asked in stretches for one in TableWalk(source, asked, part).downloads())
-            ]
-        else:
-            spans = [_bounds(part)] if gaps is None else gaps
-            board = Board(
-                span[1], [one for gap in spans for one in Window(*gap).parts(workers, span)]
-            )
-            bodies = [_side_by_side(source, part, board) for _ in range(workers)]
-        # Workers only download: threads that decode would stand in each other's way.
-        with closing(produced(bodies, _AHEAD * len(bodies))) as found:
-            for number, (walk, body, last) in enumerate(found, start=1):
-                yield walk.decode(body, number, last=last)
+    # Only the compiled decoder lets other threads run: those of the other would stand in each
+    # other's way.
+    decoders = ThreadPoolExecutor(_DECODERS if plain_pages.library else 1, "fundlab-decode")
+    try:
+        for part in asked.parts:
+            walked = partial(TableWalk, source, whole=part, decoders=decoders, numbers=count(1))
+            span = _probed_span(source, part) if workers > 1 else None
+            if span is None:
+                stretches = [part] if gaps is None else [_within(part, gap) for gap in gaps]
+                sources: list[Downloads] = [
+                    (one for asked in stretches for one in walked(asked).downloads())
+                ]
+            else:
+                spans = [_bounds(part)] if gaps is None else gaps
+                board = Board(
+                    span[1], [one for gap in spans for one in Window(*gap).parts(workers, span)]
+                )
+                sources = [_side_by_side(walked, part, board) for _ in range(workers)]
+            with closing(produced(sources, _AHEAD * len(sources))) as found:
+                for walk, page, last in found:
+                    yield walk.judged(page.result().rows, last=last)
+    finally:
+        decoders.shutdown(wait=False, cancel_futures=True)
 
 
-class _Created(msgspec.Struct, gc=False):
-    created_at: str | None = None
-
-
-_created: Final = {
-    table.items: msgspec.json.Decoder(msgspec.defstruct("Page", [(table.items, list[_Created])]))
-    for table in TABLES.values()
-    if table.items is not None
-}
-Downloads = Generator[tuple["TableWalk", bytes, bool]]
+Downloads = Generator[tuple["TableWalk", "Future[Page]", bool]]
 """Pages as they came, each with its walk, and whether it is the last one of it."""
 
 
-def _side_by_side(source: PageSource, asked: Asked, board: Board) -> Downloads:
+def _side_by_side(walked: Callable[[Asked], TableWalk], asked: Asked, board: Board) -> Downloads:
     """The pages of one worker: of its windows, less what it gives away on the way."""
     try:
         while (window := board.take()) is not None:
             rest: Window | None = window
             while (window := rest) is not None:
-                walk, rest = TableWalk(source, _within(asked, window), asked), None
-                for page in walk.downloads():
-                    yield page
+                walk, rest = walked(_within(asked, window)), None
+                for found in walk.downloads():
+                    yield found
                     if walk.ended or not board.hungry:
                         continue
-                    items = str(walk.table.items)
-                    try:  # the newest moment of the page says what is left of the window
-                        rows = getattr(_created[items].decode(page[1]), items)
-                        texts = pa.array([row.created_at for row in rows], pa.string())
-                        newest = pc.max(texts.cast(INSTANT_TYPE).cast(pa.int64())).as_py()
-                    except (msgspec.DecodeError, pa.ArrowInvalid):
-                        continue  # decoding the page will name it
-                    rest = board.split(window, newest)
+                    # The newest moment of the page says what is left of the window.
+                    newest = pc.max(found[1].result().rows.column("created_at").cast(pa.int64()))
+                    rest = board.split(window, newest.as_py())
                     if rest is not None:
                         break
             board.finished()
@@ -136,10 +139,19 @@ def _side_by_side(source: PageSource, asked: Asked, board: Board) -> Downloads:
 
 
 class TableWalk(Walk):
-    """A walk whose pages become Arrow tables; rows that do not belong are left out."""
+    """A walk whose pages become Arrow tables, by the ``decoders``, as the next of ``numbers``; rows
+    that do not belong are left out."""
 
-    def __init__(self, source: PageSource, asked: Asked, whole: Asked) -> None:
+    def __init__(
+        self,
+        source: PageSource,
+        asked: Asked,
+        whole: Asked,
+        decoders: ThreadPoolExecutor,
+        numbers: Iterator[int],
+    ) -> None:
         super().__init__(asked, whole)
+        self._decoders, self._numbers = decoders, numbers
         self.table = _TABLE_OF[asked.operation.name]
         self._source, self._number = source, next(_numbers)
         self._begin, self._end = _bounds(asked)
@@ -148,21 +160,21 @@ class TableWalk(Walk):
         self._covers = not others and asked.filters["order"] == "ASC"
 
     def downloads(self) -> Downloads:
-        """Fetch page after page; of each only the cursor of the next one is read."""
+        """Fetch page after page; of each only the cursor is waited for before the next one."""
         while not self.ended:
             body = self._source.fetch_page(self.asked.operation.name, self.params)
-            try:
-                found = _cursors.decode(body)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise ProtocolError(
-                    f"{self.table.name}: a page that is not JSON, or no page: {error}"
-                ) from None
-            self.follow(found.next_page_cursor or found.next_page)
-            yield self, body, self.ended
+            page = self._decoders.submit(decode_page, self.table, body, page=next(self._numbers))
+            # A page mostly ends in its cursor. Within a text each of these quotes would have a
+            # backslash before it; and what is not JSON is refused by the decoder.
+            if found := _LAST_MEMBER.search(body, max(0, len(body) - _LONGEST_CURSOR)):
+                self.follow(found[1].decode())
+            else:
+                self.follow(page.result().next_cursor)
+            yield self, page, self.ended
 
-    def decode(self, body: bytes, number: int, *, last: bool) -> Fetched:
-        """The rows of a page, the ``number``-th of the load; ``last`` of this walk or not."""
-        rows, covered = decode_page(self.table, body, page=number).rows, None
+    def judged(self, rows: pa.Table, *, last: bool) -> Fetched:
+        """What belongs of the ``rows`` of the next page; ``last`` of this walk or not."""
+        covered = None
         verdicts: list[list[bool | None]] = []
         for check in self.checks:  # of moments all at once, else of each value once
             column = rows.column(check.member).combine_chunks()
@@ -204,15 +216,6 @@ def _name_in(text: str) -> str | None:
     except (msgspec.ValidationError, RecursionError):
         return None
 
-
-class _Cursors(msgspec.Struct):
-    """All that is read of a page before the next one is asked for."""
-
-    next_page_cursor: str | None = None
-    next_page: str | None = None
-
-
-_cursors: Final = msgspec.json.Decoder(_Cursors)
 
 # ----------------------------------------------------------------------------- stretches of time
 
