@@ -3,8 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sandbox_caller import Caller, caller_of
-from sandbox_gallery import Gallery, make_gallery
+from sandbox_caller import Caller, Gallery, caller_of, make_gallery
 
 from fundlab.sandbox import Sandbox, serve
 

@@ -1,7 +1,7 @@
 """No row of the interface's tables (§§1 to 8) is without a test, and none is missing.
 
-The rows stand in ``coverage_rows`` and ``interface_tables``, written by hand, and are compared with
-``fundlab.models`` here, so that neither can leave one out.
+The rows stand in ``interface_tables``, written by hand, and are compared with ``fundlab.models``
+here, so that neither can leave one out.
 """
 
 from __future__ import annotations
@@ -12,10 +12,25 @@ from enum import StrEnum
 from pathlib import Path
 from typing import get_args
 
-import coverage_rows
+import interface_tables
 import pytest
-from coverage_rows import ANSWERS, ERRORS, FAULTS, LIMITS, ROWS, ROWS_IN, TABLES, TRANSITIONS, Rows
-from interface_tables import ENUMERATIONS, ONLY_READ, OPERATIONS, QUERIES, REQUESTS, RESOURCES
+from interface_tables import (
+    ANSWERS,
+    ENUMERATIONS,
+    ERRORS,
+    FAULTS,
+    LIMITS,
+    ONLY_READ,
+    OPERATIONS,
+    QUERIES,
+    REQUESTS,
+    RESOURCES,
+    ROWS,
+    ROWS_IN,
+    TABLES,
+    TRANSITIONS,
+    Rows,
+)
 
 from fundlab import models
 from fundlab.sandbox.faults import FaultKind
@@ -80,7 +95,7 @@ def test_every_test_of_a_row_names_its_section() -> None:
 
 @pytest.mark.parametrize("table", ROWS_IN)
 def test_no_row_was_lost(table: str) -> None:
-    rows: Rows = getattr(coverage_rows, table)
+    rows: Rows = getattr(interface_tables, table)
     assert len(rows) == ROWS_IN[table]
     assert any(rows is counted for counted in TABLES)
     assert len(TABLES) == len(ROWS_IN)

@@ -16,8 +16,7 @@ from urllib.parse import quote
 import jsonschema
 import pytest
 import requests
-from sandbox_caller import ACCOUNTS, MISSING, OWNER, WIRE, WITHDRAWALS, Caller, caller_of
-from sandbox_gallery import Gallery
+from sandbox_caller import ACCOUNTS, MISSING, OWNER, WIRE, WITHDRAWALS, Caller, Gallery, caller_of
 
 from fundlab.models import OPERATIONS
 from fundlab.sandbox import Sandbox, serve

@@ -25,8 +25,7 @@ from interface_tables import (
     TWICE,
     Field,
 )  # fmt: skip
-from sandbox_caller import Caller, instructions
-from sandbox_gallery import Gallery
+from sandbox_caller import Caller, Gallery, instructions
 
 MISSING = "00000000-0000-4000-8000-000000000000"
 FIELDS = [(name, field) for name, fields in RESOURCES.items() for field in fields]

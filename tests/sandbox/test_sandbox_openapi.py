@@ -10,8 +10,7 @@ import openapi_spec_validator
 import pytest
 import requests
 from jsonschema import Draft202012Validator
-from sandbox_caller import WIRE, with_routing
-from sandbox_gallery import Gallery
+from sandbox_caller import WIRE, Gallery, with_routing
 
 from fundlab.models import OPERATIONS
 from fundlab.sandbox import Sandbox
