@@ -72,7 +72,8 @@ def compact_table(
     except StoreError:
         draft.discard()
         raise
-    return draft.publish()
+    disk.publish(draft.hidden, draft.path)
+    return draft.path
 
 
 def _current(snapshot: Snapshot) -> Iterator[pa.Table]:

@@ -43,7 +43,7 @@ def new_file(hidden: Path) -> Iterator[IO[bytes]]:
     """A file to write, on disk when the block ends, gone when it fails."""
     make_folder(hidden.parent)
     try:
-        with _named(hidden), hidden.open("xb") as file:
+        with named(hidden), hidden.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -55,7 +55,7 @@ def new_file(hidden: Path) -> Iterator[IO[bytes]]:
 def check_replaceable(path: Path) -> None:
     """Raises ``StoreError`` unless a file can take the place of ``path``; its folder is made."""
     make_folder(path.parent, _ELSEWHERE)
-    with _named(path, _ELSEWHERE), unfinished(path):
+    with named(path, _ELSEWHERE), unfinished(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
@@ -64,7 +64,7 @@ def check_replaceable(path: Path) -> None:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path``, not one of the store's, at the end."""
     make_folder(path.parent, _ELSEWHERE)
-    with _named(path, _ELSEWHERE), unfinished(path) as hidden:
+    with named(path, _ELSEWHERE), unfinished(path) as hidden:
         with hidden.open("wb") as file:
             yield file
             file.flush()
@@ -75,7 +75,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 def publish(hidden: Path, path: StorePath) -> None:
     """Give a finished file its name, at once and complete."""
-    with _named(path):
+    with named(path):
         if isinstance(path, RemotePath):
             path.put(hidden)
             hidden.unlink()
@@ -89,7 +89,7 @@ def make_folder(folder: StorePath, advice: str = _PUBLISHED) -> None:
     if isinstance(folder, RemotePath) or folder.is_dir():
         return  # elsewhere a folder comes with its first file
     make_folder(folder.parent, advice)
-    with _named(folder, advice):
+    with named(folder, advice):
         folder.mkdir(exist_ok=True)
         sync_folder(folder.parent)
 
@@ -98,13 +98,13 @@ def remove(files: Sequence[StorePath], and_folder: StorePath | None = None) -> N
     """Remove ``files`` of one folder, down to the disk; and that folder, unless it holds anything
     else, as it does while NFS keeps a file of it open."""
     for path in files:
-        with _named(path):
+        with named(path):
             path.unlink()
     for folder in {path.parent for path in files}:
-        with _named(folder):
+        with named(folder):
             sync_folder(folder)
     if and_folder is not None and and_folder.is_dir():
-        with _named(and_folder):
+        with named(and_folder):
             try:
                 and_folder.rmdir()
             except OSError as error:
@@ -130,49 +130,6 @@ def refuse_link(path: StorePath) -> None:
     """Raises ``StoreError`` for a link: what is written or removed there may be anybody's."""
     if isinstance(path, Path) and path.is_symlink():
         raise StoreError(f"{path} is a link to what is not the store's: remove it, then run again")
-
-
-@contextmanager
-def held(store: StorePath) -> Iterator[Callable[[], None]]:
-    """Hold the lock of ``store``: a file in it, or, if it is elsewhere, with this user's files. The
-    kernel releases that of a run that was killed.
-
-    Gives a check to make before anything is published: it raises ``StoreError`` where the lock was
-    taken away meanwhile. Raises ``StoreLocked`` at once while another run holds it.
-    """
-    if isinstance(store, RemotePath):
-        place = store.scratch
-        with _named(place):
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    else:
-        place = store
-        make_folder(place)
-    path = place / ".lock"
-    refuse_link(path)
-
-    def holder() -> str:
-        file.seek(0)
-        found = file.read().strip() or "unknown"
-        return f"{store} is held by another run (process {found}); wait for it"
-
-    def check() -> None:
-        if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
-            raise StoreError(
-                f"{path} was taken away while this run held it, and another run may have begun: "
-                "nothing was published; run it again"
-            )
-
-    with ExitStack() as stack:
-        with _named(path):
-            file = stack.enter_context(
-                open(path, "a+", encoding="utf-8",
-                     opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
-            )  # fmt: skip
-            stack.enter_context(locked(file.fileno(), path, holder))
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-        yield check
 
 
 @contextmanager
@@ -233,7 +190,8 @@ def written_at(path: StorePath) -> float:
 
 
 @contextmanager
-def _named(path: StorePath, advice: str = _PUBLISHED) -> Iterator[None]:
+def named(path: StorePath, advice: str = _PUBLISHED) -> Iterator[None]:
+    """What the disk says of ``path``, which cannot be written, as a ``StoreError``."""
     try:
         yield
     except StoreError:  # a file of the store that a compaction took away, among others

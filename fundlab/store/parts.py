@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeVar
@@ -105,6 +104,8 @@ class Part:
 
     ``starts`` is the position of each row group's first row, and at last the number of rows. Only
     the first ``live_groups`` row groups hold rows that were current when the file was written.
+    ``replacing`` are the row groups in which rows replace earlier ones, and how many do, as the
+    footer has it: all, where it does not say.
     """
 
     path: StorePath
@@ -116,20 +117,7 @@ class Part:
     starts: Sequence[int]
     rows: int
     live_groups: int
-
-    @cached_property
-    def replacing(self) -> Mapping[int, int]:
-        """The row groups in which rows replace earlier ones, and how many do, as the footer has it:
-        all, where it does not say."""
-        if self.kind != "part":
-            return {}
-        column = self.metadata.schema.names.index(REPLACED_PART)
-        counts = {}
-        for number, (rows, _, _) in enumerate(self.header.row_groups):
-            found = self.metadata.row_group(number).column(column).statistics
-            known = found is not None and found.has_null_count
-            counts[number] = rows - found.null_count if known else rows
-        return {number: count for number, count in counts.items() if count}
+    replacing: Mapping[int, int]
 
     def groups_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
         """The row groups that hold the rows at these positions."""
@@ -256,8 +244,20 @@ def open_part(path: StorePath, table: Table) -> Part:
     seq, last = int(match[2]), header.publications[-1].seq
     if last != seq:
         raise damaged(path, f"holds publication {last}, not {seq}")
+    replacing: dict[int, int] = {}
+    if kind == "part":
+        try:
+            column = metadata.schema.names.index(REPLACED_PART)
+        except ValueError as error:
+            raise damaged(path, f"has no column {REPLACED_PART}") from error
+        for number, count in enumerate(counts):
+            known = metadata.row_group(number).column(column).statistics
+            if known is not None and known.has_null_count:
+                count -= known.null_count
+            if count:
+                replacing[number] = count
     names, starts = frozenset(metadata.schema.names), [0, *accumulate(counts)]
-    return Part(path, kind, seq, header, metadata, names, starts, starts[-1], live)
+    return Part(path, kind, seq, header, metadata, names, starts, starts[-1], live, replacing)
 
 
 def read_footer(path: StorePath) -> tuple[bytes, str]:
@@ -349,11 +349,6 @@ class Draft:
     path: StorePath
     size: int
     rows: int
-
-    def publish(self) -> StorePath:
-        """Make it visible, at once and complete."""
-        disk.publish(self.hidden, self.path)
-        return self.path
 
     def discard(self) -> None:
         self.hidden.unlink(missing_ok=True)

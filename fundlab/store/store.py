@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -29,19 +29,11 @@ from fundlab.store.assertions import (
     read_accounts,
 )
 from fundlab.store.compaction import compact_table, remove_superseded
-from fundlab.store.parts import (
-    Draft,
-    Header,
-    Part,
-    Publication,
-    find_parts,
-    open_part,
-    write_part,
-)
+from fundlab.store.parts import Part, find_parts, open_part
 from fundlab.store.pins import is_pin_name, pinned_limits, read_pins, write_pin
 from fundlab.store.plain_files import export_files, write_current
 from fundlab.store.proof import Verification, verify_store
-from fundlab.store.remote import StorePath, locate
+from fundlab.store.remote import RemotePath, StorePath, locate
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
 from fundlab.store.settled import SETTLED, settlements, with_settlement
 from fundlab.store.snapshot import (
@@ -52,7 +44,7 @@ from fundlab.store.snapshot import (
     take_snapshot,
 )
 from fundlab.tables.frames import to_frame
-from fundlab.tables.schema import SCHEMA_VERSION, TABLES, Table, find_table
+from fundlab.tables.schema import TABLES, Table, find_table
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
@@ -85,6 +77,7 @@ class Store:
         if isinstance(self.path, Path) and self.path.is_file():
             raise InvalidRequest(f"path={str(path)!r} is a file; a store is a folder")
         self._clock = clock
+        self._newest: Part | None = None  # a file that was read
         self.name = os.path.realpath(self.path) if isinstance(self.path, Path) else str(self.path)
         """By whatever link it is reached."""
 
@@ -398,11 +391,42 @@ class Store:
                 f"{self.path} was opened read-only; copy the folder and open the copy with "
                 "fl.Store to change it"
             )
-        with disk.held(self.path) as check_held:
+        if isinstance(self.path, RemotePath):  # a file with this user's files
+            place = self.path.scratch
+            with disk.named(place):
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:  # a file in the store
+            place = self.path
+            disk.make_folder(place)
+        path = place / ".lock"
+        disk.refuse_link(path)
+
+        def holder() -> str:
+            file.seek(0)
+            found = file.read().strip() or "unknown"
+            return f"{self.path} is held by another run (process {found}); wait for it"
+
+        def check_held() -> None:
+            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                raise StoreError(
+                    f"{path} was taken away while this run held it, and another run may have "
+                    "begun: nothing was published; run it again"
+                )
+
+        with ExitStack() as stack:
+            with disk.named(path):
+                file = stack.enter_context(
+                    open(path, "a+", encoding="utf-8",
+                         opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
+                )  # fmt: skip
+                stack.enter_context(disk.locked(file.fileno(), path, holder))
+                file.truncate(0)
+                file.write(str(os.getpid()))
+                file.flush()
             # What a killed run left half written.
             for folder in [self.path / name for name in (*TABLES, _PINS)]:
-                for place in {folder, disk.hidden_file(folder, "").parent}:
-                    disk.remove(list(place.glob(".*.tmp")))
+                for hidden in {folder, disk.hidden_file(folder, "").parent}:
+                    disk.remove(list(hidden.glob(".*.tmp")))
             for table in TABLES:
                 remove_superseded(self.path / table)
             yield check_held
@@ -436,23 +460,6 @@ class Store:
         """
         return verify_store(self.path, self.path / _PINS)
 
-    def draft(
-        self,
-        snapshot: Snapshot,
-        groups: Iterable[pa.Table],
-        *,
-        published_at: int,
-        service: Mapping[str, str],
-        query: Mapping[str, Any],
-        watermark: Mapping[str, Mapping[str, str]],
-        proved_by: int | None = None,
-    ) -> Draft:
-        """The next part of a table, on disk but unseen; the caller holds the lock."""
-        publication = Publication(snapshot.limit + 1, published_at, 0, query, watermark, proved_by)
-        header = Header(snapshot.table.name, SCHEMA_VERSION, service, (publication,))
-        folder = self.path / snapshot.table.name
-        return write_part(folder, "part", snapshot.table, header, groups)
-
     def now(self) -> int:
         """The time of the next publication (ns): the clock's, but never before the last one's.
 
@@ -479,7 +486,10 @@ class Store:
 
     def service(self) -> Mapping[str, str] | None:
         """The service and credential the store belongs to, ``None`` while it is empty."""
-        return next((part.header.service for part in self._newest_files()), None)
+        # A file's name ends in the hash of its footer: while it is there, it says what it said.
+        if self._newest is None or not self._newest.path.exists():
+            self._newest = next(self._newest_files(), None)
+        return None if self._newest is None else self._newest.header.service
 
     def _newest_files(self) -> Iterator[Part]:
         """The newest file of each table, and no other: there may be many."""

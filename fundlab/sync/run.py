@@ -45,13 +45,13 @@ from fundlab.load.windows import Span
 from fundlab.models import FINAL_STATUSES
 from fundlab.moments import moment_ns
 from fundlab.progress import progress_bar
-from fundlab.store import compaction
+from fundlab.store import compaction, disk
 from fundlab.store.changes import Changes, all_new, differing, find_rows
-from fundlab.store.parts import Draft
+from fundlab.store.parts import Draft, Header, Publication, write_part
 from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.store.staging import STAGING, Stage, missing
 from fundlab.tables.decode import decode_page
-from fundlab.tables.schema import TABLES, find_table
+from fundlab.tables.schema import SCHEMA_VERSION, TABLES, find_table
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ class _Run:
             done.append(TableSync("balances", count, count, 0, 0, 0, part))
         check_held()
         for draft in self.drafts:
-            draft.publish()
+            disk.publish(draft.hidden, draft.path)
         self.drafts.clear()
         for one in self.fetches.values():
             one.stage.discard()
@@ -368,10 +368,10 @@ class _Run:
             return None  # most tables of most syncs: nothing goes to the disk for them
         groups = chain([] if first is None else [first], filled)
         del first  # may be large, and is written long before the last one
-        draft = self.store.draft(
-            snapshot, groups, published_at=published_at, service=self.service, query=query,
-            watermark=marks, proved_by=proved_by,
-        )  # fmt: skip
+        name, seq = snapshot.table.name, snapshot.limit + 1
+        publication = Publication(seq, published_at, 0, query, marks, proved_by)
+        header = Header(name, SCHEMA_VERSION, self.service, (publication,))
+        draft = write_part(self.store.path / name, "part", snapshot.table, header, groups)
         self.drafts.append(draft)
         return str(draft.path)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fundlab import Store
+from fundlab.store import disk
 from fundlab.store.parts import ROW_GROUP_ROWS, Header, Publication, write_part
 from fundlab.tables.schema import TABLES
 
@@ -23,7 +24,8 @@ def make_store(folder: Path, rows: int) -> Store:
     """``rows`` transfers of 200 profiles over a year; 96 % completed."""
     header = Header(TABLE.name, 1, {}, (Publication(1, 1, rows),))
     (folder / TABLE.name).mkdir(parents=True)
-    write_part(folder / TABLE.name, "part", TABLE, header, _groups(rows)).publish()
+    draft = write_part(folder / TABLE.name, "part", TABLE, header, _groups(rows))
+    disk.publish(draft.hidden, draft.path)
     return Store(folder)
 
 

@@ -35,9 +35,9 @@ from store import Spent, middle, size_of, spent
 
 from fundlab import Store, reporting
 from fundlab.models import ProfileBalance
-from fundlab.store import compaction
+from fundlab.store import compaction, disk
 from fundlab.store.changes import all_new
-from fundlab.store.parts import BOOKKEEPING, Draft, Header, Publication, write_part
+from fundlab.store.parts import BOOKKEEPING, Header, Publication, write_part
 from fundlab.sync import SyncResult
 from fundlab.tables import TABLES
 from fundlab.tables.decode import decode_page
@@ -175,22 +175,24 @@ class counted:  # noqa: N801 - a context manager
     """Bytes of every file that is published meanwhile."""
 
     def __enter__(self) -> dict[str, Any]:
-        self.original = Draft.publish
+        self.original = disk.publish
         found: dict[str, Any] = Counter()
         found["files"] = []
 
-        def publish(draft: Draft) -> Any:
-            kind = draft.path.name[:4]
-            found[kind] += draft.size
-            found["bases"] += kind == "base"
-            found["files"].append(draft.size)
-            return self.original(draft)
+        def publish(hidden: Path, path: Any) -> None:
+            kind = path.name[:4]
+            if kind in ("part", "base"):  # and no file of the stage
+                size = hidden.stat().st_size
+                found[kind] += size
+                found["bases"] += kind == "base"
+                found["files"].append(size)
+            self.original(hidden, path)
 
-        Draft.publish = publish  # type: ignore[method-assign, assignment]
+        disk.publish = publish
         return found
 
     def __exit__(self, *exception: object) -> None:
-        Draft.publish = self.original  # type: ignore[method-assign]
+        disk.publish = self.original
 
 
 # ---------------------------------------------------------------------------- the service
@@ -368,7 +370,8 @@ def publish_day(
         day, service.clock(), 0, {"since": None}, watermark, day if name == "balances" else None
     )
     header = Header(name, 1, SERVICE, (publication,))
-    write_part(store.path / name, "part", table, header, groups).publish()
+    draft = write_part(store.path / name, "part", table, header, groups)
+    disk.publish(draft.hidden, draft.path)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,11 @@ from load import Bar
 from made_pages import transfer_record
 
 from fundlab import Store
+from fundlab.store import disk
 from fundlab.store.changes import all_new, find_rows
+from fundlab.store.parts import Header, Publication, write_part
 from fundlab.tables import TABLES
+from fundlab.tables.schema import SCHEMA_VERSION
 from fundlab.values import Instant
 
 BEGIN = Instant.parse("2025-01-01T00:00:00Z").ns
@@ -221,12 +224,15 @@ def build(store: Store, rows: int) -> None:
 
     last = made_rows([rows - 1])
     mark = {"at": str(Instant.from_ns(BEGIN + (rows - 1) * 10**9)), "id": last["id"][0].as_py()}
+    service = {"base_url": "http://127.0.0.1:1", "client_id": "bench"}
+    marks = {"created": mark, "updated": mark}
+    header = Header(
+        table.name, SCHEMA_VERSION, service,
+        (Publication(1, store.now(), 0, {"since": None}, marks),),
+    )  # fmt: skip
     with store.lock():
-        store.draft(
-            store.snapshot("transfers"), groups(), published_at=store.now(),
-            service={"base_url": "http://127.0.0.1:1", "client_id": "bench"},
-            query={"since": None}, watermark={"created": mark, "updated": mark},
-        ).publish()  # fmt: skip
+        draft = write_part(store.path / table.name, "part", table, header, groups())
+        disk.publish(draft.hidden, draft.path)
 
 
 def made_rows(numbers: Sequence[int]) -> pa.Table:

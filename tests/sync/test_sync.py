@@ -1,5 +1,6 @@
 """Service → store: only what changed, whatever the service honours, and all of it or nothing."""
 
+import shutil
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -86,6 +87,16 @@ class TestFirstSync:
         assert len(store.read("transfers")) == 0
         store.sync(FakeService([transfer(1)]))
         assert len(store.read("transfers")) == 1
+
+    def test_it_belongs_to_the_service_of_the_files_that_are_there(self, store: Store) -> None:
+        store.sync(FakeService([transfer(1)]), tables=["transfers"])
+        assert store.service() == {"base_url": FakeService.base_url, "client_id": "client-1"}
+        shutil.rmtree(store.path)
+        assert store.service() is None
+        other = FakeService([transfer(1)])
+        other.base_url = "https://other.example.com"
+        store.sync(other, tables=["transfers"])
+        assert store.service() == {"base_url": other.base_url, "client_id": "client-1"}
 
     def test_chosen_tables_only(self, store: Store) -> None:
         service = FakeService([transfer(1)], events=[{"id": "e", "created_at": moment(1)}])
