@@ -20,8 +20,9 @@ from fake_service import FakeService, moment, transfer, withdrawal
 import fundlab as fl
 from fundlab import Store, reporting
 from fundlab.models import ProfileBalance
+from fundlab.store import disk
 from fundlab.store.judgement import Judgement
-from fundlab.store.parts import Draft
+from fundlab.store.remote import StorePath
 
 Pair = tuple[str, str]
 PROFILES = ("p-1", "p-2", "p-3")
@@ -164,18 +165,18 @@ class History:
 
     def half(self) -> None:
         """A sync that is killed between the renames of two tables."""
-        left, original = self.chance.randint(0, 2), Draft.publish
+        left, original = self.chance.randint(0, 2), disk.publish
 
-        def strike(draft: Draft) -> object:
+        def strike(hidden: Path, path: StorePath) -> None:
             nonlocal left
-            left -= 1
+            left -= path.name.startswith("part")
             if left < 0:
                 raise Cut
-            return original(draft)
+            original(hidden, path)
 
-        self.patch.setattr(Draft, "publish", strike)
+        self.patch.setattr(disk, "publish", strike)
         self._ended()
-        self.patch.setattr(Draft, "publish", original)
+        self.patch.setattr(disk, "publish", original)
 
     def _ended(self) -> None:
         with suppress(Cut):
