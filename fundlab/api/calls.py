@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from fundlab.api.pages import Asked, Walk, ask, warn_of_filters, whole_number
+from fundlab.api.pages import Asked, Walk, warn_of_filters, whole_number
 from fundlab.api.signing import Signer, load_signer
 from fundlab.api.transport import Call, Environment, Reply, Transport
 from fundlab.errors import (
@@ -208,22 +208,6 @@ class Caller:
             explained.add_note(note)
         raise explained.doubted() if conflict.in_doubt else explained
 
-    def _list(
-        self,
-        name: str,
-        filters: Mapping[str, object],
-        page_cursor: str | None,
-        page_size: int | None,
-        max_rows: int | None,
-    ) -> Rows[Any]:
-        """Every row of a list. ``filters`` go by the names of the operation's query."""
-        operation = OPERATIONS[name]
-        if max_rows is not None:
-            max_rows = whole_number(max_rows, f"{name}: max_rows", 0)
-        given = {**filters, "page_cursor": page_cursor, "page_size": page_size}
-        asked = ask(operation, given, label=name)
-        return Rows(self, asked, max_rows)
-
     def _send(
         self,
         name: str,
@@ -293,7 +277,19 @@ class Rows(Iterator[R], Generic[R]):
     Raises ``ProtocolError`` when a cursor comes back, or when pages without a new row do not end.
     """
 
-    def __init__(self, caller: Caller, asked: Asked, max_rows: int | None) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        operation: str,
+        filters: Mapping[str, object],
+        page_cursor: str | None,
+        page_size: int | None,
+        max_rows: int | None,
+    ) -> None:
+        if max_rows is not None:
+            max_rows = whole_number(max_rows, f"{operation}: max_rows", 0)
+        given = {**filters, "page_cursor": page_cursor, "page_size": page_size}
+        asked = Asked(OPERATIONS[operation], given, operation)
         self.operation, self.pages, self.repeated, self.unasked = asked.label, 0, 0, 0
         self._caller = caller
         self._given: set[str] = set()

@@ -175,8 +175,8 @@ class Client(Caller):
             created_at_eq=created_at_eq, created_at_gte=created_at_gte, created_at_gt=created_at_gt,
             order=order, order_by=order_by,
         )  # fmt: skip
-        return self._list(
-            "list_fiat_deposit_instructions", filters, page_cursor, page_size, max_rows
+        return Rows(
+            self, "list_fiat_deposit_instructions", filters, page_cursor, page_size, max_rows
         )
 
     def initiate_sandbox_fiat_deposit(
@@ -316,7 +316,7 @@ class Client(Caller):
             created_at_eq=created_at_eq, created_at_gte=created_at_gte, created_at_gt=created_at_gt,
             order=order, order_by=order_by,
         )  # fmt: skip
-        return self._list("list_fiat_accounts", filters, page_cursor, page_size, max_rows)
+        return Rows(self, "list_fiat_accounts", filters, page_cursor, page_size, max_rows)
 
     # ------------------------------------------------------------------------- withdrawals
 
@@ -418,7 +418,7 @@ class Client(Caller):
             updated_at_gte=updated_at_gte, updated_at_gt=updated_at_gt, order=order,
             order_by=order_by,
         )  # fmt: skip
-        return self._list("list_transfers", filters, page_cursor, page_size, max_rows)
+        return Rows(self, "list_transfers", filters, page_cursor, page_size, max_rows)
 
     def get_transfer(self, id: str) -> Transfer:
         """A transfer by its ``id`` (§4.6). Raises ``NotFound``.
@@ -471,7 +471,7 @@ class Client(Caller):
             created_at_eq=created_at_eq, created_at_gte=created_at_gte, created_at_gt=created_at_gt,
             order=order,
         )  # fmt: skip
-        return self._list("list_events", filters, page_cursor, page_size, max_rows)
+        return Rows(self, "list_events", filters, page_cursor, page_size, max_rows)
 
     # ------------------------------------------------------------------------------- crypto
 
@@ -584,8 +584,8 @@ class Client(Caller):
             created_at_gte=created_at_gte, created_at_gt=created_at_gt, order=order,
             order_by=order_by,
         )  # fmt: skip
-        return self._list(
-            "list_crypto_destination_addresses", filters, page_cursor, page_size, max_rows
+        return Rows(
+            self, "list_crypto_destination_addresses", filters, page_cursor, page_size, max_rows
         )
 
     def create_crypto_withdrawal_fee(

@@ -24,7 +24,7 @@ from fundlab.errors import (
     shorten,
     with_likely,
 )
-from fundlab.models import MAX_FILTER_ENTRIES, SPELLINGS, Operation, Query
+from fundlab.models import MAX_FILTER_ENTRIES, SPELLINGS, Operation
 from fundlab.models.requests import MODEL_NAMES, checked
 from fundlab.values import Instant
 
@@ -67,72 +67,58 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 # ----------------------------------------------------------------------------- what is asked
 
 
-def ask(
-    operation: Operation, given: Mapping[str, Any], *, label: str, own: Iterable[str] = ()
-) -> Asked:
+class Asked:
     """What ``given`` (keywords; ``None`` is not given) asks of a list operation.
 
-    ``own`` are keywords that the caller takes beside these. Raises ``InvalidRequest``, naming the
-    keyword, for one that is not a filter and for a value that it cannot be.
-    """
-    if operation.query is None:
-        raise InvalidRequest(f"{operation.name} does not list anything")
-    fields = operation.query.model_fields
-    filters: dict[str, Any] = {}
-    keywords: dict[str, str] = {}
-    for keyword, value in given.items():
-        name, what = MODEL_NAMES.get(keyword, keyword.replace(".", "_")), f"{label}: {keyword}"
-        if name not in fields:
-            known = [*(field for field in fields if field != "page_cursor"), *own]
-            raise InvalidRequest(
-                f"{label}: {with_likely(keyword, known)} is not accepted; "
-                f"accepted are {', '.join(known)}; nothing was sent"
-            )
-        if value is None:
-            continue
-        keywords[name] = keyword
-        if name.rpartition("_")[2] in _COMPARISONS:
-            try:
-                filters[name] = Instant.parse(value)
-            except ValueError as error:
-                raise InvalidRequest(f"{what}: {error}; nothing was sent") from None
-        elif name == "limit":
-            filters[name] = whole_number(value, what)
-        elif name in ("bookmarked_status", "is_test"):
-            if str(value) not in ("True", "False"):  # NumPy has flags of its own
-                raise InvalidRequest(f"{what}={shorten(value)} is not accepted; give True or False")
-            filters[name] = str(value) == "True"
-        elif operation.query.takes_list(name):
-            filters[name] = texts(value, what)
-        else:
-            filters[name] = texts(value, what)[0] if isinstance(value, str | UUID) else value
-    asked = Asked(operation, filters, label, keywords)
-    if "page_cursor" in filters and len(asked.parts) > 1:
-        raise InvalidRequest(
-            f"{label}: page_cursor continues a single list; give at most {MAX_FILTER_ENTRIES} "
-            "values of each filter with it; nothing was sent"
-        )
-    return asked
+    ``label`` is what the user called, for messages; ``own`` are keywords that the caller takes
+    beside these. Raises ``InvalidRequest``, naming the keyword, for one that is not a filter and
+    for a value that it cannot be.
 
-
-class Asked:
-    """A list operation and what was asked of it, as ``ask`` makes it.
-
-    ``filters`` go by the names of the query model: lists of texts, instants, flags, texts.
-    ``label`` is what the user called, for messages. ``sent`` are the filters that the service gets:
-    of the two times one only, as its order demands. ``checks`` are what a row must hold; of two
-    filters about one member it needs to meet one. ``parts`` are what to ask, one after another, to
-    have it all: lists of values go out in hundreds, and nothing is to be asked where one is empty.
-    ``query`` is what is sent for one of the parts.
+    ``filters`` go by the names of the query model: lists of texts, instants, flags, texts. ``sent``
+    are the filters that the service gets: of the two times one only, as its order demands.
+    ``checks`` are what a row must hold; of two filters about one member it needs to meet one.
+    ``parts`` are what to ask, one after another, to have it all: lists of values go out in
+    hundreds, and nothing is to be asked where one is empty. ``query`` is what is sent for one of
+    the parts.
     """
 
     def __init__(
-        self,
-        operation: Operation,
-        filters: Mapping[str, Any],
-        label: str,
-        keywords: Mapping[str, str] | None = None,
+        self, operation: Operation, given: Mapping[str, Any], label: str, own: Iterable[str] = ()
     ) -> None:
+        if operation.query is None:
+            raise InvalidRequest(f"{operation.name} does not list anything")
+        fields = operation.query.model_fields
+        filters: dict[str, Any] = {}
+        called: dict[str, str] = {}
+        for keyword, value in given.items():
+            name, what = MODEL_NAMES.get(keyword, keyword.replace(".", "_")), f"{label}: {keyword}"
+            if name not in fields:
+                known = [*(field for field in fields if field != "page_cursor"), *own]
+                raise InvalidRequest(
+                    f"{label}: {with_likely(keyword, known)} is not accepted; "
+                    f"accepted are {', '.join(known)}; nothing was sent"
+                )
+            if value is None:
+                continue
+            called[name] = keyword
+            if name.rpartition("_")[2] in _COMPARISONS:
+                try:
+                    filters[name] = Instant.parse(value)
+                except ValueError as error:
+                    raise InvalidRequest(f"{what}: {error}; nothing was sent") from None
+            elif name == "limit":
+                filters[name] = whole_number(value, what)
+            elif name in ("bookmarked_status", "is_test"):
+                if str(value) not in ("True", "False"):  # NumPy has flags of its own
+                    raise InvalidRequest(
+                        f"{what}={shorten(value)} is not accepted; give True or False"
+                    )
+                filters[name] = str(value) == "True"
+            elif name in operation.query.lists:
+                filters[name] = texts(value, what)
+            else:
+                filters[name] = texts(value, what)[0] if isinstance(value, str | UUID) else value
+
         self.operation, self.filters, self.label = operation, filters, label
         updated = any(name.startswith("updated_at_") for name in filters)
         self.sent = {
@@ -155,12 +141,12 @@ class Asked:
                 one = value if isinstance(value, bool) else frozenset(wanted[member])
                 shown = (operation.name, member) not in _SELDOM_SHOWN
                 self.checks.append(Check(name, member, one, shown=shown))
-        step, called = MAX_FILTER_ENTRIES, keywords or {}
+        step = MAX_FILTER_ENTRIES
         first = {
-            called.get(name, name): value[:step] if isinstance(value, list) else value
+            called[name]: value[:step] if isinstance(value, list) else value
             for name, value in self.sent.items()
         }
-        self.query = checked(operation.query or Query, label, first)
+        self.query = checked(operation.query, label, first)
         lists = {
             name: [value[start : start + step] for start in range(0, len(value), step)]
             for name, value in filters.items()
@@ -172,6 +158,11 @@ class Asked:
                 Asked(operation, {**filters, **dict(zip(lists, part, strict=True))}, label)
                 for part in product(*lists.values())
             ]
+        if "page_cursor" in filters and len(self.parts) > 1:
+            raise InvalidRequest(
+                f"{label}: page_cursor continues a single list; give at most {MAX_FILTER_ENTRIES} "
+                "values of each filter with it; nothing was sent"
+            )
 
     def but(self, **filters: Any) -> Asked:
         """The same with other ``filters``; ``None`` takes one away."""

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.api.pages import Asked, Walk, ask
+from fundlab.api.pages import Asked, Walk
 from fundlab.background import gathered, produced
 from fundlab.errors import InvalidRequest, ValidationFailed
 from fundlab.load.windows import Board, Span, Window
@@ -54,13 +54,13 @@ def ask_table(
 ) -> Asked:
     """What ``given`` asks of the list of ``table``: oldest first in its largest pages by default.
 
-    Raises ``InvalidRequest`` as ``ask`` does, and where no operation lists the table.
+    Raises ``InvalidRequest`` as ``Asked`` does, and where no operation lists the table.
     """
     if table.operation is None:
         raise InvalidRequest(f"{table.name} do not come in pages")
     defaults = {"limit": table.page_size, "order": "ASC"}
     chosen = {name: value for name, value in given.items() if value is not None}
-    return ask(OPERATIONS[table.operation], defaults | chosen, label=label or table.name, own=own)
+    return Asked(OPERATIONS[table.operation], defaults | chosen, label or table.name, own)
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from fundlab.models.parts import Resource
-from fundlab.models.queries import (
-    CryptoDestinationAddressQuery,
-    EventQuery,
-    FiatAccountQuery,
-    FiatDepositInstructionsQuery,
-    Query,
-    TransferQuery,
-)
 from fundlab.models.requests import (
     CreateCryptoWithdrawalFee,
     CreateDepositAddress,
@@ -22,8 +13,14 @@ from fundlab.models.requests import (
     CreateFiatDepositInstructions,
     CreateFiatWithdrawal,
     CreateOrchestrationRule,
+    CryptoDestinationAddressQuery,
+    EventQuery,
+    FiatAccountQuery,
+    FiatDepositInstructionsQuery,
     InitiateSandboxFiatDeposit,
+    Query,
     Request,
+    TransferQuery,
     UpdateFiatAccount,
 )
 from fundlab.models.resources import (
@@ -37,6 +34,7 @@ from fundlab.models.resources import (
     FiatDepositInstructionsPage,
     OrchestrationRuleAnswer,
     ProfileBalance,
+    Resource,
     Transfer,
     TransferPage,
 )

@@ -126,7 +126,7 @@ def check_query(model: type[Query], query_string: bytes) -> None:
     fields = model.model_fields
     known = {field.alias or name: name for name, field in fields.items()} if repeated else {}
     for name in repeated:
-        if name not in known or not model.takes_list(known[name]):
+        if name not in known or known[name] not in model.lists:
             raise invalid(ascii(name)[1:-1][:80], "given more than once")
 
 
