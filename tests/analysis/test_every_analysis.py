@@ -7,12 +7,20 @@ from decimal import Context, Decimal, FloatOperation, Inexact, Rounded, localcon
 from random import Random
 from typing import Any
 
-import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from transfer_examples import DAY, START, balances_by_hand, make_rows, observed, records, table
+from transfer_examples import (
+    DAY,
+    KINDS,
+    START,
+    balances_by_hand,
+    make_rows,
+    observed,
+    records,
+    table,
+)  # fmt: skip
 
 from fundlab.analysis import balances, checks, fees, flows, reconcile
 from fundlab.errors import AnalysisError
@@ -40,12 +48,6 @@ ANALYSES: dict[str, Callable[[Any], Any]] = {
     "internal_pairs": flows.internal_pairs,
     "settlement_time": flows.settlement_time,
 }
-KINDS: dict[str, Callable[[pa.Table], Any]] = {
-    "pandas": lambda rows: rows.to_pandas(),
-    "polars": pl.from_arrow,
-    "lazy": lambda rows: pl.from_arrow(rows).lazy(),  # type: ignore[union-attr]
-    "duckdb": lambda rows: duckdb.connect().from_arrow(rows),
-}
 every = pytest.mark.parametrize("name", ANALYSES)
 STRICT = Context(prec=5, Emin=-30, Emax=10, traps=[Inexact, Rounded, FloatOperation])
 """A caller's own context, in which no amount can be calculated with."""
@@ -54,10 +56,10 @@ STRICT = Context(prec=5, Emin=-30, Emax=10, traps=[Inexact, Rounded, FloatOperat
 @pytest.mark.thorough
 @every
 def test_every_kind_of_frame_gives_the_same_and_its_own_kind(name: str) -> None:
-    expected = records(ANALYSES[name](table(ROWS)))
+    expected = records(ANALYSES[name](KINDS["arrow"](ROWS)))
     assert expected or name in ("invariants", "batching")
     for make in KINDS.values():
-        frame = make(table(ROWS))
+        frame = make(ROWS)
         result = ANALYSES[name](frame)
         assert type(result) is type(frame)
         assert rounded(records(result)) == rounded(expected)
@@ -90,8 +92,8 @@ def test_the_order_of_rows_does_not_matter(name: str) -> None:
 @pytest.mark.thorough
 @every
 def test_nothing_and_one_row(name: str) -> None:
-    for make in (lambda rows: rows, KINDS["pandas"]):
-        few = [ANALYSES[name](make(table(rows))) for rows in ([], ROWS[:1])]
+    for make in KINDS.values():
+        few = [ANALYSES[name](make(rows)) for rows in ([], ROWS[:1])]
         assert len({tuple(columns_of(result)) for result in few}) == 1
         if name not in ("compare", "explain"):
             assert records(few[0]) == []

@@ -375,19 +375,6 @@ def test_invariants_name_each_violation(kind: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_in_nothing_out(kind: str) -> None:
-    for function in (
-        fees.summary,
-        fees.effective,
-        flows.net,
-        flows.internal_pairs,
-        flows.settlement_time,
-        checks.invariants,
-    ):
-        assert records(function(KINDS[kind]([]))) == []
-
-
 def test_invariants_are_silent_when_all_hold() -> None:
     empty = checks.invariants(decimal_typed(ROWS))
     assert list(empty.columns) == ["transfer_id", "rule", "expected", "found"]

@@ -239,18 +239,6 @@ def test_changes_at_completion_as_events_tell_or_as_updated() -> None:
         balances.changes(arrow(rows), events=events)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_transfers_give_no_rows(kind: str) -> None:
-    nothing = KINDS[kind]([])
-    for result in (
-        balances.changes(nothing),
-        balances.statement(nothing, "2026"),
-        balances.holds(nothing),
-    ):
-        assert type(result) is type(nothing)
-        assert records(result) == []
-
-
 def test_days_are_filled_over_years_and_before_1970() -> None:
     day = -5_000
     rows = [transfer("a", created_at=day * DAY - 1), transfer("b", created_at=START)]
