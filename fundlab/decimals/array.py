@@ -596,13 +596,15 @@ class DecimalArray(ExtensionArray):
         na_position: str = "last",
         **_: Any,
     ) -> Positions:
+        gone = np.flatnonzero(self._missing)
+        if ascending and not len(gone):
+            return int128.order(self._units)
         rows = np.flatnonzero(~self._missing)
         if not ascending:
             rows = rows[::-1]
         ordered = rows[int128.order(int128.take(self._units, rows))]
         if not ascending:
             ordered = ordered[::-1]
-        gone = np.flatnonzero(self._missing)
         return np.concatenate([gone, ordered] if na_position == "first" else [ordered, gone])
 
     def _values_for_argsort(self) -> Ints:
@@ -615,14 +617,21 @@ class DecimalArray(ExtensionArray):
         return keys, complex(np.nan, np.nan)
 
     def factorize(self, use_na_sentinel: bool = True) -> tuple[Positions, Self]:
-        encoded = text.to_arrow(*self._column).dictionary_encode(
-            null_encoding="mask" if use_na_sentinel else "encode"
-        )
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
-        return codes, self._of(*convert.from_arrow(encoded.dictionary))
+        units, missing = self._column
+        if missing.any() or int128.few_values(units):
+            encoded = text.to_arrow(units, missing).dictionary_encode(
+                null_encoding="mask" if use_na_sentinel else "encode"
+            )
+            codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
+            return codes, self._of(*convert.from_arrow(encoded.dictionary))
+        codes, rows = int128.distinct(units)
+        return codes, self.take(rows)
 
     def unique(self) -> Self:
-        return self.factorize(use_na_sentinel=False)[1]
+        units, missing = self._column
+        if missing.any() or int128.few_values(units):
+            return self.factorize(use_na_sentinel=False)[1]
+        return self.take(int128.distinct(units, codes=False)[1])
 
     def duplicated(self, keep: Literal["first", "last", False] = "first") -> Bools:
         codes, _ = self.factorize()
@@ -654,9 +663,16 @@ class DecimalArray(ExtensionArray):
             some_missing = any(is_missing(one) for one in values)
         else:
             some_missing = bool(missing.any())
-        among = text.to_arrow(units, missing)
-        inside = pc.is_in(text.to_arrow(*self._column), value_set=among, skip_nulls=True)
-        return np.where(self._missing, some_missing, inside.to_numpy(zero_copy_only=False))
+        own, gone = self._column
+        inside, rows = int128.maybe_among(own, units)
+        exactly = pc.is_in(
+            text.to_arrow(int128.take(own, rows), gone[rows]),
+            value_set=text.to_arrow(units, missing),
+            skip_nulls=True,
+        )
+        inside[rows] = exactly.to_numpy(zero_copy_only=False)
+        inside[gone] = some_missing
+        return inside
 
     def value_counts(self, dropna: bool = True) -> pd.Series[Any]:
         codes, values = self.factorize(use_na_sentinel=dropna)
@@ -741,18 +757,16 @@ class DecimalArray(ExtensionArray):
         return to_scalar(round(Fraction(int128.total(units), len(units))))
 
     def min(self, *, skipna: bool = True, **_: Any) -> Any:
-        return self._extreme(skipna, np.min)
+        return self._extreme(skipna, largest=False)
 
     def max(self, *, skipna: bool = True, **_: Any) -> Any:
-        return self._extreme(skipna, np.max)
+        return self._extreme(skipna, largest=True)
 
-    def _extreme(self, skipna: bool, choose: Callable[..., Any]) -> Any:
+    def _extreme(self, skipna: bool, largest: bool) -> Any:
         units = self._present(skipna)
         if units is None or not len(units):
             return pd.NA
-        highs = int128.high(units)
-        top = choose(highs)
-        return to_scalar((int(top) << 64) | int(choose(int128.low(units)[highs == top])))
+        return to_scalar(int128.extreme(units, largest))
 
     def median(self, *, skipna: bool = True, **_: Any) -> Any:
         """The middle value, or the mean of the two middle ones rounded half-even."""

@@ -31,7 +31,7 @@ _KERNELS: dict[str, Callable[[Units, Units], Units]] = {
 
 
 def boolean(values: Bools, missing: Bools) -> Any:
-    return pd.arrays.BooleanArray(np.where(missing, False, values), missing)
+    return pd.arrays.BooleanArray(values & ~missing if missing.any() else values, missing)
 
 
 # ---- arithmetic

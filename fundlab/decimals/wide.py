@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fundlab.decimals import quotients
 from fundlab.decimals.int128 import (
     ONE,
     SCALE,
@@ -22,6 +23,8 @@ from fundlab.decimals.int128 import (
     blocks,
     checked,
     high,
+    magnitudes,
+    negated,
     negative,
     overflow,
 )
@@ -42,7 +45,7 @@ def multiply(left: Units, right: Units) -> Units:
         (x, minus_x), (y, minus_y) = split(a), split(b)
         return join(shift_down(times(x, y), SCALE), minus_x ^ minus_y)
 
-    return _blockwise(product, left, right)
+    return _blockwise(product, left, right, lambda a, b: quotients.product(a, b, ONE))
 
 
 def multiply_whole(units: Units, factor: int) -> Units | None:
@@ -73,7 +76,7 @@ def divide(left: Units, right: Units) -> Units:
         (x, minus_x), (y, minus_y) = split(a), split(b)
         return join(divide_half_even(times(x, constant(ONE)), y), minus_x ^ minus_y)
 
-    return _blockwise(quotient, left, right)
+    return _blockwise(quotient, left, right, lambda a, b: quotients.quotient(a, b, ONE))
 
 
 def scale(units: Units, top: int, bottom: int) -> Units:
@@ -156,7 +159,10 @@ def round_to(units: Units, decimals: int) -> Units:
         whole = shift_down(x, min(places, SCALE + 21))  # beyond that all is zero
         return join(times(whole, constant(10 ** min(places, SCALE + 21))), minus)
 
-    return _blockwise(rounded, units, units)
+    def near(a: Units, _: Units) -> quotients.Result | None:
+        return quotients.multiples(a, 10**places) if places <= SCALE else None
+
+    return _blockwise(rounded, units, units, near)
 
 
 def scaled_integers(values: Ints | Units) -> Units:
@@ -191,9 +197,7 @@ def whole_numbers(units: Units, kind: np.dtype[Any]) -> npt.NDArray[Any]:
 def split(units: Units) -> tuple[Wide, Bools]:
     """(limbs of the magnitude, whether negative), without the limbs that are zero in all rows."""
     minus = high(units) < 0
-    words, tops = np.ascontiguousarray(units[:, 0]), np.ascontiguousarray(units[:, 1])
-    if minus.any():
-        words, tops = _negated(words, tops, minus)
+    words, tops = magnitudes(units, minus)
     mask = np.uint64(_MASK)
     limbs = [
         words & mask,
@@ -215,17 +219,10 @@ def join(limbs: Wide, minus: Bools) -> Units:
     words = parts[0] | (parts[1] << np.uint64(30)) | (parts[2] << np.uint64(60))
     tops = (parts[2] >> np.uint64(4)) | (parts[3] << np.uint64(26)) | (parts[4] << np.uint64(56))
     if minus.any():
-        words, tops = _negated(words, tops, minus)
+        words, tops = negated(words, tops, minus)
     units = np.empty((len(minus), 2), np.uint64)
     units[:, 0], units[:, 1] = words, tops
     return checked(units)
-
-
-def _negated(words: Words, tops: Words, minus: Bools) -> tuple[Words, Words]:
-    """The low and the high words of two's complements where `minus`, else as they are."""
-    flip = np.uint64(0) - minus.view(np.uint8)  # all ones, or zero
-    words = (words ^ flip) - flip
-    return words, (tops ^ flip) + ((words == 0) & minus)
 
 
 def join_present(limbs: Wide, minus: Bools, missing: Bools) -> Units:
@@ -376,12 +373,28 @@ def magnitude(limbs: Wide, length: int) -> tuple[Wide, Bools]:
     return trimmed(out), minus
 
 
-def _blockwise(kernel: Callable[[Units, Units], Units], left: Units, right: Units) -> Units:
+def _blockwise(
+    kernel: Callable[[Units, Units], Units],
+    left: Units,
+    right: Units,
+    quick: Callable[[Units, Units], quotients.Result | None] = lambda *_: None,
+) -> Units:
+    """`kernel` of each block of rows, or of the rows that `quick` leaves."""
     out = np.empty(np.broadcast_shapes(left.shape, right.shape), np.uint64)
+    again = []
     for rows in blocks(len(out)):
         a = left if len(left) == 1 else left[rows]
         b = right if len(right) == 1 else right[rows]
-        out[rows] = kernel(a, b)
+        found = quick(a, b)
+        if found is None:
+            out[rows] = kernel(a, b)
+        else:
+            out[rows], doubtful = found
+            again.append(np.flatnonzero(doubtful) + rows.start)
+    missed = np.concatenate([np.zeros(0, np.intp), *again])
+    if len(missed):
+        a, b = (one if len(one) == 1 else one[missed] for one in (left, right))
+        out[missed] = kernel(a, b)
     return out
 
 

@@ -50,7 +50,7 @@ POLARS_BAR = 1.5
 RUNS = 7  # of each, in turn
 
 
-def pace(rows: int) -> int:
+def pace(rows: int, only: list[str]) -> int:
     """Beside Polars; 1 where an operation takes more than its bar."""
     os.environ["POLARS_MAX_THREADS"] = "1"  # read when Polars is imported
     pl = importlib.import_module("polars")
@@ -86,6 +86,8 @@ def pace(rows: int) -> int:
             lambda p: p["text"].str.to_decimal(scale=18),
         ),
     }
+    if only:
+        operations_of_both = {name: operations_of_both[name] for name in only}
     missed = []
     print(f"{rows:,} rows, milliseconds of CPU, one thread, medians of {RUNS} paired runs")
     for kind in ("2 decimals", "18 decimals"):
@@ -209,5 +211,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("rows", nargs="?", type=int, default=ROWS)
     parser.add_argument("--polars", action="store_true", help="beside Polars on one thread")
+    parser.add_argument("--only", nargs="*", default=[], help="these operations beside Polars")
     given = parser.parse_args()
-    sys.exit(pace(given.rows) if given.polars else main(given.rows))
+    sys.exit(pace(given.rows, given.only) if given.polars else main(given.rows))
