@@ -299,15 +299,6 @@ def test_a_lapse_in_mid_paging_does_not_show(
     assert used == ["first", "first", "second", "second", "third", "third"]
 
 
-def test_a_create_without_a_ref_id_is_sent_again_after_401_only(
-    server: scripted.Scripted, client: Client
-) -> None:
-    server.script(problem(401), answer({"id": "t"}))
-    made = client.create_fiat_withdrawal(amount="1", fiat_account_id="f", profile_id="p")
-    assert made.id == "t"
-    assert len(server.received) == 2
-
-
 @pytest.mark.parametrize("status", [400, 401])
 def test_invalid_scope_names_scope_operation_and_what_to_ask(
     status: int, server: scripted.Scripted, client: Client
@@ -332,12 +323,9 @@ def test_each_operation_asks_for_its_own_scope(server: scripted.Scripted, client
 @pytest.mark.parametrize(
     ("reply", "error", "message"),
     [
-        (answer({"error": "invalid_client"}, 401), errors.AuthenticationFailed, "client_secret"),
         (answer({"error": "unauthorized_client"}, 400), errors.AuthenticationFailed, "check clien"),
         (problem(401), errors.AuthenticationFailed, "check client_id and client_secret"),
         (answer({"error": "unsupported_grant_type"}, 400), errors.ValidationFailed, "unsupported"),
-        (answer(b"", 302, Location="/login"), errors.ProtocolError, "redirect.*check auth_url"),
-        (answer(b"", 404), errors.NotFound, "404"),
     ],
 )
 def test_what_else_the_token_endpoint_may_say(
@@ -359,11 +347,3 @@ def test_a_clock_that_is_wrong_is_named(
     server.script(problem(401, headers={"Date": date}))
     with pytest.raises(errors.AuthenticationFailed, match=r"clock is 3(599|600|601) s behind"):
         client.get_transfer("t")
-
-
-def test_the_token_endpoint_is_tried_again_when_it_is_down(
-    server: scripted.Scripted, client: Client
-) -> None:
-    server.token_answers[:] = [problem(503), scripted.reset, token()]
-    server.script(answer({"id": "t"}))
-    assert client.get_transfer("t").id == "t"
