@@ -1,7 +1,7 @@
 """Compiles the decoder of plain pages; where there is no C compiler nothing is lost but speed.
 
-Installing the package does it (``.hatch_build.py``). ``python fundlab/tables/compile.py`` does it in
-a working copy, and again after a change: a library of another ``plain_pages.c`` is not used.
+Installing the package does it (``.hatch_build.py``). ``python fundlab/tables/compile.py`` does it
+in a working copy, and again after a change: a library of another ``plain_pages.c`` is not used.
 """
 
 import hashlib
