@@ -57,15 +57,15 @@ _RESULT: Final = columns(
     ("booked_on", pa.date32()),
     ("bank_ref memo detail", TEXT_TYPE),
 )
-_FIAT: Final = tuple(
+FIAT: Final = tuple(
     kind.value
     for kind in TransferType
     if kind.value.endswith(("_DEPOSIT", "_WITHDRAWAL")) and not kind.value.startswith("CRYPTO_")
 )
-_SHORTEST_NAME: Final = 6
+SHORTEST_NAME: Final = 6
 _WORD: Final = re.compile(r"[0-9a-z]+")
 _Sum = tuple[str, Decimal]
-_EARLY: Final = 1
+EARLY: Final = 1
 """How many days before it was made a transfer may be booked: west of Greenwich days end later."""
 
 
@@ -162,13 +162,13 @@ def bank(
             row["asset"] or asset,
             row["amount"],
             (row["booked_on"] - date(1970, 1, 1)).days,
-            _words(f"{row['bank_ref'] or ''} {row['memo'] or ''}"),
+            words(f"{row['bank_ref'] or ''} {row['memo'] or ''}"),
         )
         for row in file.to_pylist()
     ]
     with Workbench(transfers) as bench:
         needed = ("id", "asset", "amount", "created_at", "updated_at")
-        done = completed(bench, transfers, _WANTED, *needed).filter(nw.col("type").is_in(_FIAT))
+        done = completed(bench, transfers, _WANTED, *needed).filter(nw.col("type").is_in(FIAT))
         refuse_repeated(bench, done, "transfers", "id")
         enters = "CREDIT" if side == "service" else "DEBIT"
         moved = [
@@ -178,8 +178,8 @@ def bank(
                 row["amount"] if row["direction"] == enters else row["amount"].copy_negate(),
                 row["created_at"],
                 row["updated_at"],
-                tuple("".join(_words(row[name])) for name in ("id", "ref_id") if row[name]),
-                "".join(_words(row["memo"] or "")),
+                tuple("".join(words(row[name])) for name in ("id", "ref_id") if row[name]),
+                "".join(words(row["memo"] or "")),
             )
             for row in bench.collect(done.sort("created_at", "id")).to_pylist()
         ]
@@ -201,7 +201,7 @@ def bank(
         return bench.give(_result(moved, file, pairs, asset), _RESULT)
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words(text: str) -> tuple[str, ...]:
     """Letters and digits only: banks drop dashes, cut lines and change case."""
     return tuple(_WORD.findall(text.lower()))
 
@@ -252,7 +252,7 @@ def _match(moved: Sequence[_Moved], entries: Sequence[_Entry], window: int) -> _
 
     def near(one: _Moved, entry: _Entry) -> bool:
         first, last = one.days
-        return first - _EARLY <= entry.day <= last + window
+        return first - EARLY <= entry.day <= last + window
 
     for mention in _mentions(moved, entries, equal=True, keep=lambda _, __, by_id: by_id):
         pairs.add(mention.one, mention.entry, "exact", "named by the bank")
@@ -261,7 +261,7 @@ def _match(moved: Sequence[_Moved], entries: Sequence[_Entry], window: int) -> _
     ):
         days = _days_apart(mention.one, mention.entry)
         pairs.add(mention.one, mention.entry, "window", f"{days}, with its memo")
-    for early in (0, _EARLY):
+    for early in (0, EARLY):
         _pair_by_date(pairs, moved, entries, window, early)
     left = [one for one in moved if one.id not in pairs]
     free = [entry for entry in entries if entry.entry not in pairs.taken]
@@ -299,7 +299,7 @@ def _mentions(
             known[name][one.sum].append((one, True))
         if one.memo not in one.ids:
             known[one.memo][one.sum].append((one, False))
-    names = {name: sums for name, sums in known.items() if len(name) >= _SHORTEST_NAME}
+    names = {name: sums for name, sums in known.items() if len(name) >= SHORTEST_NAME}
     longest = max(map(len, names), default=0)
     found = []
     for entry in entries:
