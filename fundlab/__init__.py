@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from fundlab.actions import (
         deposit_sheet,
         find_deposits,
-        journal,
         plan_account_update,
         plan_deposit,
         plan_deposit_address,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
     from fundlab.display import show
     from fundlab.facade import Store, sample
+    from fundlab.journals import journal
     from fundlab.load import (
         load_addresses,
         load_balances,
@@ -86,7 +86,7 @@ _HOME: Final[dict[str, str]] = {
     "fees": "fundlab.analysis.fees",
     "find_deposits": "fundlab.actions",
     "flows": "fundlab.analysis.flows",
-    "journal": "fundlab.actions",
+    "journal": "fundlab.journals",
     "load_addresses": "fundlab.load",
     "load_balances": "fundlab.load",
     "load_deposit_instructions": "fundlab.load",

@@ -147,7 +147,7 @@ def sandbox(
     from fundlab.sandbox import run
     from fundlab.settings import is_loopback
 
-    if not is_loopback(f"//[{host}]" if ":" in host else f"//{host}"):
+    if not is_loopback(host):
         raise typer.BadParameter(
             f"{host!r} is not loopback: the sandbox serves this machine only, on 127.0.0.0/8, ::1 "
             "or localhost",

@@ -16,14 +16,15 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fundlab import reporting, sandbox
 from fundlab.actions import plan_withdrawal, register_fiat_account, wait_for
-from fundlab.actions.journal import FOLDER as JOURNALS
 from fundlab.analysis import reconcile
 from fundlab.api.client import Client
 from fundlab.errors import ActionError, StoreError
 from fundlab.facade import Store
+from fundlab.journals import FOLDER as JOURNALS
 from fundlab.models import FiatAccountStatus
 from fundlab.settings import is_loopback
 
@@ -111,7 +112,9 @@ def run(
         if earlier and not os.path.lexists(store_path / JOURNALS):
             try:
                 service_was = Store(store_path).service()
-                earlier = service_was is None or is_loopback(service_was["base_url"])
+                earlier = service_was is None or is_loopback(
+                    urlsplit(service_was["base_url"]).hostname
+                )
             except StoreError:
                 earlier = False
         else:

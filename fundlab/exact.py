@@ -13,6 +13,8 @@ MAX_AMOUNT_LENGTH: Final = 64
 
 AMOUNT_PATTERN: Final = r"^[0-9]*\.?[0-9]+$"
 """As the interface writes it (§2); the digits have limits besides, as :data:`AMOUNT` has them."""
+AMOUNT_PARTS: Final = r"(?=\.?[0-9])([0-9]*)(?:\.([0-9]+))?"
+"""The same texts, their digits before and after the point taken apart."""
 AMOUNT: Final = (
     rf"(?:[0-9]{{1,{MAX_INTEGER_DIGITS}}}"
     rf"|[0-9]{{0,{MAX_INTEGER_DIGITS}}}\.[0-9]{{1,{MAX_FRACTION_DIGITS}}})"

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from fundlab import store
 from fundlab.errors import StoreError
+from fundlab.journals import damaged_journals
 from fundlab.store.assertions import Problem
 from fundlab.store.proof import Verification
+from fundlab.sync import SyncResult, sync
 
 if TYPE_CHECKING:
-    from fundlab.api.client import Client
-    from fundlab.sync import SyncResult
+    from fundlab.api.client import Client  # which takes long to load: reading does without it
 
 _PACKAGE: Final = Path(__file__).parent
 _SAMPLES: Final = (_PACKAGE / "data" / "sample", _PACKAGE.parent / "data" / "sample")
@@ -55,8 +56,6 @@ class Store(store.Store):
     True
     """
 
-    # The client takes as long to load as the store, so reading does without it.
-
     def sync(
         self,
         client: Client,
@@ -72,8 +71,6 @@ class Store(store.Store):
         >>> done["transfers"].new, done["transfers"].unchanged
         (0, 1)
         """
-        from fundlab.sync import sync
-
         return sync(
             self, client, tables=tables, since=since, workers=workers, full=full, progress=progress,
             clock=self._clock,
@@ -91,8 +88,6 @@ class Store(store.Store):
         >>> store.verify().ok
         True
         """
-        from fundlab.actions.journal import damaged_journals
-
         found = super().verify()
         journals = (
             Problem("journal", "file", path.name, "intact", wrong)

@@ -105,7 +105,7 @@ class Settings:
         for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):  # as requests and OpenSSL do
             if self.trust_env and self.ca_bundle is None and os.environ.get(name):
                 object.__setattr__(self, "ca_bundle", _accepted(name, os.environ[name]))
-        object.__setattr__(self, "on_loopback", is_loopback(self.base_url))
+        object.__setattr__(self, "on_loopback", is_loopback(urlsplit(self.base_url).hostname))
 
     @property
     def is_production(self) -> bool:
@@ -372,18 +372,18 @@ def checked_url(name: str, url: object) -> str:
     )
     if not plain:
         raise invalid(name, url, accepted)
-    if parts.scheme == "http" and not is_loopback(trimmed):
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise SettingsError(
             f"{name} would send secrets in the clear: http:// is for loopback only, use https://"
         )
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"
 
 
-def is_loopback(url: str) -> bool:
-    """Whether ``url`` points at this machine: ``localhost``, ``127.0.0.0/8`` or ``[::1]``."""
-    host = urlsplit(url).hostname or ""
+def is_loopback(host: str | None) -> bool:
+    """Whether ``host`` is this machine: ``localhost``, ``127.0.0.0/8`` or ``::1``."""
+    host = host or ""
     try:
-        address = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return host == "localhost"
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -18,6 +18,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from fundlab.exact import (
+    AMOUNT_PARTS,
     AMOUNT_PATTERN,
     EXACT,
     MAX_AMOUNT_LENGTH,
@@ -25,7 +26,7 @@ from fundlab.exact import (
     MAX_INTEGER_DIGITS,
 )
 
-_AMOUNT = re.compile(r"([0-9]*)(?:\.([0-9]+))?")
+_AMOUNT = re.compile(AMOUNT_PARTS)
 _INSTANT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))",
     re.ASCII,
@@ -68,7 +69,7 @@ class Amount(Decimal):
         else:
             text = str(value) if abs(value) < 10**64 else "too many digits"
         match = _AMOUNT.fullmatch(text)
-        if match is None or not (match[1] or match[2]):
+        if match is None:
             raise ValueError(
                 f"amount {text[:80]!r} must be digits, with a point before any decimals, such as "
                 "'1250.00'; no sign, comma, space or exponent"

@@ -48,19 +48,21 @@ ROOMS: dict[str, set[str]] = {
     "reporting": FACTS
     | {"analysis", "charts", "decimals", "display", "exports", "paths", "secret", "store"}
     | {"transfers", "unfinished"},
-    "actions": FACTS | {"api", "decimals", "display", "progress", "secret", "settings", "store"},
-    "facade": {"actions", "api", "errors", "store", "sync"},
-    "sandbox": {"exact", "errors", "models", "values"},
+    "journals": FACTS | {"api", "settings", "store"},
+    "actions": FACTS | {"api", "display", "journals", "progress", "secret", "settings", "store"},
+    "facade": {"api", "errors", "journals", "store", "sync"},
+    "sandbox": {"exact", "errors", "models", "settings", "values"},
     "sandbox.serve": {"api", "errors", "sandbox", "settings", "values"},
     "sandbox.__init__": {"sandbox.serve"},
-    "demo": WORK | {"actions", "api", "errors", "models", "sandbox.__init__", "settings"},
+    "demo": WORK
+    | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},
     "cli": WORK
     | {"actions", "api", "console", "demo", "errors", "sandbox.__init__", "secret"}
     | {"settings", "store", "tables"},
     "__main__": {"cli"},
     "__init__": WORK
-    | {"actions", "api", "arrival", "decimals", "display", "errors", "models", "query"}
-    | {"sandbox.__init__", "settings"},
+    | {"actions", "api", "arrival", "decimals", "display", "errors", "journals", "models"}
+    | {"query", "sandbox.__init__", "settings"},
 }
 
 

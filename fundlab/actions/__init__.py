@@ -9,8 +9,8 @@ In a notebook, a cell each::
 
 Running a cell again does nothing twice. To read a payment from its plan to the answer:
 ``withdrawals`` (what is looked at and refused, is there another like it), ``plan``
-(``Plan.carry_out``: what happens on ``submit``), ``journal`` (which payment is this, and what is on
-disk before the first byte is sent).
+(``Plan.carry_out``: what happens on ``submit``), and `fundlab.journals` (which payment is this, and
+what is on disk before the first byte is sent).
 """
 
 from fundlab.actions.accounts import (
@@ -29,7 +29,6 @@ from fundlab.actions.deposits import (
     simulate_deposit,
     wait_for_deposit,
 )
-from fundlab.actions.journal import journal
 from fundlab.actions.plan import Plan, resume
 from fundlab.actions.quotes import FeeQuote, quote_fee
 from fundlab.actions.rules import plan_rule
@@ -46,7 +45,6 @@ __all__ = [
     "WithdrawalPlan",
     "deposit_sheet",
     "find_deposits",
-    "journal",
     "plan_account_update",
     "plan_deposit",
     "plan_deposit_address",

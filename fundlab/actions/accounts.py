@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.actions.journal import keyed, traces
 from fundlab.actions.plan import (
     UPDATE,
     BankAccount,
@@ -24,6 +23,7 @@ from fundlab.api.arguments import Instructions, Metadata, Owner
 from fundlab.api.calls import differences
 from fundlab.display import Row
 from fundlab.errors import ActionRefused
+from fundlab.journals import keyed, traces
 from fundlab.models import FiatAccount
 from fundlab.store import Store
 

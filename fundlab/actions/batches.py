@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from fundlab.actions.journal import NOT_ALIKE, canonical, shown_time
 from fundlab.actions.plan import (
     EXPIRES_AFTER,
     Context,
@@ -48,6 +47,7 @@ from fundlab.errors import (
     shorten,
 )
 from fundlab.exact import EXACT
+from fundlab.journals import NOT_ALIKE, canonical, shown_time
 from fundlab.progress import progress_bar
 from fundlab.store import Store
 from fundlab.values import exact_sum, money_text

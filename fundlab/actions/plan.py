@@ -24,21 +24,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pandas as pd
 
-from fundlab.actions.journal import (
-    NOUNS,
-    SECOND,
-    WITHDRAWAL,
-    Entry,
-    Journal,
-    State,
-    canonical,
-    identity_of,
-    journal_frame,
-    keyed,
-    open_journal,
-    shown_time,
-    traces,
-)
 from fundlab.api.calls import differences
 from fundlab.display import Card, Row
 from fundlab.errors import (
@@ -52,6 +37,21 @@ from fundlab.errors import (
     ValidationFailed,
     printable,
     shorten,
+)
+from fundlab.journals import (
+    NOUNS,
+    SECOND,
+    WITHDRAWAL,
+    Entry,
+    Journal,
+    State,
+    canonical,
+    identity_of,
+    journal_frame,
+    keyed,
+    open_journal,
+    shown_time,
+    traces,
 )
 from fundlab.models import OPERATIONS, FiatAccount, Request, Resource
 from fundlab.models.requests import body_bytes, checked

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from fundlab.actions.journal import SECOND, shown_time
 from fundlab.actions.plan import service_card
 from fundlab.api.arguments import AmountLike, Network
 from fundlab.display import Card, Row
+from fundlab.journals import SECOND, shown_time
 from fundlab.models import CryptoWithdrawalFee
 from fundlab.progress import progress_bar
 from fundlab.values import money_text

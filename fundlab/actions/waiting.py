@@ -8,7 +8,6 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fundlab.actions.journal import existing_journal, not_noted
 from fundlab.actions.plan import context_of
 from fundlab.errors import (
     ActionError,
@@ -18,6 +17,7 @@ from fundlab.errors import (
     Unavailable,
     shorten,
 )
+from fundlab.journals import existing_journal, not_noted
 from fundlab.models import FiatAccount, Transfer
 from fundlab.progress import progress_bar
 from fundlab.store import Store

@@ -17,17 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from fundlab.actions.journal import (
-    DAY,
-    NOT_ALIKE,
-    SECOND,
-    WITHDRAWAL,
-    Entry,
-    Journal,
-    State,
-    asked,
-    shown_time,
-)
 from fundlab.actions.plan import (
     BankAccount,
     Context,
@@ -43,6 +32,17 @@ from fundlab.actions.plan import (
 from fundlab.display import Row
 from fundlab.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest
 from fundlab.exact import EXACT
+from fundlab.journals import (
+    DAY,
+    NOT_ALIKE,
+    SECOND,
+    WITHDRAWAL,
+    Entry,
+    Journal,
+    State,
+    asked,
+    shown_time,
+)
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer, TransferType
 from fundlab.store import Store
 from fundlab.values import Amount, Instant, exact_sum, fraction_digits, money_text

@@ -3,7 +3,7 @@
 ``Client`` stands on ``Caller`` here; ``Transport`` carries the bytes. ``Rows`` are the models of
 the pages of a list, one after another. ``differences`` says whether an answer, or what exists under
 a ``ref_id`` (a 409's ``existing``), is what is asked for; that a payment happens once is the work
-of `fundlab.actions.plan` and `fundlab.actions.journal`.
+of `fundlab.actions.plan` and `fundlab.journals`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
-from urllib.parse import quote, quote_plus, unquote_plus
+from urllib.parse import quote, quote_plus, unquote_plus, urlsplit
 
 import requests
 import urllib3
@@ -141,7 +141,7 @@ class Http:
         if request.body is not None:
             prepared.headers["Content-Length"] = str(len(request.body))
         # No proxy for this machine: what goes to it is not encrypted.
-        proxied = self._trust_env and not is_loopback(request.url)
+        proxied = self._trust_env and not is_loopback(urlsplit(request.url).hostname)
         _call.deadline = time.monotonic() + timeout
         try:
             with self._adapter.send(

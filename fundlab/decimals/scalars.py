@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from fundlab.decimals.int128 import LIMIT, ONE, SCALE, overflow
-from fundlab.exact import EXACT, MAX_AMOUNT_LENGTH, MAX_INTEGER_DIGITS
+from fundlab.exact import AMOUNT_PARTS, EXACT, MAX_AMOUNT_LENGTH, MAX_INTEGER_DIGITS
 
 _WIDE = Context(prec=10_000, rounding=ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9)
 _OR_REFUSE = Context(
@@ -31,7 +31,7 @@ _OR_REFUSE = Context(
     traps=[Inexact, InvalidOperation, DivisionByZero, Overflow],
 )  # fmt: skip
 
-_AMOUNT = re.compile(r"[+-]?(?:([0-9]+)|([0-9]*)\.([0-9]+))")
+_AMOUNT = re.compile(rf"[+-]?{AMOUNT_PARTS}")
 
 
 def _operators(compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
@@ -239,7 +239,7 @@ def parse_one(text: str, position: int) -> int:
             f"{MAX_AMOUNT_LENGTH} characters, digits with an optional sign and point, such as "
             "'-1442725.09'"
         )
-    whole, fraction = match[1] or match[2] or "", match[3] or ""
+    whole, fraction = match[1], match[2] or ""
     if len(whole.lstrip("0")) > MAX_INTEGER_DIGITS:
         raise OverflowError(
             f"{text!r} at position {position} has more than 20 digits before the point"

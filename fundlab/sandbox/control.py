@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 import json
 import sqlite3
@@ -41,6 +40,7 @@ from fundlab.sandbox.places import add_destination_address, check_address
 from fundlab.sandbox.reading import read_json_object
 from fundlab.sandbox.refusals import Refusal, invalid, not_found
 from fundlab.sandbox.world import ASSETS, IDENTITY_STATUSES, World, seeded_uuid, to_bytes
+from fundlab.settings import is_loopback
 from fundlab.values import Amount
 
 Json = dict[str, Any]
@@ -531,16 +531,5 @@ def check_local(request: Request) -> None:
     except ValueError:
         asked_from = ""
     names = (request.url.hostname or "", asked_from)
-    if not is_this_machine(peer) or not all(
-        name == "localhost" or is_this_machine(name) for name in names
-    ):
+    if not all(map(is_loopback, (peer, *names))):
         raise Refusal(403, "the control interface answers this machine only")
-
-
-def is_this_machine(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import Decimal
 from typing import Any, Final
 
-from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
+from fundlab.exact import EXACT, MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.models import (
     CreateCryptoWithdrawalFee,
     CreateFiatWithdrawal,
@@ -71,9 +71,8 @@ def crypto_withdrawal_fee(asset: str, network: CryptoNetwork) -> Decimal:
 def usd_value(asset: str, amount: int) -> str | None:
     """What ``amount`` units are worth in USD, to the cent; ``None`` where no amount of the
     interface can say it."""
-    exact = Context(prec=60, rounding=ROUND_HALF_EVEN)
-    value = exact.divide(Decimal(amount), SCALE * FEE_RATES.get(asset, Decimal(1)))
-    cents = value.quantize(CENT, context=exact)
+    value = EXACT.divide(Decimal(amount), SCALE * FEE_RATES.get(asset, Decimal(1)))
+    cents = value.quantize(CENT, context=EXACT)
     return str(cents) if cents < 10**MAX_INTEGER_DIGITS else None
 
 

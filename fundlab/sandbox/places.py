@@ -58,7 +58,7 @@ def insert_fiat_account(
     database.insert(
         "fiat_accounts", id=account["id"], customer_id=customer_id, created_at_ns=created_ns,
         ref_id=account.get("ref_id"), status=account["status"], body=to_bytes(account),
-        listed=to_bytes(masked_account(account)),
+        listed=to_bytes(as_listed(account)),
     )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def review_fiat_account(world: World, subject: str, at_ns: int) -> None:
 def _store_account(world: World, customer_id: str, account: Resource, stamp: int) -> None:
     world.database.run(
         "UPDATE fiat_accounts SET status = ?, body = ?, listed = ? WHERE id = ?",
-        account["status"], to_bytes(account), to_bytes(masked_account(account)), account["id"],
+        account["status"], to_bytes(account), to_bytes(as_listed(account)), account["id"],
     )  # fmt: skip
     _emit_account(world, customer_id, account, stamp)
 
@@ -135,7 +135,7 @@ def returned_instructions(given: Resource) -> Resource:
     return {"cubix": {"account_id": given["wallet_address"], **given.get("cubix", {})}}
 
 
-def masked_account(account: Resource) -> Resource:
+def as_listed(account: Resource) -> Resource:
     """What the list shows: the number's last four characters, and nothing about the owner but the
     country, which the live deployment's document requires."""
     shown = {name: value for name, value in account.items() if name != "fiat_account_owner"}

@@ -26,11 +26,11 @@ from fundlab.api.client import Client, connect
 from fundlab.errors import SandboxError
 from fundlab.sandbox.app import build_app, protocol_class
 from fundlab.sandbox.clock import ClockMode
-from fundlab.sandbox.control import CONTROL_PREFIX, Control, add_control, is_this_machine
+from fundlab.sandbox.control import CONTROL_PREFIX, Control, add_control
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.opening import Options, check_whole, made_with, open_service, scope_names
-from fundlab.settings import SettingKeywords
+from fundlab.settings import SettingKeywords, is_loopback
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ class Clock:
 
 def _listen(host: str, port: int) -> socket.socket:
     check_whole("port", port, 0, MAX_PORT)
-    if host != "localhost" and not is_this_machine(str(host)):
+    if not is_loopback(str(host)):
         raise SandboxError(
             f"host {host!r} is not loopback: the sandbox serves this machine only, "
             "on 127.0.0.0/8, ::1 or localhost"
@@ -361,7 +361,7 @@ def _listen(host: str, port: int) -> socket.socket:
                 host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
             )
             family, kind, protocol, _, address = found[0]
-            if not is_this_machine(str(address[0])):
+            if not is_loopback(str(address[0])):
                 raise SandboxError(f"host {host!r} is {address[0]} here, which is not loopback")
             # asyncio turns Nagle's delay off only on sockets that name their protocol
             listener = socket.socket(family, kind, protocol)

@@ -13,7 +13,6 @@ import pytest
 from benches import Bench
 
 import fundlab as fl
-from fundlab.actions.journal import Journal
 from fundlab.demo import BANK
 from fundlab.errors import (
     ActionRefused,
@@ -23,6 +22,7 @@ from fundlab.errors import (
     StoreDamaged,
     StoreError,
 )
+from fundlab.journals import Journal
 
 DAY = 86_400 * 1_000_000_000
 NOON = 1_800_014_400 * 1_000_000_000

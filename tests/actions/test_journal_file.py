@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import fundlab as fl
-from fundlab.actions.journal import Entry, Journal
 from fundlab.errors import StoreError
+from fundlab.journals import Entry, Journal
 
 SERVICE = {"base_url": "https://api.example.com", "client_id": "desk"}
 

@@ -20,8 +20,8 @@ from payer import Payer, orders
 from store_journals import StoreJournal
 
 import fundlab as fl
-from fundlab.actions.journal import Journal
 from fundlab.errors import ActionRefused, DuplicateWarning, StoreDamaged, StoreError
+from fundlab.journals import Journal
 from fundlab.sandbox.serve import Sandbox
 
 
@@ -315,7 +315,7 @@ def test_taking_over_is_all_or_nothing_and_done_once(
 OPEN = """
 import sys
 from pathlib import Path
-from fundlab.actions.journal import Journal
+from fundlab.journals import Journal
 service = {"base_url": sys.argv[1], "client_id": sys.argv[2]}
 book = Journal(Path(sys.argv[3]), service)
 print("ready", flush=True)

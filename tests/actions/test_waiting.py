@@ -10,8 +10,8 @@ from store_journals import StoreJournal
 
 import fundlab as fl
 from fundlab.actions import wait_for
-from fundlab.actions.journal import Journal
 from fundlab.errors import ActionError, InvalidRequest, StoreError, Unavailable
+from fundlab.journals import Journal
 from fundlab.models import FiatAccount, Transfer
 
 

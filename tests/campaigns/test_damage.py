@@ -25,8 +25,8 @@ from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
 from fundlab import Store
-from fundlab.actions.journal import Journal
 from fundlab.errors import FundlabError, NetworkError
+from fundlab.journals import Journal
 from fundlab.models import Transfer
 from fundlab.store import compaction, parts, snapshot, staging
 from fundlab.store.parts import read_footer

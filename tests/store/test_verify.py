@@ -12,7 +12,7 @@ import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab import Store
-from fundlab.actions.journal import FOLDER, Journal
+from fundlab.journals import FOLDER, Journal
 from fundlab.models import ProfileBalance
 from fundlab.store import compaction, proof, snapshot
 from fundlab.store.parts import Part

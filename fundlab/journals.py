@@ -651,7 +651,7 @@ def create_journal(path: Path, service: Mapping[str, str]) -> None:
             theirs = Journal(old).service if is_old else {}
         except (OSError, StoreError):  # gone meanwhile; or damaged, which verify names
             continue
-        if "instance" in theirs and is_loopback(theirs["base_url"]):
+        if "instance" in theirs and is_loopback(urlsplit(theirs["base_url"]).hostname):
             old.unlink(missing_ok=True)
 
 
@@ -778,7 +778,7 @@ def identity_of(service: Mapping[str, str]) -> tuple[str, str]:
     parts = urlsplit(url)
     place, host = (
         (f"loopback:{parts.port}{parts.path}", "loopback")
-        if is_loopback(url)
+        if is_loopback(parts.hostname)
         else (url, parts.hostname)
     )
     key = f"{place} {service['client_id']}"
