@@ -9,28 +9,38 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
 def arrive() -> None:
     """Load the column now or with pandas; once, when the package is imported."""
-    if "pandas" in sys.modules:
-        importlib.import_module("fundlab.decimals")
+    when_imported("pandas", lambda: importlib.import_module("fundlab.decimals"))
+
+
+def when_imported(name: str, follow: Callable[[], object]) -> None:
+    """Call `follow` now if the module is imported, otherwise as the last step of its import."""
+    if name in sys.modules:
+        follow()
     else:
-        sys.meta_path.insert(0, Companion())
+        sys.meta_path.insert(0, Companion(name, follow))
 
 
 class Companion:
-    """Finds pandas as the other finders do, and sees to it that the column follows."""
+    """Finds a module as the other finders do, and sees to it that `follow` comes after it."""
+
+    def __init__(self, name: str, follow: Callable[[], object]) -> None:
+        self._name = name
+        self._follow = follow
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        if fullname != "pandas":
+        if fullname != self._name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)  # pandas may be installed later on
+            sys.meta_path.insert(0, self)  # it may be installed later on
             return spec
         run = spec.loader.exec_module
 
@@ -40,7 +50,7 @@ class Companion:
             except BaseException:
                 sys.meta_path.insert(0, self)  # a failed import can be repeated
                 raise
-            importlib.import_module("fundlab.decimals")
+            self._follow()
 
         setattr(spec.loader, "exec_module", run_both)  # noqa: B010 - of this loader only
         return spec

@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "console": {"errors"},
     "paths": {"errors"},
     "secret": {"errors"},
-    "decimals": {"exact", "errors"},
+    "decimals": {"arrival", "exact", "errors"},
     "display": {"exact", "decimals", "errors", "values"},
     "moments": {"errors", "values"},
     "settings": {"exact", "errors", "secret"},

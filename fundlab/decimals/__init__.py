@@ -17,6 +17,9 @@ this module adds the one for decimal columns, or warns that this pandas has no s
 `fundlab.decimals.gaps`.
 """
 
+from functools import partial
+
+from fundlab import arrival
 from fundlab.decimals import gaps
 from fundlab.decimals.array import DecimalArray, DecimalDtype, types_mapper
 from fundlab.decimals.moving_windows import Rolling, rolling
@@ -32,3 +35,5 @@ __all__ = [
 ]
 
 gaps.close(gaps.GAPS)
+for library, plots in gaps.PLOTS.items():
+    arrival.when_imported(library, partial(gaps.close, plots))

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from functools import wraps
+from importlib.metadata import version
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ from fundlab.decimals.scalars import to_scalar
 
 EXCEL_DIGITS = 15  # significant ones, of a number in a cell
 
+PLOTTERS = ("matplotlib", "seaborn")
+
 Function = Callable[..., Any]
 
 
@@ -40,7 +43,7 @@ class GapWarning(UserWarning):
 class Gap(NamedTuple):
     owner: str  # a module, or a class in one
     name: str
-    issue: int  # of pandas
+    issue: int  # of pandas, or of the library that the owner belongs to
     answer: Function  # takes pandas' own function, and then what that takes
 
 
@@ -62,10 +65,11 @@ def close(gaps: list[Gap]) -> None:
             owner = resolve_name(gap.owner)
             pandas_own = getattr(owner, gap.name)
         except (ImportError, AttributeError):
+            library = next((name for name in PLOTTERS if gap.owner.startswith(name)), "pandas")
             warnings.warn(
-                f"pandas {pd.__version__} has no {gap.owner}.{gap.name}: fundlab cannot make it "
-                "exact for decimal columns; its results may be floats (see pandas issue "
-                f"#{gap.issue}, and which versions of pandas this version of fundlab supports)",
+                f"{library} {version(library)} has no {gap.owner}.{gap.name}: fundlab cannot make "
+                f"it exact for decimal columns; its results may be floats (see {library} issue "
+                f"#{gap.issue}, and which versions of {library} this version of fundlab supports)",
                 GapWarning,
                 stacklevel=2,
             )
@@ -235,6 +239,79 @@ def clip(pandas_own: Function, data: Any, bound: Any, method: Any, axis: Any, in
     return data.where(within, bound, axis=axis, inplace=inplace)
 
 
+@instead_of("pandas", "cut", issue=30944)
+def cut(
+    pandas_own: Function,
+    x: Any,
+    bins: Any,
+    right: bool = True,
+    labels: Any = None,
+    retbins: bool = False,
+    precision: int = 3,
+    include_lowest: bool = False,
+    duplicates: Any = "raise",
+    ordered: bool = True,
+) -> Any:
+    """``pd.cut(amounts, [Decimal("0.1"), 2])``: each value in the bin that it exactly lies in.
+
+    Bins are labelled as those of floats are. A number of bins is one of floats anyway.
+    """
+    given = {
+        "right": right, "precision": precision, "include_lowest": include_lowest,
+        "duplicates": duplicates, "ordered": ordered, "labels": labels,
+    }  # fmt: skip
+    edged = np.iterable(bins) and not isinstance(bins, pd.IntervalIndex)
+    if not isinstance(getattr(x, "dtype", None), DecimalDtype) or not edged:
+        return pandas_own(x, bins, retbins=retbins, **given)
+    edges = list(dict.fromkeys(bins)) if duplicates == "drop" else list(bins)
+    whole = all(float(edge).is_integer() and edge == int(edge) for edge in edges)
+    near = [int(edge) if whole else float(edge) for edge in edges]
+    if labels is None:
+        # pandas makes the labels, and checks the bins
+        given["labels"] = pandas_own(np.array([near[0]]), near, **given).categories
+    values = pd.Series(getattr(x, "array", x))
+    place = np.zeros(len(values))  # of the bin, between the numbers of its edges
+    for edge in edges:
+        place += (values > edge if right else values >= edge).to_numpy(float, na_value=np.nan)
+    place -= 0.5
+    if include_lowest:
+        place[(values == edges[0]).to_numpy(bool, na_value=False)] = 0.5
+    within: Any = place
+    if isinstance(x, pd.Series):
+        within = pd.Series(place, index=x.index, name=x.name)
+    found = pandas_own(within, range(len(edges)), **given)
+    return (found, np.array(edges)) if retbins else found
+
+
+@instead_of("pandas.core.reshape.merge:_AsOfMerge", "_validate_tolerance", issue=29130)
+def no_tolerance(pandas_own: Function, merge: Any, left_keys: Any) -> None:
+    if merge.tolerance is not None and isinstance(left_keys[-1], DecimalArray):
+        raise TypeError(
+            f"merge_asof(tolerance={merge.tolerance!r}) is not supported for decimal keys: merge "
+            "without it, then drop the rows whose keys are too far apart"
+        )
+    pandas_own(merge, left_keys)
+
+
+@instead_of("pandas.core.reshape.merge:_AsOfMerge", "_get_join_indexers", issue=29130)
+def as_of(pandas_own: Function, merge: Any) -> Any:
+    """``pd.merge_asof(on="amount")`` compares the ranks of the keys; "nearest" needs distances."""
+    left, right = merge.left_join_keys[-1], merge.right_join_keys[-1]
+    if isinstance(left, DecimalArray) and isinstance(right, DecimalArray):
+        if merge.direction == "nearest":
+            raise TypeError(
+                "merge_asof(direction='nearest') is not supported for decimal keys: merge with "
+                "'backward' and with 'forward', and keep the nearer of both"
+            )
+        for side, key in (("left", left), ("right", right)):
+            if key.isna().any():
+                raise ValueError(f"Merge keys contain null values on {side} side")
+        codes = pd.concat([pd.Series(left), pd.Series(right)]).rank(method="dense").to_numpy(float)
+        merge.left_join_keys[-1], merge.right_join_keys[-1] = (
+            codes[: len(left)], codes[len(left) :])  # fmt: skip
+    return pandas_own(merge)
+
+
 # ---- text: what is asked for of floats holds for decimals
 
 
@@ -243,7 +320,24 @@ def csv_block(pandas_own: Function, values: Any, **kwargs: Any) -> Any:
     """``to_csv(decimal=",", float_format="%.2f")``."""
     if not isinstance(values, DecimalArray):
         return pandas_own(values, **kwargs)
-    float_format, decimal = kwargs.get("float_format"), kwargs.get("decimal", ".")
+    shown = _as_asked(kwargs.get("float_format"), kwargs.get("decimal", "."))
+    cells = values.to_numpy(object, na_value=kwargs.get("na_rep", ""))
+    present = ~values.isna()
+    cells[present] = [shown(value) for value in cells[present]]
+    return cells
+
+
+@instead_of("pandas.io.formats.format:_ExtensionArrayFormatter", "_format_strings", issue=53675)
+def format_strings(pandas_own: Function, task: Any) -> Any:
+    """``to_string(float_format="%.2f", decimal=",")``, and of ``to_html``."""
+    asked = task.float_format is not None or task.decimal != "."
+    if isinstance(task.values, DecimalArray) and task.formatter is None and asked:
+        task.formatter = _as_asked(task.float_format, task.decimal)
+    return pandas_own(task)
+
+
+def _as_asked(float_format: Any, decimal: str) -> Callable[[Any], str]:
+    """How a Decimal is shown with pandas' arguments `float_format` and `decimal`."""
     shown: Any = str
     if callable(float_format):
         shown = float_format
@@ -255,10 +349,7 @@ def csv_block(pandas_own: Function, values: Any, **kwargs: Any) -> Any:
                 "function of a Decimal"
             )
         shown = f"{{:.{places[1]}f}}".format
-    cells = values.to_numpy(object, na_value=kwargs.get("na_rep", ""))
-    present = ~values.isna()
-    cells[present] = [shown(value).replace(".", decimal) for value in cells[present]]
-    return cells
+    return lambda value: shown(value).replace(".", decimal)
 
 
 def styled(pandas_own: Function, formatter: Any = None, **kwargs: Any) -> Any:
@@ -279,7 +370,15 @@ def styled(pandas_own: Function, formatter: Any = None, **kwargs: Any) -> Any:
     return shown
 
 
-STYLES = [Gap("pandas.io.formats.style_render", "_maybe_wrap_formatter", 15171, styled)]
+def bars(pandas_own: Function, data: Any, *args: Any, **kwargs: Any) -> Any:
+    """``style.bar()``."""
+    return pandas_own(_in_floats(data), *args, **kwargs)
+
+
+STYLES = [
+    Gap("pandas.io.formats.style_render", "_maybe_wrap_formatter", 15171, styled),
+    Gap("pandas.io.formats.style", "_bar", 56283, bars),
+]
 
 
 @instead_of("pandas:DataFrame", "style", issue=15171)
@@ -318,8 +417,37 @@ def to_excel(pandas_own: Function, data: Any, *args: Any, **kwargs: Any) -> None
     pandas_own(cells, *args, **kwargs)
 
 
+def drawn(own: Function, *args: Any, **kwargs: Any) -> Any:
+    """Plots of Matplotlib and seaborn that compute before they draw."""
+    return own(
+        *map(_in_floats, args), **{name: _in_floats(value) for name, value in kwargs.items()}
+    )
+
+
+PLOTS = {
+    "matplotlib.axes": [
+        Gap("matplotlib.axes:Axes", name, 23991, drawn)
+        for name in ("boxplot", "imshow", "pcolormesh", "pie", "violinplot")
+    ],
+    "seaborn": [
+        Gap("seaborn", name, 3042, drawn)
+        for name in ("clustermap", "heatmap", "lmplot", "regplot", "residplot")
+    ],
+}
+"""By the module whose import closes them."""
+
+
 def _in_floats(data: Any) -> Any:
-    """A Series or DataFrame with its decimal columns as float64, NaN where missing."""
+    """A Series or DataFrame with its decimal columns as float64, NaN where missing; a list of such;
+    a decimal array; anything else as it is."""
+    if isinstance(data, DecimalArray):
+        return data.to_numpy(np.float64)
+    if isinstance(data, list | tuple) and any(
+        isinstance(one, pd.Series | DecimalArray) for one in data
+    ):
+        return [_in_floats(one) for one in data]
+    if not isinstance(data, pd.Series | pd.DataFrame):
+        return data
     return _each_decimal(
         data,
         lambda one: one.astype("float64") if isinstance(one.dtype, DecimalDtype) else one,

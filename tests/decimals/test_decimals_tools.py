@@ -8,11 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
+import matplotlib.pyplot as plt
 import narwhals as nw
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import seaborn as sns
 
 from fundlab.decimals import DecimalDtype, rolling
 
@@ -141,6 +143,83 @@ def test_a_missing_bound_does_not_bind(column: pd.Series) -> None:
     assert column.clip(upper=[None, 2, 2, 2]).tolist() == [D("1234.5"), 2, pd.NA, D("1E-7")]
     floats = pd.Series([1.0, 5.0])
     assert floats.clip(upper=[None, 2.0]).tolist() == [1.0, 2.0]
+
+
+def test_text_of_frames_is_shown_as_asked(column: pd.Series) -> None:
+    frame = column.to_frame()
+    assert frame.to_string(index=False, float_format="%.2f", decimal=",").split() == [
+        "x", "1234,50", "2,34", "<NA>", "0,00"]  # fmt: skip
+    assert column.to_string(float_format="{:,.1f}".format).split()[1] == "1,234.5"
+    assert "<td>2.3</td>" in frame.to_html(float_format="%.1f")
+    assert pd.DataFrame({"f": [1.25]}).to_string(float_format="%.1f", header=False) == "0 1.2"
+
+
+def test_bins_are_exact(column: pd.Series) -> None:
+    least = D("1E-18")
+    values = pd.Series([0, least, 2, 2 + least, 5, None], dtype="decimal", name="x")
+    right = pd.cut(values, [0, D(2), 5])
+    assert right.cat.codes.tolist() == [-1, 0, 0, 1, 1, -1]
+    assert (right.name, str(right.cat.categories[0])) == ("x", "(0, 2]")
+    assert pd.cut(values, [D(0), D(2), D(5)], right=False).cat.codes.tolist() == [
+        0,
+        0,
+        1,
+        1,
+        -1,
+        -1,
+    ]
+    lowest = pd.cut(values, [0.0, 2.0, float("inf")], include_lowest=True)
+    assert lowest.cat.codes.tolist() == [0, 0, 0, 1, 1, -1]
+    halves = pd.cut(values, pd.array(["0.5", "2.5"], dtype="decimal"), labels=["some"])
+    assert halves.cat.codes.tolist() == [-1, -1, 0, 0, -1, -1]
+    found, edges = pd.cut(values, [0, D("2"), D("2"), 5], retbins=True, duplicates="drop",
+                          labels=False)  # fmt: skip
+    assert (found.dropna().tolist(), edges.tolist()) == ([0, 0, 1, 1], [0, 2, 5])
+    for bins in ([0, 2, 2], [2, 0]):
+        with pytest.raises(ValueError, match=r"unique|monoton"):
+            pd.cut(values, bins)
+    same = pd.cut(column.astype("float64"), [0, 2.5, 2000])
+    pd.testing.assert_series_equal(pd.cut(column, [0, 2.5, 2000]), same)
+    totals = values.groupby(pd.cut(values, [0, 2, 5]), observed=True).sum()
+    assert totals.tolist() == [2 + least, 7 + least]
+
+
+def test_merging_to_the_last_amount() -> None:
+    tiny = D("1E-18")
+    steps = pd.DataFrame(
+        {"limit": pd.array([0, 100, 100 + tiny], dtype="decimal"), "fee": [1, 2, 3]}
+    )
+    paid = pd.DataFrame({"limit": pd.array([5, 100, 100 + tiny, 10**19], dtype="decimal")})
+    assert pd.merge_asof(paid, steps, on="limit")["fee"].tolist() == [1, 2, 3, 3]
+    later = pd.merge_asof(paid, steps, on="limit", direction="forward", allow_exact_matches=False)
+    assert later["fee"].tolist()[:2] == [2, 3]
+    assert later["limit"].dtype == "decimal"
+    for given in ({"tolerance": D(1)}, {"direction": "nearest"}):
+        with pytest.raises(TypeError, match="is not supported for decimal keys: merge with"):
+            pd.merge_asof(paid, steps, on="limit", **given)
+    with pytest.raises(ValueError, match="right keys must be sorted"):
+        pd.merge_asof(paid, steps[::-1], on="limit")
+    with pytest.raises(ValueError, match="null values on left"):
+        pd.merge_asof(paid.reindex([0, 9]), steps, on="limit")
+
+
+def test_plots_that_compute(column: pd.Series) -> None:
+    frame = pd.DataFrame({"x": column.dropna(), "y": column.dropna() * 2})
+    floats = frame.astype("float64")
+    _, axes = plt.subplots()
+    assert [wedge.theta2 for wedge in axes.pie(frame["x"]).wedges] == [
+        wedge.theta2 for wedge in axes.pie(floats["x"]).wedges]  # fmt: skip
+    exact = axes.boxplot([frame["x"], frame["y"].array])["medians"]
+    rough = axes.boxplot([floats["x"], floats["y"]])["medians"]
+    assert [line.get_ydata().tolist() for line in exact] == [
+        line.get_ydata().tolist() for line in rough]  # fmt: skip
+    axes.violinplot(frame["x"])
+    assert axes.imshow(frame).get_array().tolist() == floats.to_numpy().tolist()
+    assert sns.heatmap(frame, ax=axes).collections[-1].get_array().size == 6
+    sns.regplot(data=frame, x="x", y="y", ax=axes, ci=None)
+    sns.residplot(x=frame["x"], y=frame["y"], ax=axes)
+    assert "width: 10em" in frame.style.bar().to_html()
+    plt.close("all")
 
 
 def test_windows_stay_in_their_group() -> None:
