@@ -12,9 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fundlab import store
 from fundlab.errors import StoreError
 from fundlab.journals import damaged_journals
+from fundlab.store import TableStore
 from fundlab.store.assertions import Problem
 from fundlab.store.proof import Verification
 from fundlab.sync import SyncResult, sync
@@ -27,7 +27,7 @@ _SAMPLES: Final = (_PACKAGE / "data" / "sample", _PACKAGE.parent / "data" / "sam
 """In an installed package, and in a clone of the project."""
 
 
-class Store(store.Store):
+class Store(TableStore):
     """A store at ``path``, created by the first sync.
 
     Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,

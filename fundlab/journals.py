@@ -69,7 +69,7 @@ from fundlab.errors import ActionRefused, StoreDamaged, StoreError
 from fundlab.exact import EXACT
 from fundlab.models import Transfer
 from fundlab.settings import is_loopback, journal_folder, store_folder
-from fundlab.store import Store
+from fundlab.store import TableStore
 from fundlab.store.disk import make_folder, sync_folder
 from fundlab.values import Amount, plain_text
 
@@ -729,7 +729,9 @@ def shown_time(ns: int, now: int) -> str:
 # ----------------------------------------------------------------------------------- whose it is
 
 
-def open_journal(client: Client, store: Store, clock: Callable[[], int] = time.time_ns) -> Journal:
+def open_journal(
+    client: Client, store: TableStore, clock: Callable[[], int] = time.time_ns
+) -> Journal:
     """The journal of ``client``'s service, made if need be, with what one in ``store`` holds.
 
     Raises ``StoreError`` when the store or its journal belongs to another service or credential.
@@ -799,7 +801,7 @@ def check_owner(path: object, owner: Mapping[str, str], service: Mapping[str, st
 
 
 def journal(
-    store: Store | str | Path | None = None, *, folder: str | Path | None = None
+    store: TableStore | str | Path | None = None, *, folder: str | Path | None = None
 ) -> pd.DataFrame:
     """Everything that this user ever confirmed; with ``store``, what was confirmed with it.
 
@@ -820,7 +822,7 @@ def journal(
     books = [Journal(path) for path in files]
     found = [(entry, book.service["base_url"]) for book in books for entry in book.entries()]
     taken_over = {(entry.origin, entry.ref_id) for entry, _ in found}
-    place = store if isinstance(store, Store) else Store(store or store_folder())
+    place = store if isinstance(store, TableStore) else TableStore(store or store_folder())
     name = place.name
     if store is not None:
         found = [(entry, service) for entry, service in found if entry.store == name]
@@ -865,7 +867,7 @@ def journal_frame(entries: Sequence[tuple[Entry, str]]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def damaged_journals(store: Store) -> Iterator[tuple[Path, str]]:
+def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:
     """Each journal with payments of ``store``'s service that is not intact, and why.
 
     Those that earlier versions kept in the store, and the user's own.

@@ -25,7 +25,7 @@ from fundlab.display import Row
 from fundlab.errors import ActionRefused
 from fundlab.journals import keyed, traces
 from fundlab.models import FiatAccount
-from fundlab.store import Store
+from fundlab.store import TableStore
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -80,7 +80,7 @@ def register_fiat_account(
     account_id: str | None = None,
     metadata: Metadata | None = None,
     ref_id: str | None = None,
-    store: Store | str | Path | None = None,
+    store: TableStore | str | Path | None = None,
     now: Callable[[], int] | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Plan[FiatAccount]:
@@ -126,7 +126,7 @@ def plan_account_update(
     fiat_account_owner: Owner | None = None,
     fiat_network_instructions: Instructions | None = None,
     metadata: Metadata | None = None,
-    store: Store | str | Path | None = None,
+    store: TableStore | str | Path | None = None,
     now: Callable[[], int] | None = None,
     say: Callable[[str], object] | None = None,
 ) -> AccountUpdatePlan:

@@ -49,7 +49,7 @@ from fundlab.errors import (
 from fundlab.exact import EXACT
 from fundlab.journals import NOT_ALIKE, canonical, shown_time
 from fundlab.progress import progress_bar
-from fundlab.store import Store
+from fundlab.store import TableStore
 from fundlab.values import exact_sum, money_text
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def plan_withdrawals(
     payments: pd.DataFrame,
     *,
     allow_duplicate: bool = False,
-    store: Store | str | Path | None = None,
+    store: TableStore | str | Path | None = None,
     now: Callable[[], int] | None = None,
     say: Callable[[str], object] | None = None,
 ) -> BatchPlan:

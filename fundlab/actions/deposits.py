@@ -22,7 +22,7 @@ from fundlab.models import (
     Transfer,
     TransferType,
 )
-from fundlab.store import Store
+from fundlab.store import TableStore
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -40,7 +40,7 @@ def plan_deposit(
     account_id: str | None = None,
     metadata: Metadata | None = None,
     ref_id: str | None = None,
-    store: Store | str | Path | None = None,
+    store: TableStore | str | Path | None = None,
     now: Callable[[], int] | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Plan[FiatDepositInstructions]:
@@ -79,7 +79,7 @@ def plan_deposit_address(
     account_id: str | None = None,
     metadata: Metadata | None = None,
     ref_id: str | None = None,
-    store: Store | str | Path | None = None,
+    store: TableStore | str | Path | None = None,
     now: Callable[[], int] | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Plan[DepositAddress]:

@@ -57,7 +57,7 @@ from fundlab.models import OPERATIONS, FiatAccount, Request, Resource
 from fundlab.models.requests import body_bytes, checked
 from fundlab.progress import in_notebook
 from fundlab.secret import Masked, mask_number
-from fundlab.store import Store
+from fundlab.store import TableStore
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ class Context:
 
 def context_of(
     client: Client,
-    store: Store | str | Path | None,
+    store: TableStore | str | Path | None,
     now: Callable[[], int] | None,
     say: Callable[[str], object] | None,
 ) -> Context:
     """The context at ``store``, by default that of the client's settings."""
     clock = now or time.time_ns
-    place = store if isinstance(store, Store) else Store(store or client.settings.store)
+    place = store if isinstance(store, TableStore) else TableStore(store or client.settings.store)
     book = open_journal(client, place, clock)
     return Context(client, book, place.name, clock, say or announce)
 
@@ -693,7 +693,7 @@ def check_same(
 def resume(
     client: Client | None = None,
     *,
-    store: Store | str | Path | None = None,
+    store: TableStore | str | Path | None = None,
     now: Callable[[], int] = time.time_ns,
     say: Callable[[str], object] = announce,
 ) -> pd.DataFrame:

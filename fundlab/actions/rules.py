@@ -12,7 +12,7 @@ from fundlab.actions.plan import Plan, context_of, given_rows, new_plan
 from fundlab.api.arguments import Asset, End
 from fundlab.display import Row
 from fundlab.models import OrchestrationRule
-from fundlab.store import Store
+from fundlab.store import TableStore
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -30,7 +30,7 @@ def plan_rule(
     identity_id: str | None = None,
     account_id: str | None = None,
     ref_id: str | None = None,
-    store: Store | str | Path | None = None,
+    store: TableStore | str | Path | None = None,
     now: Callable[[], int] | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Plan[OrchestrationRule]:

@@ -20,7 +20,7 @@ from fundlab.errors import (
 from fundlab.journals import existing_journal, not_noted
 from fundlab.models import FiatAccount, Transfer
 from fundlab.progress import progress_bar
-from fundlab.store import Store
+from fundlab.store import TableStore
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
@@ -40,7 +40,7 @@ def wait_for(
     sleep: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     progress: bool | None = None,
-    store: Store | str | Path | None = None,
+    store: TableStore | str | Path | None = None,
 ) -> Settling:
     """Ask again, ever less often, until ``resource`` is no longer ``PENDING``; return it as it is.
 

@@ -44,7 +44,7 @@ from fundlab.journals import (
     shown_time,
 )
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer, TransferType
-from fundlab.store import Store
+from fundlab.store import TableStore
 from fundlab.values import Amount, Instant, exact_sum, fraction_digits, money_text
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def plan_withdrawal(
     metadata: Mapping[str, str] | None = None,
     ref_id: str | None = None,
     allow_duplicate: bool = False,
-    store: Store | str | Path | None = None,
+    store: TableStore | str | Path | None = None,
     now: Callable[[], int] | None = None,
     say: Callable[[str], object] | None = None,
 ) -> WithdrawalPlan:

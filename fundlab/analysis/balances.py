@@ -52,7 +52,7 @@ from fundlab.store.snapshot import steadily
 from fundlab.transfers import Basis, View, has_right_total
 
 if TYPE_CHECKING:
-    from fundlab.store import Store
+    from fundlab.store import TableStore
 
 __all__ = [
     "at",
@@ -178,7 +178,7 @@ def running(
 
 
 def write_running(
-    store: Store,
+    store: TableStore,
     path: str | Path,
     columns: Sequence[str] | None = ("id", "profile_id", "asset", "created_at"),
     opening: object = None,
@@ -200,7 +200,7 @@ def write_running(
 
 
 def _stream(
-    store: Store, columns: Sequence[str] | None, opening: object, view: View
+    store: TableStore, columns: Sequence[str] | None, opening: object, view: View
 ) -> pa.RecordBatchReader:
     opened: pa.Table | None = None
     if opening is not None:

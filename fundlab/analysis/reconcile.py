@@ -20,13 +20,13 @@ from fundlab.store.judgement import Judgement, judge_accounts
 from fundlab.transfers import MOMENTS, Basis, placed_at
 
 if TYPE_CHECKING:
-    from fundlab.store import Store
+    from fundlab.store import TableStore
 
 __all__ = ["bank", "compare", "explain", "judge"]
 
 
 def judge(
-    store: Store,
+    store: TableStore,
     period: str | None = None,
     *,
     as_of: str | datetime | None = None,

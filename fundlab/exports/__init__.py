@@ -28,7 +28,7 @@ from fundlab.paths import local_path, opened
 from fundlab.tables import find_table
 
 if TYPE_CHECKING:
-    from fundlab.store import Store
+    from fundlab.store import TableStore
 
 __all__ = [
     "FORMATS",
@@ -82,7 +82,7 @@ class Export:
 
 
 def export_table(
-    store: Store,
+    store: TableStore,
     table: str,
     path: str | os.PathLike[str],
     format: str,

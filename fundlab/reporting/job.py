@@ -32,7 +32,7 @@ from fundlab.reporting.report_files import (
     file_name,
     write_report,
 )
-from fundlab.store import Store
+from fundlab.store import TableStore
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement
 from fundlab.store.scan import queries
@@ -77,7 +77,7 @@ class CaughtUp:
 
 
 def report(
-    store: Store,
+    store: TableStore,
     period: str | None = None,
     *,
     as_of: Moment | None = None,
@@ -109,7 +109,7 @@ def report(
 
 @queries
 def read_report(
-    store: Store, period: str | None = None, *, as_of: Moment | None = None, tz: str = "UTC",
+    store: TableStore, period: str | None = None, *, as_of: Moment | None = None, tz: str = "UTC",
     basis: Basis = "settled", **given: Any,
 ) -> Report:  # fmt: skip
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
@@ -133,7 +133,7 @@ def read_report(
 
 
 def catch_up(
-    store: Store,
+    store: TableStore,
     out: str | os.PathLike[str],
     formats: Sequence[str] = FORMATS,
     *,
@@ -151,7 +151,7 @@ def catch_up(
 
 
 @queries
-def _judged_now(store: Store) -> tuple[Judgement, int]:
+def _judged_now(store: TableStore) -> tuple[Judgement, int]:
     """The judgement of all that the store knows, and how many rows break a rule."""
     when = moment(last_publication(store))
     rows = store.scan("transfers", as_of=when)
@@ -161,7 +161,7 @@ def _judged_now(store: Store) -> tuple[Judgement, int]:
 
 @queries
 def missing_months(
-    store: Store,
+    store: TableStore,
     out: str | os.PathLike[str],
     since: str | None = None,
     tz: str = "UTC",
@@ -193,7 +193,7 @@ def missing_months(
 
 
 def sources(
-    store: Store,
+    store: TableStore,
     period: str | None,
     when: pd.Timestamp,
     tz: str = "UTC",
@@ -222,7 +222,7 @@ def sources(
     }
 
 
-def last_publication(store: Store) -> int:
+def last_publication(store: TableStore) -> int:
     """When the store learned last of anything, in nanoseconds. Raises ``StoreError`` if never."""
     entries = (store.snapshot(table).last for table in TABLES)
     moments = [entry.published_at for entry in entries if entry is not None]

@@ -1,4 +1,4 @@
-"""The Parquet store: ``Store(path)``, and what it is made of.
+"""The Parquet store: ``TableStore(path)``, and what it is made of.
 
 ``store.py`` is the door; ``fl.Store``, with sync and journals, stands above it (``facade.py``).
 Below it: ``parts.py`` (one file), ``snapshot.py`` (which files there are and which rows are current
@@ -7,6 +7,6 @@ at a moment), ``changes.py`` (what is new), ``compaction.py``, ``proof.py`` (ver
 their files through ``disk.py``, on this machine or elsewhere (``remote.py``).
 """
 
-from fundlab.store.store import Store
+from fundlab.store.store import TableStore
 
-__all__ = ["Store"]
+__all__ = ["TableStore"]

@@ -25,7 +25,7 @@ from fundlab.transfers import SETTLED_AT
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from fundlab.store.store import Store
+    from fundlab.store.store import TableStore
 
 _NANOSECONDS: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _GLOB: Final = "__globPaths__"
@@ -45,11 +45,11 @@ def queries(work: Work) -> Work:
     what was written is named (``StoreDamaged``), or what DuckDB says (``StoreError``).
     """
 
-    def paths(store: Store) -> set[StorePath]:
+    def paths(store: TableStore) -> set[StorePath]:
         return {path for table in TABLES for path in find_parts(store.path / table).values()}
 
     @wraps(work)
-    def steady(store: Store, *args: Any, **options: Any) -> Any:
+    def steady(store: TableStore, *args: Any, **options: Any) -> Any:
         def once() -> Any:
             before = paths(store)
             try:

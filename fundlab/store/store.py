@@ -57,7 +57,7 @@ _CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
 Moment = str | datetime
 
 
-class Store:
+class TableStore:
     """The tables at ``path``, on their own: ``fl.Store`` is this with the service and the journal.
 
     ``clock`` gives nanoseconds since 1970. What would write to a ``read_only`` store raises

@@ -56,7 +56,7 @@ from fundlab.values import Instant
 
 if TYPE_CHECKING:
     from fundlab.api.client import Client
-    from fundlab.store import Store
+    from fundlab.store import TableStore
 
 MAX_ROUNDS: Final = 8
 OVERLAP_NS: Final = 15 * 60 * 1_000_000_000
@@ -135,7 +135,7 @@ class SyncResult:
 
 
 def sync(
-    store: Store,
+    store: TableStore,
     client: Client,
     tables: Sequence[str] | None = None,
     since: Moment | None = None,
@@ -221,7 +221,7 @@ def sync(
 class _Run:
     """One sync under way."""
 
-    store: Store
+    store: TableStore
     client: Client
     service: Mapping[str, str]
     workers: int
