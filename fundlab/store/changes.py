@@ -86,6 +86,7 @@ class Changes:
                 yield self._unknown(rows.slice(0, parts.ROW_GROUP_ROWS), places)
                 count -= parts.ROW_GROUP_ROWS
                 waiting = [rows.slice(parts.ROW_GROUP_ROWS)]
+            del rows
         if count:
             yield self._unknown(table.in_order(pa.concat_tables(waiting)), places)
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
-import duckdb
-
+from fundlab.arrival import duckdb
 from fundlab.errors import InvalidRequest
 
 _SHARE: Final = 0.5 / 0.8  # DuckDB's own limit is 80 % of what there is

@@ -394,6 +394,7 @@ def write_part(
                     row_groups.append((group.num_rows, first, last))
                     if kind == "base":
                         live_groups += group.column(TO).null_count == group.num_rows
+                    del group, moments
             count = sum(number for number, _, _ in row_groups)
             *known, newest = header.publications
             done = replace(
@@ -414,13 +415,15 @@ def in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in the same order, in row groups of the usual size."""
     waiting: list[pa.Table] = []
     count = 0
-    for table in tables:
-        waiting.append(table)
-        count += table.num_rows
+    for rows in tables:
+        waiting.append(rows)
+        count += rows.num_rows
         while count >= ROW_GROUP_ROWS:
             rows = pa.concat_tables(waiting)
-            yield rows.slice(0, ROW_GROUP_ROWS)
             waiting, count = [rows.slice(ROW_GROUP_ROWS)], count - ROW_GROUP_ROWS
+            rows = rows.slice(0, ROW_GROUP_ROWS)
+            yield rows
+        del rows  # large, and done with before the next ones are made
     if count:
         yield pa.concat_tables(waiting)
 

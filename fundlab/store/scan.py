@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
+from fundlab.arrival import duckdb
 from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
 from fundlab.store.duck import own_connection

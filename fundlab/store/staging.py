@@ -25,7 +25,7 @@ from fundlab.store.remote import RemotePath, StorePath
 from fundlab.tables.schema import Table
 
 STAGING: Final = ".staging"
-FILE_ROWS: Final = 16_384
+FILE_ROWS: Final = 8_192
 FLUSH_AFTER_S: Final = 1.0
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.arrow", re.ASCII)
 _OWN: Final = re.compile(rf"{_NAME.pattern}|\.[0-9a-f]+\.tmp", re.ASCII)

@@ -313,6 +313,7 @@ class _Run:
 
     def publish(self, check_held: Callable[[], None]) -> list[TableSync]:
         """Write the parts of every table, then let them appear."""
+        pa.default_memory_pool().release_unused()  # of the pages, before memory is at its fullest
         published_at, done = self.store.now(), []
         proved_by = 0  # the publication of transfers that the balances belong to
         for name, one in self.fetches.items():
@@ -362,7 +363,7 @@ class _Run:
         proved_by: int | None = None,
     ) -> str | None:
         """Write a part that nobody sees yet; none where there is nothing to say."""
-        filled = (rows for rows in groups if rows.num_rows)
+        filled = filter(attrgetter("num_rows"), groups)
         first = next(filled, None)
         if first is None and not moved:
             return None  # most tables of most syncs: nothing goes to the disk for them
