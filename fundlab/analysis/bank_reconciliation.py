@@ -1,0 +1,615 @@
+"""Balance per bank against balance per service: the bank reconciliation and the proof of cash.
+
+Every matched group, open transfer and open entry has a flow that is true (what happened), one at
+the bank and one in the service's books. What the bank lacks of the truth is in transit, outstanding
+or its error; what the books lack is unrecorded or the service's error. Each such difference is laid
+out in four columns (opening, receipts, disbursements, closing), so the statement foots and the
+proof cross-foots, or shows by how much it does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import narwhals as nw
+import pandas as pd
+import pyarrow as pa
+
+from fundlab.analysis.bank import EARLY, FIAT, Side
+from fundlab.analysis.bank_matching import Matching, match
+from fundlab.analysis.engines import TEXT, TIME, Wanted, Workbench, is_store
+from fundlab.analysis.periods import DAY, period_bounds
+from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.errors import AnalysisError, number_of
+from fundlab.exact import EXACT
+from fundlab.statements import Statements
+from fundlab.tables.frames import to_frame
+from fundlab.values import exact_sum, money_text
+
+CATEGORIES: Final = {
+    "deposits_in_transit": "Deposits in transit",
+    "outstanding_withdrawals": "Outstanding withdrawals",
+    "netted": "Netted by the bank",
+    "bank_errors": "Errors of the bank",
+    "unrecorded": "Not recorded by the service",
+    "service_errors": "Errors of the service",
+}
+"""What the bank's balance lacks (the first four), and what the service's lacks."""
+_OF_BANK: Final = tuple(CATEGORIES)[:4]
+_DECISIONS: Final = {"bank_error": "bank_errors", "service_error": "service_errors"}
+_TEXT: Final = pa.string()
+_COLUMNS: Final = ("opening", "receipts", "disbursements", "closing")
+_PROOF: Final = pa.schema(
+    [("line", _TEXT), ("label", _TEXT), *((name, AMOUNT_TYPE) for name in _COLUMNS)]
+)
+_STATEMENT: Final = pa.schema(
+    [("line", _TEXT), ("label", _TEXT), ("items", pa.int64()), ("amount", AMOUNT_TYPE)]
+)
+_ITEMS: Final = pa.schema(
+    [("side", _TEXT), ("item_id", _TEXT), ("asset", _TEXT), ("amount", AMOUNT_TYPE),
+     ("on", pa.date32()), ("age", pa.int64()), ("category", _TEXT), ("cleared_on", pa.date32()),
+     ("explained", pa.bool_()), ("why", _TEXT), ("memo", _TEXT)]
+)  # fmt: skip
+_DAYS: Final = Wanted("transfers", {"id": TEXT, "updated_at": TIME}, {"settled_at": TIME})
+_ZERO: Final = Decimal(0)
+_EPOCH: Final = date(1970, 1, 1)
+
+_Flow = tuple[date, Decimal]
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """A period of one bank account.
+
+    ``statement``: ``line``, ``label``, ``items`` (how many), ``amount`` (decimal) at the period's
+    end: ``per_bank``, the corrections of it (``deposits_in_transit``, ``outstanding_withdrawals``,
+    ``netted``, ``bank_errors``), ``adjusted_bank``, ``per_service``, its corrections
+    (``unrecorded``, ``service_errors``), ``adjusted_service``, ``difference``.
+    ``proof``: the same lines with ``opening``, ``receipts``, ``disbursements``, ``closing``; in
+    each the first two less the third are the fourth.
+    ``items``: what the corrections consist of: ``side``, ``item_id``, ``asset``, ``amount``, ``on``
+    (the day it was booked, or settled), ``age`` (days at the period's end), ``category``,
+    ``cleared_on`` (the day of its counterpart, where that came later), ``explained``, ``why``,
+    ``memo`` (of the bank); oldest first. Given to the next period as ``carried`` they keep their
+    days.
+    ``matching`` is what ``fl.bank.match`` gave. ``difference`` is that of the closing balances.
+    ``basis`` says where the balance per service is from: ``given``, or ``derived`` from the bank's
+    opening balance and what was then open, where no other one is known.
+    """
+
+    account: str | None
+    asset: str
+    first: date
+    last: date
+    basis: str
+    statement: pd.DataFrame
+    proof: pd.DataFrame
+    items: pd.DataFrame
+    matching: Matching
+
+    @property
+    def difference(self) -> Decimal:
+        (found,) = self.proof.loc[self.proof["line"] == "difference", "closing"]
+        return Decimal(found)
+
+    @property
+    def unexplained(self) -> pd.DataFrame:
+        """The items that neither time nor a decision explains."""
+        return self.items[~self.items["explained"].astype(bool)]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is explained, and nothing differs in any column."""
+        proof = self.proof[self.proof["line"] == "difference"]
+        return self.unexplained.empty and all(proof[name].iloc[0] == 0 for name in _COLUMNS)
+
+    def to_json(self) -> dict[str, Any]:
+        def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+            return [
+                {
+                    name: None if pd.isna(value) else str(value)
+                    if isinstance(value, Decimal | date) else value
+                    for name, value in row.items()
+                }
+                for row in _records(frame)
+            ]  # fmt: skip
+
+        return {
+            "account": self.account, "asset": self.asset, "first": str(self.first),
+            "last": str(self.last), "basis": self.basis, "ok": self.ok,
+            "difference": str(self.difference), "unexplained": len(self.unexplained),
+            "matched": len(self.matching.groups), "statement": rows(self.statement),
+            "proof": rows(self.proof), "items": rows(self.items),
+        }  # fmt: skip
+
+    @property
+    def text(self) -> str:
+        account = f"account {self.account}, " if self.account else ""
+        lines = [f"Bank reconciliation, {account}{self.asset}, {self.first} to {self.last}"]
+        if self.basis == "derived":
+            lines.append("the balance per service follows from the bank's opening balance")
+        width = max(map(len, self.statement["label"])) + 2
+        amounts = [money_text(amount) for amount in self.statement["amount"]]
+        digits = max(map(len, amounts))
+        for label, items, amount in zip(
+            self.statement["label"], self.statement["items"], amounts, strict=True
+        ):
+            count = "" if pd.isna(items) else f"  {number_of(int(items), 'item')}"
+            lines.append(f"{label:{width}}{amount:>{digits}}{count}")
+        left = self.unexplained
+        lines.append(
+            f"{number_of(len(self.matching.groups), 'group')} matched; "
+            + (f"{number_of(len(left), 'item')} unexplained:" if len(left) else "all explained")
+        )
+        lines += [
+            f"  {row['item_id']}  {_day(row['on'])}  {money_text(row['amount'])}  "
+            f"{row['age']} days  {CATEGORIES[row['category']].lower()}: {row['why']}"
+            for row in _records(left.head(20))
+        ]
+        lines += [f"  and {len(left) - 20} more"] if len(left) > 20 else []
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def reconcile(
+    transfers: object,
+    bank: Statements,
+    period: str | None = None,
+    *,
+    side: Side = "service",
+    account: str | None = None,
+    asset: str = "USD",
+    window: int = 3,
+    balance: str | int | Decimal | None = None,
+    carried: pd.DataFrame | None = None,
+    decisions: pd.DataFrame | None = None,
+    fees: Iterable[str | int | Decimal] = (),
+    fixed: pd.DataFrame | None = None,
+    forbidden: pd.DataFrame | None = None,
+) -> Reconciliation:
+    """Transfers (a frame, or a store, whose settlements and counterparties it then knows) against
+    the statements that ``fl.bank.read`` gave, for ``period`` (by default all their days): see
+    :class:`Reconciliation`. Days are UTC; a transfer belongs to the day it settled.
+
+    ``account`` chooses one of several. ``balance`` is the balance per service at the period's end,
+    where you know it; without it the books begin with the bank's opening balance and what was then
+    open. ``carried`` are the ``items`` of the period before: what is older than the first statement
+    counts only if it is among them, or if the bank books it now. ``decisions`` (``item_id``,
+    ``decision``) explain items: ``bank_error`` and ``service_error`` put them there, any other
+    leaves them where they are. The other arguments are those of ``fl.bank.match``.
+
+    A transfer in transit is explained for ``window`` days, or where the bank booked it later, and
+    so is what the bank says it kept back; what else is open, of another amount or booked twice is
+    not, until somebody decides. Raises :class:`AnalysisError` where the statements declare no
+    balance.
+
+    >>> statement = folder / "october.csv"
+    >>> lines = {"date": ["2026-10-01", "2026-10-03"], "amount": ["1000.00", "-12.00"],
+    ...          "balance": ["1500.00", "1488.00"]}
+    >>> pd.DataFrame(lines).to_csv(statement, index=False)
+    >>> found = fl.bank.reconcile(transfers, fl.bank.read(statement), "2026-10")
+    >>> found.statement[["line", "amount"]]
+                           line  amount
+    0                  per_bank    1488
+    1       deposits_in_transit       0
+    2   outstanding_withdrawals    -200
+    3                    netted       0
+    4               bank_errors       0
+    5             adjusted_bank    1288
+    6               per_service    1300
+    7                unrecorded     -12
+    8            service_errors       0
+    9          adjusted_service    1288
+    10               difference       0
+    >>> found.ok, found.unexplained["age"].tolist()
+    (False, [29, 28])
+    """
+    pages = _pages_of(bank, account, asset)
+    account = pages["account"].iloc[0]
+    account = None if pd.isna(account) else account
+    entries = bank.entries[bank.entries["statement"].isin(pages["statement"])]
+    begin = min(_known([*pages["opening_on"], *entries["booked_on"]]), default=None)
+    if begin is None:
+        raise AnalysisError("the statements have neither entries nor days")
+    if period is None:
+        first, last = begin, max(_known([*pages["closing_on"], *entries["booked_on"]]))
+    else:
+        start, end = period_bounds(period)
+        first, last = (_EPOCH + timedelta(days=moment // DAY) for moment in (start, end - 1))
+    rows = _with_counterparties(transfers) if is_store(transfers) else transfers
+    settled = _settled_days(rows)
+    entries, old, kept = _with_carried(entries, carried, asset)
+    # Of what settled before the statements begin only that is known to be open which was carried.
+    matching = match(
+        _between(rows, settled, begin - timedelta(days=window + EARLY), old["service"],
+                 {row["item_id"] for row in kept}),
+        entries, side=side, window=window, asset=asset, fees=fees, fixed=fixed, forbidden=forbidden,
+    )  # fmt: skip
+    booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
+    book = _Book(first, last, decided=_decided(decisions))
+    told = dict(zip(entries["entry_id"], entries.get("memo", [None] * len(entries)), strict=True))
+    twice = _doubled(matching, entries)
+    on = booked | settled
+    flows: dict[int, dict[str, list[tuple[str, date, Decimal]]]] = {}
+    for row in _records(matching.members):
+        of_group = flows.setdefault(row["group"], {"bank": [], "service": []})
+        of_group[row["side"]].append((row["item_id"], on[row["item_id"]], row["amount"]))
+    for row in _records(matching.groups):
+        book.take_group(flows[row["group"]], row["charges"], row["difference"], row["detail"])
+    for row in _records(matching.open):
+        name, day, amount, why = row["item_id"], on[row["item_id"]], row["amount"], row["why"]
+        if row["side"] == "bank":
+            told_why = "booked twice" if name in twice else why
+            book.take_entry(name, day, amount, told_why, twice=name in twice)
+        elif day >= begin or name in old["service"]:
+            book.take_transfer(name, day, amount, why, window)
+    for row in kept:
+        book.take_carried(row)
+    own = entries[~entries["entry_id"].isin(old["bank"])]
+    per_bank = _per_bank(pages, own, first, last)
+    proof = book.proof(per_bank, None if balance is None else _exact(balance))
+    items = book.items(asset, told)
+    return Reconciliation(
+        account, asset, first, last, "derived" if balance is None else "given",
+        _statement(proof, items), proof, items, matching,
+    )  # fmt: skip
+
+
+# -------------------------------------------------------------------------------- what comes in
+
+
+def _pages_of(bank: Statements, account: str | None, asset: str) -> pd.DataFrame:
+    pages = bank.statements[bank.statements["kind"] == "statement"]
+    if account is not None:
+        pages = pages[pages["account"] == account]
+    pages = pages[pages["asset"].isna() | (pages["asset"] == asset)]
+    accounts = pages["account"].drop_duplicates().tolist()
+    if not accounts:
+        named = "" if account is None else f" of account {account}"
+        raise AnalysisError(f"there is no statement{named} in {asset} with balances; camt.053, "
+                            "MT940, OFX, BAI2 and CSV have them")  # fmt: skip
+    if len(accounts) > 1:
+        raise AnalysisError(f"the statements are of {len(accounts)} accounts; give account= one of "
+                            f"{', '.join(map(str, accounts))}")  # fmt: skip
+    return pages
+
+
+def _per_bank(
+    pages: pd.DataFrame, entries: pd.DataFrame, first: date, last: date
+) -> dict[str, Decimal]:
+    """The bank's balance before ``first``, and its receipts, disbursements and balance up to
+    ``last``."""
+    known = pages[pages["opening"].notna()]
+    if known.empty:
+        raise AnalysisError(
+            "the statements declare no opening balance; read them with opening=, the balance "
+            "before the first"
+        )
+    start = known.iloc[0]
+    later = entries[entries["statement"] >= start["statement"]]
+    days = later["booked_on"].map(_day)
+    amounts = [Decimal(amount) for amount in later["amount"]]
+    dated = list(zip(days, amounts, strict=True))
+    opening = EXACT.add(Decimal(start["opening"]), exact_sum(a for d, a in dated if d < first))
+    within = [amount for day, amount in dated if first <= day <= last]
+    receipts = exact_sum(amount for amount in within if amount > 0)
+    paid = exact_sum(amount.copy_abs() for amount in within if amount < 0)
+    return {
+        "opening": opening,
+        "receipts": receipts,
+        "disbursements": paid,
+        "closing": EXACT.add(opening, exact_sum(within)),
+    }
+
+
+def _with_carried(
+    entries: pd.DataFrame, carried: pd.DataFrame | None, asset: str
+) -> tuple[pd.DataFrame, dict[str, set[str]], list[dict[str, Any]]]:
+    """The entries with those that were open before and are in no file now; the ids of what was
+    open; and what is no payment, which is not matched again."""
+    old: dict[str, set[str]] = {"bank": set(), "service": set()}
+    if carried is None or carried.empty:
+        return entries, old, []
+    missing = {*_ITEMS.names} - {"memo"} - {*carried.columns}
+    if missing:
+        raise AnalysisError(f"carried has no column {', '.join(sorted(missing))}; give the items "
+                            "of the reconciliation before")  # fmt: skip
+    carried = carried[~carried["item_id"].isin(entries["entry_id"])]
+    moving = carried["category"].isin(["deposits_in_transit", "outstanding_withdrawals"])
+    # What the bank kept back, and errors, are no payment that another one could answer.
+    for_good = ~moving & (carried["category"].ne("unrecorded") | carried["explained"].astype(bool))
+    again = carried[~for_good]
+    for name in old:
+        old[name] = {*again.loc[again["side"] == name, "item_id"]}
+    again = again[again["side"] == "bank"]
+    if len(again):
+        # One that was booked before its transfer settled stands there with the sign it corrects.
+        early = again["category"].isin(["deposits_in_transit", "outstanding_withdrawals"])
+        amounts = again["amount"].where(~early, -again["amount"])
+        more = pd.DataFrame(
+            {"entry_id": again["item_id"], "amount": amounts, "booked_on": again["on"],
+             "memo": again.get("memo"), "asset": asset}
+        )  # fmt: skip
+        entries = pd.concat([entries, more], ignore_index=True)
+    return entries, old, _records(carried[for_good])
+
+
+def _settled_days(transfers: object) -> dict[str, date]:
+    with Workbench(transfers) as bench:
+        taken = bench.take(transfers, _DAYS)
+        at = nw.coalesce(nw.col("settled_at"), nw.col("updated_at"))
+        rows = bench.collect(taken.select("id", at=at))
+    return {
+        name: _EPOCH + timedelta(days=moment // DAY)
+        for name, moment in zip(*(rows.column(n).to_pylist() for n in ("id", "at")), strict=True)
+        if moment is not None
+    }
+
+
+def _between(
+    transfers: object, settled: Mapping[str, date], since: date, old: set[str], done: set[str]
+) -> Any:
+    """The transfers from ``since`` on, and those that were open before, without ``done``."""
+    missing = sorted(old - settled.keys())
+    if missing:
+        raise AnalysisError(f"carried: transfer {missing[0]} is not among the transfers")
+    wanted = [
+        name for name, day in settled.items() if (day >= since or name in old) and name not in done
+    ]
+    frame: Any = nw.from_native(transfers)
+    return frame.filter(nw.col("id").is_in(wanted)).to_native()
+
+
+def _with_counterparties(store: Any) -> pd.DataFrame:
+    """The fiat transfers of a store, with the name of the account each withdrawal goes to."""
+    rows: pd.DataFrame = store.read("transfers", settled=True)
+    rows = rows[rows["type"].isin(FIAT)]
+    names = {}
+    accounts = store.read("fiat_accounts", columns=["id", "fiat_account_owner"])
+    for name, owner in zip(accounts["id"], accounts["fiat_account_owner"], strict=True):
+        told = {} if pd.isna(owner) else json.loads(owner)
+        person = told.get("person_details") or {}
+        parts = (person.get("first_name"), person.get("last_name"))
+        full = person.get("name") or " ".join(part for part in parts if part)
+        names[name] = (told.get("institution_details") or {}).get("name") or full or None
+    return rows.assign(counterparty=rows["fiat_account_id"].map(names).astype("string"))
+
+
+def _doubled(matching: Matching, entries: pd.DataFrame) -> set[str]:
+    """Open entries that are another one again, which is matched: same reference, amount, text."""
+    keys = ["bank_ref", "amount", "memo"]
+    if not {*keys} <= {*entries.columns}:
+        return set()
+    same = dict(
+        zip(entries["entry_id"], zip(*(entries[k].astype(str) for k in keys), strict=True),
+            strict=True)
+    )  # fmt: skip
+    referred = {*entries.loc[entries["bank_ref"].notna(), "entry_id"]}
+    taken = {same[name] for name in matching.members["item_id"] if name in referred}
+    held = [n for n in matching.open["item_id"] if n in referred]
+    return {name for name in held if same[name] in taken}
+
+
+def _decided(decisions: pd.DataFrame | None) -> dict[str, str]:
+    if decisions is None or decisions.empty:
+        return {}
+    given = decisions.dropna(subset=["decision"])
+    return dict(zip(given["item_id"], given["decision"].astype(str), strict=True))
+
+
+def _exact(amount: str | int | Decimal) -> Decimal:
+    try:
+        return Decimal(amount)
+    except (InvalidOperation, TypeError, ValueError):
+        raise AnalysisError(f"balance={amount!r} is not an amount such as '100.50'") from None
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _day(value: Any) -> date:
+    return pd.Timestamp(value).date()
+
+
+def _known(days: Iterable[Any]) -> list[date]:
+    return [_day(day) for day in days if not pd.isna(day)]
+
+
+# ------------------------------------------------------------------------------------- the book
+
+
+class _Book:
+    """The corrections of both balances, as they come, in the four columns of a period."""
+
+    def __init__(self, first: date, last: date, decided: Mapping[str, str]) -> None:
+        self.first, self.last, self.decided = first, last, decided
+        self.corrections: dict[str, dict[str, Decimal]] = defaultdict(
+            lambda: dict.fromkeys(_COLUMNS, _ZERO)
+        )
+        self.booked: list[_Flow] = []
+        """What the service has recorded."""
+        self.listed: list[dict[str, Any]] = []
+
+    def columns(self, flows: Iterable[_Flow]) -> dict[str, Decimal]:
+        """``flows`` up to the period's end: before it, in and out within it, and all of them."""
+        known = [(day, amount) for day, amount in flows if day <= self.last]
+        within = [amount for day, amount in known if day >= self.first]
+        return {
+            "opening": exact_sum(amount for day, amount in known if day < self.first),
+            "receipts": exact_sum(amount for amount in within if amount > 0),
+            "disbursements": exact_sum(amount.copy_abs() for amount in within if amount < 0),
+            "closing": exact_sum(amount for _, amount in known),
+        }
+
+    def correct(self, category: str, add: Iterable[_Flow], take: Iterable[_Flow] = ()) -> bool:
+        """Whether the balance at the end is corrected by it."""
+        more, less = self.columns(add), self.columns(take)
+        found = {name: EXACT.subtract(more[name], less[name]) for name in _COLUMNS}
+        for name, amount in found.items():
+            self.corrections[category][name] = EXACT.add(self.corrections[category][name], amount)
+        return found["closing"] != 0
+
+    def note(
+        self, side: str, item_id: str, day: date, amount: Decimal, category: str, why: str,
+        *, explained: bool, cleared_on: date | None = None,
+    ) -> None:  # fmt: skip
+        if day > self.last:
+            return
+        decision = self.decided.get(item_id)
+        self.listed.append(
+            {"side": side, "item_id": item_id, "amount": amount, "on": day,
+             "age": (self.last - day).days, "category": category, "cleared_on": cleared_on,
+             "explained": explained or decision is not None,
+             "why": why if decision is None else f"{why}; decided: {decision}"}
+        )  # fmt: skip
+
+    def take_group(
+        self, flows: Mapping[str, list[tuple[str, date, Decimal]]], charges: Decimal,
+        difference: Decimal, detail: str,
+    ) -> None:  # fmt: skip
+        bank = [(day, amount) for _, day, amount in flows["bank"]]
+        service = [(day, amount) for _, day, amount in flows["service"]]
+        self.booked += service
+        named = [name for side in flows.values() for name, *_ in side]
+        end = max((day for day, _ in bank), default=self.last)
+        truth = [*service]
+        error: list[_Flow] = []
+        if charges:
+            # The bank kept it back, which the books do not know.
+            kept = (end, charges.copy_negate())
+            truth.append(kept)
+            if self.correct("unrecorded", [kept]) or self.first <= end <= self.last:
+                self.note("bank", flows["bank"][0][0], end, kept[1], "unrecorded",
+                          f"kept back by the bank: {detail}", explained=True)  # fmt: skip
+        if difference:
+            wrong = (end, difference)
+            of_service = any(self.decided.get(name) == "service_error" for name in named)
+            category = "service_errors" if of_service else "bank_errors"
+            if of_service:
+                truth.append(wrong)
+                self.correct(category, [wrong])
+            else:
+                self.correct(category, [], [wrong])
+                error = [wrong]
+            explained = any(name in self.decided for name in named)
+            self.note(
+                "bank", (flows["bank"] or flows["service"])[0][0], end, difference, category,
+                detail, explained=explained,
+            )  # fmt: skip
+        total = exact_sum(amount for _, amount in service)
+        before, after = self.columns([*truth, *error]), self.columns(bank)
+        crosses = before["opening"] != after["opening"] or before["closing"] != after["closing"]
+        moving = "deposits_in_transit" if total >= 0 else "outstanding_withdrawals"
+        self.correct(moving if crosses else "netted", [*truth, *error], bank)
+        if before["closing"] != after["closing"]:
+            for side, sign in (("service", 1), ("bank", -1)):
+                for name, day, amount in flows[side]:
+                    others = [d for _, d, _ in flows["bank" if side == "service" else "service"]]
+                    if day <= self.last and max(others, default=day) > self.last:
+                        self.note(side, name, day, amount * sign, moving, "booked later",
+                                  explained=True, cleared_on=max(others))  # fmt: skip
+
+    def take_carried(self, row: Mapping[str, Any]) -> None:
+        """What a period before found, and is not matched again."""
+        name, day, amount = row["item_id"], _day(row["on"]), row["amount"]
+        if row["category"] == "bank_errors":
+            self.correct("bank_errors", [], [(day, amount)])
+        elif row["side"] == "service":
+            self.booked.append((day, amount))
+            self.correct("service_errors", [], [(day, amount)])
+        else:
+            self.correct(row["category"], [(day, amount)])
+        self.note(row["side"], name, day, amount, row["category"], row["why"],
+                  explained=bool(row["explained"]))  # fmt: skip
+
+    def take_entry(
+        self, item_id: str, day: date, amount: Decimal, why: str, *, twice: bool
+    ) -> None:
+        default = "bank_errors" if twice else "unrecorded"
+        category = _DECISIONS.get(self.decided.get(item_id, ""), default)
+        flow = [(day, amount)]
+        # An error of the bank never happened; all else did, and the books lack it.
+        if category == "bank_errors":
+            self.correct(category, [], flow)
+        else:
+            self.correct(category, flow)
+        self.note("bank", item_id, day, amount, category, why, explained=False)
+
+    def take_transfer(
+        self, item_id: str, day: date, amount: Decimal, why: str, window: int
+    ) -> None:
+        flow = [(day, amount)]
+        self.booked += flow
+        moving = "deposits_in_transit" if amount >= 0 else "outstanding_withdrawals"
+        wrong = self.decided.get(item_id) == "service_error"
+        if wrong:
+            self.correct("service_errors", [], flow)
+        else:
+            self.correct(moving, flow)
+        fresh = why == "no counterpart" and (self.last - day).days <= window
+        told = "not on the statement yet" if fresh else why
+        category = "service_errors" if wrong else moving
+        self.note("service", item_id, day, amount, category, told, explained=fresh)
+
+    def proof(self, bank: Mapping[str, Decimal], balance: Decimal | None) -> pd.DataFrame:
+        lines = {"per_bank": dict(bank)}
+        lines |= {name: self.corrections[name] for name in _OF_BANK}
+        lines["adjusted_bank"] = _added(lines.values())
+        service = self.columns((day, amount) for day, amount in self.booked if day >= self.first)
+        own = [self.corrections[name] for name in CATEGORIES if name not in _OF_BANK]
+        if balance is None:
+            # The books begin with what the bank had, corrected by what was open then.
+            known = EXACT.subtract(lines["adjusted_bank"]["opening"], _added(own)["opening"])
+        else:
+            known = EXACT.subtract(balance, service["closing"])
+        lines["per_service"] = service | {
+            "opening": known, "closing": EXACT.add(known, service["closing"])
+        }  # fmt: skip
+        lines |= {name: self.corrections[name] for name in CATEGORIES if name not in _OF_BANK}
+        lines["adjusted_service"] = _added([lines["per_service"], *own])
+        lines["difference"] = {
+            name: EXACT.subtract(lines["adjusted_bank"][name], lines["adjusted_service"][name])
+            for name in _COLUMNS
+        }
+        labels = {
+            "per_bank": "Balance per bank", "adjusted_bank": "Adjusted balance per bank",
+            "per_service": "Balance per service",
+            "adjusted_service": "Adjusted balance per service", "difference": "Difference",
+            **CATEGORIES,
+        }  # fmt: skip
+        rows = [{"line": name, "label": labels[name], **row} for name, row in lines.items()]
+        return to_frame(pa.Table.from_pylist(rows, schema=_PROOF))
+
+    def items(self, asset: str, told: Mapping[str, str | None]) -> pd.DataFrame:
+        rows: list[dict[str, Any]] = []
+        for row in sorted(self.listed, key=lambda row: (row["on"], row["item_id"])):
+            memo = told.get(row["item_id"])
+            rows.append(row | {"asset": asset, "memo": None if pd.isna(memo) else memo})
+        return to_frame(pa.Table.from_pylist(rows, schema=_ITEMS))
+
+
+def _added(rows: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
+    found = [*rows]
+    return {name: exact_sum(row[name] for row in found) for name in _COLUMNS}
+
+
+def _statement(proof: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
+    counts: Sequence[str] = items["category"].tolist()
+    rows = [
+        {"line": line, "label": label, "amount": amount,
+         "items": counts.count(line) if line in CATEGORIES else None}
+        for line, label, amount in zip(
+            proof["line"], proof["label"], proof["closing"], strict=True)
+    ]  # fmt: skip
+    return to_frame(pa.Table.from_pylist(rows, schema=_STATEMENT))

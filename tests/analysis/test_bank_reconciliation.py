@@ -1,0 +1,225 @@
+"""Balance per bank and balance per service: every statement foots, every proof cross-foots."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import typer
+from test_bank_matching import paid, transfer
+
+import fundlab as fl
+from fundlab import bank, cli
+from fundlab.errors import AnalysisError
+from fundlab.sandbox.bank_book import book, statement_file
+
+D = Decimal
+COLUMNS = ("opening", "receipts", "disbursements", "closing")
+
+
+def lines_of(found: bank.Reconciliation) -> dict[str, dict[str, Decimal]]:
+    return {row["line"]: row for row in found.proof.to_dict("records")}
+
+
+def check_that_it_foots(found: bank.Reconciliation) -> None:
+    lines = lines_of(found)
+    for line in lines.values():
+        assert line["opening"] + line["receipts"] - line["disbursements"] == line["closing"], line
+    bank_side = (
+        "per_bank",
+        "deposits_in_transit",
+        "outstanding_withdrawals",
+        "netted",
+        "bank_errors",
+    )
+    for total, parts in (
+        ("adjusted_bank", bank_side),
+        ("adjusted_service", ("per_service", "unrecorded", "service_errors")),
+    ):
+        for name in COLUMNS:
+            assert sum(lines[part][name] for part in parts) == lines[total][name]
+    assert [lines["difference"][name] for name in COLUMNS] == [0] * 4
+    # Each correction of the balance is the sum of the items that it lists.
+    signs = {"bank_errors": -1}
+    for category in ("deposits_in_transit", "outstanding_withdrawals", "unrecorded", "bank_errors"):
+        rows = found.items[found.items["category"] == category]
+        total = sum((D(amount) for amount in rows["amount"]), D(0)) * signs.get(category, 1)
+        assert total == lines[category]["closing"], category
+
+
+def made_books(rng: random.Random, months: int) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+    rows, names = [], ("", "", "Acme Ltd", "Globex")
+    for n in range(rng.randint(5, 14) * months):
+        day = date(2026, 1, 1) + timedelta(days=rng.randrange(30 * months))
+        credit = rng.random() < 0.6
+        rows.append(
+            {"id": f"{rng.randrange(16**8):08x}-{n:04}", "settled_on": day,
+             "direction": "CREDIT" if credit else "DEBIT",
+             "amount": str(D(rng.randint(500, 9**7)) / 100),
+             "counterparty": rng.choice(names), "ref_id": None, "memo": None}
+        )  # fmt: skip
+    rows.sort(key=lambda row: (row["settled_on"], row["id"]))
+    settled = pd.to_datetime([row["settled_on"] for row in rows], utc=True) + pd.Timedelta("9h")
+    amounts = pd.array([D(row["amount"]) for row in rows], dtype="decimal")
+    types = {"CREDIT": "WIRE_DEPOSIT", "DEBIT": "WIRE_WITHDRAWAL"}
+    frame = pd.DataFrame(
+        {"id": [row["id"] for row in rows], "asset": "USD", "status": "COMPLETED",
+         "direction": [row["direction"] for row in rows],
+         "type": [types[row["direction"]] for row in rows], "amount": amounts,
+         "created_at": settled, "updated_at": settled,
+         "counterparty": [row["counterparty"] or None for row in rows]}
+    )  # fmt: skip
+    return rows, frame
+
+
+def months_foot(path: Path, seed: int, months: int) -> None:
+    """Each month from its own statement and what the month before left open; and all at once."""
+    rng = random.Random(seed)
+    rows, transfers = made_books(rng, months)
+    side = rng.choice(("service", "ours"))
+    faults = ("doubled", "missing", "amount", "charge", "unknown", "sign")
+    lines = book(
+        rows, side=side, seed=seed, batch=rng.choice((0, 0.4)), late_days=rng.choice((0, 4)),
+        netted_fee=D(rng.choice(("0", "15"))), references=rng.choice((0, 0.5, 1)),
+        errors={fault: rng.choice((0, 0, 1)) for fault in faults},
+    )  # fmt: skip
+    files, carried, before = [], None, None
+    for month in range(1, months + 1):
+        period = f"2026-{month:02}"
+        text, _ = statement_file(
+            lines, period, "camt.053", asset="USD", account="1", opening=D(5000), daily=False,
+            page_lines=None,
+        )  # fmt: skip
+        files.append(path / f"{seed}-{period}.xml")
+        files[-1].write_text(text)
+        options: dict[str, Any] = {"side": side, "fees": ["15"] if rng.random() < 0.3 else []}
+        found = bank.reconcile(transfers, bank.read(files[-1]), period, carried=carried, **options)
+        check_that_it_foots(found)
+        adjusted = lines_of(found)["adjusted_bank"]
+        if before is not None:
+            assert adjusted["opening"] == before
+        carried, before = found.items, adjusted["closing"]
+        ages = found.items["age"].tolist()
+        assert ages == [(found.last - on).days for on in found.items["on"]]
+    check_that_it_foots(bank.reconcile(transfers, bank.read(*files), period, **options))
+
+
+def test_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
+    for seed in range(4):
+        months_foot(tmp_path, seed, 3)
+
+
+@pytest.mark.campaign
+def test_500_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
+    for seed in range(100):
+        months_foot(tmp_path, seed, 5)
+
+
+def read_csv(path: Path, *lines: str) -> bank.Statements:
+    file = path / "bank.csv"
+    file.write_text("date,amount,balance,reference,memo\n" + "".join(f"{x}\n" for x in lines))
+    return bank.read(file, asset="USD")
+
+
+def test_a_month_with_one_of_each(tmp_path: Path) -> None:
+    rows = paid(
+        [
+            transfer("late", 100, -1), transfer("t", 50, 4), transfer("out", -30, 9),
+            transfer("lost", 7, 10), transfer("wrong", 1000, 11, ref="REF-100001"),
+            transfer("fresh", 9, 30), transfer("later", -8, 30),
+        ]
+    )  # fmt: skip
+    statement = read_csv(
+        tmp_path,
+        "2026-01-01,100,1100,r1,late",
+        "2026-01-05,50,1150,r2,t",
+        "2026-01-10,-30,1120,r3,out",
+        "2026-01-12,1001,2121,r4,REF-100001",
+        "2026-01-20,-12,2109,r5,charges",
+        "2026-02-02,-8,2101,r6,later",
+    )
+    found = bank.reconcile(rows, statement, "2026-01")
+    check_that_it_foots(found)
+    amounts = dict(zip(found.statement["line"], found.statement["amount"], strict=True))
+    assert amounts == {
+        "per_bank": 2109, "deposits_in_transit": 16, "outstanding_withdrawals": -8, "netted": 0,
+        "bank_errors": -1, "adjusted_bank": 2116, "per_service": 2128, "unrecorded": -12,
+        "service_errors": 0, "adjusted_service": 2116, "difference": 0,
+    }  # fmt: skip
+    listed = {row["item_id"]: row for row in found.items.to_dict("records")}
+    assert {name: row["age"] for name, row in listed.items() if not name.startswith("bank-")} == {
+        "lost": 20, "fresh": 0, "later": 0,
+    }  # fmt: skip
+    assert listed["later"]["cleared_on"] == date(2026, 2, 2)
+    unexplained = {*found.unexplained["category"]}
+    assert unexplained == {"deposits_in_transit", "bank_errors", "unrecorded"}
+    assert not found.ok
+    assert lines_of(found)["deposits_in_transit"]["opening"] == 100
+    assert "3 items unexplained" in found.text
+    # What somebody decides is explained, and stands where they say.
+    decisions = pd.DataFrame({"item_id": [*found.unexplained["item_id"]]})
+    decisions["decision"] = decisions["item_id"].map({"lost": "service_error"}).fillna("accepted")
+    decided = bank.reconcile(rows, statement, "2026-01", decisions=decisions)
+    check_that_it_foots(decided)
+    assert decided.ok
+    assert lines_of(decided)["service_errors"]["closing"] == -7
+    # A balance that is known differently is a difference, and not explained away.
+    known = bank.reconcile(rows, statement, "2026-01", decisions=decisions, balance="2127")
+    assert (known.ok, known.difference, known.basis) == (False, 1, "given")
+
+
+def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
+    rows = paid([transfer("old", 70, 5), transfer("new", 9, 40)])
+    first = read_csv(tmp_path, "2026-01-02,-12,988,r1,charges")
+    january = bank.reconcile(rows, first, "2026-01")
+    assert january.items["age"].tolist() == [29, 25]
+    second = read_csv(tmp_path, "2026-02-10,9,997,r2,new", "2026-02-20,1,998,r3,interest")
+    february = bank.reconcile(rows, second, "2026-02", carried=january.items)
+    check_that_it_foots(february)
+    assert february.items["age"].tolist() == [57, 53, 8]
+    third = read_csv(tmp_path, "2026-03-01,70,1068,r4,old")
+    march = bank.reconcile(rows, third, "2026-03", carried=february.items, window=90)
+    check_that_it_foots(march)
+    assert {*march.items["category"]} == {"unrecorded"}
+    with pytest.raises(AnalysisError, match="carried has no column category"):
+        bank.reconcile(rows, third, "2026-03", carried=february.items.drop(columns="category"))
+
+
+def test_statements_that_cannot_be_reconciled_are_refused(tmp_path: Path) -> None:
+    rows = paid([transfer("t", 70)])
+    path = tmp_path / "bank.csv"
+    path.write_text("date,amount\n2026-01-01,70\n")
+    with pytest.raises(AnalysisError, match="declare no opening balance"):
+        bank.reconcile(rows, bank.read(path, asset="USD"))
+    with pytest.raises(AnalysisError, match="no statement of account 9 in USD"):
+        bank.reconcile(rows, bank.read(path, asset="USD"), account="9")
+    other = tmp_path / "other.csv"
+    other.write_text("date,amount,account\n2026-01-01,70,A\n")
+    with pytest.raises(AnalysisError, match="of 2 accounts; give account="):
+        bank.reconcile(rows, bank.read(path, other, asset="USD"))
+
+
+def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with fl.sandbox.serve(seed=7, transfers=600, clock="manual") as sandbox:
+        fl.Store(tmp_path / "books").sync(sandbox.connect(), progress=False)
+        right = sandbox.control.bank_statement("2026-10", "mt940", batch=0.5)
+        wrong = sandbox.control.bank_statement("2026-10", "bai2", errors={"missing": 1})
+    files = []
+    for made in (right, wrong):
+        files.append(tmp_path / made["name"])
+        files[-1].write_text(made["text"])
+    command = ["bank", "--period", "2026-10", "--store", str(tmp_path / "books")]
+    cli.run([*command, str(files[0])])
+    assert "all explained" in capsys.readouterr().out
+    with pytest.raises(typer.Exit) as ended:
+        cli.run([*command, "--json", str(files[1])])
+    assert ended.value.exit_code == 3
+    body = json.loads(capsys.readouterr().out)
+    assert (body["ok"], body["unexplained"], body["difference"]) == (False, 1, "0")
+    assert [row["line"] for row in body["proof"]][-1] == "difference"
