@@ -56,10 +56,21 @@ def progress_bar(
         )  # fmt: skip
 
 
+def expect(bar: Any, total: int | None) -> None:
+    """Have ``bar`` show the time left until ``total``, which may be another one later."""
+    if total is None:
+        return
+    bar.total = total
+    if hasattr(bar, "container"):  # a widget keeps its own, and its width where there was none
+        widget = bar.container.children[1]
+        widget.max, widget.layout.width = total, None
+
+
 class _Count:
     """Counts like a bar, unseen."""
 
     n = 0
+    total: int | None = None
 
     def update(self, n: int = 1) -> None:
         self.n += n

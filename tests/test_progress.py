@@ -4,6 +4,7 @@ that stays in a notebook."""
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
-from fundlab.progress import progress_bar
+from fundlab.progress import expect, progress_bar
 
 
 @pytest.mark.parametrize("enabled", [None, True])
@@ -35,11 +36,27 @@ def test_a_bar_goes_to_standard_error(
     assert (printed, "reading" in errors) == ("", shown)
 
 
+def test_a_bar_says_how_many_a_second_and_how_long_still(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress_bar(desc="reading", enabled=True) as bar:
+        bar.start_t -= 10
+        bar.last_print_t -= 10
+        expect(bar, None)
+        bar.update(250)
+        assert "250 rows [00:10, 2" in str(bar)
+        expect(bar, 1000)
+        bar.refresh()
+    shown = capsys.readouterr().err.split("\r")
+    assert re.search(r"25%.* 250/1000 \[00:10<00:[23]\d, +2[345][.\d]* rows/s\]", "".join(shown))
+
+
 CELL = """
 import sys
 {before}
-from fundlab.progress import progress_bar
-with progress_bar(4, desc="reading") as bar:
+from fundlab.progress import expect, progress_bar
+with progress_bar({total}, desc="reading") as bar:
+    expect(bar, 4)
     for _ in range(4):
         bar.update(1)
         bar.refresh()
@@ -67,7 +84,7 @@ def test_a_notebook_shows_a_bar_and_keeps_nothing_of_it(
 ) -> None:
     heard: list[dict[str, Any]] = []
     answer = kernel.execute_interactive(
-        CELL.format(before=before), output_hook=heard.append, timeout=60
+        CELL.format(before=before, total=None), output_hook=heard.append, timeout=60
     )
     assert answer["content"]["status"] == "ok", answer["content"]
     assert [one["content"] for one in heard if one["msg_type"] == "stream"] == []

@@ -34,7 +34,7 @@ from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
 from fundlab.load.table_pages import ask_table, fetch
 from fundlab.moments import moment_ns
-from fundlab.progress import progress_bar
+from fundlab.progress import expect, progress_bar
 from fundlab.tables.expand import expand as expanded
 from fundlab.tables.frames import to_arrow, to_frame
 from fundlab.tables.schema import INSTANT_TYPE, TABLES
@@ -297,5 +297,6 @@ def _pages(
             yield page.rows
             ignored |= page.ignored
             unchecked |= page.unchecked
+            expect(bar, page.expected)
             bar.update(page.rows.num_rows)
     warn_of_filters(asked.label, ignored, unchecked, stacklevel=stacklevel)  # at the loader's call

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
@@ -70,6 +71,8 @@ class Fetched:
 
     ``walk`` tells apart the walks it may belong to. ``covered`` is the stretch of ``created_at``
     (ns, the end excluded, ``None`` is open) that is complete with it; ``None`` if nobody can say.
+    ``expected`` is how many rows there will be in all, if they go on to the newest one known, or to
+    this moment, as densely as in the time covered so far.
     """
 
     rows: pa.Table
@@ -77,6 +80,7 @@ class Fetched:
     unchecked: set[str]
     walk: int
     covered: Span | None
+    expected: int | None = None
 
 
 def fetch(
@@ -105,9 +109,20 @@ def fetch(
                     span[1], [one for gap in spans for one in Window(*gap).parts(workers, span)]
                 )
                 sources = [_side_by_side(walked, part, board) for _ in range(workers)]
+            oldest, end = span or (0, time.time_ns())
+            done = so_far = 0
             with closing(produced(sources, _AHEAD * len(sources))) as found:
                 for walk, page, last in found:
-                    yield walk.judged(page.result().rows, last=last)
+                    one = walk.judged(page.result().rows, last=last)
+                    so_far += one.rows.num_rows
+                    if one.covered is not None and one.rows.num_rows:
+                        first = one.rows.column("created_at").cast(pa.int64())[0].as_py()
+                        begin, until = one.covered[0] or first, one.covered[1] or first
+                        oldest, done = min(oldest or begin, begin), done + until - begin
+                    if done > 0:
+                        ratio = max(1, end - oldest) / done
+                        one = replace(one, expected=round(so_far * max(1, ratio)))
+                    yield one
     finally:
         decoders.shutdown(wait=False, cancel_futures=True)
 

@@ -44,7 +44,7 @@ from fundlab.load.table_pages import Fetched, ask_table, fetch
 from fundlab.load.windows import Span
 from fundlab.models import FINAL_STATUSES
 from fundlab.moments import moment_ns
-from fundlab.progress import progress_bar
+from fundlab.progress import expect, progress_bar
 from fundlab.store import compaction, disk
 from fundlab.store.changes import Changes, all_new, differing, find_rows
 from fundlab.store.parts import Draft, Header, Publication, write_part
@@ -261,6 +261,7 @@ class _Run:
             def keep(page: Fetched) -> None:
                 stage.add(page.rows, page.walk, page.covered)
                 one.rows += page.rows.num_rows
+                expect(bar, page.expected)
                 bar.update(page.rows.num_rows)
 
             bar.update(sum(piece.rows for piece in stage.pieces))

@@ -25,6 +25,9 @@ from fundlab.load import (
     load_fiat_accounts,
     load_transfers,
 )
+from fundlab.load.table_pages import ask_table, fetch
+from fundlab.tables.schema import TABLES
+from fundlab.values import Instant
 
 
 def ids(frame: pd.DataFrame) -> list[str]:
@@ -273,3 +276,17 @@ class TestBalances:
         frame = load_balances(FakeService(), profile_ids=[], assets=[])
         assert str(frame["available"].dtype) == "decimal"
         assert str(frame["observed_at"].dtype) == "datetime64[ns, UTC]"
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_how_many_rows_to_expect_follows_from_the_time_they_cover(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: Instant.parse(moment(10_000)).ns)
+    service = FakeService([transfer(n) for n in range(10_000)], largest_page=500)
+    found = [page.expected for page in fetch(service, ask_table(TABLES["transfers"], {}), workers)]
+    assert len(found) >= 20
+    assert all(one is not None and 9_000 < one < 12_000 for one in found)
+    # a list that is not in the order of time says nothing
+    updated = ask_table(TABLES["transfers"], {"updated_at_gte": moment(0)})
+    assert {page.expected for page in fetch(service, updated, 1)} == {None}
