@@ -23,6 +23,7 @@ from fundlab.console import BREAKS, FAILED, answer, say
 from fundlab.errors import (
     ActionRefused,
     AnalysisError,
+    CloseRefused,
     FundlabError,
     SettingsError,
     StoreError,
@@ -40,8 +41,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog="Exit status: 0 done; 1 failed; 2 wrong usage; 3 done, but balances do not match or "
-    "rows break a rule; 4 another run holds the store; 130 interrupted (Ctrl-C); 143 ended by "
-    "SIGTERM (a sandbox then ends with 0). After 130 and 143 run the same command again to go on.",
+    "rows break a rule, or a closed period has moved; 4 another run holds the store; 130 "
+    "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
+    "run the same command again to go on.",
 )
 keys = typer.Typer(no_args_is_help=True, help="Keys that sign requests.")
 app.add_typer(keys, name="keys")
@@ -184,6 +186,7 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Bring the store up to date."""
+    from fundlab.analysis.closing import restatements
     from fundlab.api.client import connect
     from fundlab.facade import Store
     from fundlab.store.plain_files import export_files
@@ -193,7 +196,8 @@ def sync(
         if export is not None:
             export_files(books.path, export)  # before the sync: it may take long
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
-    body, text = result.to_json(), str(result)
+    moved = [str(one) for one in restatements(books)]
+    body, text = result.to_json() | {"moved": moved}, "\n".join([str(result), *moved])
     failed: FundlabError | None = None
     if export is not None:
         try:
@@ -210,6 +214,8 @@ def sync(
         if not as_json:
             say(f"fundlab: {message}")
         raise typer.Exit(FAILED)
+    if moved:
+        raise typer.Exit(BREAKS)
 
 
 @app.command()
@@ -225,7 +231,7 @@ def verify(store: StorePath = None, as_json: Json = False) -> None:
         message = f"{number_of(found.count, 'problem')} in {books.path}"
         body["error"] = {"type": "ProblemsFound", "message": message}
     answer(body, as_json, str(found))
-    if not found.ok:
+    if not found.ok or found.moved:
         raise typer.Exit(BREAKS)
 
 
@@ -371,7 +377,6 @@ def report(
     Exit status 3 where balances do not match or rows break a rule.
     """
     from fundlab import reporting
-    from fundlab.analysis.periods import period_bounds
 
     formats = [name.strip() for name in format.split(",") if name.strip()]
     unknown = [name for name in formats if name not in reporting.FORMATS]
@@ -381,10 +386,7 @@ def report(
         )
     if catch_up and as_of is not None:
         raise typer.BadParameter("give either --catch-up or --as-of", param_hint="--catch-up")
-    try:
-        period_bounds(period or "2000", tz)
-    except AnalysisError as error:
-        raise typer.BadParameter(str(error), param_hint="--period or --tz") from None
+    _checked_period(period or "2000", "--period or --tz", tz)
     books = _existing(store)
     done: reporting.CaughtUp | reporting.Report
     if catch_up:
@@ -433,6 +435,98 @@ def bank(
     )
     answer(found.to_json(), as_json, found.text)
     if not found.ok:
+        raise typer.Exit(BREAKS)
+
+
+@app.command()
+def close(
+    period: Annotated[str, typer.Argument(help="2026-10, 2026-Q4, 2026, 2026-W40 or a day.")],
+    store: StorePath = None,
+    basis: BasisOption = "settled",
+    by: Annotated[str | None, typer.Option(help="Who closes it.")] = None,
+    note: Annotated[str | None, typer.Option(help="Kept with the close.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the close pack.")] = None,
+    with_breaks: Annotated[
+        bool, typer.Option("--with-breaks", help="Close in spite of breaks, for --reason.")
+    ] = False,
+    restate: Annotated[
+        bool, typer.Option("--restate", help="Accept what moved since it was closed, for --reason.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option(help="Of --with-breaks or --restate.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Close a period: check the store, freeze the figures, write the pack.
+
+    A closed period stays as it was closed; exit status 3 where something stands in the way, or it
+    has moved. The same command again changes nothing.
+    """
+    from fundlab import reporting
+    from fundlab.analysis.closing import restatements
+
+    if (with_breaks or restate) != (reason is not None):
+        raise typer.BadParameter(
+            "give --reason with --with-breaks or --restate, and only then", param_hint="--reason"
+        )
+    _checked_period(period, "--period")
+    books = _existing(store)
+    done = None if restate else reporting.find_close(books, period, basis)
+    moved = [] if done is None else [str(one) for one in restatements(books) if one.close == done]
+    try:
+        if done is None:
+            done = books.close(
+                period, basis, by, note, with_breaks=reason if with_breaks else None,
+                restate=reason if restate else None,
+            )  # fmt: skip
+    except CloseRefused as refusal:
+        body = {"period": period, "closed": False, "obstacles": list(refusal.obstacles)}
+        error = {"type": "CloseRefused", "message": str(refusal)}
+        text = [f"{period} is not closed:", *refusal.obstacles, refusal.advice]
+        answer(body | {"error": error}, as_json, "\n".join(text))
+        raise typer.Exit(BREAKS) from None
+    lines = [f"{done} closed at {done.record.at[:19]}Z, record {done.hash[:16]}, pin {done.pin}"]
+    body = {
+        "period": period, "basis": basis, "closed": True, "closed_at": done.record.at,
+        "hash": done.hash, "pin": done.pin, "moved": moved,
+    }  # fmt: skip
+    if out is not None:
+        files = reporting.write_pack(books, done, out)
+        body["files"] = [str(path) for path in files]
+        lines.append(f"the pack is {files[0]} and {len(files) - 1} files beside it")
+    answer(body, as_json, "\n".join([*lines, *moved]))
+    if moved:
+        raise typer.Exit(BREAKS)
+
+
+@app.command()
+def reopen(
+    period: Annotated[str, typer.Argument(help="A closed one.")],
+    by: Annotated[str, typer.Option(help="Who reopens it.")],
+    reason: Annotated[str, typer.Option(help="Why.")],
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Record that a closed period is open again; its close is kept."""
+    _existing(store).reopen(period, by=by, reason=reason)
+    answer({"period": period, "by": by, "reason": reason}, as_json, f"{period} is open again")
+
+
+@app.command()
+def reperform(
+    folder: Annotated[Path, typer.Argument(help="Of a close pack.")],
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Make a close pack again from the store, and compare every figure and byte.
+
+    Exit status 3 where something differs.
+    """
+    from fundlab import reporting
+
+    found = reporting.reperform(_existing(store), folder)
+    same = f"every figure and file of {folder} is what the store makes of its pin"
+    text = "\n".join(found) or same
+    answer({"folder": str(folder), "same": not found, "differences": found}, as_json, text)
+    if found:
         raise typer.Exit(BREAKS)
 
 
@@ -526,6 +620,15 @@ def run(arguments: list[str]) -> None:
     command = typer.main.get_command(app)
     with command.make_context("fundlab", arguments) as context:
         command.invoke(context)
+
+
+def _checked_period(period: str, hint: str, tz: str = "UTC") -> None:
+    from fundlab.analysis.periods import period_bounds
+
+    try:
+        period_bounds(period, tz)
+    except AnalysisError as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from None
 
 
 def _existing(given: str | None) -> Store:

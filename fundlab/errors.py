@@ -23,6 +23,7 @@
     │       └── Unavailable          5xx, 408, 425
     ├── StoreError               the store cannot be used as asked
     │   ├── StoreLocked          another run holds it
+    │   ├── CloseRefused         something stands in the way of closing a period
     │   ├── StoreChanged         a compaction took a file away while it was read: read again
     │   └── StoreDamaged         a file is not what was written
     ├── AnalysisError            a frame or argument an analysis cannot use as asked
@@ -226,6 +227,17 @@ class StoreError(FundlabError):
 
 class StoreLocked(StoreError):
     """Another run holds the store."""
+
+
+class CloseRefused(StoreError):
+    """A period cannot be closed; ``obstacles`` is what stands in the way, a line for each."""
+
+    def __init__(self, period: str, obstacles: Iterable[str], advice: str) -> None:
+        self.period, self.obstacles, self.advice = period, tuple(obstacles), advice
+        super().__init__(f"{period} cannot be closed: {' '.join(self.obstacles)} {advice}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.period, self.obstacles, self.advice)
 
 
 class StoreChanged(StoreError, FileNotFoundError):

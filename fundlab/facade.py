@@ -16,10 +16,15 @@ from fundlab.errors import StoreError
 from fundlab.journals import damaged_journals
 from fundlab.store import TableStore
 from fundlab.store.assertions import Problem
+from fundlab.store.closes import Close
 from fundlab.store.proof import Verification
 from fundlab.sync import SyncResult, sync
+from fundlab.transfers import Basis
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from fundlab.analysis.closing import Restatement
     from fundlab.api.client import Client  # which takes long to load: reading does without it
 
 _PACKAGE: Final = Path(__file__).parent
@@ -93,7 +98,61 @@ class Store(TableStore):
             Problem("journal", "file", path.name, "intact", wrong)
             for path, wrong in damaged_journals(self)
         )
-        return replace(found, problems=(*found.problems, *journals))
+        moved = tuple(map(str, self._moved())) if found.ok else ()
+        return replace(found, problems=(*found.problems, *journals), moved=moved)
+
+    def close(
+        self,
+        period: str,
+        basis: Basis = "settled",
+        by: str | None = None,
+        note: str | None = None,
+        *,
+        with_breaks: str | None = None,
+        restate: str | None = None,
+        tz: str = "UTC",
+    ) -> Close:
+        """Close ``period`` (``2026-10``, ``2026-Q4``, …) and keep it: the store is verified, then
+        a pin, the roll-forward of every balance, the open items and the figures of the report are
+        frozen in a record that nothing rewrites. Later reports begin with its closing.
+
+        ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
+        Raises ``CloseRefused`` with what stands in the way (its ``obstacles``); ``with_breaks`` is
+        the reason to close in spite of breaks, which the record keeps. A closed period that has
+        moved is accepted as it is known now with ``restate``, the reason. Raises
+        ``InvalidRequest`` for a period that is closed already and has not moved.
+
+        >>> store.close("2026-10", by="Ana").period
+        '2026-10'
+        >>> store.closes()[["period", "basis", "by", "state"]].values.tolist()
+        [['2026-10', 'settled', 'Ana', 'closed']]
+        """
+        from fundlab.reporting import freeze
+
+        with self.lock() as check_held:
+            content = freeze(
+                self, self.verify(), period, basis=basis, by=by, note=note,
+                with_breaks=with_breaks, restate=restate, tz=tz,
+            )  # fmt: skip
+            return self.seal(content, check_held)
+
+    def restatements(self) -> pd.DataFrame:
+        """What leads from each closed period that has moved to what is known of it now, transfer
+        by transfer: ``period``, ``basis``, ``profile_id``, ``asset``, ``line``, ``type``,
+        ``cause`` (``late``, ``back_dated``, ``status``, ``amount``, ``row``, ``disappeared``,
+        ``opening``), ``transfer_id``, ``then``, ``now``, ``difference``. Empty while none moved.
+
+        >>> store.restatements().empty
+        True
+        """
+        from fundlab.reporting.figures import restatements
+
+        return restatements(self._moved())
+
+    def _moved(self) -> list[Restatement]:
+        from fundlab.analysis.closing import restatements
+
+        return restatements(self)
 
 
 def sample() -> Store:

@@ -111,7 +111,8 @@ def outflow() -> nw.Expr:
 
 
 LINES: Final = (
-    "opening", "receipt", "disbursement", "conversion", "internal", "fee", "unexplained", "closing",
+    "opening", "restatement", "receipt", "disbursement", "conversion", "internal", "fee",
+    "unexplained", "closing",
 )  # fmt: skip
 """Of a roll-forward, in their order; receipts and disbursements by type."""
 

@@ -50,7 +50,7 @@ ROOMS: dict[str, set[str]] = {
     | {"transfers", "unfinished"},
     "journals": FACTS | {"api", "settings", "store"},
     "actions": FACTS | {"api", "display", "journals", "progress", "secret", "settings", "store"},
-    "facade": {"api", "errors", "journals", "store", "sync"},
+    "facade": {"analysis", "api", "errors", "journals", "reporting", "store", "sync", "transfers"},
     "sandbox": {"exact", "errors", "models", "settings", "values"},
     "sandbox.serve": {"api", "errors", "sandbox", "settings", "values"},
     "sandbox.__init__": {"sandbox.serve"},

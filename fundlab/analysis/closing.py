@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals as nw
 import pandas as pd
@@ -16,9 +18,17 @@ from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench, 
 from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.decimals import DecimalDtype
 from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.errors import number_of
 from fundlab.models import COMPLETED
+from fundlab.moments import moment_ns
+from fundlab.store.closes import Close, booked_since, closes_of
+from fundlab.store.judgement import judge_accounts
 from fundlab.tables import to_frame
 from fundlab.transfers import LINES, SETTLED_AT, Basis, Rows, change, line, moved_asset
+from fundlab.values import Instant
+
+if TYPE_CHECKING:
+    from fundlab.store import TableStore
 
 _ENTRY: Final = (*KEYS, "line", "type")
 _ROLL: Final = columns((" ".join(_ENTRY), TEXT_TYPE), ("amount", AMOUNT_TYPE))
@@ -173,6 +183,63 @@ def bridge(
     moved = moved.assign(place=order.astype("int64"))
     keys = ["asset", "profile_id", "place", "type", "transfer_id"]
     return moved.sort_values(keys, kind="stable", ignore_index=True)[list(BRIDGE)]
+
+
+@dataclass(frozen=True)
+class Restatement:
+    """A closed period of which the store would now say something else, and why: ``bridge`` leads
+    from what was closed to what is known now, transfer by transfer (see :func:`bridge`)."""
+
+    close: Close
+    bridge: pd.DataFrame
+
+    @property
+    def difference(self) -> pd.DataFrame:
+        """``profile_id``, ``asset``, ``amount``: by how much the closing is another one."""
+        sums = self.bridge.groupby(list(KEYS))["difference"].sum().rename("amount")
+        return sums[sums != 0].reset_index()
+
+    def __str__(self) -> str:
+        lines = number_of(len(self.bridge[list(_ENTRY)].drop_duplicates()), "line")
+        transfers = number_of(self.bridge["transfer_id"].replace("", None).nunique(), "transfer")
+        basis = "" if self.close.basis == "settled" else f" --basis {self.close.basis}"
+        return (
+            f"{self.close} has moved since it was closed at {self.close.record.at[:16]}Z: {lines} "
+            f"by {transfers}; accept it with 'fundlab close {self.close.period}{basis} --restate "
+            "--reason …'"
+        )
+
+
+def standing_closes(store: TableStore, as_of: str | datetime | None = None) -> list[Close]:
+    """The closes in force, now or ``as_of``, oldest first."""
+    records = store.records()
+    if as_of is not None:
+        until = moment_ns(as_of, "as_of")
+        records = [one for one in records if Instant.parse(one.at).ns <= until]
+    return [one for one in closes_of(records) if one.state == "closed"]
+
+
+def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> list[Restatement]:
+    """The closed periods of ``store`` that have moved since, as known ``as_of``, earliest first;
+    a close that was restated or reopened is in force no more."""
+    standing = standing_closes(store, as_of)
+    if not standing:
+        return []
+    transfers, events = (store.snapshot(name, as_of) for name in ("transfers", "events"))
+    found = []
+    opening: pd.DataFrame | None = None
+    for close, then, now in booked_since(standing, transfers, events):
+        if opening is None:
+            opening = close.opening.iloc[:0]
+            if transfers.begins is not None:
+                opening = judge_accounts(store.accounts(as_of)).opening
+        moved = bridge(
+            then, now, close.period, known_at=close.known_at, tz=close.tz, basis=close.basis,
+            openings=(close.opening, opening),
+        )  # fmt: skip
+        if len(moved):
+            found.append(Restatement(close, moved))
+    return sorted(found, key=lambda one: (one.close.end, one.close.basis))
 
 
 def _cause(was: dict[str, Any] | None, now: dict[str, Any] | None, known_at: int) -> str:

@@ -5,8 +5,10 @@
 """
 
 from fundlab.reporting.build import build
+from fundlab.reporting.close import find_close, freeze
 from fundlab.reporting.facts import KeyFigure, Report, versions
 from fundlab.reporting.job import CaughtUp, catch_up, missing_months, read_report, report
+from fundlab.reporting.pack import reperform, write_pack
 from fundlab.reporting.page import render_html, write
 from fundlab.reporting.report_files import FORMATS, write_report
 
@@ -17,11 +19,15 @@ __all__ = [
     "Report",
     "build",
     "catch_up",
+    "find_close",
+    "freeze",
     "missing_months",
     "read_report",
     "render_html",
+    "reperform",
     "report",
     "versions",
     "write",
+    "write_pack",
     "write_report",
 ]

@@ -8,7 +8,9 @@ from typing import Final
 
 import pandas as pd
 
+from fundlab.analysis import balances as analysis
 from fundlab.analysis import fees, flows
+from fundlab.analysis.closing import Restatement
 from fundlab.analysis.compare import compare_knowing, known_of
 from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.charts import MAX_SERIES
@@ -53,6 +55,8 @@ def build(
     sources: Mapping[str, str] | None = None,
     tz: str = "UTC",
     basis: Basis | None = None,
+    restated: pd.DataFrame | None = None,
+    moved: Sequence[Restatement] = (),
 ) -> Report:
     """The report of ``period`` (by default everything) from ``transfers`` and the ``reported``
     balances (``fl.load_balances``), as known at ``as_of``.
@@ -65,7 +69,9 @@ def build(
     occasion; without it the latest are shown. ``sources`` says how to get the same figures again.
     ``basis`` is by what a transfer belongs to the period: ``settled`` (the default where the
     transfers have ``settled_at``, as ``store.scan("transfers", settled=True)`` gives it; what has
-    not settled belongs to when it was created) or ``created``.
+    not settled belongs to when it was created) or ``created``. ``restated`` (``profile_id``,
+    ``asset``, ``amount``) is what leads from the closing of the last close to what is known now of
+    the opening: a line of its own. ``moved`` are the closed periods that have moved.
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
     not begun by ``as_of``.
     """
@@ -138,7 +144,12 @@ def build(
         opened = pd.DataFrame(sums)
 
     recipients = figures.Recipients(fiat_accounts, addresses)
-    balances = figures.balance_table(known.of(every), inside, span, opening, tz, basis)
+    made = known.of(every)
+    balances = figures.balance_table(made, inside, span, opening, tz, basis)
+    rolled = (moment(0 if first is None else first), moment(span.end))
+    roll_forward = frame_of(analysis.roll_forward(made, rolled, opening, basis=basis))
+    if restated is not None and len(restated):
+        balances, roll_forward = figures.tied(balances, roll_forward, restated)
     charged = figures.fees_against(inside, (before or Span(0, 0)).of(rows, PLACED))
     open_rows, open_at = until.filter("status = 'PENDING'"), known_at
     if basis == "settled":
@@ -164,6 +175,9 @@ def build(
         balances=balances,
         course=figures.course(drawn, span, opened, tz, basis),
         assertions=judgement.observations,
+        roll_forward=roll_forward,
+        restatements=figures.restatements(moved),
+        moved=tuple(map(str, moved)),
         movements=figures.movements(inside, balances),
         flows=figures.flows_of_all(outer, freq, tz, basis),
         daily_flows=figures.flows_of_all(

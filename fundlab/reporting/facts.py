@@ -47,7 +47,13 @@ class Report:
 
     ``balances``
         ``profile_id``, ``asset``, ``opening``, ``inflow``, ``outflow``, ``closing``, ``held`` by
-        pending debits, ``available``.
+        pending debits, ``available``; where the last close would now be another one, ``opening``
+        is its closing, and ``restated`` leads from there to what is known now.
+    ``roll_forward``
+        as ``balances.roll_forward``, with the line ``restatement`` after such an opening.
+    ``restatements``
+        of every closed period that has moved: ``period``, ``basis``, and the bridge to what is
+        known now, transfer by transfer.
     ``course``
         ``profile_id``, ``asset``, ``date``, ``balance`` at the close of each day: the busiest
         profiles, the others summed as ``n others``.
@@ -96,6 +102,8 @@ class Report:
     balances: pd.DataFrame
     course: pd.DataFrame
     assertions: pd.DataFrame
+    roll_forward: pd.DataFrame
+    restatements: pd.DataFrame
     movements: pd.DataFrame
     flows: pd.DataFrame
     daily_flows: pd.DataFrame
@@ -117,6 +125,7 @@ class Report:
     notable: pd.DataFrame
     made_here: bool = False
     basis: Basis = "created"
+    moved: tuple[str, ...] = ()
     ends: pd.Timestamp | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
@@ -140,8 +149,9 @@ class Report:
 
     @property
     def is_alarming(self) -> bool:
-        """Whether somebody must look: a balance does not match, or a row breaks a rule."""
-        return self.verdict.breaks > 0 or len(self.violations) > 0
+        """Whether somebody must look: a balance does not match, a row breaks a rule, or a closed
+        period has moved."""
+        return self.verdict.breaks > 0 or len(self.violations) > 0 or bool(self.moved)
 
     @property
     def proves_nothing(self) -> bool:
@@ -161,7 +171,8 @@ class Report:
     def text(self) -> str:
         """The verdict in words and where it was written, as the command line prints it."""
         words = [self.verdict.text, self.remark, broken_rules(len(self.violations))]
-        return "\n".join(map(printable, [" ".join(filter(None, words)), *self.places]))
+        lines = [" ".join(filter(None, words)), *self.moved, *self.places]
+        return "\n".join(map(printable, lines))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -176,6 +187,7 @@ class Report:
             "detail": self.verdict.detail,
             "open_items": len(self.open_items),
             "violations": len(self.violations),
+            "moved": list(self.moved),
             "files": [str(path) for path in self.files],
         }
 
@@ -184,7 +196,7 @@ class Report:
         return Card(
             self.title,
             tuple(Row(f.label, f.value, detail=f.note, money=True) for f in self.key_figures),
-            warnings=(self.remark,) if self.remark else (),
+            warnings=(*filter(None, [self.remark]), *self.moved),
             notes=tuple(self.places),
             headline=self.verdict.headline,
             detail=self.verdict.detail,

@@ -11,6 +11,7 @@ import pandas as pd
 from duckdb import ColumnExpression, ConstantExpression
 
 from fundlab.analysis import balances, checks, fees, flows, reconcile
+from fundlab.analysis.closing import BRIDGE, Restatement
 from fundlab.charts import humanise, shorten_id
 from fundlab.decimals import DecimalDtype
 from fundlab.display import Tone
@@ -32,7 +33,7 @@ from fundlab.reporting.inputs import (
 from fundlab.secret import mask_number
 from fundlab.store.judgement import KEYS, SOUND, Judgement
 from fundlab.tables import TABLES, to_frame
-from fundlab.transfers import VIOLATION, Basis
+from fundlab.transfers import LINES, VIOLATION, Basis
 from fundlab.values import exact_sum, money_text
 
 TOP_TARGETS: Final = 7
@@ -40,6 +41,7 @@ OTHER_PROFILES: Final = "Other profiles"
 _NOTABLE: Final = r"(failed|rejected|required|denied|disabled|suspend|expired|deprecated|returned)"
 _QUARTER: Final = 900_000_000_000
 _SIDES: Final = ("opening", "inflow", "outflow", "closing", "held", "available")
+RESTATED: Final = ("period", "basis", *BRIDGE)
 _LINKS: Final = {"stage": "int64", "source": "str", "target": "str", "asset": "str"}
 _NOTABLE_EVENTS: Final = {
     "created_at": "datetime64[ns, UTC]", "type": "str", "object": "str", "id": "str",
@@ -106,6 +108,38 @@ def course(
     return both.sort_values([*KEYS, "date"], kind="stable", ignore_index=True)
 
 
+def tied(
+    balances_: pd.DataFrame, roll_forward: pd.DataFrame, restated: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both tables, beginning with the closing of the last close; what is known otherwise since
+    (``profile_id``, ``asset``, ``amount``) stands beside it."""
+    table = balances_.merge(restated, on=KEYS, how="left").rename(columns={"amount": "restated"})
+    table["restated"] = table["restated"].astype(DecimalDtype()).fillna(0)
+    table["opening"] = table["opening"] - table["restated"]
+    names = [*KEYS, _SIDES[0], "restated", *_SIDES[1:]]
+    more = restated.assign(line="restatement", type="")
+    less = more.assign(line="opening", amount=-more["amount"])
+    both = pd.concat([roll_forward, more, less[more.columns]], ignore_index=True)
+    keys = [*KEYS, "line", "type"]
+    sums = both.groupby(keys, as_index=False, observed=True)["amount"].sum()
+    place = sums["line"].map({name: at for at, name in enumerate(LINES)})
+    sums = sums.assign(place=place).sort_values([*KEYS, "place", "type"], kind="stable")
+    return table[names], sums[[*keys, "amount"]].reset_index(drop=True)
+
+
+def restatements(moved: Sequence[Restatement]) -> pd.DataFrame:
+    """``period``, ``basis``, and the bridge of each closed period that has moved."""
+    frames = [
+        one.bridge.assign(period=one.close.period, basis=one.close.basis)[[*RESTATED]]
+        for one in moved
+    ]
+    if frames:
+        return pd.concat(frames, ignore_index=True)
+    amounts = dict.fromkeys(("then", "now", "difference"), DecimalDtype())
+    empty = {name: pd.Series(dtype=amounts.get(name, "str")) for name in RESTATED}
+    return pd.DataFrame(empty)
+
+
 def movements(rows: Relation, sides: pd.DataFrame) -> pd.DataFrame:
     """``asset``, ``step``, ``kind``, ``amount``: opening, what each type brought or took, credits
     first, each by size, then all fees, and the closing; what is left unexplained is a step of its
@@ -116,9 +150,13 @@ def movements(rows: Relation, sides: pd.DataFrame) -> pd.DataFrame:
         moved.aggregate(f"{keys}, sum(amount) AS amount, sum(fee) AS fee", keys).order(keys)
     )
     found: list[tuple[str, str, str, Any]] = []
-    for asset, mine in sides.groupby("asset", sort=True)[["opening", "closing"]]:
+    named = [name for name in ("opening", "restated", "closing") if name in sides]
+    for asset, mine in sides.groupby("asset", sort=True)[named]:
         by_type = sums[sums["asset"] == asset].sort_values("amount", ascending=False)
         steps: list[tuple[str, Decimal]] = []
+        restated: Any = mine["restated"].sum() if "restated" in mine else None
+        if restated:
+            steps.append(("Restatement", restated))
         for direction in ("CREDIT", "DEBIT"):
             side = by_type[by_type["direction"] == direction]
             for kind, amount in zip(side["type"], side["amount"], strict=True):

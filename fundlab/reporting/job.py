@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from fundlab.analysis import checks
+from fundlab.analysis.closing import restatements, standing_closes
 from fundlab.analysis.counting import choice
 from fundlab.analysis.periods import period_bounds
 from fundlab.analysis.reconcile import judge
@@ -33,6 +34,7 @@ from fundlab.reporting.report_files import (
     write_report,
 )
 from fundlab.store import TableStore
+from fundlab.store.closes import Close
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement
 from fundlab.store.scan import queries
@@ -50,10 +52,11 @@ class CaughtUp:
     written: tuple[Report, ...]
     verdict: Judgement
     violations: int
+    moved: tuple[str, ...] = ()
 
     @property
     def is_alarming(self) -> bool:
-        return self.verdict.breaks > 0 or self.violations > 0
+        return self.verdict.breaks > 0 or self.violations > 0 or bool(self.moved)
 
     @property
     def proves_nothing(self) -> bool:
@@ -64,12 +67,14 @@ class CaughtUp:
         if self.written:
             return "\n".join(report.text for report in self.written)
         line = " ".join(filter(None, [self.verdict.text, broken_rules(self.violations)]))
-        return f"{printable(line)}\nEvery month that is over has its report."
+        lines = [line, *self.moved, "Every month that is over has its report."]
+        return "\n".join(map(printable, lines))
 
     def to_json(self) -> dict[str, Any]:
         return {
             **self.verdict.to_json(),
             "violations": self.violations,
+            "moved": list(self.moved),
             "verdict": self.verdict.headline,
             "detail": self.verdict.detail,
             "reports": [report.to_json() for report in self.written],
@@ -116,6 +121,12 @@ def read_report(
     known_at = last_publication(store) if as_of is None else moment_ns(as_of, "as_of")
     when = moment(known_at)
     one = own_connection()
+    moved, restated = [], None
+    if "moved" not in given:
+        moved = restatements(store, as_of=as_of)
+    if moved and period is not None:
+        last = last_close(store, basis, period_bounds(period, tz)[0], as_of)
+        restated = next((one.difference for one in moved if one.close == last), None)
     facts: dict[str, Any] = {
         "title": f"Funding report {period}" if period else "Funding report",
         "as_of": when,
@@ -124,12 +135,23 @@ def read_report(
         "addresses": store.read("addresses", when),
         "judgement": judge(store, as_of=when),
         "sources": sources(store, period, when, tz, basis),
+        "restated": restated,
+        "moved": moved,
         **given,
     }
     choice("basis", basis, tuple(MOMENTS))
     transfers = store.scan("transfers", as_of=when, connection=one, settled=basis == "settled")
     reported = store.read("balances", when)
     return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
+
+
+def last_close(
+    store: TableStore, basis: Basis, before: int, as_of: Moment | None = None
+) -> Close | None:
+    """The close in force of the last period that ended until ``before`` (ns)."""
+    found = [one for one in standing_closes(store, as_of)
+             if one.basis == basis and one.end <= before]  # fmt: skip
+    return max(found, key=lambda one: one.end, default=None)
 
 
 def catch_up(
@@ -147,7 +169,8 @@ def catch_up(
         write_report(read_report(store, month, tz=tz, basis=basis), out, formats)
         for month in months
     )
-    return CaughtUp(written, *_judged_now(store))
+    moved = tuple(map(str, restatements(store)))
+    return CaughtUp(written, *_judged_now(store), moved)
 
 
 @queries

@@ -29,8 +29,8 @@ MAX_WIDE_CHARTS: Final = 4
 SERIES_MARKS: Final = ("●", "■", "▲", "◆", "▼", "✚", "✖")
 """The marks that charts.balance_course puts at the end of each line."""
 
-_HERE: Final = Path(__file__).parent
-_TEMPLATES: Final = Environment(
+HERE: Final = Path(__file__).parent
+TEMPLATES: Final = Environment(
     loader=PackageLoader("fundlab.reporting", "."),
     autoescape=True,
     undefined=StrictUndefined,
@@ -70,11 +70,11 @@ def render_html(report: Report) -> str:
 
     Long tables are cut and say so. The same report gives the same text.
     """
-    script = (_HERE / "sort.js").read_text(encoding="utf-8")
+    script = (HERE / "sort.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = _TEMPLATES.get_template("report.html.j2").render(
+    page = TEMPLATES.get_template("report.html.j2").render(
         report=report,
-        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
+        style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
         script=Markup(script),  # noqa: S704 - our own
         script_hash=digest,
         pictures=galleries(report),

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from fundlab.analysis.closing import CAUSES
 from fundlab.charts import humanise, shorten_id
 from fundlab.display import Cell, Style, Table
 from fundlab.models import COMPLETED
@@ -64,10 +65,19 @@ def page_tables(report: Report) -> dict[str, Table]:
     charged = report.fees[report.fees["fee"].astype("float64") != 0]
     drift: list[Column] = [("#Before", points, "bps_before"), ("#Drift", signed_points, "drift")]
     made = report.made_here
+    restated: list[Column] = [("#Restated", money, "restated")] * ("restated" in report.balances)
     return {
+        "restatements": table(
+            "Closed periods that have moved, transfer by transfer", report.restatements,
+            [("Period", text, "period"), asset, profile, ("Line", words, "line"),
+             ("Type", type_name, "type"), ("#Closed", money, "then"), ("#Now", money, "now"),
+             ("#Difference", money, "difference"), ("Why", cause, "cause"),
+             ("Transfer", identifier, "transfer_id")],
+        ),
         "balances": table(
             "Balances by asset and profile", report.balances,
-            [asset, profile, ("#Opening", money, "opening"), ("#In", money, "inflow"),
+            [asset, profile, ("#Opening", money, "opening"), *restated,
+             ("#In", money, "inflow"),
              ("#Out", money, "outflow"), ("#Closing", money, "closing"),
              ("#Held by pending", money, "held"), ("#Available", money, "available")],
         ),
@@ -193,6 +203,10 @@ def text(value: Any) -> Cell:
 
 def words(value: object) -> Cell:
     return Cell(str(value).replace("_", " "))
+
+
+def cause(value: object) -> Cell:
+    return Cell(CAUSES[str(value)])
 
 
 def type_name(value: object) -> Cell:

@@ -35,6 +35,8 @@ _FRAMES: Final = (
     ("Balance course", "course",
      "the busiest profiles by name, the others as one; fl.balances.daily has every one"),
     ("Observed balances", "assertions", ""),
+    ("Roll-forward", "roll_forward", ""),
+    ("Restatements", "restatements", "of closed periods: what leads to what is known now"),
     ("Movements", "movements", ""),
     ("Flows", "flows", "transfers between own profiles left out"),
     ("Links", "links", ""),
@@ -66,7 +68,7 @@ def write_report(
     folder = local_path(out, "out")
     stem = file_name(report.period)
     files: list[Path] = []
-    with _one_run_at_a_time(folder):
+    with one_run_at_a_time(folder):
         with writing(folder):
             sweep(folder, "report.*")
         tables = sheets(report)
@@ -104,17 +106,20 @@ def sheets(report: Report) -> list[Sheet]:
     }
     found = [Sheet("Report", pa.table({"fact": list(facts), "value": list(facts.values())}))]
     for name, field, note in _FRAMES:
-        frame = getattr(report, field)
-        columns = {}
-        for column in map(str, frame.columns):
-            values = frame[column]
-            if isinstance(values.dtype, pd.CategoricalDtype):
-                values = values.astype("str")
-            columns[column] = pa.array(values, from_pandas=True)
-            if pd.api.types.is_datetime64_dtype(values):  # calendar days
-                columns[column] = columns[column].cast(pa.date32())
-        found.append(Sheet(name, pa.table(columns), note))
+        found.append(Sheet(name, arrow_of(getattr(report, field)), note))
     return found
+
+
+def arrow_of(frame: pd.DataFrame) -> pa.Table:
+    columns = {}
+    for column in map(str, frame.columns):
+        values = frame[column]
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            values = values.astype("str")
+        columns[column] = pa.array(values, from_pandas=True)
+        if pd.api.types.is_datetime64_dtype(values):  # calendar days
+            columns[column] = columns[column].cast(pa.date32())
+    return pa.table(columns)
 
 
 def for_workbook(tables: Sequence[Sheet]) -> list[Sheet]:
@@ -147,7 +152,7 @@ def check_formats(formats: Sequence[str]) -> None:
 
 
 @contextmanager
-def _one_run_at_a_time(folder: Path) -> Iterator[None]:
+def one_run_at_a_time(folder: Path) -> Iterator[None]:
     """The kernel lets go of ``folder`` when the run ends, however it ends."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -22,10 +22,12 @@ import pyarrow.compute as pc
 from fundlab.errors import StoreDamaged, StoreError, first_line, number_of, printable
 from fundlab.store.assertions import Problem, broken_changes, read_accounts
 from fundlab.store.changes import equal_or_null
+from fundlab.store.closes import Close, closes_of
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement, judge_accounts
 from fundlab.store.parts import FROM, THREADS, TO, Part, PartReader, check_data, stored_schema
 from fundlab.store.pins import each_pin
+from fundlab.store.records import RECORDS, read_records
 from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot, keep, read_current, steadily, take_snapshot
 from fundlab.tables.schema import TABLES, Table
@@ -50,6 +52,8 @@ class Verification:
     unlisted: int = 0
     unexplained: int = 0
     judgement: Judgement | None = None
+    moved: tuple[str, ...] = ()
+    """The closed periods of which the store would now say something else, a line for each."""
 
     @property
     def ok(self) -> bool:
@@ -70,7 +74,7 @@ class Verification:
         judged = None if self.judgement is None else self.judgement.to_json()
         problems = [asdict(entry) for entry in self.problems]
         return {**{name: getattr(self, name) for name in names}, "problems": problems,
-                "judgement": judged}  # fmt: skip
+                "judgement": judged, "moved": list(self.moved)}  # fmt: skip
 
     def __str__(self) -> str:
         lines = [
@@ -80,6 +84,7 @@ class Verification:
         ]
         if self.judgement is not None:
             lines.append(printable(self.judgement.text))
+        lines += map(printable, self.moved)
         lines += map(str, self.problems)
         if any(entry.rule in ("file", "schema", "pointer") for entry in self.problems):
             lines.append(
@@ -101,8 +106,13 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
 
     A sync or a compaction at the same time does no harm, and is not taken for a problem.
     """
-    named = list(each_pin(pins))  # first: what is published from here on is beyond all of them
     problems: list[Problem] = []
+    closes: list[Close] = []
+    try:
+        closes = closes_of(read_records(path / RECORDS))  # first, as the pin of each is older
+    except (StoreError, OSError) as error:
+        problems.append(_damage(RECORDS, RECORDS, error))
+    named = list(each_pin(pins))  # what is published from here on is beyond all of them
     snapshots: dict[str, Snapshot] = {}
     intact: set[str] = set()
     for name, table in TABLES.items():
@@ -119,6 +129,10 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
         for name, limit in limits.items():
             if name in snapshots and limit > snapshots[name].limit:
                 problems.append(_cut_short(name, f"pin {pin}", limit, snapshots[name]))
+    there = {pin for pin, _ in named}
+    for close in (one for one in closes if one.pin not in there):
+        where, wanted = f"the close of {close}", f"the pin {close.pin}"
+        problems.append(Problem("pins", "file", where, wanted, "nothing"))
     # Tables of another service or credential than the first one.
     last = {name: found.files[-1] for name, found in snapshots.items() if found.files}
     owner = next((part.header.service for part in last.values()), {})

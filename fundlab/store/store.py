@@ -28,11 +28,13 @@ from fundlab.store.assertions import (
     moved_since,
     read_accounts,
 )
+from fundlab.store.closes import Close, annotations_table, closes_of, closes_table
 from fundlab.store.compaction import compact_table, remove_superseded
 from fundlab.store.parts import Part, find_parts, open_part
 from fundlab.store.pins import is_pin_name, pinned_limits, read_pins, write_pin
 from fundlab.store.plain_files import export_files, write_current
 from fundlab.store.proof import Verification, verify_store
+from fundlab.store.records import RECORDS, Kind, Record, append_record, read_records
 from fundlab.store.remote import RemotePath, StorePath, locate
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
 from fundlab.store.settled import SETTLED, settlements, with_settlement
@@ -377,6 +379,88 @@ class TableStore:
         """
         return read_pins(self.path / _PINS)
 
+    # ------------------------------------------------------------------------ records
+
+    def records(self) -> list[Record]:
+        """Every record, oldest first. Raises ``StoreDamaged`` unless all are as written."""
+        return read_records(self.path / RECORDS)
+
+    def closes(self) -> pd.DataFrame:
+        """``period``, ``basis``, ``closed_at``, ``by``, ``pin``, ``hash`` (of the record),
+        ``state`` (``closed``, ``restated``, ``reopened``), ``note``: every close ever made, oldest
+        first.
+
+        >>> store.closes().empty
+        True
+        """
+        return closes_table(closes_of(self.records()))
+
+    def reopen(self, period: str, *, by: str, reason: str) -> None:
+        """Record that ``period`` is open again, on each basis it was closed on; the close stays
+        among :meth:`closes`. Raises ``InvalidRequest`` where it is not closed, or ``by`` or
+        ``reason`` is empty."""
+        _needed(by=by, reason=reason)
+        with self.lock() as check_held:
+            standing = [one for one in closes_of(self.records()) if one.state == "closed"]
+            if period not in [one.period for one in standing]:
+                known = ", ".join(map(str, standing)) or "none"
+                raise InvalidRequest(f"period {period!r} is not closed; closed are: {known}")
+            self._record("reopen", {"period": period, "by": by, "reason": reason}, check_held)
+
+    def annotate(
+        self,
+        item_id: str,
+        owner: str | None = None,
+        comment: str | None = None,
+        decision: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Record who sees to an open item, a comment on it, or what was decided; the last of each
+        stands beside the item in every close pack until it clears.
+
+        Raises ``InvalidRequest`` where none of the three is given, or no item.
+
+        >>> store.annotate("t-17", owner="Ana", comment="asked the bank", by="Ben")
+        >>> store.annotations()[["item_id", "owner", "by"]].values.tolist()
+        [['t-17', 'Ana', 'Ben']]
+        """
+        _needed(item_id=item_id)
+        given = {"owner": owner, "comment": comment, "decision": decision}
+        if not any(given.values()):
+            raise InvalidRequest("give owner, comment or decision: there is nothing to record")
+        with self.lock() as check_held:
+            self._record("annotate", {"item_id": item_id, **given, "by": by}, check_held)
+
+    def annotations(self) -> pd.DataFrame:
+        """``item_id``, ``owner``, ``comment``, ``decision``, ``by``, ``at``: all, oldest first."""
+        return annotations_table(self.records())
+
+    def seal(self, content: Mapping[str, Any], check_held: Callable[[], None]) -> Close:
+        """Record a close: a pin of what is known now, then the record. The caller holds the lock,
+        and made ``content`` of what is known now."""
+        closed, taken, number = content["period"], self.pins(), len(self.records()) + 1
+        name = f"close-{closed}-{content['basis']}-{number}"
+        while name in taken:  # of a run that was killed before it made the record
+            name = f"{name}-again"
+        limits = {table: self.snapshot(table).limit for table in TABLES}
+        check_held()
+        write_pin(self.path / _PINS, name, str(Instant.from_ns(self._clock())), limits)
+        whole = {**content, "pin": name, "publications": limits}
+        return Close(self._record("close", whole, check_held), "closed")
+
+    def _record(
+        self, kind: Kind, content: Mapping[str, Any], check_held: Callable[[], None]
+    ) -> Record:
+        """One more record; the caller holds the lock."""
+        at = max(
+            [
+                Instant.from_ns(self._clock()).ns,
+                *(Instant.parse(record.at).ns + 1 for record in self.records()[-1:]),
+            ]
+        )
+        check_held()
+        return append_record(self.path / RECORDS, kind, str(Instant.from_ns(at)), content)
+
     # ------------------------------------------------------------------------ writing
 
     @contextmanager
@@ -424,7 +508,7 @@ class TableStore:
                 file.write(str(os.getpid()))
                 file.flush()
             # What a killed run left half written.
-            for folder in [self.path / name for name in (*TABLES, _PINS)]:
+            for folder in [self.path / name for name in (*TABLES, _PINS, RECORDS)]:
                 for hidden in {folder, disk.hidden_file(folder, "").parent}:
                     disk.remove(list(hidden.glob(".*.tmp")))
             for table in TABLES:
@@ -533,6 +617,12 @@ def _texts(given: str | Sequence[str], parameter: str) -> list[str]:
     if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
         raise InvalidRequest(f"{parameter}={given!r}: give a text or a list of texts")
     return list(texts)
+
+
+def _needed(**given: str) -> None:
+    for name, text in given.items():
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidRequest(f"{name}={text!r}: give a text")
 
 
 def _bound(value: Moment | None, parameter: str) -> int | None:

@@ -1,0 +1,80 @@
+"""Records: what people said of a store, such as closes and annotations; append-only.
+
+Each is a small file, published by one rename and never rewritten. Its name is its number and the
+beginning of the hash of its bytes, canonical JSON that names the hash of the record before it. So
+a byte that is not what was written, and a record that was taken away, are errors; that the newest
+ones were taken away shows only by what refers to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from fundlab.errors import StoreDamaged
+from fundlab.store import disk
+from fundlab.store.remote import StorePath
+
+RECORDS: Final = "records"
+_NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
+_RESTORE: Final = "restore the folder of records from a backup"
+
+Kind = Literal["close", "reopen", "annotate"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """``at`` is when it was made (RFC 3339), ``hash`` the SHA-256 of all its bytes."""
+
+    seq: int
+    kind: str
+    at: str
+    hash: str
+    content: Mapping[str, Any]
+
+
+def canonical(content: Any) -> bytes:
+    """``content`` as JSON, the same bytes for the same content."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def append_record(folder: StorePath, kind: Kind, at: str, content: Mapping[str, Any]) -> Record:
+    """Publish one more record; the caller holds the store's lock. Amounts in ``content`` are
+    text."""
+    before = read_records(folder)
+    seq, previous = len(before) + 1, before[-1].hash if before else ""
+    whole = {"seq": seq, "kind": kind, "at": at, "previous": previous, "content": dict(content)}
+    written = canonical(whole)
+    digest = hashlib.sha256(written).hexdigest()
+    path = folder / f"{seq:08d}-{digest[:16]}.json"
+    hidden = disk.hidden_file(folder, path.stem)
+    with disk.new_file(hidden) as file:
+        file.write(written)
+    disk.publish(hidden, path)
+    return Record(seq, kind, at, digest, json.loads(written)["content"])
+
+
+def read_records(folder: StorePath) -> list[Record]:
+    """Every record, oldest first. Raises ``StoreDamaged`` unless all are there as written."""
+    found: list[Record] = []
+    for path in disk.files_in(folder):
+        match = _NAME.fullmatch(path.name)
+        if match is None:
+            continue  # unfinished, or a system's own
+        if int(match[1]) != len(found) + 1:
+            raise StoreDamaged(f"record {len(found) + 1} is missing", path=folder, hint=_RESTORE)
+        text = path.read_bytes()
+        digest = hashlib.sha256(text).hexdigest()
+        if digest[:16] != match[2]:
+            raise StoreDamaged("is not what was written", path=path, hint=_RESTORE)
+        whole = json.loads(text)
+        if whole["previous"] != (found[-1].hash if found else "") or whole["seq"] != int(match[1]):
+            raise StoreDamaged(
+                "does not follow the record before it, which was replaced", path=path, hint=_RESTORE
+            )
+        found.append(Record(whole["seq"], whole["kind"], whole["at"], digest, whole["content"]))
+    return found

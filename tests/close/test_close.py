@@ -1,0 +1,314 @@
+"""A month that is closed stays closed: what stands in the way, what is frozen, what moves it."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import closed_months as months
+import pandas as pd
+import pytest
+from closed_months import CLOSED_AT, DAY, LATER, MARCH, D
+
+import fundlab as fl
+from fundlab import cli, reporting
+from fundlab.errors import CloseRefused, InvalidRequest, StoreDamaged
+from fundlab.store.closes import Close, closes_of
+
+ENTRY = ["profile_id", "asset", "line", "type"]
+
+
+def as_lines(frame: pd.DataFrame) -> dict[tuple[str, ...], D]:
+    found = frame.set_index(ENTRY)["amount"]
+    return found[found != 0].to_dict()
+
+
+def moved_by(before: dict[tuple[str, ...], D], after: dict[tuple[str, ...], D]):
+    """By line without the closing, which is their sum."""
+    keys = {key for key in {*before, *after} if key[2] != "closing"}
+    found = {key: after.get(key, D(0)) - before.get(key, D(0)) for key in keys}
+    return {key: amount for key, amount in found.items() if amount}
+
+
+def check_month(
+    folder: Path, seed: int, basis: str, turns: int, with_report: bool = True
+) -> tuple[int, int]:
+    """One month closed, turned and asked again; how many lines and transfers moved."""
+    month = months.made(folder / "store", seed)
+    store = month.store
+    closed = store.close("2026-02", basis, by="Ana")  # type: ignore[arg-type]
+    before = months.lines(store, basis, closed.pin)
+    assert as_lines(closed.lines) == before
+    assert store.restatements().empty
+    months.turn(month, turns)
+    after, found = months.lines(store, basis), store.restatements()
+    expected = moved_by(before, after)
+    sums = found.groupby(ENTRY)["difference"].sum()
+    assert sums[sums != 0].to_dict() == expected
+    assert (found["now"] - found["then"] == found["difference"]).all()
+    assert (found["difference"] != 0).all()
+    if with_report:
+        check_report(store, closed, basis)
+    closing = {key[:2]: amount for key, amount in before.items() if key[2] == "closing"}
+    for key in {*closing, *(key[:2] for key in expected)}:
+        moved = found[(found["profile_id"] == key[0]) & (found["asset"] == key[1])]["difference"]
+        assert closing.get(key, D(0)) + moved.sum() == after.get((*key, "closing", ""), D(0))
+    if len(found):
+        again = store.close("2026-02", basis, by="Ben", restate="rows came late")  # type: ignore[arg-type]
+        assert as_lines(again.lines) == after
+        bridge = again.content["restates"]["bridge"]
+        assert [row[-1] for row in bridge] == [fl.values.plain_text(d) for d in found["difference"]]
+        assert store.closes()["state"].tolist() == ["restated", "closed"]
+    assert store.restatements().empty
+    assert as_lines(store_close(store, 0).lines) == before
+    return len(expected), found["transfer_id"].nunique()
+
+
+def check_report(store: fl.Store, closed: Close, basis: str) -> None:
+    """The next month's report begins with the closing, and its roll-forward foots."""
+    report = reporting.read_report(store, "2026-03", basis=basis)  # type: ignore[arg-type]
+    roll = report.roll_forward
+    opening = roll[roll["line"] == "opening"].set_index(ENTRY[:2])["amount"]
+    closing = closed.lines[closed.lines["line"] == "closing"].set_index(ENTRY[:2])["amount"]
+    for key in {*opening.index, *closing.index}:
+        assert opening.get(key, D(0)) == closing.get(key, D(0))
+    footed = roll[roll["line"] != "closing"].groupby(ENTRY[:2])["amount"].sum()
+    assert (footed == roll[roll["line"] == "closing"].set_index(ENTRY[:2])["amount"]).all()
+    table = report.balances
+    sides = table["opening"] + table["inflow"] - table["outflow"]
+    assert (sides + table.get("restated", D(0)) == table["closing"]).all()
+    for _, steps in report.movements.groupby("asset"):
+        assert sum(list(steps["amount"])[:-1], D(0)) == steps["amount"].iloc[-1]
+        assert "Unexplained" not in set(steps["step"])
+    assert bool(report.moved) == bool(len(store.restatements())) == bool(store.verify().moved)
+
+
+def store_close(store: fl.Store, number: int) -> Close:
+    return closes_of(store.records())[number]
+
+
+@pytest.mark.parametrize(
+    ("seed", "basis"), [(3, "settled"), pytest.param(4, "created", marks=pytest.mark.thorough)]
+)
+def test_a_month_that_moves_is_bridged_transfer_by_transfer(
+    tmp_path: Path, seed: int, basis: str
+) -> None:
+    lines, transfers = check_month(tmp_path, seed, basis, 6)
+    assert lines
+    assert transfers
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("basis", ["settled", "created"])
+def test_five_hundred_months_on_each_basis(
+    tmp_path: Path, basis: str, seed: int, figure: Any
+) -> None:
+    run_months(tmp_path, basis, seed, 500, figure)
+
+
+@pytest.mark.parametrize("basis", ["settled", "created"])
+def test_some_months_on_each_basis(tmp_path: Path, basis: str, seed: int, figure: Any) -> None:
+    run_months(tmp_path, basis, seed, 6, figure)
+
+
+def run_months(folder: Path, basis: str, seed: int, count: int, figure: Any) -> None:
+    chance, lines, transfers, moved = random.Random(seed), 0, 0, 0
+    for number in range(count):
+        place = folder / str(number)
+        turns, with_report = chance.randrange(0, 8), number % 20 == 19
+        found = check_month(place, chance.randrange(2**32), basis, turns, with_report)
+        lines, transfers, moved = lines + found[0], transfers + found[1], moved + bool(found[0])
+        shutil.rmtree(place)
+    figure(f"{count} months, {basis}: {moved} moved, {lines} lines by {transfers} transfers")
+    assert moved
+
+
+def test_what_settles_next_month_moves_no_closed_month_on_the_settled_basis(tmp_path: Path) -> None:
+    for seed in range(2):
+        month = months.made(tmp_path / str(seed), seed)
+        for status in ("PENDING", "PENDING"):
+            month.add(MARCH - 5 * DAY, status)
+        month.sync(CLOSED_AT + DAY)
+        month.store.close("2026-02")
+        month.store.close("2026-02", "created")
+        months.turn(month, 8, (months.settles, months.fails, months.new, months.touched))
+        found = month.store.restatements()
+        assert not len(found[found["basis"] == "settled"])
+        assert len(found[found["basis"] == "created"]) or "settles" not in month.did
+
+
+@pytest.mark.parametrize(
+    ("turn", "cause"),
+    [(months.late, "late"), (months.back_dated, "back_dated"), (months.amended, "amount"),
+     (months.fails_after_all, "status")],
+)  # fmt: skip
+def test_each_cause_has_its_name(tmp_path: Path, turn, cause: str) -> None:
+    month = months.made(tmp_path / "store", 11)
+    month.store.close("2026-02", "created")
+    months.turn(month, 1, (turn,))
+    assert set(month.store.restatements()["cause"]) == {cause}
+
+
+def test_a_row_that_the_service_lists_no_longer_stays_in_the_close_and_shows_as_a_break(
+    tmp_path: Path,
+) -> None:
+    month = months.made(tmp_path / "store", 12)
+    gone = month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
+    month.sync(CLOSED_AT + DAY)
+    month.store.close("2026-02")
+    month.service.transfers.remove(gone)
+    month.sync(MARCH + 40 * DAY)
+    assert month.store.restatements().empty
+    assert not month.store.verify().ok
+    with pytest.raises(CloseRefused, match="2026-03 cannot be closed"):
+        month.store.close("2026-03")
+
+
+def test_what_stands_in_the_way_is_listed_and_breaks_can_be_accepted(tmp_path: Path) -> None:
+    month = months.made(tmp_path / "store", 5)
+    store = month.store
+    with pytest.raises(CloseRefused) as over:
+        store.close("2026-03")
+    assert "knows nothing after 2026-03-03 00:00 UTC" in over.value.obstacles[0]
+    row = month.add(MARCH - 3 * DAY, "COMPLETED", MARCH - 3 * DAY)
+    row["total"] = f"{D(row['total']) + 1}"
+    month.sync(CLOSED_AT + DAY)
+    with pytest.raises(CloseRefused) as broken:
+        store.close("2026-02")
+    assert [text for text in broken.value.obstacles if row["id"] in text]
+    assert "--with-breaks" in str(broken.value)
+    assert store.closes().empty
+    done = store.close("2026-02", with_breaks="the service was told")
+    assert done.content["accepted"]["reason"] == "the service was told"
+    assert done.content["accepted"]["problems"] == list(broken.value.obstacles)
+    assert "unexplained" in set(done.lines["line"])
+    with pytest.raises(InvalidRequest, match=r"is closed since .* it has not moved"):
+        store.close("2026-02", with_breaks="again")
+    with pytest.raises(InvalidRequest, match="has not moved since it was closed"):
+        store.close("2026-02", restate="for nothing")
+    with pytest.raises(InvalidRequest, match="it is not closed"):
+        store.close("2026-01", restate="for nothing")
+
+
+def test_a_moved_month_comes_before_the_next_one(tmp_path: Path) -> None:
+    month = months.made(tmp_path / "store", 6)
+    store = month.store
+    store.close("2026-01")
+    store.close("2026-02")
+    row = month.add(MARCH - 50 * DAY, "COMPLETED", MARCH - 49 * DAY)
+    month.sync(MARCH + 40 * DAY)
+    found = store.restatements()
+    assert set(found["period"]) == {"2026-01", "2026-02"}
+    assert set(found.loc[found["period"] == "2026-02", "line"]) == {"opening"}
+    assert set(found["transfer_id"]) == {row["id"]}
+    with pytest.raises(CloseRefused, match="The earlier period 2026-01"):
+        store.close("2026-02", restate="late")
+    store.close("2026-01", restate="late")
+    store.close("2026-02", restate="late")
+    last = store.close("2026-03")
+    opening, closing = (
+        as_lines(frame[frame["line"] == line].assign(line="")) for frame, line in
+        ((last.lines, "opening"), (store_close(store, 3).lines, "closing"))
+    )  # fmt: skip
+    assert opening == closing
+
+
+def test_reopened_is_closed_again_and_nothing_is_removed(tmp_path: Path) -> None:
+    month = months.made(tmp_path / "store", 7)
+    store = month.store
+    store.close("2026-02", by="Ana", note="first")
+    with pytest.raises(InvalidRequest, match="period '2026-03' is not closed; closed are: 2026-02"):
+        store.reopen("2026-03", by="Ben", reason="mistyped")
+    store.reopen("2026-02", by="Ben", reason="a fee was wrong")
+    store.close("2026-02", by="Ana")
+    frame = store.closes()
+    assert frame["state"].tolist() == ["reopened", "closed"]
+    assert frame.columns.tolist()[:7] == [
+        "period", "basis", "closed_at", "by", "pin", "hash", "state",
+    ]  # fmt: skip
+    assert [record.kind for record in store.records()] == ["close", "reopen", "close"]
+    assert frame["pin"].nunique() == 2
+    assert set(frame["pin"]) <= set(store.pins())
+
+
+def test_annotations_are_kept_and_need_something_to_say(tmp_path: Path) -> None:
+    store = fl.Store(tmp_path / "store")
+    store.annotate("t-1", owner="Ana", by="Ben")
+    store.annotate("t-1", comment="asked the bank")
+    with pytest.raises(InvalidRequest, match="nothing to record"):
+        store.annotate("t-1")
+    with pytest.raises(InvalidRequest, match="item_id='': give a text"):
+        store.annotate("", owner="Ana")
+    found = store.annotations()
+    assert found["owner"].tolist() == ["Ana", pd.NA]
+    assert found.columns.tolist() == ["item_id", "owner", "comment", "decision", "by", "at"]
+    assert found["at"].is_monotonic_increasing
+
+
+def test_a_record_that_was_changed_or_taken_away_is_an_error(tmp_path: Path) -> None:
+    month = months.made(tmp_path / "store", 8)
+    store = month.store
+    store.close("2026-02")
+    for number in range(3):
+        store.annotate("t", comment=str(number))
+    assert store.verify().ok
+    paths = sorted((tmp_path / "store" / "records").iterdir())
+    text = paths[1].read_bytes()
+    paths[1].write_bytes(text.replace(b'"comment":"0"', b'"comment":"9"'))
+    with pytest.raises(StoreDamaged, match="is not what was written"):
+        store.annotations()
+    assert [problem.table for problem in store.verify().problems] == ["records"]
+    paths[1].write_bytes(text)
+    paths[2].unlink()
+    with pytest.raises(StoreDamaged, match="record 3 is missing"):
+        store.closes()
+    pin = tmp_path / "store" / "pins" / f"{store_pin(paths[0])}.json"
+    pin.unlink()
+    shutil.rmtree(tmp_path / "store" / "records" / "none", ignore_errors=True)
+    paths[3].unlink()
+    assert "the pin close-2026-02-settled-1" in str(store.verify())
+
+
+def store_pin(path: Path) -> str:
+    return str(json.loads(path.read_bytes())["content"]["pin"])
+
+
+def test_the_commands_say_so_in_one_line_and_end_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    month = months.made(tmp_path / "store", 9)
+    where = ["--store", str(tmp_path / "store")]
+
+    def run(*arguments: str) -> tuple[int, str]:
+        status = 0
+        try:
+            cli.run([*arguments, *where])
+        except cli.typer.Exit as end:
+            status = end.exit_code
+        return status, capsys.readouterr().out
+
+    assert run("close", "2026-03")[0] == 3
+    status, out = run("close", "2026-02", "--by", "Ana")
+    assert (status, out.startswith("2026-02 (settled basis) closed at ")) == (0, True)
+    assert run("close", "2026-02")[0] == 0
+    month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
+    month.sync(LATER)
+    out_folder = ["--out", str(tmp_path / "out"), "--format", "csv"]
+    for arguments in (
+        ["verify"],
+        ["report", "--period", "2026-03", *out_folder],
+        ["report", "--catch-up", "--period", "2026-02", *out_folder],
+        ["close", "2026-02"],
+    ):
+        status, out = run(*arguments)
+        lines = [line for line in out.splitlines() if "has moved since it was closed" in line]
+        assert (status, len(lines)) == (3, 1), arguments
+        assert "by 1 transfer; accept it with 'fundlab close 2026-02 --restate" in lines[0]
+    status, out = run("close", "2026-02", "--restate", "--reason", "late", "--json")
+    assert (status, json.loads(out)["closed"]) == (0, True)
+    assert run("verify")[0] == 0
+    assert run("reopen", "2026-02", "--by", "Ben", "--reason", "a fee")[0] == 0
+    assert month.store.closes()["state"].tolist() == ["restated", "reopened"]
