@@ -336,17 +336,20 @@ def render_pack(pack: Pack) -> str:
 def pack_tables(pack: Pack) -> dict[str, Table]:
     """Every table of the page, by the name of its file."""
     time = partial(time_cell, tz=pack.close.tz)
+    frames = pack.frames
+    moved = frames["roll-forward"]
+    shown = [name for name in _SIDES.values()
+             if name in ("opening", "closing") or (moved[name] != 0).any()]  # fmt: skip
     asset, profile = ("Asset", text, "asset"), ("Profile", profile_name, "profile_id")
     every = 10**9
 
     def amounts(**labels: str) -> list[Any]:
         return [(f"#{label}", money, name) for name, label in labels.items()]
 
-    frames = pack.frames
     return {
         "roll-forward": table(
             "Roll-forward by asset and profile", frames["roll-forward"],
-            [asset, profile, *((f"#{name.capitalize()}", money, name) for name in _SIDES.values())],
+            [asset, profile, *((f"#{name.capitalize()}", money, name) for name in shown)],
             every,
         ),
         "lines": table(

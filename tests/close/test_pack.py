@@ -1,0 +1,230 @@
+"""The close pack: its printed cells foot, its bytes are the same anywhere, and what differs is
+named."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from decimal import Decimal
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import closed_months as months
+import openpyxl
+import pytest
+from closed_months import MARCH, D
+
+import fundlab as fl
+from fundlab import cli, reporting
+from fundlab.errors import InvalidRequest, StoreError
+
+STEM = "close-2026-02"
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[fl.Store, Path]:
+    """A store whose February was closed, moved and restated, and the pack of that."""
+    folder = tmp_path_factory.mktemp("pack")
+    month = months.made(folder / "store", 21)
+    waiting = month.add(MARCH - 86_400 * 10**9, "PENDING")
+    month.sync(months.CLOSED_AT + 1)
+    store = month.store
+    store.close("2026-02", by="Ana")
+    months.turn(month, 4, (months.late, months.amended))
+    store.annotate(waiting["id"], owner="Ben", comment="asked, <b>twice</b>", by="Ana")
+    store.annotate(waiting["id"], decision="wait", by="Ana")
+    closed = store.close("2026-02", by="Ana", note="again", restate="two rows came late")
+    reporting.write_pack(store, closed, folder / "pack")
+    return store, folder / "pack"
+
+
+class Tables(HTMLParser):
+    """The cells of each table, by its caption."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, list[list[str]]] = {}
+        self.caption, self.inside = "", ""
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.inside = tag if tag in ("caption", "td", "th") else self.inside
+        if tag == "tr":
+            self.found[self.caption].append([])
+        if tag in ("td", "th"):
+            self.found[self.caption][-1].append("")
+        if tag == "table":
+            self.caption = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = "" if tag == self.inside else self.inside
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "caption":
+            self.caption += data
+            self.found[self.caption] = []
+        elif self.inside:
+            self.found[self.caption][-1][-1] += data
+
+
+def of_page(pack: Path) -> dict[str, list[dict[str, str]]]:
+    parser = Tables()
+    parser.feed((pack / f"{STEM}.html").read_text(encoding="utf-8"))
+    return {
+        caption: [dict(zip([h.lower() for h in rows[0]], row, strict=True)) for row in rows[1:]]
+        for caption, rows in parser.found.items()
+    }
+
+
+def of_csv(pack: Path, name: str) -> list[dict[str, str]]:
+    with (pack / f"{STEM}.{name}.csv").open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def of_workbook(pack: Path, name: str) -> list[dict[str, str]]:
+    sheet = openpyxl.load_workbook(pack / f"{STEM}.xlsx")[name]
+    rows = [["" if cell is None else str(cell) for cell in row] for row in sheet.values]
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+
+
+def amount(text: str) -> Decimal:
+    return D(0) if text in ("", "–") else D(text.replace(",", ""))
+
+
+def check_foots(rows: list[dict[str, str]], profile: str) -> None:
+    """Across to the closing, and down to the sum of each asset."""
+    sides = [name for name in rows[0] if name not in ("asset", profile)]
+    below: dict[tuple[str, str], Decimal] = {}
+    for row in rows:
+        across = sum((amount(row[name]) for name in sides if name != "closing"), D(0))
+        assert across == amount(row["closing"]), row
+        for name in sides:
+            key = row["asset"], name
+            if row[profile] == "All profiles":
+                assert below[key] == amount(row[name]), key
+            below[key] = below.get(key, D(0)) + amount(row[name])
+    assert len(rows) > 4
+
+
+def test_every_printed_roll_forward_foots(packed: tuple[fl.Store, Path]) -> None:
+    pack = packed[1]
+    page = of_page(pack)
+    check_foots(page["Roll-forward by asset and profile"], "profile")
+    check_foots(of_csv(pack, "roll-forward"), "profile_id")
+    check_foots(of_workbook(pack, "Roll forward"), "profile_id")
+    lines = [page["Receipts and disbursements by type"], of_csv(pack, "lines")]
+    for rows, profile in zip([*lines, of_workbook(pack, "Lines")],
+                             ("profile", "profile_id", "profile_id"), strict=True):  # fmt: skip
+        sums: dict[tuple[str, str], Decimal] = {}
+        for row in rows:
+            sign = -1 if row["line"] == "closing" else 1
+            key = row["asset"], row[profile]
+            sums[key] = sums.get(key, D(0)) + sign * amount(row["amount"])
+        assert set(sums.values()) == {D(0)}
+
+
+def test_the_other_tables_foot_as_printed(packed: tuple[fl.Store, Path]) -> None:
+    page = of_page(packed[1])
+    for row in page["From the closing to what the service reports"]:
+        parts = ("closing", "settled after", "held by pending", "learned since")
+        assert sum((amount(row[name]) for name in parts), D(0)) == amount(row["rebuilt"])
+        assert amount(row["reported"]) - amount(row["rebuilt"]) == amount(row["difference"])
+    for row in page["Proof of cash"]:
+        if row["side"] == "books":
+            parts = ("opening", "receipts", "disbursements")
+            assert sum((amount(row[name]) for name in parts), D(0)) == amount(row["closing"])
+    aged = sum((amount(row["total"]) for row in page["Open items by age"]), D(0))
+    items = page["Open items, oldest first"]
+    assert aged == sum((amount(row["total"]) for row in items), D(0))
+    noted = [row for row in items if row["owner"] == "Ben"]
+    assert [row["comment"] for row in noted] == ["asked, <b>twice</b>"]
+    records = packed[0].records()
+    first, second = (records[place].content["lines"] for place in (0, -1))
+    closings = [
+        {tuple(row[:2]): D(row[-1]) for row in lines if row[2] == "closing"}
+        for lines in (first, second)
+    ]
+    for row in page["What was restated, transfer by transfer"]:
+        assert amount(row["now"]) - amount(row["closed"]) == amount(row["difference"])
+    restated = sum(
+        (amount(row["difference"]) for row in page["What was restated, transfer by transfer"]), D(0)
+    )
+    assert restated == sum(closings[1].values()) - sum(closings[0].values())
+    assert restated
+
+
+@pytest.mark.thorough
+def test_the_same_bytes_in_another_process_zone_locale_and_hash_seed(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    store, pack = packed
+    script = (
+        "import sys, fundlab as fl\nfrom fundlab import reporting\n"
+        "store = fl.Store(sys.argv[1])\n"
+        "close = reporting.find_close(store, '2026-02', 'settled')\n"
+        "reporting.write_pack(store, close, sys.argv[2])"
+    )
+    given = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "LANG": "de_DE.UTF-8", "PYTHONHASHSEED": "5"}
+    arguments = [sys.executable, "-c", script, str(store.path), str(tmp_path / "again")]
+    subprocess.run(arguments, check=True, env={**os.environ, **given})
+    digests = [
+        {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+        for folder in (pack, tmp_path / "again")
+    ]
+    assert digests[0] == digests[1]
+    assert len(digests[0]) == 14
+
+
+def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    store, pack = packed
+    assert reporting.reperform(store, pack) == []
+    other = shutil.copytree(pack, tmp_path / "pack")
+    names = [f"{STEM}.html", f"{STEM}.json", f"{STEM}.roll-forward.csv"]
+    for name in names:
+        text = bytearray((other / name).read_bytes())
+        text[len(text) // 2] ^= 1
+        (other / name).write_bytes(bytes(text))
+    path = other / f"{STEM}.lines.csv"
+    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join([*rows[:2], rows[2].replace('"', "'"), *rows[3:]]), encoding="utf-8")
+    (other / f"{STEM}.xlsx").unlink()
+    found = reporting.reperform(store, other)
+    for name in names:
+        assert any(line.startswith(f"{name} differs at byte ") for line in found), name
+    (row,) = [line for line in found if line.startswith(f"{STEM}.lines.csv differs")]
+    assert "line 3: " in row
+    assert f"{STEM}.xlsx is missing" in found
+    assert len(found) == 2 * len(names) + 3
+    (other / "pack.json").write_text("{}")
+    assert reporting.reperform(store, other) == ["pack.json is not what was written"]
+    with pytest.raises(InvalidRequest, match=r"holds no close pack: there is no pack\.json"):
+        reporting.reperform(store, tmp_path)
+    without = fl.Store(shutil.copytree(str(store.path), tmp_path / "store"))
+    part = sorted((tmp_path / "store" / "transfers").glob("*.parquet"))[0]
+    part.unlink()
+    assert any("transfers" in line and "missing" in line
+               for line in reporting.reperform(without, pack))  # fmt: skip
+    with pytest.raises(StoreError, match="has no close"):
+        reporting.reperform(fl.Store(tmp_path / "empty"), pack)
+
+
+def test_the_commands_write_the_pack_and_perform_it_again(
+    packed: tuple[fl.Store, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--store", str(packed[0].path)]
+    cli.run(["close", "2026-02", "--out", str(tmp_path / "pack"), *where])
+    assert f"the pack is {tmp_path / 'pack' / STEM}.html and 13 files beside it" in (
+        capsys.readouterr().out
+    )
+    cli.run(["reperform", str(tmp_path / "pack"), *where])
+    assert capsys.readouterr().out.startswith("every figure and file of ")
+    (tmp_path / "pack" / f"{STEM}.html").write_text("signed")
+    with pytest.raises(cli.typer.Exit) as end:
+        cli.run(["reperform", str(tmp_path / "pack"), *where])
+    assert end.value.exit_code == 3
