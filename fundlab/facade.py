@@ -98,7 +98,7 @@ class Store(TableStore):
             Problem("journal", "file", path.name, "intact", wrong)
             for path, wrong in damaged_journals(self)
         )
-        moved = tuple(map(str, self._moved())) if found.ok else ()
+        moved = () if found.is_damaged else tuple(map(str, self._moved()))
         return replace(found, problems=(*found.problems, *journals), moved=moved)
 
     def close(

@@ -18,12 +18,11 @@ from fundlab.reporting.job import last_publication
 from fundlab.store import TableStore
 from fundlab.store.closes import Close
 from fundlab.store.judgement import Judgement
-from fundlab.store.proof import Verification
+from fundlab.store.proof import DAMAGE, Verification
 from fundlab.store.scan import queries
 from fundlab.transfers import MOMENTS, Basis
 from fundlab.values import Instant, plain_text
 
-_DAMAGE: Final = ("file", "schema", "pointer")
 _SHOWN: Final = 20
 OPEN_ITEM: Final = (
     "id", "ref_id", "created_at", "type", "asset", "profile_id", "amount", "fee", "total",
@@ -154,12 +153,12 @@ def _obstacles(
             f"The store knows nothing after {moment(known_at):%Y-%m-%d %H:%M} UTC, and {period} "
             f"ends at {moment(end):%Y-%m-%d %H:%M}: sync it then."
         )
-    refused += [f"{p}." for p in found.problems if p.rule in _DAMAGE]
+    refused += [f"{p}." for p in found.problems if p.rule in DAMAGE]
     refused += [
         f"The earlier period {one}." for one in moved
         if one.close.basis == basis and one.close.end < end
     ]  # fmt: skip
-    accepted = [f"{p}." for p in found.problems if p.rule not in _DAMAGE]
+    accepted = [f"{p}." for p in found.problems if p.rule not in DAMAGE]
     more = len(accepted) - _SHOWN + found.unlisted
     if more > 0:
         accepted = [*accepted[:_SHOWN], f"And {number_of(more, 'more problem')}: see verify."]

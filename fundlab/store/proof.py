@@ -34,6 +34,8 @@ from fundlab.tables.schema import TABLES, Table
 from fundlab.transfers import RULED, TIMES, VIOLATION, violations
 
 MAX_PROBLEMS: Final = 1_000
+DAMAGE: Final = ("file", "schema", "pointer")
+"""The rules that a file breaks which is not what was written."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Verification:
     @property
     def ok(self) -> bool:
         return not self.problems
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a file is not what was written."""
+        return any(entry.rule in DAMAGE for entry in self.problems)
 
     @property
     def count(self) -> int:
@@ -86,7 +93,7 @@ class Verification:
             lines.append(printable(self.judgement.text))
         lines += map(printable, self.moved)
         lines += map(str, self.problems)
-        if any(entry.rule in ("file", "schema", "pointer") for entry in self.problems):
+        if self.is_damaged:
             lines.append(
                 "Restore the files that are not what was written from a backup, or sync into a new "
                 "store."
