@@ -46,7 +46,7 @@ from fundlab.reporting.page_tables import (
     words,
 )
 from fundlab.reporting.report_files import arrow_of, one_run_at_a_time
-from fundlab.store import Store
+from fundlab.store import TableStore
 from fundlab.store.closes import Close, annotations_table, closes_of
 from fundlab.store.judgement import KEYS, Judgement
 from fundlab.store.records import Record, canonical
@@ -80,7 +80,7 @@ class Pack:
 
 
 @queries
-def read_pack(store: Store, close: Close, records: list[Record]) -> Pack:
+def read_pack(store: TableStore, close: Close, records: list[Record]) -> Pack:
     """The pack of ``close`` from its pin; ``records`` are those known when it was written."""
     content, pin = close.content, close.pin
     judgement = judge(store, pin=pin)
@@ -268,7 +268,7 @@ def aged(items: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values(["asset", "place"], ignore_index=True).drop(columns="place")
 
 
-def write_pack(store: Store, close: Close, out: str | os.PathLike[str]) -> list[Path]:
+def write_pack(store: TableStore, close: Close, out: str | os.PathLike[str]) -> list[Path]:
     """The pack of ``close`` in the folder ``out``: ``close-2026-10.html``, ``.xlsx``, one
     ``close-2026-10.<table>.csv`` for each table, the record ``close-2026-10.json``, and
     ``pack.json``, which names the SHA-256 of each. The same close gives the same bytes, as long as
@@ -277,7 +277,7 @@ def write_pack(store: Store, close: Close, out: str | os.PathLike[str]) -> list[
     return _write(store, close, records, local_path(out, "out"))
 
 
-def _write(store: Store, close: Close, records: list[Record], folder: Path) -> list[Path]:
+def _write(store: TableStore, close: Close, records: list[Record], folder: Path) -> list[Path]:
     pack = read_pack(store, close, records)
     stem = file_stem(close)
     files: list[Path] = []
@@ -425,7 +425,7 @@ def cause_name(value: object) -> Cell:
 # ------------------------------------------------------------------------------ once more
 
 
-def reperform(store: Store, folder: str | os.PathLike[str]) -> list[str]:
+def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
     """What of the close pack in ``folder`` is not what ``store`` makes of its pin, a line for each
     difference, files first; none where every figure and byte is the same.
 
@@ -464,7 +464,7 @@ def reperform(store: Store, folder: str | os.PathLike[str]) -> list[str]:
     return found
 
 
-def _figures_that_differ(store: Store, close: Close) -> list[str]:
+def _figures_that_differ(store: TableStore, close: Close) -> list[str]:
     """The lines and open items of the record that the pin does not give."""
     content, judgement = close.content, judge(store, pin=close.pin)
     again = figures_of(store, judgement, close.period, close.tz, close.basis, pin=close.pin)
