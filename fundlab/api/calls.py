@@ -72,7 +72,7 @@ class Caller:
             )
         self.signer = signer
         self.transport = Transport(settings, signer, environment)
-        self._unlisted: set[str] = set()
+        self.unlisted: set[str] = set()
 
     def __repr__(self) -> str:
         made = vars(self)  # a traceback may show one that is only half made
@@ -126,10 +126,11 @@ class Caller:
             )
         answer: Any
         if model is OrchestrationRule:
-            answer = read_answer(OrchestrationRuleAnswer, name, reply, hint=hint).rule
+            answer = read_answer(
+                OrchestrationRuleAnswer, name, reply, hint=hint, unlisted=self.unlisted
+            ).rule
         else:
-            answer = read_answer(model, name, reply, hint=hint)
-        self._warn_of_unlisted(answer)
+            answer = read_answer(model, name, reply, hint=hint, unlisted=self.unlisted)
 
         # An answer about something else is not one: a proxy may have mixed two up.
         other = []
@@ -252,22 +253,6 @@ class Caller:
             return self.transport.send(call), asked
         raise InvalidRequest(problem)
 
-    def _warn_of_unlisted(self, resource: Resource) -> None:
-        """Say which values no enumeration of the interface has, each once."""
-        for name in resource.listed:
-            value = getattr(resource, name)
-            for one in value if isinstance(value, list) else [value]:
-                if isinstance(one, Resource):
-                    self._warn_of_unlisted(one)
-                elif type(one) is str:  # a listed value is a member of its enumeration
-                    text = (
-                        f"{type(resource).__name__}.{name} is {shorten(one)}, which the interface "
-                        "does not list; it is kept"
-                    )
-                    if text not in self._unlisted and len(self._unlisted) < _MAX_UNLISTED:
-                        self._unlisted.add(text)
-                        warnings.warn(text, UnknownValueWarning, stacklevel=4)
-
 
 class Rows(Iterator[R], Generic[R]):
     """Lazily every row of a list: nothing is sent before the first ``next()``.
@@ -318,9 +303,9 @@ class Rows(Iterator[R], Generic[R]):
         while not walk.ended:
             reply, _ = self._caller._send(operation.name, params=walk.params)
             page: Any = read_answer(
-                operation.answer or Resource, operation.name, reply, page=self.pages + 1
-            )
-            self._caller._warn_of_unlisted(page)
+                operation.answer or Resource, operation.name, reply, page=self.pages + 1,
+                unlisted=self._caller.unlisted,
+            )  # fmt: skip
             self.pages += 1
             rows: list[Any] = getattr(page, str(operation.items))
             ids: list[str] = [row.id for row in rows]
@@ -377,17 +362,38 @@ def read_answer(
     *,
     page: int | None = None,
     hint: str | None = None,
+    unlisted: set[str] | None = None,
 ) -> R:
     """The body of ``reply`` as ``model``; ``hint`` is what to do when that fails, where more than a
-    read did.
+    read did. Values that no enumeration of the interface has are warned of, each once: those in
+    ``unlisted`` were before.
 
     Raises ``ProtocolError`` when it is not a JSON object of that shape and ``DataError``, naming
     record and field, when one record is malformed.
     """
+    first: Any = None
     try:
-        return model.model_validate_json(reply.body)
+        answer = model.model_validate_json(reply.body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+    if first is None:
+        seen = unlisted if unlisted is not None else set()
+        found: list[Any] = [answer] if unlisted is not None else []
+        for resource in found:  # which grows: by what holds such values in its turn
+            for name in resource.listed:
+                value = getattr(resource, name)
+                for one in value if isinstance(value, list) else [value]:
+                    if isinstance(one, Resource):
+                        found.append(one)
+                    elif type(one) is str:  # a listed value is a member of its enumeration
+                        text = (
+                            f"{type(resource).__name__}.{name} is {shorten(one)}, which the "
+                            "interface does not list; it is kept"
+                        )
+                        if text not in seen and len(seen) < _MAX_UNLISTED:
+                            seen.add(text)
+                            warnings.warn(text, UnknownValueWarning, stacklevel=4)
+        return answer
     location = first["loc"]
     if first["type"] == "json_invalid" or not location:
         kind = "not JSON" if first["type"] == "json_invalid" else "not a JSON object"
