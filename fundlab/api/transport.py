@@ -228,7 +228,7 @@ class Transport:
             if answer.status >= 400:
                 raise token_error(answer, tried, env.now())
             raise redirected(answer, tried)
-        grant = read_grant(answer.body, scopes, asked_at)
+        grant = read_grant(answer, scopes, asked_at)
         if isinstance(grant, Grant):
             return grant
         raise ProtocolError(
@@ -512,10 +512,10 @@ def token_form(client_id: str, client_secret: Secret, scope: str) -> tuple[bytes
     return MaskedBytes(body), content_type
 
 
-def read_grant(body: bytes, scopes: frozenset[str], asked_at: float) -> Grant | str:
+def read_grant(given: Answer, scopes: frozenset[str], asked_at: float) -> Grant | str:
     """The grant in an answer of the token endpoint, or what is wrong with it."""
     try:
-        answer = json.loads(body)
+        answer = json.loads(given.body)  # which no frame above shows
     except (ValueError, RecursionError):
         return "not JSON"
     if not isinstance(answer, dict):

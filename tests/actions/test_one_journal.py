@@ -344,7 +344,7 @@ def test_killed_while_taking_over_loses_no_intent(
             process.send_signal(signal.SIGKILL)
     service = {"base_url": bench.client.base_url, "client_id": bench.client.client_id}
     book = Journal(path, service)
-    book.take_over(old.path)
+    book.take_over(Journal(old.path))
     assert [(entry.ref_id, entry.origin) for entry in book.entries()] == [
         (name, "a" * 32) for name in names
     ]

@@ -13,6 +13,7 @@ from scripted import answer, problem, token
 
 from fundlab import errors
 from fundlab.api.client import Client
+from fundlab.api.http import Answer
 from fundlab.api.transport import Environment, Grant, TokenSource, read_grant
 from fundlab.secret import Secret
 
@@ -203,7 +204,7 @@ def test_a_grant_is_used_until_60_s_before_it_lapses(
     members: dict[str, Any], use_until: float
 ) -> None:
     content = scripted.json.dumps({"access_token": "t"} | members).encode()
-    grant = read_grant(content, frozenset({"a"}), 1000.0)
+    grant = read_grant(Answer(200, {}, content), frozenset({"a"}), 1000.0)
     assert isinstance(grant, Grant)
     assert (grant.token.reveal(), grant.use_until) == ("t", use_until)
 
