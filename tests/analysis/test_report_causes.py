@@ -35,7 +35,7 @@ def frame(reported: pa.Table) -> pd.DataFrame:
 
 @pytest.mark.thorough
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_report_and_analysis_name_the_same_causes(seed: int) -> None:
     rows, reported, _ = tampered(seed)
     in_report, in_analysis = both(rows, reported)

@@ -547,7 +547,10 @@ def answered(
     return ids, kinds
 
 
-def same_rows(cases_run: int, seed: int) -> None:
+@pytest.mark.parametrize("cases_run", [100, pytest.param(5_000, marks=pytest.mark.campaign)])
+def test_lists_and_loaders_give_the_same_rows_for_every_filter_and_odd_answer(
+    cases_run: int, seed: int, figure: Callable[[str], None]
+) -> None:
     with scripted.running() as server:
         client = fl.connect(
             base_url=server.url, auth_url=server.url, client_id="c", client_secret="s" * 20
@@ -565,16 +568,4 @@ def same_rows(cases_run: int, seed: int) -> None:
 
         with client:
             check()
-
-
-@pytest.mark.thorough
-def test_lists_and_loaders_give_the_same_rows_for_every_filter_and_odd_answer(seed: int) -> None:
-    same_rows(100, seed)
-
-
-@pytest.mark.campaign
-def test_lists_and_loaders_give_the_same_rows_in_5000_cases(
-    seed: int, figure: Callable[[str], None]
-) -> None:
-    same_rows(5_000, seed)
-    figure("lists and loaders: the same rows and warnings in 5,000 cases")
+    figure(f"lists and loaders: the same rows and warnings in {cases_run:,} cases")

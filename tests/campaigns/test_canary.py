@@ -295,20 +295,6 @@ FAILURES: dict[str, Failure] = {
 # ---------------------------------------------------------------------------- running and looking
 
 
-def test_one_in_twenty(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, seed: int, figure: Any
-) -> None:
-    every = pairs(scene)
-    look(scene, monkeypatch, random.Random(seed).sample(every, len(every) // 20), figure)
-
-
-@pytest.mark.campaign
-def test_every_command_under_every_failure(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, seed: int, figure: Any
-) -> None:
-    look(scene, monkeypatch, random.Random(seed).sample(pairs(scene), len(pairs(scene))), figure)
-
-
 def pairs(scene: Scene) -> list[tuple[str, str]]:
     """Each command with each failure; the demo, which has a sandbox of its own, with none."""
     return [
@@ -319,7 +305,12 @@ def pairs(scene: Scene) -> list[tuple[str, str]]:
     ]
 
 
-def look(scene: Scene, patch: pytest.MonkeyPatch, runs: list[tuple[str, str]], figure: Any) -> None:
+@pytest.mark.parametrize("one_in", [20, pytest.param(1, marks=pytest.mark.campaign)])
+def test_commands_under_failures(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, seed: int, figure: Any, one_in: int
+) -> None:
+    every, patch = pairs(scene), monkeypatch
+    runs = random.Random(seed).sample(every, len(every) // one_in)
     patch.setattr("fundlab.api.transport.pause_before", lambda *_: 0.0)
     found, ended = [], {"done": 0, "refused": 0, "crashed": 0}
     for command, failure in runs:

@@ -298,18 +298,14 @@ PAUSE_S = 0.02
 EXACT = Context(prec=60)
 
 
-def test_fifty_operations_each(tmp_path: Path, seed: int, figure: Any) -> None:
-    conserve(tmp_path, seed, figure, operations=50, kills=1)
-
-
-@pytest.mark.campaign
-def test_a_thousand_operations_each(tmp_path: Path, seed: int, figure: Any) -> None:
-    conserve(tmp_path, seed, figure, operations=1_000, kills=20)
-
-
-def conserve(folder: Path, seed: int, figure: Any, *, operations: int, kills: int) -> None:
+@pytest.mark.parametrize(
+    ("operations", "kills"), [(50, 1), pytest.param(1_000, 20, marks=pytest.mark.campaign)]
+)
+def test_operations_and_kills(
+    tmp_path: Path, seed: int, figure: Any, operations: int, kills: int
+) -> None:
     options = ("--empty", "--profiles", "8", "--clock", "fast", "--seed", str(seed))
-    with Served(folder / "sandbox.db", options) as server:
+    with Served(tmp_path / "sandbox.db", options) as server:
         shared = prepared(server, seed)
         entries = 0
         with ThreadPoolExecutor(CLIENTS) as threads:
@@ -319,7 +315,7 @@ def conserve(folder: Path, seed: int, figure: Any, *, operations: int, kills: in
                 until(shared, CLIENTS * operations * number // (kills + 1), working)
                 shared.alive.clear()
                 server.kill()
-                entries = check_books(server.db, folder / f"killed-{number}")
+                entries = check_books(server.db, tmp_path / f"killed-{number}")
                 server.start()
                 assert set(server.view("ledger")["totals"].values()) == {"0.00"}
                 shared.alive.set()
@@ -336,7 +332,7 @@ def conserve(folder: Path, seed: int, figure: Any, *, operations: int, kills: in
         assert max(shared.statuses) < 500, shared.statuses
         check_transfers(server, shared)
         server.stop()
-        check_books(server.db, folder / "stopped")
+        check_books(server.db, tmp_path / "stopped")
 
 
 def prepared(server: Served, seed: int) -> Shared:

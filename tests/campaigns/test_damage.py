@@ -62,21 +62,13 @@ class Tally:
         return self.noticed.total() + self.harmless.total() + len(self.silent) + len(self.unnamed)
 
 
-def test_fifty_damaged_files(tmp_path: Path, seed: int, figure: Any) -> None:
-    damage(tmp_path, seed, figure, 50)
-
-
-@pytest.mark.campaign
-def test_a_thousand_damaged_files(tmp_path: Path, seed: int, figure: Any) -> None:
-    damage(tmp_path, seed, figure, 1_000)
-
-
-def damage(folder: Path, seed: int, figure: Any, count: int) -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(1_000, marks=pytest.mark.campaign)])
+def test_damaged_files(tmp_path: Path, seed: int, figure: Any, count: int) -> None:
     """Three fifths to parts, bases and pins, a fifth to the stage, a fifth to the journal."""
     chance, tally = random.Random(seed), Tally()
-    damage_published(folder / "store", chance, count * 3 // 5, tally)
-    damage_staged(folder / "staged", chance, count // 5, tally)
-    damage_journal(folder / "paid", chance, count - tally.files, tally)
+    damage_published(tmp_path / "store", chance, count * 3 // 5, tally)
+    damage_staged(tmp_path / "staged", chance, count // 5, tally)
+    damage_journal(tmp_path / "paid", chance, count - tally.files, tally)
     figure(
         f"damage: {tally.files:,} files damaged, {tally.noticed.total():,} noticed "
         f"({', '.join(f'{n} {kind}' for kind, n in sorted(tally.noticed.items()))}), "
@@ -199,26 +191,16 @@ def damaged(path: Path, kind: str, files: list[Path], chance: random.Random) -> 
 # ---------------------------------------------------------------------------- every way to the rows
 
 
-def test_ten_damages_on_every_way_to_the_rows(
-    tmp_path: Path, seed: int, figure: Any, fundlab: Command
-) -> None:
-    read_damaged(tmp_path, seed, figure, fundlab, flips=7, others=3)
-
-
-@pytest.mark.campaign
-def test_a_thousand_flips_on_every_way_to_the_rows(
-    tmp_path: Path, seed: int, figure: Any, fundlab: Command
-) -> None:
-    read_damaged(tmp_path, seed, figure, fundlab, flips=1_000, others=200)
-
-
-def read_damaged(
-    folder: Path, seed: int, figure: Any, fundlab: Command, *, flips: int, others: int
+@pytest.mark.parametrize(
+    ("flips", "others"), [(7, 3), pytest.param(1_000, 200, marks=pytest.mark.campaign)]
+)
+def test_flips_and_other_damages_on_every_way_to_the_rows(
+    tmp_path: Path, seed: int, figure: Any, fundlab: Command, flips: int, others: int
 ) -> None:
     """Of a part or base. Each way gives what it gave before or an error that names a file."""
     chance, tally = random.Random(seed), Tally()
-    store = published(folder / "store")
-    ways = all_ways(folder, fundlab)
+    store = published(tmp_path / "store")
+    ways = all_ways(tmp_path, fundlab)
     intact = {name: way(store) for name, way in ways.items()}
     assert fundlab("verify", "--store", store.path)[0] == 0
     files = sorted(store.path.rglob("*.parquet"))
@@ -228,7 +210,7 @@ def read_damaged(
     for number, kind in enumerate(kinds):
         path = chance.choice(files)
         with damaged(path, kind, files, chance):
-            what = f"{path.relative_to(folder)} {kind} (#{number})"
+            what = f"{path.relative_to(tmp_path)} {kind} (#{number})"
             looked_at(store, ways, intact, what, kind, tally)
             status, out, _ = fundlab("verify", "--store", store.path)
             if status != 3 or not NAMED.search(out):

@@ -128,21 +128,13 @@ MAX_SECONDS, MAX_MB = 5, 512
 WORKER = Path(__file__).with_name("mangled.py")
 
 
-def test_five_hundred_mutants(tmp_path: Path, seed: int, figure: Any) -> None:
-    mangle(tmp_path, seed, figure, 500)
-
-
-@pytest.mark.campaign
-def test_ten_thousand_mutants(tmp_path: Path, seed: int, figure: Any) -> None:
-    mangle(tmp_path, seed, figure, 10_000)
-
-
-def mangle(folder: Path, seed: int, figure: Any, count: int) -> None:
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.campaign)])
+def test_mutants(tmp_path: Path, seed: int, figure: Any, count: int) -> None:
     given = {
-        "seed": seed, "folder": str(folder / "stores"), "pages": record_pages(),
+        "seed": seed, "tmp_path": str(tmp_path / "stores"), "pages": record_pages(),
         "answers": record_answers(),
     }  # fmt: skip
-    instructions = folder / "instructions.json"
+    instructions = tmp_path / "instructions.json"
     instructions.write_text(json.dumps(given))
     trials: list[dict[str, Any]] = []
     while len(trials) < count:

@@ -69,21 +69,13 @@ def bench(seed: int) -> Iterator[Bench]:
         found.client.close()
 
 
-def test_two_schedules(bench: Bench, tmp_path: Path, seed: int, figure: Any) -> None:
-    keep_up(bench, tmp_path, seed, figure, 2)
-
-
-@pytest.mark.campaign
-def test_forty_schedules(bench: Bench, tmp_path: Path, seed: int, figure: Any) -> None:
-    keep_up(bench, tmp_path, seed, figure, 40)
-
-
-def keep_up(bench: Bench, folder: Path, seed: int, figure: Any, count: int) -> None:
+@pytest.mark.parametrize("count", [2, pytest.param(40, marks=pytest.mark.campaign)])
+def test_schedules(bench: Bench, tmp_path: Path, seed: int, figure: Any, count: int) -> None:
     struck: Counter[str] = Counter()
     rows = 0
     for number in range(count):
         chance = Random(f"{seed} {number}")
-        store = fl.Store(folder / str(number))
+        store = fl.Store(tmp_path / str(number))
         for fault in FAULTS:
             bench.sandbox.faults.add(**fault, seed=chance.getrandbits(32))
         for _ in range(chance.randint(1, 4)):

@@ -274,14 +274,12 @@ def older_scan(store: Store) -> int:
     return rows_of([row[0] for row in relation.fetchall()])
 
 
-@pytest.mark.thorough
-def test_readers_beside_compactions_meet_no_error(store: Store) -> None:
-    beside_compactions(store, 3, READERS)
-
-
-@pytest.mark.campaign
-def test_two_hundred_readers_beside_compactions_meet_no_error(store: Store) -> None:
-    beside_compactions(store, 26, READERS)
+@pytest.mark.parametrize(
+    "rounds",
+    [pytest.param(3, marks=pytest.mark.thorough), pytest.param(26, marks=pytest.mark.campaign)],
+)
+def test_readers_beside_compactions_meet_no_error(store: Store, rounds: int) -> None:
+    beside_compactions(store, rounds, READERS)
 
 
 def test_where_what_was_merged_goes_at_once_reading_begins_again(

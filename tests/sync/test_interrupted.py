@@ -73,7 +73,8 @@ def steps_of(runner: Runner, folder: Path, work: str) -> int:
     return outcome.steps
 
 
-def kill_at_random(
+@pytest.mark.parametrize("count", [20, pytest.param(1_000, marks=pytest.mark.campaign)])
+def test_killed_at_random_steps(
     runner: Runner, fresh: Iterator[Path], count: int, seed: int, figure: Any
 ) -> None:
     chance = random.Random(seed)
@@ -94,7 +95,8 @@ def kill_at_random(
     assert ended["killed"] > count * 3 // 4
 
 
-def fail_at_random(
+@pytest.mark.parametrize("count", [10, pytest.param(500, marks=pytest.mark.campaign)])
+def test_failures_of_the_disk(
     runner: Runner, fresh: Iterator[Path], count: int, seed: int, figure: Any
 ) -> None:
     chance = random.Random(seed)
@@ -124,18 +126,6 @@ def race(runner: Runner, folder: Path, count: int, killed_at: int) -> list[Outco
     return runner.run(*runs)
 
 
-def test_killed_at_twenty_steps(
-    runner: Runner, fresh: Iterator[Path], seed: int, figure: Any
-) -> None:
-    kill_at_random(runner, fresh, 20, seed, figure)
-
-
-def test_ten_failures_of_the_disk(
-    runner: Runner, fresh: Iterator[Path], seed: int, figure: Any
-) -> None:
-    fail_at_random(runner, fresh, 10, seed, figure)
-
-
 @pytest.mark.parametrize("count", [2, pytest.param(6, marks=pytest.mark.thorough)])
 def test_several_at_once_and_one_killed(runner: Runner, fresh: Iterator[Path], count: int) -> None:
     for killed_at in (3, 40):
@@ -143,20 +133,6 @@ def test_several_at_once_and_one_killed(runner: Runner, fresh: Iterator[Path], c
         outcomes = race(runner, folder, count, killed_at)
         assert {outcome.ended for outcome in outcomes} <= {"killed", "done", "locked"}, outcomes
         check_whole_and_completed(Store(folder), "first")
-
-
-@pytest.mark.campaign
-def test_killed_at_a_thousand_steps(
-    runner: Runner, fresh: Iterator[Path], seed: int, figure: Any
-) -> None:
-    kill_at_random(runner, fresh, 1_000, seed, figure)
-
-
-@pytest.mark.campaign
-def test_five_hundred_failures_of_the_disk(
-    runner: Runner, fresh: Iterator[Path], seed: int, figure: Any
-) -> None:
-    fail_at_random(runner, fresh, 500, seed, figure)
 
 
 @pytest.mark.campaign

@@ -125,18 +125,12 @@ def check_equal(store: Store, service: FakeService) -> None:
     assert found.ok, str(found)
 
 
-def run_schedules(folder: Path, seed: int, figure: Any, count: int) -> None:
-    rows = sum(run_schedule(folder / str(number), 1_000 * seed + number) for number in range(count))
+@pytest.mark.parametrize("count", [15, pytest.param(1_000, marks=pytest.mark.campaign)])
+def test_schedules(tmp_path: Path, seed: int, figure: Any, count: int) -> None:
+    rows = sum(
+        run_schedule(tmp_path / str(number), 1_000 * seed + number) for number in range(count)
+    )
     figure(f"any paging: {count:,} schedules: {rows:,} rows, every table is the ledger")
-
-
-def test_fifteen_schedules(tmp_path: Path, seed: int, figure: Any) -> None:
-    run_schedules(tmp_path, seed, figure, 15)
-
-
-@pytest.mark.campaign
-def test_a_thousand_schedules(tmp_path: Path, seed: int, figure: Any) -> None:
-    run_schedules(tmp_path, seed, figure, 1_000)
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,15 @@ def check_column(name: str, texts: list[str], expected: list[Any]) -> None:
             assert caught.value.field == name
 
 
-def fuzz(count: int, seed: int) -> None:
+@pytest.mark.parametrize("count", [10_000, pytest.param(1_000_000, marks=pytest.mark.campaign)])
+def test_values(count: int, seed: int, figure: Any) -> None:
     chance = random.Random(seed)
     for _ in range(count // 1000):
         amounts = [random_amount(chance) for _ in range(500)]
         check_column("amount", amounts, [amount_by_hand(text) for text in amounts])
         instants = [random_instant(chance) for _ in range(500)]
         check_column("created_at", instants, [instant_by_hand(text) for text in instants])
+    figure(f"values: {count:,} amounts and times decoded as by hand, or refused by name")
 
 
 def broken_pages(chance: random.Random) -> Iterator[tuple[bytes, type[FundlabError]]]:
@@ -106,9 +108,10 @@ class OnePageBroken(FakeService):
         return self.body if "page_cursor" in dict(params) else found
 
 
-def store_broken_pages(folder: Path, count: int, seed: int) -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(1_000, marks=pytest.mark.campaign)])
+def test_broken_pages(tmp_path: Path, count: int, seed: int, figure: Any) -> None:
     chance = random.Random(seed)
-    store = Store(folder)
+    store = Store(tmp_path)
     pages = broken_pages(chance)
     for _ in range(count):
         service = OnePageBroken([transfer(n) for n in range(200)], largest_page=50)
@@ -120,25 +123,4 @@ def store_broken_pages(folder: Path, count: int, seed: int) -> None:
     service.body = b'{"items":[]}'
     store.sync(FakeService([transfer(n) for n in range(200)]), tables=["transfers"])  # type: ignore[arg-type]
     assert list(store.read("transfers")["id"]) == [f"t-{n:06d}" for n in range(200)]
-
-
-@pytest.mark.thorough
-def test_ten_thousand_values() -> None:
-    fuzz(10_000, seed=1)
-
-
-@pytest.mark.thorough
-def test_fifty_broken_pages(tmp_path: Path) -> None:
-    store_broken_pages(tmp_path / "store", 50, seed=2)
-
-
-@pytest.mark.campaign
-def test_a_million_values(seed: int, figure: Any) -> None:
-    fuzz(1_000_000, seed)
-    figure("values: 1,000,000 amounts and times decoded as by hand, or refused by name")
-
-
-@pytest.mark.campaign
-def test_a_thousand_broken_pages(tmp_path: Path, seed: int, figure: Any) -> None:
-    store_broken_pages(tmp_path / "store", 1_000, seed)
-    figure("values: 1,000 broken pages refused by name, nothing of them stored")
+    figure(f"values: {count:,} broken pages refused by name, nothing of them stored")
