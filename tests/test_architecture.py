@@ -7,6 +7,7 @@ counts as at the top.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,3 +109,10 @@ def test_every_room_knows_only_those_above_it() -> None:
     for room, known in ROOMS.items():
         assert known <= above, f"{room} stands above {', '.join(known - above)}"
         above.add(room)
+
+
+def test_every_module_of_the_tests_has_a_name_of_its_own() -> None:
+    """Their folders all stand on the path: of two of one name, the second cannot be collected."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("*.py"))
+    del names["conftest.py"]
+    assert [name for name, count in names.items() if count > 1] == []
