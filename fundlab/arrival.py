@@ -49,23 +49,24 @@ class Companion:
     def __init__(self, name: str, follow: Callable[[], object]) -> None:
         self._name = name
         self._follow = follow
+        self._asking = False
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        if fullname != self._name:
+        if fullname != self._name or self._asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._asking = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asking = False
         if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)  # it may be installed later on
             return spec
         run = spec.loader.exec_module
 
         def run_both(module: ModuleType) -> None:
-            try:
-                run(module)
-            except BaseException:
-                sys.meta_path.insert(0, self)  # a failed import can be repeated
-                raise
+            run(module)
+            # only now: who looks for a module may not import it, and a failed import be repeated
+            sys.meta_path.remove(self)
             self._follow()
 
         setattr(spec.loader, "exec_module", run_both)  # noqa: B010 - of this loader only

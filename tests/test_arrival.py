@@ -51,3 +51,13 @@ def test_a_failed_import_of_pandas_can_be_repeated() -> None:
 def test_dir_shows_what_a_user_may_use() -> None:
     found = run("import fundlab as fl", "fl.report", "print(set(dir(fl)) - set(fl.__all__))")
     assert found == "{'__version__'}"
+
+
+def test_who_only_looks_for_pandas_does_not_end_the_waiting() -> None:
+    found = run(
+        "import fundlab, importlib.util",
+        "importlib.util.find_spec('pandas'); importlib.util.find_spec('pandas')",
+        "import pandas",
+        SUM,
+    )
+    assert found == "0.3"

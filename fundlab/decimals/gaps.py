@@ -31,7 +31,7 @@ from fundlab.decimals.scalars import to_scalar
 
 EXCEL_DIGITS = 15  # significant ones, of a number in a cell
 
-PLOTTERS = ("matplotlib", "seaborn")
+PLOTTERS = ("altair", "matplotlib", "seaborn")
 
 Function = Callable[..., Any]
 
@@ -418,7 +418,7 @@ def to_excel(pandas_own: Function, data: Any, *args: Any, **kwargs: Any) -> None
 
 
 def drawn(own: Function, *args: Any, **kwargs: Any) -> Any:
-    """Plots of Matplotlib and seaborn that compute before they draw."""
+    """Plots of Matplotlib, seaborn and Altair that compute, or write JSON, before they draw."""
     return own(
         *map(_in_floats, args), **{name: _in_floats(value) for name, value in kwargs.items()}
     )
@@ -429,6 +429,7 @@ PLOTS = {
         Gap("matplotlib.axes:Axes", name, 23991, drawn)
         for name in ("boxplot", "imshow", "pcolormesh", "pie", "violinplot")
     ],
+    "altair": [Gap("altair:Chart", "__init__", 2272, drawn)],
     "seaborn": [
         Gap("seaborn", name, 3042, drawn)
         for name in ("clustermap", "heatmap", "lmplot", "regplot", "residplot")
