@@ -30,7 +30,7 @@ def law(*strategies: Any) -> Callable[[Any], Any]:
     def register(check: Any) -> Any:
         held = given(*strategies)(check)
         LAWS[check.__module__].append(held)
-        return settings(max_examples=60, deadline=None)(given(*strategies)(check))
+        return settings(max_examples=30, deadline=None)(given(*strategies)(check))
 
     return register
 
