@@ -455,7 +455,7 @@ def close(
     reason: Annotated[str | None, typer.Option(help="Of --with-breaks or --restate.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Close a period: check the store, freeze the figures, write the pack.
+    """Close a period: check it, freeze its figures, write its pack.
 
     A closed period stays as it was closed; exit status 3 where something stands in the way, or it
     has moved. The same command again changes nothing.
@@ -516,7 +516,7 @@ def reperform(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Make a close pack again from the store, and compare every figure and byte.
+    """Make a close pack again from the store, and compare it.
 
     Exit status 3 where something differs.
     """
