@@ -158,6 +158,7 @@ def test_an_interrupted_question_is_no_answer(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.thorough
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()

@@ -196,6 +196,7 @@ with serve(db=sys.argv[1], empty=True, seed=3, clock="manual") as sandbox:
 """
 
 
+@pytest.mark.thorough
 def test_a_kill_while_a_state_is_loaded_leaves_the_credential(tmp_path: Path) -> None:
     db, state = tmp_path / "sandbox.db", tmp_path / "state"
     with serve(transfers=20, clock="manual") as one:

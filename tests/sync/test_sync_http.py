@@ -104,7 +104,8 @@ def test_a_load_and_a_sync_agree(tmp_path: Path, client: Client) -> None:
     ]
 
 
-def test_a_service_that_dies_in_the_middle(tmp_path: Path) -> None:
+def test_a_service_that_dies_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fundlab.api.transport.pause_before", lambda *_: 0.0)
     store = Store(tmp_path / "store")
     with (
         fl_sandbox.serve(seed=7, transfers=400, clock="manual") as running,
