@@ -17,7 +17,7 @@ from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreErr
 from fundlab.store.duck import own_connection
 from fundlab.store.parts import FROM, TO, check_data, check_files, find_parts
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.store.settled import SETTLED, with_settlement
+from fundlab.store.settled import ADDED, PLACE, with_settlement
 from fundlab.store.snapshot import Snapshot, steadily
 from fundlab.tables.schema import TABLES
 from fundlab.transfers import SETTLED_AT
@@ -98,27 +98,34 @@ def scan_with_duckdb(
         return nothing
     check_files(snapshot.files)
     try:
-        rows = connection.sql(_current_rows(snapshot, connection))
         if settled is None:
-            return rows
-        known = connection.from_arrow(settled).set_alias("known")
-        both = rows.set_alias("rows").join(known, "rows.id = known.id", "left")
-        also = ", ".join(f"known.{name}" for name in SETTLED.names[1:])
-        return both.project(f"rows.*, {also}")
+            return connection.sql(_current_rows(snapshot, connection))
+        # By their places, as numbers: every query on it joins them, and ids take long.
+        known = connection.from_arrow(settled.drop_columns(["id"])).set_alias("known")
+        placed = f"(rows.file_index::BIGINT << 40) + rows.file_row_number AS {PLACE}"
+        rows = connection.sql(_current_rows(snapshot, connection, placed)).set_alias("rows")
+        also = ", ".join(f"known.{name}" for name in ADDED)
+        both = rows.join(known, f"rows.{PLACE} = known.{PLACE}", "left")
+        return both.project(f"rows.* EXCLUDE ({PLACE}), {also}")
     except duckdb.Error as error:
         check_files(snapshot.files)
         where = snapshot.files[0].path.parent
         raise StoreError(f"{where}: DuckDB cannot read it: {first_line(error)}") from error
 
 
-def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection) -> str:
+def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection, *also: str) -> str:
     """One query over all files, which DuckDB opens together; those replaced are left out by file
     and place."""
     columns = ", ".join(
-        f'"{field.name}"'
-        if any(field.name in part.names for part in snapshot.files)
-        else f'NULL::{_DUCKDB.get(field.type, "TIMESTAMPTZ_NS")} AS "{field.name}"'
-        for field in snapshot.table.schema
+        [
+            *also,
+            *(
+                f'"{field.name}"'
+                if any(field.name in part.names for part in snapshot.files)
+                else f'NULL::{_DUCKDB.get(field.type, "TIMESTAMPTZ_NS")} AS "{field.name}"'
+                for field in snapshot.table.schema
+            ),
+        ]
     )
     paths = []
     for part in snapshot.files:
@@ -176,9 +183,10 @@ def scan_with_spark(
     names = snapshot.table.schema.names
     if settled is not None:
         moments = settled.column(SETTLED_AT).cast(pa.int64())
-        known = session.createDataFrame(settled.set_column(1, SETTLED_AT, moments))
-        rows = scan_with_spark(snapshot, session).join(known, "id", "left")
-        return rows.select(*names, *SETTLED.names[1:])
+        known = settled.set_column(1, SETTLED_AT, moments).drop_columns([PLACE])
+        rows = scan_with_spark(snapshot, session)
+        rows = rows.join(session.createDataFrame(known), "id", "left")
+        return rows.select(*names, *ADDED)
     types = ", ".join(
         f"`{field.name}` {_SPARK.get(field.type, 'bigint')}" for field in snapshot.table.schema
     )

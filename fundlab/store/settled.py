@@ -20,9 +20,13 @@ from fundlab.tables.expand import member
 from fundlab.tables.schema import INSTANT_TYPE
 from fundlab.transfers import SETTLED_AT, SETTLED_FROM, says_completed
 
+PLACE: Final = "_place"
+"""Of a row: the number of its file among those of the snapshot, times 2^40, and its position."""
 SETTLED: Final = pa.schema(
-    [("id", pa.string()), (SETTLED_AT, INSTANT_TYPE), (SETTLED_FROM, pa.string())]
-)
+    [("id", pa.string()), (SETTLED_AT, INSTANT_TYPE), (SETTLED_FROM, pa.string()),
+     (PLACE, pa.int64())]
+)  # fmt: skip
+ADDED: Final = (SETTLED_AT, SETTLED_FROM)
 _VERSION: Final = ("id", "status", "updated_at")
 _EVENT: Final = ("type", "object", "created_at")
 _COMPLETIONS: Final = pa.schema(
@@ -31,19 +35,24 @@ _COMPLETIONS: Final = pa.schema(
 
 
 def settlements(transfers: Snapshot, events: Snapshot) -> pa.Table:
-    """``id``, ``settled_at``, ``settled_from`` (``event``, ``updated_at``, ``seen``) of each
-    completed transfer, as known at these snapshots."""
+    """``id``, ``settled_at``, ``settled_from`` (``event``, ``updated_at``, ``seen``) and ``_place``
+    of each completed transfer, as known at these snapshots."""
     return settled_of(versions(transfers, _VERSION), completions(events), transfers)
 
 
 def versions(snapshot: Snapshot, columns: tuple[str, ...], ids: pa.Array | None = None) -> pa.Table:
     """Some columns of every version known at ``snapshot`` (of the rows with these ``ids``), with
-    the publications from which on and until which it stood: ``_from`` and ``_to``."""
+    the publications from which on and until which it stood, ``_from`` and ``_to``, and where it is,
+    ``_place``."""
     schema = pa.schema([snapshot.table.schema.field(name) for name in columns])
-    life = [pa.field(FROM, pa.int32()), pa.field(TO, pa.int32())]
+    life = [pa.field(FROM, pa.int32()), pa.field(TO, pa.int32()), pa.field(PLACE, pa.int64())]
     found = [pa.schema([*schema, *life]).empty_table()]
-    for part in snapshot.files:
+    for number, part in enumerate(snapshot.files):
+        start = number << 40
         for rows in read_versions(part, snapshot.replaced, schema):
+            places = np.arange(start, start + rows.num_rows)
+            start += rows.num_rows
+            rows = rows.append_column(life[-1], pa.array(places))
             if ids is not None:
                 rows = rows.filter(pc.is_in(rows.column("id"), value_set=ids))
             found.append(rows)
@@ -90,6 +99,7 @@ def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.T
             "at": pc.coalesce(updated, seen),
             "from": pc.if_else(pc.is_valid(updated), "updated_at", "seen"),
             FROM: rows.column(FROM),
+            PLACE: rows.column(PLACE),
         }
     )
     current = pc.is_null(rows.column(TO))
@@ -99,17 +109,19 @@ def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.T
         again = pc.is_in(now.column("id"), value_set=before)
         earlier = first.filter(pc.is_in(first.column("id"), value_set=before)).sort_by(FROM)
         firsts, place = _looked_up(earlier, "id", now.filter(again).column("id"))
-        now = pa.concat_tables([now.filter(pc.invert(again)), firsts.take(place)])
+        changed = firsts.take(place).set_column(4, PLACE, now.filter(again).column(PLACE))
+        now = pa.concat_tables([now.filter(pc.invert(again)), changed])
     said, place = _looked_up(completed.sort_by("at"), "transfer_id", now.column("id"))
     settled_at = pc.coalesce(said.column("at").take(place), now.column("at")).cast(INSTANT_TYPE)
     settled_from = pc.if_else(pc.is_valid(place), "event", now.column("from"))
-    return pa.Table.from_arrays([now.column("id"), settled_at, settled_from], schema=SETTLED)
+    columns = [now.column("id"), settled_at, settled_from, now.column(PLACE)]
+    return pa.Table.from_arrays(columns, schema=SETTLED)
 
 
 def with_settlement(rows: pa.Table, settled: pa.Table) -> pa.Table:
     """``rows``, which have an ``id``, with the columns of ``settled`` beside them."""
     place = pc.index_in(rows.column("id"), value_set=settled.column("id").combine_chunks())
-    for name in SETTLED.names[1:]:
+    for name in ADDED:
         rows = rows.append_column(SETTLED.field(name), settled.column(name).take(place))
     return rows
 

@@ -37,7 +37,7 @@ from fundlab.store.proof import Verification, verify_store
 from fundlab.store.records import RECORDS, Kind, Record, append_record, read_records
 from fundlab.store.remote import RemotePath, StorePath, locate
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
-from fundlab.store.settled import SETTLED, settlements, with_settlement
+from fundlab.store.settled import ADDED, settlements, with_settlement
 from fundlab.store.snapshot import (
     Snapshot,
     read_current,
@@ -134,7 +134,7 @@ class TableStore:
             return rows, self._known(snapshot, first, as_of, pin, end)
 
         rows, known = steadily(look)
-        also = SETTLED.names[1:] if settled else []
+        also = ADDED if settled else ()
         frame = to_frame(found.in_order(rows).select([*names, *also]))
         frame.attrs.update(known)
         return frame
@@ -168,7 +168,7 @@ class TableStore:
             if not settled:
                 return rows
             rows = with_settlement(rows, self._settlements(snapshot, as_of, pin))
-            return rows.select([*names, *SETTLED.names[1:]])
+            return rows.select([*names, *ADDED])
 
         return steadily(look)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
@@ -277,7 +278,7 @@ def store_pin(path: Path) -> str:
 
 
 def test_the_commands_say_so_in_one_line_and_end_with_3(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     month = months.made(tmp_path / "store", 9)
     where = ["--store", str(tmp_path / "store")]
@@ -310,5 +311,10 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
     status, out = run("close", "2026-02", "--restate", "--reason", "late", "--json")
     assert (status, json.loads(out)["closed"]) == (0, True)
     assert run("verify")[0] == 0
+    month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
+    connected = contextlib.nullcontext(month.service)
+    monkeypatch.setattr("fundlab.api.client.connect", lambda: connected)
+    status, out = run("sync", "transfers", "events", "balances", "--full")
+    assert (status, out.count("has moved since it was closed")) == (3, 1)
     assert run("reopen", "2026-02", "--by", "Ben", "--reason", "a fee")[0] == 0
     assert month.store.closes()["state"].tolist() == ["restated", "reopened"]
