@@ -375,7 +375,10 @@ def test_rows_that_break_a_rule_are_told(
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["--out", "/dev/null/x"], 1, "/dev/null/x cannot be written (Not a directory)"),
+        pytest.param(
+            ["--out", "/dev/null/x"], 1, "/dev/null/x cannot be written (Not a directory)",
+            marks=pytest.mark.thorough,
+        ),
         (["--period", "2099-01"], 1, "period='2099-01' has not begun"),
         (["--format", "pdf"], 2, "'pdf': give some of html,xlsx,csv"),
         (["--format", ","], 2, "give some of html,xlsx,csv"),
@@ -383,7 +386,7 @@ def test_rows_that_break_a_rule_are_told(
         (["--catch-up", "--period", "2026-13"], 2, "month must be in 1..12"),
         (["--tz", "Mars"], 2, "tz='Mars' is not a valid time zone"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_one_line_and_wrong_usage_exits_with_2(
     good: fl.Store, fundlab: Any, arguments: list[str], status: int, words: str
 ) -> None:
