@@ -509,9 +509,11 @@ class Journal:
                 if write:
                     database.execute("COMMIT")
             finally:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-                database.close()
+                try:
+                    if database.in_transaction:
+                        database.execute("ROLLBACK")
+                finally:
+                    database.close()
         except sqlite3.OperationalError as error:
             if not path.exists():
                 advice = "it is gone; bring it back, from a backup if need be"
