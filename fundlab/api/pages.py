@@ -126,11 +126,15 @@ class Asked:
             for name, value in filters.items()
             if not (updated and name.startswith("created_at_"))
         }
-        wanted: dict[str, set[str]] = {}
+        wanted: dict[str, set[str]] = {}  # a service may spell an id or an address in another case
         for name, value in filters.items():
             if name in MEMBERS and not isinstance(value, bool):
                 member, values = MEMBERS[name], value if isinstance(value, list) else [value]
-                wanted.setdefault(member, set()).update(_comparable(member, one) for one in values)
+                wanted.setdefault(member, set()).update(one.casefold() for one in values)
+        statuses = wanted.get("status", set())
+        for spellings in SPELLINGS.items():  # and a status otherwise
+            both = {one.casefold() for one in spellings}
+            statuses |= both if statuses & both else set()
         self.checks: list[Check] = []
         for name, value in filters.items():
             member, _, comparison = name.rpartition("_")
@@ -174,7 +178,7 @@ class Asked:
 class Check(NamedTuple):
     """One filter, to be held against the ``member`` of a row.
 
-    ``wanted`` are texts as ``_comparable`` makes them, a flag, or nanoseconds since 1970.
+    ``wanted`` are texts without regard to case, a flag, or nanoseconds since 1970.
     ``shown``: whether the interface has the member in its records.
     """
 
@@ -192,13 +196,8 @@ class Check(NamedTuple):
         if found is None:
             return None
         if isinstance(self.wanted, frozenset):
-            return _comparable(self.member, found) in self.wanted
+            return str(found).casefold() in self.wanted
         return bool(self.compare(found.ns if isinstance(found, Instant) else found, self.wanted))
-
-
-def _comparable(member: str, text: str) -> str:
-    """What texts are compared by: a service may spell an id or an address in another case."""
-    return (SPELLINGS.get(text.upper(), text) if member == "status" else text).casefold()
 
 
 # ----------------------------------------------------------------------------- the walk
