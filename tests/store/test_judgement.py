@@ -271,52 +271,37 @@ def agree_in_every_command(store: fl.Store, out: Path, fundlab: Any) -> None:
     assert (ended, printed.startswith(judgement.text)) == (status, True)
 
 
-def try_stores(
-    count: int,
-    every: int,
-    seed: int,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    fundlab: Any,
-) -> dict[str, int]:
-    """``count`` stores; of four one is judged by the report, too, of ``every`` so many one by the
-    commands themselves."""
+@pytest.mark.parametrize(
+    ("count", "every"), [(5, 5), pytest.param(2_000, 40, marks=pytest.mark.campaign)]
+)
+def test_no_two_judgements_of_a_store_contradict_each_other(
+    count: int, every: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    fundlab: Any, figure: Any,
+) -> None:  # fmt: skip
+    """Of four stores one is judged by the report, too, of ``every`` so many one by the commands
+    themselves."""
     states: dict[str, int] = {}
     for number in range(count):
         chance = Random(f"{seed} {number}")
-        history = History(folder / str(number), chance, monkeypatch)
+        history = History(tmp_path / str(number), chance, monkeypatch)
         history.run(chance.randint(1, 12))
         if history.store.service() is None:
             states["empty"] = states.get("empty", 0) + 1
             continue
         try:
-            judgement = agree(history.store, None if number % 4 else folder / "reports")
+            judgement = agree(history.store, None if number % 4 else tmp_path / "reports")
             unclear = history.unclear()
             assert pairs(judgement.broken) - unclear == history.broken() - unclear
             since = None if judgement.since is None else judgement.since.isoformat()
             assert (since is None) == (history.begins is None)
             if number % every == 0:
-                agree_in_every_command(history.store, folder / "reports", fundlab)
+                agree_in_every_command(history.store, tmp_path / "reports", fundlab)
         except AssertionError as error:
             raise AssertionError(f"store {number} of seed {seed}: {error}") from error
         states[judgement.state] = states.get(judgement.state, 0) + 1
-    return states
-
-
-@pytest.mark.thorough
-def test_no_two_judgements_of_a_store_contradict_each_other(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any
-) -> None:
-    try_stores(5, 5, seed, tmp_path, monkeypatch, fundlab)
-
-
-@pytest.mark.campaign
-def test_two_thousand_stores_and_no_contradiction(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fundlab: Any, figure: Any
-) -> None:
-    states = try_stores(2_000, 40, seed, tmp_path, monkeypatch, fundlab)
-    assert set(states) >= {"proved", "moves_proved", "breaks", "nothing_to_compare"}
-    figure(f"2,000 stores, no contradiction: {states}")
+    if count == 2_000:
+        assert set(states) >= {"proved", "moves_proved", "breaks", "nothing_to_compare"}
+    figure(f"{count:,} stores, no contradiction: {states}")
 
 
 # ------------------------------------------------------------------------------- its states
