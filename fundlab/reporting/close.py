@@ -73,6 +73,9 @@ def freeze(
         if not refused:
             advice = "See to it, or accept it with --with-breaks --reason … (with_breaks=reason)."
         raise CloseRefused(period, [*refused, *accepted], advice)
+    restates = None
+    if old is not None:
+        restates = {"hash": old.close.hash, "reason": restate, "bridge": _texts(old.bridge)}
     return {
         "period": period,
         "basis": basis,
@@ -84,7 +87,7 @@ def freeze(
         "note": note,
         **figures_of(store, found.judgement, period, tz, basis),
         "accepted": {"reason": with_breaks, "problems": accepted} if accepted else None,
-        "restates": None if old is None else _restated(old, str(restate)),
+        "restates": restates,
         "versions": versions(),
     }
 
@@ -132,10 +135,6 @@ def _plain(value: Any) -> str | None:
     if isinstance(value, pd.Timestamp):
         return str(Instant.from_ns(value.value))
     return value if isinstance(value, str) else plain_text(value)
-
-
-def _restated(old: Restatement, reason: str) -> dict[str, Any]:
-    return {"hash": old.close.hash, "reason": reason, "bridge": _texts(old.bridge)}
 
 
 def _obstacles(

@@ -52,7 +52,7 @@ _NOTES: Final = pa.schema(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Close:
     """A period as it was closed: frozen, whatever the store learns later.
 
@@ -118,6 +118,10 @@ class Close:
 
     def __str__(self) -> str:
         return f"{self.period} ({self.basis} basis)"
+
+    def __repr__(self) -> str:
+        by = f" by {self.content['by']}" if self.content["by"] else ""
+        return f"{self}, {self.state}, made at {self.record.at}{by}"
 
 
 def closes_of(records: Sequence[Record]) -> list[Close]:
