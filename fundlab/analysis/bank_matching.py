@@ -9,7 +9,6 @@ its candidates and left alone by all later steps. Nothing is ever chosen by orde
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,8 +55,10 @@ _ENTRIES: Final = Wanted(
 )  # fmt: skip
 _SHORTEST_COUNTERPARTY: Final = 3
 _EXHAUSTIVE: Final = 10
-"""Of so many items every sum is tried. Of more a sum proves nothing, as chance makes it too: a pair
-is tried alone where chance would make it agree less than once in ``_BY_CHANCE`` times."""
+"""Of so many items every sum is tried. Of more a sum proves nothing, as chance makes it too."""
+_SURE: Final = 6
+"""Of so many items that no name connects every sum is tried; of more only where chance would make
+one agree less than once in ``_BY_CHANCE`` times."""
 _BY_CHANCE: Final = 10_000
 _ALIKE: Final = Decimal("0.01")
 """By what part another amount may differ and still be the same payment."""
@@ -103,6 +104,7 @@ class _Item:
     charges: Decimal = Decimal(0)
     ids: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    party: str = ""
     runs: frozenset[str] = frozenset()
     keys: tuple[tuple[str, str], ...] = ()
 
@@ -164,8 +166,9 @@ def match(
     ``transfers`` may have a column ``counterparty``, and ``settled_at`` (else ``updated_at``
     counts) beside those of the interface. ``side`` says whose account it is: the ``service``'s,
     which a deposit enters, or ``ours``. ``asset`` is that of entries without one. An entry may be
-    booked or valued from the day before a transfer was made to ``window`` days after it settled.
-    The steps, in this order:
+    booked or valued from the day a transfer was made to ``window`` days after it settled, and once
+    all steps are done from the day before; one that names another transfer or counterparty is not
+    of a transfer that it does not name. The steps, in this order:
 
     ``fixed``: the rows of the frame ``fixed`` (``entry_id``, ``transfer_id``; rows that share one
     are a group), whatever their amounts. ``reference``: same amount, and the entry names the
@@ -182,8 +185,9 @@ def match(
     up.
 
     No step takes a pair of ``forbidden`` (``entry_id``, ``transfer_id``) together. Of up to 10
-    possible members every sum is tried; of more only all of them, or a pair where chance would
-    hardly make it agree: a sum of any of many proves nothing. Raises
+    possible members that are named, or 6 that are not (10 of amounts so different that chance would
+    hardly make them agree), every sum is tried; of more only all of them: a sum of any of many
+    proves nothing. Raises
     :class:`AnalysisError` for rows nobody can count, and for unknown ids in ``fixed`` or
     ``forbidden``. Interface §2.4.
 
@@ -206,14 +210,15 @@ def match(
     search.take_by_hand(fixed, forbidden)
     search.step("reference", search.by_reference())
     search.step("references", search.by_references())
-    search.step("counterparty", search.by_amount(named=True))
-    search.step("amount", search.by_amount())
-    search.step("counterparty_sum", search.by_sum(search.named_pools))
-    search.step("total_of_day", search.by_total())
-    search.step("run_of_day", search.by_total(_LONGEST_RUN_OF_DAY))
-    search.step("sum_of_day", search.by_sum(search.day_pools))
-    search.step("sum", search.by_sum(search.window_pools))
-    search.step("many", search.by_many())
+    for search.early in (0, EARLY):
+        search.step("counterparty", search.by_amount(named=True))
+        search.step("amount", search.by_amount())
+        search.step("counterparty_sum", search.by_sum(search.named_pools))
+        search.step("total_of_day", search.by_total())
+        search.step("run_of_day", search.by_total(_LONGEST_RUN_OF_DAY))
+        search.step("sum_of_day", search.by_sum(search.day_pools))
+        search.step("sum", search.by_sum(search.window_pools))
+        search.step("many", search.by_many())
     for fee in fees:
         less = Decimal(fee)
         search.step("fee", search.by_reference(less), less)
@@ -251,6 +256,7 @@ def _transfers(transfers: object, side: Side) -> list[_Item]:
                 made, max(made, row["settled_at"] // DAY), Decimal(0),
                 tuple(name for name in ids if len(name) >= SHORTEST_NAME),
                 tuple(name for name, least in names if len(name) >= least),
+                names[0][0] if len(names[0][0]) >= _SHORTEST_COUNTERPARTY else "",
                 keys=tuple((name, row[name]) for name in (
                     "type", "fiat_account_id", "profile_id", "counterparty") if row[name]),
             )
@@ -332,6 +338,10 @@ class _Search:
             }
             for entry in entries
         }
+        parties = {transfer.party for transfer in transfers if transfer.party}
+        self.naming = {entry.number for entry in entries if entry.runs & parties}
+        self.early = 0
+        self.longest = max((item.last - item.first for item in self.items.values()), default=0)
         self.mentioned = Counter(number for named in self.mentions.values() for number in named)
         self.crowded: dict[int, int] = {}
         steps = [item.amount.as_tuple().exponent for item in self.items.values()]
@@ -345,9 +355,16 @@ class _Search:
         return [self.items[number] for number in numbers]
 
     def near(self, one: _Item, other: _Item) -> bool:
+        """Whether an entry may be of a transfer: by its days, and by whom it names."""
         entry, transfer = (one, other) if one.number >= 0 else (other, one)
-        earliest, latest = transfer.first - EARLY, transfer.last + self.window
-        return entry.first <= latest and entry.last >= earliest
+        earliest, latest = transfer.first - self.early, transfer.last + self.window
+        if entry.first > latest or entry.last < earliest:
+            return False
+        mentions = self.mentions[entry.number]
+        if transfer.number in mentions or not entry.runs.isdisjoint(transfer.names):
+            return True
+        # It names another transfer, or another counterparty.
+        return not mentions and not (transfer.party and entry.number in self.naming)
 
     def allowed(self, edge: Collection[int]) -> bool:
         if not self.forbidden:
@@ -434,27 +451,33 @@ class _Search:
                 if (entry.asset, total) in waiting:
                     asking[entry.asset, total].append(entry)
         for key, entries in asking.items():
-            transfers = waiting[key]
-            if len(entries) * len(transfers) > _MOST_EDGES:
-                # So many of one amount: only those of a few days belong together.
-                by_day: dict[int, list[_Item]] = defaultdict(list)
-                for transfer in transfers:
-                    by_day[transfer.last].append(transfer)
-                edges = 0
-                for entry in entries:
-                    days = range(entry.first - self.window, entry.last + EARLY + 1)
-                    for transfer in (one for day in days for one in by_day.get(day, ())):
-                        if edges < _MOST_EDGES and self._agree(entry, transfer, named=named):
-                            edges += 1
-                            yield frozenset((entry.number, transfer.number))
-                if edges == _MOST_EDGES:
-                    for item in (*entries, *transfers):
-                        self.held[item.number] = "too many of one amount"
-                continue
+            transfers, edges = waiting[key], 0
+            by_day: dict[int, list[_Item]] = defaultdict(list)
+            for transfer in transfers:
+                by_day[transfer.last].append(transfer)
             for entry in entries:
-                for transfer in transfers:
-                    if self._agree(entry, transfer, named=named):
+                for transfer in self._within_reach(entry, by_day, transfers):
+                    if edges < _MOST_EDGES and self._agree(entry, transfer, named=named):
+                        edges += 1
                         yield frozenset((entry.number, transfer.number))
+            if edges == _MOST_EDGES:
+                silent = [
+                    e for e in entries if not (e.number in self.naming or self.mentions[e.number])
+                ]
+                for item in (*silent, *transfers):
+                    self.held[item.number] = "too many of one amount"
+
+    def _within_reach(
+        self, one: _Item, by_day: Mapping[int, list[_Item]], every: Sequence[_Item]
+    ) -> Iterator[_Item]:
+        """Those of ``every`` whose last day may be near."""
+        reach = range(
+            one.first - self.window - EARLY, one.last + self.window + EARLY + self.longest + 1
+        )
+        if len(every) <= len(reach):
+            yield from every
+        else:
+            yield from (item for day in reach for item in by_day.get(day, ()))
 
     def _agree(self, entry: _Item, transfer: _Item, *, named: bool) -> bool:
         if named and entry.runs.isdisjoint(transfer.names):
@@ -471,7 +494,9 @@ class _Search:
                 found: set[_Edge] = set()
                 for pool in pools(one):
                     for total in dict.fromkeys(self.totals(one, less)):
-                        sums, complete = _sums(total, pool, self.unit)
+                        sums, complete = _sums(
+                            total, pool, self.unit, named=pools == self.named_pools
+                        )
                         found |= {frozenset((one.number, *several)) for several in sums}
                         if not complete:
                             self.crowded[one.number] = len(pool)
@@ -524,7 +549,8 @@ class _Search:
             yield near
 
     def _by_days(self, one: _Item) -> Iterator[list[_Item]]:
-        for day in range(one.first - self.window - EARLY, one.last + self.window + EARLY + 1):
+        end = one.last + self.window + EARLY + self.longest + 1
+        for day in range(one.first - self.window - EARLY, end):
             yield [i for i in self.by_day.get((*one.kind, day), ()) if self.near(one, i)]
 
     def by_total(self, longest: int | None = None) -> Iterator[_Edge]:
@@ -744,7 +770,7 @@ def _in_words(how: str, items: Sequence[_Item], charges: Decimal, more: Decimal)
 
 
 def _sums(
-    total: Decimal, pool: Sequence[_Item], unit: Decimal
+    total: Decimal, pool: Sequence[_Item], unit: Decimal, *, named: bool
 ) -> tuple[list[tuple[int, ...]], bool]:
     """The items of ``pool``, two or more, that sum to ``total``, and whether all were tried."""
     target = abs(int(total / unit))
@@ -755,23 +781,18 @@ def _sums(
     numbers = [item.number for item in fits]
     if sum(amounts) == target:
         return [tuple(numbers)], True
-    if len(fits) <= _EXHAUSTIVE:
-        sums = [(0, 0)]
-        for place, amount in enumerate(amounts):
-            sums += [(s + amount, mask | 1 << place) for s, mask in sums if s + amount <= target]
-        return [
-            tuple(number for place, number in enumerate(numbers) if mask >> place & 1)
-            for s, mask in sums
-            if s == target
-        ], True
-    found: list[tuple[int, ...]] = []
-    middle = sorted(amounts)[len(amounts) // 2]
-    if math.comb(len(fits), 2) * _BY_CHANCE < 2 * middle:
-        places: dict[int, list[int]] = defaultdict(list)
-        for place, amount in enumerate(amounts):
-            found += [(numbers[o], numbers[place]) for o in places.get(target - amount, ())]
-            places[amount].append(place)
-    return found, False
+    # As many sums as there are, over about as wide a range as they spread.
+    chance = 2 ** len(fits) * _BY_CHANCE < sum(amounts)
+    if len(fits) > _EXHAUSTIVE or not (named or chance or len(fits) <= _SURE):
+        return [], False
+    sums = [(0, 0)]
+    for place, amount in enumerate(amounts):
+        sums += [(s + amount, mask | 1 << place) for s, mask in sums if s + amount <= target]
+    return [
+        tuple(number for place, number in enumerate(numbers) if mask >> place & 1)
+        for s, mask in sums
+        if s == target
+    ], True
 
 
 def _place(number: int) -> tuple[bool, int]:

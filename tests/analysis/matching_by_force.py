@@ -40,13 +40,6 @@ def subsets(items: Any, least: int = 0) -> Iterator[tuple[Any, ...]]:
     return chain.from_iterable(combinations(items, n) for n in range(least, len(items) + 1))
 
 
-def near(entry: Bank, paid: Paid, window: int) -> bool:
-    """Whether any day from booking to value is one on which it may be booked."""
-    days = range(paid.made - 1, max(paid.made, paid.settled) + window + 1)
-    first, last = sorted((entry.booked, entry.valued))
-    return any(day in days for day in range(first, last + 1))
-
-
 def says(entry: Bank, word: str) -> bool:
     return bool(word) and word in entry.text.split()
 
@@ -67,8 +60,21 @@ def by_force(
     def total(items: Any) -> int:
         return sum(item.amount for item in items)
 
+    early = [0]
+
+    def near(entry: Bank, paid: Paid) -> bool:
+        """Whether any day from booking to value is one on which it may be booked, and it does not
+        name others instead."""
+        days = range(paid.made - early[0], max(paid.made, paid.settled) + window + 1)
+        first, last = sorted((entry.booked, entry.valued))
+        if not any(day in days for day in range(first, last + 1)):
+            return False
+        others_named = any(named(entry, t) for t in transfers)
+        parties = any(says(entry, t.name) for t in transfers)
+        return linked(entry, paid) or not (others_named or (parties and bool(paid.name)))
+
     def all_near(some: Any, others: Any) -> bool:
-        return all(near(e, t, window) for e in some for t in others)
+        return all(near(e, t) for e in some for t in others)
 
     def named(entry: Bank, paid: Paid) -> bool:
         return says(entry, paid.ref)
@@ -193,10 +199,8 @@ def by_force(
                     yield frozenset([e]), frozenset([t])
 
     steps: list[tuple[str, Callable[[], Iterator[Group]]]] = [
-        ("reference", lambda: pairs(named)),
-        ("references", references),
-        ("counterparty", lambda: pairs(lambda e, t: says(e, t.name) and near(e, t, window))),
-        ("amount", lambda: pairs(lambda e, t: near(e, t, window))),
+        ("counterparty", lambda: pairs(lambda e, t: says(e, t.name) and near(e, t))),
+        ("amount", lambda: pairs(lambda e, t: near(e, t))),
         ("counterparty_sum", lambda: one_to_many(
             lambda es, ts: all(linked(e, t) for e in es for t in ts))),
         ("total_of_day", lambda: one_to_many(is_total)),
@@ -204,9 +208,11 @@ def by_force(
         ("sum_of_day", lambda: one_to_many(of_one_day)),
         ("sum", lambda: one_to_many(lambda es, ts: True)),
         ("many", several_for_several),
-        ("other_amount", other_amounts),
     ]  # fmt: skip
-    for how, groups in steps:
+    by_name = [("reference", lambda: pairs(named), 0), ("references", references, 0)]
+    order = [*by_name, *((*step, day) for day in (0, 1) for step in steps)]
+    for how, groups, days_before in [*order, ("other_amount", other_amounts, 1)]:
+        early[0] = days_before
         possible = list(dict.fromkeys(groups()))
         for component in components(possible):
             members = set().union(*(g[0] | g[1] for g in component))
