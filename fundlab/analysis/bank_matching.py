@@ -83,9 +83,8 @@ _CANDIDATES: Final = pa.schema(
 )
 _OPEN: Final = pa.schema([*_ITEM, ("why", _TEXT)])
 HOW: Final = (
-    "fixed", "reference", "references", "counterparty", "amount", "counterparty_sum",
-    "total_of_day", "run_of_day",
-    "sum_of_day", "sum", "many", "fee", "other_amount",
+    "fixed", "reference", "references", "counterparty", "counterparty_sum", "amount",
+    "total_of_day", "run_of_day", "sum_of_day", "sum", "many", "fee", "other_amount",
 )  # fmt: skip
 """Why a group matched, from strong to weak; ``other_amount`` agrees in its reference only."""
 
@@ -174,15 +173,15 @@ def match(
     are a group), whatever their amounts. ``reference``: same amount, and the entry names the
     transfer by id or ``ref_id``, as whole words; any day. ``references``: entries and transfers
     that name each other so, of equal sums. ``counterparty``: same amount, within the window, and
-    the entry names the counterparty or repeats the memo. ``amount``: same amount within the window.
-    Then sums, within the window and of one direction, of one entry for several transfers or one
-    transfer for several entries: ``counterparty_sum``, of those the entry names; ``total_of_day``,
-    of all of a day, or of its type, account, profile or counterparty; ``run_of_day``, of some that
-    settled one after the other; ``sum_of_day``, of any of a day; ``sum``, of any. ``many``: several
-    for several, all of one counterparty or up to three for three. ``fee``: as the first steps, less
-    one of the ``fees`` that the bank is known to keep back. ``other_amount``: another amount the
-    same way, named by reference. An amount also agrees where the entry's own ``charges`` make it
-    up.
+    the entry names the counterparty or repeats the memo. ``counterparty_sum``: the sum of several
+    of those that it names, or of several entries that name the one. ``amount``: same amount within
+    the window. Then sums, within the window and of one direction, of one entry for several
+    transfers or one transfer for several entries: ``total_of_day``, of all of a day, or of its
+    type, account, profile or counterparty; ``run_of_day``, of some that settled one after the
+    other; ``sum_of_day``, of any of a day; ``sum``, of any. ``many``: several for several, all of
+    one counterparty or up to three for three. ``fee``: as the first steps, less one of the ``fees``
+    that the bank is known to keep back. ``other_amount``: named by reference, the same way, within
+    1%. An amount also agrees where the entry's own ``charges`` make it up.
 
     No step takes a pair of ``forbidden`` (``entry_id``, ``transfer_id``) together. Of up to 10
     possible members that are named, or 6 that are not (10 of amounts so different that chance would
@@ -212,8 +211,8 @@ def match(
     search.step("references", search.by_references())
     for search.early in (0, EARLY):
         search.step("counterparty", search.by_amount(named=True))
-        search.step("amount", search.by_amount())
         search.step("counterparty_sum", search.by_sum(search.named_pools))
+        search.step("amount", search.by_amount())
         search.step("total_of_day", search.by_total())
         search.step("run_of_day", search.by_total(_LONGEST_RUN_OF_DAY))
         search.step("sum_of_day", search.by_sum(search.day_pools))

@@ -200,9 +200,9 @@ def by_force(
 
     steps: list[tuple[str, Callable[[], Iterator[Group]]]] = [
         ("counterparty", lambda: pairs(lambda e, t: says(e, t.name) and near(e, t))),
-        ("amount", lambda: pairs(lambda e, t: near(e, t))),
         ("counterparty_sum", lambda: one_to_many(
             lambda es, ts: all(linked(e, t) for e in es for t in ts))),
+        ("amount", lambda: pairs(lambda e, t: near(e, t))),
         ("total_of_day", lambda: one_to_many(is_total)),
         ("run_of_day", lambda: one_to_many(is_run)),
         ("sum_of_day", lambda: one_to_many(of_one_day)),
