@@ -1,9 +1,11 @@
 """How fast a load into the store is, beside bare download, dlt, json_normalize and pydantic.
 
 Run ``python tests/benchmarks/load.py [--rows N] [--repeats N] [--dlt PYTHON]``. Every contender is
-a process of its own, timed from its start to its end against one page server, and the median
-counts; the ratios are the result. dlt comes with the extra ``bench``; ``--dlt`` names another
-Python that has it. Exits with 1 if a bar of the project is missed.
+a process of its own, timed from its start to its end against one page server, in turns, and the
+median counts; the ratios are the result. dlt comes with the extra ``bench``; ``--dlt`` names
+another Python that has it. ``--idle N`` compares only a sync of a store of N transfers to which
+nothing happened with ``fundlab --help``, ``--read N`` only reading such a store with Arrow's
+reading of one file. Exits with 1 if a bar of the project is missed.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -58,12 +61,19 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--dlt", default=sys.executable)
+    parser.add_argument("--idle", type=int)
+    parser.add_argument("--read", type=int)
     options = parser.parse_args()
-    bars = decoding(min(options.rows, 50_000))
-    with page_server(options.rows, 0) as url:
-        bars += without_latency(url, options.repeats, options.dlt)
-    with page_server(options.rows, LATENCY_S) as url:
-        bars += with_latency(url, options.repeats, options.dlt)
+    if options.idle:
+        bars = idle(options.idle, options.repeats)
+    elif options.read:
+        bars = reading(options.read, options.repeats)
+    else:
+        bars = decoding(min(options.rows, 50_000))
+        with page_server(options.rows, 0) as url:
+            bars += without_latency(url, options.repeats, options.dlt)
+        with page_server(options.rows, LATENCY_S) as url:
+            bars += with_latency(url, options.repeats, options.dlt)
     print()
     for bar in bars:
         print(bar)
@@ -74,7 +84,7 @@ def main() -> int:
 
 
 def decoding(rows: int) -> list[Bar]:
-    """Page bytes → checked Arrow tables against page bytes → dictionaries; one thread."""
+    """Page bytes → checked Arrow tables against page bytes → dictionaries."""
     import pyarrow as pa
     from made_pages import page_bodies
 
@@ -93,15 +103,35 @@ def decoding(rows: int) -> list[Bar]:
         tables = cpu_of(lambda: [decode_page("transfers", body) for body in bodies])
         gc.collect()
         passing = cpu_of(lambda: [None for b in bodies if decode_page("transfers", b) is None])
-        rounds.append((tables, dictionaries, passing, each))
-    tables, dictionaries, passing, each = (median(column) for column in zip(*rounds, strict=True))
+        gc.collect()
+        with ThreadPoolExecutor(2) as threads:
+            started = time.perf_counter()
+            for _ in threads.map(decode_halves, (bodies[::2], bodies[1::2])):
+                pass
+            on_two = time.perf_counter() - started
+        started = time.perf_counter()
+        for body in bodies:
+            json.loads(body)
+        on_one = time.perf_counter() - started
+        rounds.append((tables, dictionaries, passing, each, on_one / on_two))
+    tables, dictionaries, passing, each, two = (
+        median(column) for column in zip(*rounds, strict=True)
+    )
     print(f"decoding {rows:,} records, checked, to Arrow: {rows / tables:,.0f} a second if kept,")
     print(f"  {rows / passing:,.0f} if thrown away page by page;")
     print(f"  json.loads to dictionaries: {rows / dictionaries:,.0f} and {rows / each:,.0f}")
     return [
-        Bar("decoding: records a second / json.loads, kept", dictionaries / tables, 1.2, True),
-        Bar("decoding: the same, thrown away page by page", each / passing, 1.2, True),
+        Bar("decoding: records a second / json.loads, kept", dictionaries / tables, 2, True),
+        Bar("decoding: the same, thrown away page by page", each / passing, 2, True),
+        Bar("decoding: by two threads / json.loads, on the clock", two, 3.5, True),
     ]
+
+
+def decode_halves(bodies: list[bytes]) -> None:
+    from fundlab.tables import decode_page
+
+    for body in bodies:
+        decode_page("transfers", body)
 
 
 def without_latency(url: str, repeats: int, dlt: str) -> list[Bar]:
@@ -111,19 +141,19 @@ def without_latency(url: str, repeats: int, dlt: str) -> list[Bar]:
         Bar(
             "no latency: fundlab / download with requests",
             ours.seconds / found["requests"].seconds,
-            4,
+            2.5,
             False,
         ),
         Bar(
             "no latency: json_normalize / fundlab",
             found["normalize"].seconds / ours.seconds,
-            6,
+            4,
             True,
         ),
-        Bar("no latency: peak memory, MB", ours.peak_mb, 350, False),
+        Bar("no latency: peak memory, MB", ours.peak_mb, 300, False),
     ]
     if "dlt" in found:
-        bars.append(Bar("no latency: dlt / fundlab", found["dlt"].seconds / ours.seconds, 9, True))
+        bars.append(Bar("no latency: dlt / fundlab", found["dlt"].seconds / ours.seconds, 10, True))
     return bars
 
 
@@ -132,11 +162,11 @@ def with_latency(url: str, repeats: int, dlt: str) -> list[Bar]:
     ours = found["fundlab"].seconds
     bars = [
         Bar(
-            "50 ms: download one after another / fundlab", found["download"].seconds / ours, 5, True
+            "50 ms: download one after another / fundlab", found["download"].seconds / ours, 4, True
         )
     ]
     if "dlt" in found:
-        bars.append(Bar("50 ms: dlt / fundlab", found["dlt"].seconds / ours, 12, True))
+        bars.append(Bar("50 ms: dlt / fundlab", found["dlt"].seconds / ours, 14, True))
     return bars
 
 
@@ -149,14 +179,17 @@ def contest(
     names: tuple[str, ...] = ("download", "requests", "fundlab", "normalize", "pydantic", "dlt"),
 ) -> dict[str, Measured]:
     print(f"\n{title}: seconds of the whole process (median of {repeats}), peak memory")
+    if "dlt" in names and not has_dlt(dlt):
+        print("  dlt        not installed: give --dlt PYTHON")
+        names = tuple(name for name in names if name != "dlt")
+    runs: dict[str, list[Measured]] = {name: [] for name in names}
+    for _ in range(repeats):  # in turns: what else the machine does hits all of them
+        for name in names:
+            python = dlt if name == "dlt" else sys.executable
+            runs[name].append(run(python, name, url, *workers))
     found: dict[str, Measured] = {}
     for name in names:
-        python = dlt if name == "dlt" else sys.executable
-        if name == "dlt" and not has_dlt(python):
-            print("  dlt        not installed: give --dlt PYTHON")
-            continue
-        runs = [run(python, name, url, *workers) for _ in range(repeats)]
-        one = found[name] = Measured(*(median(column) for column in zip(*runs, strict=True)))
+        one = found[name] = Measured(*(median(column) for column in zip(*runs[name], strict=True)))
         print(
             f"  {name:10}{one.seconds:8.2f} s{one.cpu_s:8.2f} s CPU{one.peak_mb:8.0f} MB",
             flush=True,
@@ -164,19 +197,73 @@ def contest(
     return found
 
 
+def idle(rows: int, repeats: int) -> list[Bar]:
+    """A sync to which nothing happened, less the time its requests take, and the start of the
+    command line; by the processors' time, too."""
+    with page_server(rows, 0) as url, tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, str(HERE / "contenders.py"), "fundlab", folder, url, "1"]
+        subprocess.run(command, check=True, capture_output=True)
+        ratios = []
+        for _ in range(repeats):
+            _, help_ = timed([sys.executable, "-m", "fundlab", "--help"])
+            again = [sys.executable, str(HERE / "contenders.py"), "again", folder, url, "1"]
+            printed, sync = timed(again)
+            requests = float(printed.split()[0])
+            ratios.append((sync.seconds / (help_.seconds + requests), sync.cpu_s / help_.cpu_s))
+            print(f"  idle {sync.seconds:.2f} s, {sync.cpu_s:.2f} s CPU; requests {requests:.2f} s")
+            print(f"  --help {help_.seconds:.2f} s, {help_.cpu_s:.2f} s CPU", flush=True)
+    wall, cpu = (median(column) for column in zip(*ratios, strict=True))
+    print(f"idle sync / --help by the processors' time: {cpu:.2f}")
+    return [Bar("idle sync / (--help and its requests)", wall, 1.5, False)]
+
+
+def reading(rows: int, repeats: int) -> list[Bar]:
+    """A store of one part against Arrow's reading of that file; the frame's own types included."""
+    import pyarrow.parquet as pq
+    from analysis_store import make_store
+
+    from fundlab.tables import to_frame
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = make_store(Path(folder) / "store", rows)
+        (path,) = (Path(folder) / "store").rglob("part-*.parquet")
+        rounds = []
+        for _ in range(repeats):
+            gc.collect()
+            arrow = process_cpu_of(lambda: pq.read_table(path))
+            gc.collect()
+            frame = process_cpu_of(lambda: to_frame(pq.read_table(path), "transfers"))
+            gc.collect()
+            ours = process_cpu_of(lambda: store.read("transfers"))
+            rounds.append((arrow, frame, ours))
+        arrow, frame, ours = (median(column) for column in zip(*rounds, strict=True))
+        print(f"reading {rows:,} rows, seconds of the processors: store.read {ours:.2f},")
+        print(f"  read_table {arrow:.2f}, and made a typed frame {frame:.2f}")
+    return [Bar("store.read / read_table, made a frame", ours / frame, 1.5, False)]
+
+
+def timed(command: list[str]) -> tuple[str, Measured]:
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command} failed:\n{done.stderr[-2000:]}")
+    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return done.stdout, Measured(seconds, cpu_s, 0)
+
+
+def process_cpu_of(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
 def run(python: str, name: str, *arguments: str) -> Measured:
     folder = tempfile.mkdtemp(prefix="load-bench-")
     try:
         command = [python, str(HERE / "contenders.py"), name, folder, *arguments]
-        started = time.perf_counter()
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - started
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode:
-            raise RuntimeError(f"{name} failed:\n{done.stderr[-2000:]}")
-        cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return Measured(seconds, cpu_s, float(done.stdout.split()[-1]))
+        printed, found = timed(command)
+        return found._replace(peak_mb=float(printed.split()[-1]))
     finally:
         shutil.rmtree(folder)
 
