@@ -54,10 +54,7 @@ class Changes:
     def groups(self) -> Iterator[pa.Table]:
         """The new and the changed rows as a part stores them, in the order of time."""
         stage, table, pieces = self.stage, self.stage.table, self.stage.pieces
-        ids = (rows.column("id") for rows in stage.read(["id"]))
-        hashes = np.concatenate([np.empty(0, np.uint64), *map(hash_texts, ids)])
-        keep = _newest_only(stage, hashes)
-        del hashes
+        keep = _newest_only(stage)
         # Where the store has those that count, many at once: a search reads all of its ids.
         places = Places(np.zeros(len(keep), np.int32), np.zeros(len(keep), np.int64))
         waiting: list[pa.Table] = []
@@ -159,28 +156,28 @@ def equal_or_null(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
     return np.asarray(pc.or_(equal, both_null).to_numpy())
 
 
-def _newest_only(stage: Stage, hashes: Hashes) -> Mask:
+def _newest_only(stage: Stage) -> Mask:
     """All rows but older versions of one that is staged more than once."""
-    keep: Mask = np.ones(len(hashes), bool)
-    ordered = np.sort(hashes)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    del ordered
+    count = start = 0
+    hashes: Hashes = np.empty(sum(piece.rows for piece in stage.pieces), np.uint64)
+    for rows in stage.read(["id"]):
+        hashes[count : count + rows.num_rows] = hash_texts(rows.column("id"))
+        count += rows.num_rows
+    keep: Mask = np.ones(count, bool)
+    hashes.sort()
+    repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    del hashes
     if not len(repeated):
         return keep
-    some = range(0, len(hashes), _AT_ONCE)
-    alike = [np.isin(hashes[start : start + _AT_ONCE], repeated) for start in some]
-    repeats = np.flatnonzero(np.concatenate(alike))
-    names = [name for name in ("id", "updated_at") if name in stage.table.schema.names]
-    found, start = [], 0
-    for rows in stage.read(names):
-        low, high = np.searchsorted(repeats, [start, start + rows.num_rows])
-        at = pa.array(repeats[low:high])
-        found.append(rows.take(pc.subtract(at, start)).append_column(_POSITION, at))
+    found = []
+    for rows in stage.read([n for n in ("id", "updated_at") if n in stage.table.schema.names]):
+        at = np.flatnonzero(np.isin(hash_texts(rows.column("id")), repeated))
+        keep[start + at] = False
+        found.append(rows.take(pa.array(at)).append_column(_POSITION, pa.array(start + at)))
         start += rows.num_rows
-    newest = stage.table.distinct(pa.concat_tables(found)).column(_POSITION).to_numpy()
-    keep[repeats] = False
-    keep[newest] = True
-    if len(np.unique(hashes[newest])) < len(newest):
+    newest = stage.table.distinct(pa.concat_tables(found))
+    keep[newest.column(_POSITION).to_numpy()] = True
+    if len(np.unique(hash_texts(newest.column("id")))) < newest.num_rows:
         raise StoreError(f"{stage.table.name}: two ids look alike by chance; run the sync again")
     return keep
 

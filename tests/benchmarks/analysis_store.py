@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +20,14 @@ PROFILES = 200
 TABLE = TABLES["transfers"]
 
 
-def make_store(folder: Path, rows: int) -> Store:
+def make_store(
+    folder: Path,
+    rows: int,
+    service: Mapping[str, str] | None = None,
+    watermark: Mapping[str, Mapping[str, str]] | None = None,
+) -> Store:
     """``rows`` transfers of 200 profiles over a year; 96 % completed."""
-    header = Header(TABLE.name, 1, {}, (Publication(1, 1, rows),))
+    header = Header(TABLE.name, 1, service or {}, (Publication(1, 1, rows, {}, watermark or {}),))
     (folder / TABLE.name).mkdir(parents=True)
     draft = write_part(folder / TABLE.name, "part", TABLE, header, _groups(rows))
     disk.publish(draft.hidden, draft.path)

@@ -1,7 +1,7 @@
 """A server of made-up transfers that is never the bottleneck: records are encoded once, at start.
 
 ``python page_server.py ROWS LATENCY_S`` prints its address. It honours ``created_at.gte``, ``.lt``,
-``order``, ``limit`` and ``page_cursor``, and issues a token to anybody.
+``updated_at.gte``, ``order``, ``limit`` and ``page_cursor``, and issues a token to anybody.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Pages:
 
     def answer(self, query: dict[str, list[str]]) -> bytes:
         one = {name: values[-1] for name, values in query.items()}
-        if one.get("order_by") == "UPDATED_AT":
-            return b'{"items":[],"next_page_cursor":""}'
+        if "updated_at.gte" in one:  # in the second that it was created in
+            one["created_at.gte"] = one["updated_at.gte"][:19]
         low = bisect_left(self.moments, one["created_at.gte"]) if "created_at.gte" in one else 0
         end = len(self.records)
         if "created_at.lt" in one:

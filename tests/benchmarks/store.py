@@ -73,7 +73,7 @@ def load(folder: Path, rows: int) -> list[Bar]:
         lambda: Store(folder / "store").sync(source, tables=["transfers"], progress=False)  # type: ignore[arg-type]
     )
     print(f"loaded {rows:,} rows in {seconds:.0f} s, peak {peak_mb():.0f} MB")
-    return [Bar("load: peak memory, MB", peak_mb(), 600, False)]
+    return [Bar("load: peak memory, MB", peak_mb(), 450, False)]
 
 
 def compare(folder: Path, rows: int) -> list[Bar]:
