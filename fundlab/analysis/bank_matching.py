@@ -406,19 +406,15 @@ class _Search:
                 if transfer.number not in self.open or transfer.asset != entry.asset:
                     continue
                 if less is None:
+                    # Nearly the same amount, and neither names another one.
                     more = EXACT.subtract(entry.amount, transfer.amount).copy_abs()
-                    agrees = (
-                        transfer.kind == entry.kind
-                        and self._name_only_each_other(entry, transfer)
-                        and more <= EXACT.multiply(_ALIKE, abs(transfer.amount))
-                    )
+                    alike = more <= EXACT.multiply(_ALIKE, abs(transfer.amount))
+                    alone = len(self.mentions[entry.number]) == 1 == self.mentioned[transfer.number]
+                    agrees = transfer.kind == entry.kind and alike and alone
                 else:
                     agrees = transfer.amount in self.totals(entry, less)
                 if agrees:
                     yield frozenset((entry.number, transfer.number))
-
-    def _name_only_each_other(self, entry: _Item, transfer: _Item) -> bool:
-        return len(self.mentions[entry.number]) == 1 and self.mentioned[transfer.number] == 1
 
     def totals(self, item: _Item, less: Decimal = Decimal(0)) -> tuple[Decimal, ...]:
         """What an item's counterpart may come to."""
@@ -456,7 +452,9 @@ class _Search:
                 by_day[transfer.last].append(transfer)
             for entry in entries:
                 for transfer in self._within_reach(entry, by_day, transfers):
-                    if edges < _MOST_EDGES and self._agree(entry, transfer, named=named):
+                    if edges == _MOST_EDGES or (named and entry.runs.isdisjoint(transfer.names)):
+                        continue
+                    if self.near(entry, transfer):
                         edges += 1
                         yield frozenset((entry.number, transfer.number))
             if edges == _MOST_EDGES:
@@ -477,11 +475,6 @@ class _Search:
             yield from every
         else:
             yield from (item for day in reach for item in by_day.get(day, ()))
-
-    def _agree(self, entry: _Item, transfer: _Item, *, named: bool) -> bool:
-        if named and entry.runs.isdisjoint(transfer.names):
-            return False
-        return self.near(entry, transfer)
 
     def by_sum(self, pools: _Pools, less: Decimal = Decimal(0)) -> Iterator[_Edge]:
         """One entry for several transfers, and one transfer for several entries."""
@@ -591,7 +584,8 @@ class _Search:
         for items in named.values():
             for cluster in self._clusters(items):
                 members = frozenset(item.number for item in cluster)
-                if self._several(members) and self._balanced(members) and self._all_near(members):
+                several = all(sum((n >= 0) == side for n in members) > 1 for side in (True, False))
+                if several and self._balanced(members) and self._all_near(members):
                     found.add(members)
         for items in kinds.values():
             for cluster in self._clusters(items):
@@ -644,9 +638,6 @@ class _Search:
             for side in (some, others)
         ]
         return parts[0].isdisjoint(parts[1])
-
-    def _several(self, members: Collection[int]) -> bool:
-        return sum(n >= 0 for n in members) > 1 and sum(n < 0 for n in members) > 1
 
     def _all_near(self, members: Collection[int]) -> bool:
         items = [self.items[number] for number in members]
@@ -713,19 +704,19 @@ class _Search:
                     candidates.append({**named, **_row(self.items[number])})
         taken = {item.number for _, items, _ in self.groups for item in items}
         left = sorted(self.items.keys() - taken, key=_place)
-        still = [{**_row(self.items[n]), "why": self._why(n)} for n in left]
+        crowded = {
+            number: f"too many combinations of {count} items"
+            for number, count in self.crowded.items()
+        }
+        still = [
+            {**_row(self.items[n]), "why": self.held.get(n) or crowded.get(n, "no counterpart")}
+            for n in left
+        ]
         return Matching(*(
             to_frame(pa.Table.from_pylist(rows, schema=schema))
             for rows, schema in ((groups, _GROUPS), (members, _MEMBERS),
                                  (candidates, _CANDIDATES), (still, _OPEN))
         ))  # fmt: skip
-
-    def _why(self, number: int) -> str:
-        if number in self.held:
-            return self.held[number]
-        if number in self.crowded:
-            return f"too many combinations of {self.crowded[number]} items"
-        return "no counterpart"
 
 
 def _row(item: _Item) -> dict[str, Any]:

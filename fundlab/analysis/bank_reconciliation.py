@@ -236,7 +236,15 @@ def reconcile(
         entries, side=side, window=window, asset=asset, fees=fees, fixed=fixed, forbidden=forbidden,
     )  # fmt: skip
     booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
-    book = _Book(first, last, decided=_decided(decisions))
+    decided: dict[str, str] = {}
+    if decisions is not None:
+        given = decisions.dropna(subset=["decision"])
+        decided = dict(zip(given["item_id"], given["decision"].astype(str), strict=True))
+    try:
+        known = None if balance is None else Decimal(balance)
+    except (InvalidOperation, TypeError, ValueError):
+        raise AnalysisError(f"balance={balance!r} is not an amount such as '100.50'") from None
+    book = _Book(first, last, decided)
     told = dict(zip(entries["entry_id"], entries.get("memo", [None] * len(entries)), strict=True))
     twice = _doubled(matching, entries)
     on = booked | settled
@@ -257,7 +265,7 @@ def reconcile(
         book.take_carried(row)
     own = entries[~entries["entry_id"].isin(old["bank"])]
     per_bank = _per_bank(pages, own, first, last)
-    proof = book.proof(per_bank, None if balance is None else _exact(balance))
+    proof = book.proof(per_bank, known)
     items = book.items(asset, told)
     return Reconciliation(
         account, asset, first, last, "derived" if balance is None else "given",
@@ -398,20 +406,6 @@ def _doubled(matching: Matching, entries: pd.DataFrame) -> set[str]:
     taken = {same[name] for name in matching.members["item_id"] if name in referred}
     held = [n for n in matching.open["item_id"] if n in referred]
     return {name for name in held if same[name] in taken}
-
-
-def _decided(decisions: pd.DataFrame | None) -> dict[str, str]:
-    if decisions is None or decisions.empty:
-        return {}
-    given = decisions.dropna(subset=["decision"])
-    return dict(zip(given["item_id"], given["decision"].astype(str), strict=True))
-
-
-def _exact(amount: str | int | Decimal) -> Decimal:
-    try:
-        return Decimal(amount)
-    except (InvalidOperation, TypeError, ValueError):
-        raise AnalysisError(f"balance={amount!r} is not an amount such as '100.50'") from None
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -94,7 +94,12 @@ def book(
             size = rng.randint(2, min(_MOST_IN_A_BATCH, len(waiting))) if several else 1
             taken, waiting = waiting[:size], waiting[size:]
             parts = tuple(
-                (row["id"], Decimal(row["amount"]) * (1 if enters else -1), _wrote(row))
+                # The last is what the payer gives the bank to pass on.
+                (
+                    row["id"],
+                    Decimal(row["amount"]) * (1 if enters else -1),
+                    str(row.get("memo") or row.get("ref_id") or row["id"]),
+                )
                 for row in taken
             )
             quoted = rng.random() < references
@@ -111,11 +116,6 @@ def book(
             )  # fmt: skip
     lines.sort(key=lambda line: (line.booked_on, line.parts[0][0]))
     return _numbered(_with_errors(lines, seed, errors))
-
-
-def _wrote(row: Mapping[str, Any]) -> str:
-    """What the payer gives the bank to pass on."""
-    return str(row.get("memo") or row.get("ref_id") or row["id"])
 
 
 def _with_errors(lines: list[Line], seed: int, errors: Mapping[Fault, int]) -> list[Line]:

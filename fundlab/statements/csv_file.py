@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import InvalidOperation
 from itertools import pairwise
@@ -160,20 +161,12 @@ def _with_balances(page: Page) -> Page:
         backwards = steps[0] > steps[1]
     if backwards:
         entries.reverse()
-    page.entries = [_numbered(entry, place) for place, entry in enumerate(entries, start=1)]
+    page.entries = [replace(entry, position=place) for place, entry in enumerate(entries, start=1)]
     first, last = page.entries[0], page.entries[-1]
     if first.balance is not None:
         page.opening = EXACT.subtract(first.balance, first.amount)
     page.closing, page.opening_on, page.closing_on = last.balance, first.booked_on, last.booked_on
     return page
-
-
-def _numbered(entry: Entry, position: int) -> Entry:
-    return Entry(
-        entry.booked_on, entry.amount, entry.asset, entry.bank_ref, entry.memo, entry.valued_on,
-        entry.own_ref, entry.counterparty, charges=entry.charges, balance=entry.balance,
-        position=position, line=entry.line,
-    )  # fmt: skip
 
 
 def breaks(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:

@@ -7,6 +7,8 @@ page, the line of each field, and that no line was passed over.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Final
@@ -107,11 +109,9 @@ def _take_field(page: Page, number: int, tag: str, value: str) -> None:
     elif tag == "86" and page.entries and page.closing is None and "90D" not in page.declared:
         last = page.entries[-1]
         said, party = _details(value)
-        page.entries[-1] = Entry(
-            last.booked_on, last.amount, last.asset, last.bank_ref, joined(last.memo, said),
-            last.valued_on, last.own_ref, party or last.counterparty, last.code, last.reversal,
-            position=last.position, line=last.line,
-        )  # fmt: skip
+        page.entries[-1] = replace(
+            last, memo=joined(last.memo, said), counterparty=party or last.counterparty
+        )
 
 
 def _entry(page: Page, number: int, value: str) -> Entry:
@@ -126,8 +126,10 @@ def _entry(page: Page, number: int, value: str) -> Entry:
     if found[2] and found[2].strip():
         month, day = int(found[2][:2]), int(found[2][2:])
         # The year is that of the value date, but around its turn.
-        years = (valued.year, valued.year - 1, valued.year + 1)
-        days = [date(year, month, day) for year in years if _is_day(year, month, day)]
+        days = []
+        for year in (valued.year, valued.year - 1, valued.year + 1):
+            with suppress(ValueError):
+                days.append(date(year, month, day))
         if not days:
             raise ValueError(f"{found[2]} is not a day of a month")
         booked = min(days, key=lambda day: abs(day - valued))
@@ -163,11 +165,3 @@ def _amount(text: str) -> Decimal:
 def _day(text: str) -> date:
     year = int(text[:2])
     return date(year + (1900 if year >= 80 else 2000), int(text[2:4]), int(text[4:]))
-
-
-def _is_day(year: int, month: int, day: int) -> bool:
-    try:
-        date(year, month, day)
-    except ValueError:
-        return False
-    return True
