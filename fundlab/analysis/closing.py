@@ -23,6 +23,7 @@ from fundlab.models import COMPLETED
 from fundlab.moments import moment_ns
 from fundlab.store.closes import Close, booked_since, closes_of
 from fundlab.store.judgement import judge_accounts
+from fundlab.store.snapshot import steadily
 from fundlab.tables import to_frame
 from fundlab.transfers import LINES, SETTLED_AT, Basis, Rows, change, line, moved_asset
 from fundlab.values import Instant
@@ -225,14 +226,15 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
     standing = standing_closes(store, as_of)
     if not standing:
         return []
-    transfers, events = (store.snapshot(name, as_of) for name in ("transfers", "events"))
     found = []
     opening: pd.DataFrame | None = None
-    for close, then, now in booked_since(standing, transfers, events):
-        if opening is None:
-            opening = close.opening.iloc[:0]
-            if transfers.begins is not None:
-                opening = judge_accounts(store.accounts(as_of)).opening
+    for close, then, now in steadily(
+        lambda: booked_since(
+            standing, *(store.snapshot(name, as_of) for name in ("transfers", "events"))
+        )
+    ):
+        if opening is None:  # what was taken over, if anything
+            opening = judge_accounts(store.accounts(as_of)).opening
         moved = bridge(
             then, now, close.period, known_at=close.known_at, tz=close.tz, basis=close.basis,
             openings=(close.opening, opening),

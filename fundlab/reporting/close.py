@@ -51,6 +51,8 @@ def freeze(
     unless ``restate`` is the reason to close it anew, as it is known now.
     """
     choice("basis", basis, tuple(MOMENTS))
+    if not isinstance(period, str):
+        raise InvalidRequest(f"period={period!r}: give a text such as '2026-10'")
     for name, reason in (("with_breaks", with_breaks), ("restate", restate)):
         if reason is not None and not reason.strip():
             raise InvalidRequest(f"{name}={reason!r}: give the reason")

@@ -300,7 +300,7 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
     out_folder = ["--out", str(tmp_path / "out"), "--format", "csv"]
     for arguments in (
         ["verify"],
-        ["report", "--period", "2026-03", *out_folder],
+        ["report", "--period", "2026-03", *out_folder[:2], "--format", "html"],
         ["report", "--catch-up", "--period", "2026-02", *out_folder],
         ["close", "2026-02"],
     ):
@@ -308,6 +308,9 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
         lines = [line for line in out.splitlines() if "has moved since it was closed" in line]
         assert (status, len(lines)) == (3, 1), arguments
         assert "by 1 transfer; accept it with 'fundlab close 2026-02 --restate" in lines[0]
+    page = (tmp_path / "out" / "report-2026-03.html").read_text(encoding="utf-8")
+    assert "Closed periods that have moved, transfer by transfer" in page
+    assert "<th" in page.split("Restated")[0]
     status, out = run("close", "2026-02", "--restate", "--reason", "late", "--json")
     assert (status, json.loads(out)["closed"]) == (0, True)
     assert run("verify")[0] == 0
