@@ -322,6 +322,10 @@ class DecimalArray(ExtensionArray):
         return type(self)._of, (np.ascontiguousarray(self._units), self._missing.copy())
 
     def __getitem__(self, item: Any) -> Any:
+        if type(item) is int and self._rows is None:  # one cell, as often as a row is looked at
+            (word, top), gone = self._store.units[item].tolist(), self._store.missing[item]
+            signed = top - (1 << 64) if top >> 63 else top
+            return pd.NA if gone else to_scalar((signed << 64) | word)
         item = check_array_indexer(self, _one_dimension(item))
         if isinstance(item, slice):
             # A view: it shares the store, so that writing to one is seen by the other.

@@ -18,6 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import wraps
 from importlib.metadata import version
+from inspect import getattr_static
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
@@ -75,7 +76,9 @@ def close(gaps: list[Gap]) -> None:
             )
         else:
             of_property = isinstance(pandas_own, property)
-            answer = _bound(gap.answer, pandas_own.fget if of_property else pandas_own)
+            answer: Any = _bound(gap.answer, pandas_own.fget if of_property else pandas_own)
+            if isinstance(getattr_static(owner, gap.name), staticmethod):
+                answer = staticmethod(answer)
             setattr(owner, gap.name, property(answer) if of_property else answer)
 
 
@@ -189,6 +192,31 @@ def transpose(pandas_own: Function, arrays: Any) -> Any:
     if isinstance(arrays[0], DecimalArray):
         return [DecimalArray(row) for row in transposed]
     return transposed
+
+
+@instead_of("pandas:DataFrame", "stack", issue=58817)
+def stack(pandas_own: Function, frame: pd.DataFrame, *args: Any, **kwargs: Any) -> Any:
+    """``frame.stack()`` of decimal columns moves their values; pandas makes objects of them."""
+    arrays = [column.array for _, column in frame.items()]
+    plain = not isinstance(frame.columns, pd.MultiIndex) and kwargs.get("future_stack", True)
+    if not plain or not arrays or not all(isinstance(one, DecimalArray) for one in arrays):
+        return pandas_own(frame, *args, **kwargs)
+    rows = np.arange(frame.size).reshape(frame.shape, order="F")
+    places = pandas_own(
+        pd.DataFrame(rows, index=frame.index, columns=frame.columns), *args, **kwargs
+    )
+    values = DecimalArray._concat_same_type(arrays).take(places.to_numpy())
+    return pd.Series(values, index=places.index)
+
+
+@instead_of("pandas.core.apply:FrameColumnApply", "_make_ea_row_builder", issue=65097)
+def row_builder(pandas_own: Function, arrays: Any, *args: Any) -> Callable[[int], Any]:
+    """The rows for ``frame.apply(function, axis=1)``: pandas makes each of scalars of Arrow's."""
+    if not all(isinstance(one, DecimalArray) for one in arrays):
+        return pandas_own(arrays, *args)
+    units = np.stack([one._units for one in arrays], axis=1)
+    missing = np.stack([one._missing for one in arrays], axis=1)
+    return lambda row: DecimalArray._of(units[row].copy(), missing[row].copy())
 
 
 @instead_of("pandas.core.groupby.groupby:GroupBy", "ohlc", issue=37493)

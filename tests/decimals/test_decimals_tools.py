@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 import seaborn as sns
 
-from fundlab.decimals import DecimalDtype, rolling
+from fundlab.decimals import DecimalDtype, rolling, text
 
 D = Decimal
 LARGEST = "99999999999999999999.999999999999999999"
@@ -201,6 +201,28 @@ def test_merging_to_the_last_amount() -> None:
         pd.merge_asof(paid, steps[::-1], on="limit")
     with pytest.raises(ValueError, match="null values on left"):
         pd.merge_asof(paid.reindex([0, 9]), steps, on="limit")
+
+
+def test_stacks_and_rows_stay_decimals(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pd.DataFrame(
+        {"a": pd.array([LARGEST, "-1", None], dtype="decimal"),
+         "b": pd.array(["0", None, "-0.000000000000000001"], dtype="decimal")},
+        index=pd.Index(["x", "y", "y"], name="k"),
+    )  # fmt: skip
+    objects = frame.astype(object)
+    expected = [objects.iloc[row, place] for row in range(3) for place in range(2)]
+    with monkeypatch.context() as patched:
+        patched.setattr(text, "to_objects", None)  # on neither way an object is made
+        stacked = frame.stack()
+        totals = frame.apply(lambda row: row.sum(), axis=1)
+        second = frame.apply(lambda row: row["b"], axis=1)
+    assert (stacked.dtype, stacked.tolist()) == ("decimal", expected)
+    assert stacked.index.equals(objects.stack().index)
+    assert totals.tolist() == [D(LARGEST), -1, D("-1E-18")]
+    assert second.tolist() == frame["b"].tolist()
+    several = frame.set_axis(pd.MultiIndex.from_tuples([("p", "a"), ("q", "b")]), axis=1)
+    assert several.stack().dtypes.eq("decimal").all()
+    assert frame[:0].stack().dtype == "decimal"
 
 
 def test_plots_that_compute(column: pd.Series) -> None:
