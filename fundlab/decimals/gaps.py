@@ -213,7 +213,8 @@ def stack(pandas_own: Function, frame: pd.DataFrame, *args: Any, **kwargs: Any) 
 def row_builder(pandas_own: Function, arrays: Any, *args: Any) -> Callable[[int], Any]:
     """The rows for ``frame.apply(function, axis=1)``: pandas makes each of scalars of Arrow's."""
     if not all(isinstance(one, DecimalArray) for one in arrays):
-        return pandas_own(arrays, *args)
+        theirs: Callable[[int], Any] = pandas_own(arrays, *args)
+        return theirs
     units = np.stack([one._units for one in arrays], axis=1)
     missing = np.stack([one._missing for one in arrays], axis=1)
     return lambda row: DecimalArray._of(units[row].copy(), missing[row].copy())

@@ -103,8 +103,9 @@ def quantiles(
     """
     units, missing = column
     rows = np.flatnonzero((ids >= 0) & ~missing)
-    rows = rows[int128.order(int128.take(units, rows))]
-    rows = rows[np.argsort(ids[rows], kind="stable")]
+    rows = rows.take(int128.order(units if len(rows) == len(units) else int128.take(units, rows)))
+    if count > 1:
+        rows = rows[np.argsort(ids[rows], kind="stable")]
     sizes = _counts(~missing, ids, count)
     starts = np.cumsum(sizes) - sizes
     empty = sizes == 0

@@ -340,6 +340,13 @@ def maybe_among(units: Units, values: Units) -> tuple[Bools, Positions]:
 
 def to_floats(units: Units) -> Floats:
     """The nearest float64 to each value, ties to even, as Python's float(Decimal) gives."""
+    floats = np.empty(len(units))
+    for rows in blocks(len(units)):
+        floats[rows] = _to_floats(units[rows])
+    return floats
+
+
+def _to_floats(units: Units) -> Floats:
     magnitude = absolute(units)
     words, tops = magnitude[:, 0], magnitude[:, 1]
     piece = np.uint64((1 << 42) - 1)

@@ -75,16 +75,16 @@ def parse(strings: pa.Array) -> Column:
 
 def to_text(units: Units, missing: Bools) -> pa.Array:
     """Arrow large strings without padding zeros or exponents: `1442725.09`, `0.15`, `-1.5`."""
-    pieces, lengths = [np.zeros(0, np.uint8)], [np.zeros(1, np.int64)]
+    characters, offsets = bytearray(), np.zeros(len(units) + 1, np.int64)
     for rows in blocks(len(units)):
-        text, length = _block_text(units[rows], missing[rows])
-        pieces.append(text)
-        lengths.append(length)
-    offsets = np.cumsum(np.concatenate(lengths))
+        text, lengths = _block_text(units[rows], missing[rows])
+        characters += text.data  # grows in place
+        offsets[1:][rows] = lengths
+    np.cumsum(offsets, out=offsets)
     return pa.LargeStringArray.from_buffers(
         len(units),
         pa.py_buffer(offsets),
-        pa.py_buffer(np.concatenate(pieces)),
+        pa.py_buffer(characters),
         validity(missing),
     )
 
