@@ -119,9 +119,6 @@ class DecimalDtype(pd.ArrowDtype):
 _DECIMAL = DecimalDtype()
 
 
-_DECIMAL = DecimalDtype()
-
-
 def types_mapper(arrow_type: pa.DataType) -> DecimalDtype | None:
     """For ``pyarrow.Table.to_pandas(types_mapper=...)``: Arrow decimals to the type `decimal`.
 
