@@ -10,12 +10,13 @@ proof cross-foots, or shows by how much it does not.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import narwhals as nw
 import pandas as pd
@@ -57,6 +58,8 @@ _ITEMS: Final = pa.schema(
      ("explained", pa.bool_()), ("why", _TEXT), ("memo", _TEXT)]
 )  # fmt: skip
 _DAYS: Final = Wanted("transfers", {"id": TEXT, "updated_at": TIME}, {"settled_at": TIME})
+_PAIR: Final = re.compile(r"(match|not) (\S+)")
+"""Of an entry: the transfer that it is of, or is not of."""
 _ZERO: Final = Decimal(0)
 _EPOCH: Final = date(1970, 1, 1)
 
@@ -186,7 +189,9 @@ def reconcile(
     open. ``carried`` are the ``items`` of the period before: what is older than the first statement
     counts only if it is among them, or if the bank books it now. ``decisions`` (``item_id``,
     ``decision``) explain items: ``bank_error`` and ``service_error`` put them there, any other
-    leaves them where they are. The other arguments are those of ``fl.bank.match``.
+    leaves them where they are. By default they are the annotations of the store, where ``match ID``
+    and ``not ID`` on an entry also fix and forbid a transfer. The other arguments are those of
+    ``fl.bank.match``.
 
     A transfer in transit is explained for ``window`` days, or where the bank booked it later, and
     so is what the bank says it kept back; what else is open, of another amount or booked twice is
@@ -229,9 +234,13 @@ def reconcile(
     rows = _with_counterparties(transfers) if is_store(transfers) else transfers
     settled = _settled_days(rows)
     entries, old, kept = _with_carried(entries, carried, asset)
+    decisions, fixed, forbidden = _by_hand(
+        transfers, decisions, fixed, forbidden, {*entries["entry_id"]}, settled.keys()
+    )
+    paired = set() if fixed is None else {*fixed["transfer_id"]}
     # Of what settled before the statements begin only that is known to be open which was carried.
     matching = match(
-        _between(rows, settled, begin - timedelta(days=window + EARLY), old["service"],
+        _between(rows, settled, begin - timedelta(days=window + EARLY), old["service"] | paired,
                  {row["item_id"] for row in kept}),
         entries, side=side, window=window, asset=asset, fees=fees, fixed=fixed, forbidden=forbidden,
     )  # fmt: skip
@@ -391,6 +400,30 @@ def _with_counterparties(store: Any) -> pd.DataFrame:
         full = person.get("name") or " ".join(part for part in parts if part)
         names[name] = (told.get("institution_details") or {}).get("name") or full or None
     return rows.assign(counterparty=rows["fiat_account_id"].map(names).astype("string"))
+
+
+def _by_hand(
+    transfers: object, decisions: pd.DataFrame | None, fixed: pd.DataFrame | None,
+    forbidden: pd.DataFrame | None, entries: Collection[str], known: Collection[str],
+) -> tuple[pd.DataFrame | None, pd.DataFrame | None, pd.DataFrame | None]:  # fmt: skip
+    """What a store's annotations decided, beside what is given: the last word on each."""
+    if not is_store(transfers):
+        return decisions, fixed, forbidden
+    notes = cast("Any", transfers).annotations().dropna(subset=["decision"])
+    pairs: dict[tuple[str, str], str] = {}
+    for row in _records(notes):
+        pair = _PAIR.fullmatch(row["decision"])
+        if pair and row["item_id"] in entries and pair[2] in known:
+            pairs[row["item_id"], pair[2]] = pair[1]
+    frames: dict[str, pd.DataFrame | None] = {"match": fixed, "not": forbidden}
+    for word, frame in frames.items():
+        found = [pair for pair, said in pairs.items() if said == word]
+        if found:
+            more = pd.DataFrame(found, columns=["entry_id", "transfer_id"])
+            frames[word] = more if frame is None else pd.concat([frame, more]).drop_duplicates()
+    if decisions is None:
+        decisions = notes[~notes["decision"].str.startswith("not ")]
+    return decisions, frames["match"], frames["not"]
 
 
 def _doubled(matching: Matching, entries: pd.DataFrame) -> set[str]:

@@ -223,3 +223,24 @@ def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFi
     body = json.loads(capsys.readouterr().out)
     assert (body["ok"], body["unexplained"], body["difference"]) == (False, 1, "0")
     assert [row["line"] for row in body["proof"]][-1] == "difference"
+
+
+def test_what_is_annotated_in_the_store_stays_decided(tmp_path: Path) -> None:
+    with fl.sandbox.serve(seed=7, transfers=300, clock="manual") as sandbox:
+        store = fl.Store(tmp_path / "books")
+        store.sync(sandbox.connect(), progress=False)
+        made = sandbox.control.bank_statement("2026-10", "mt940")
+    file = tmp_path / made["name"]
+    file.write_text(made["text"])
+    read = bank.read(file)
+    before = bank.reconcile(store, read, "2026-10")
+    assert before.ok
+    entry, transfer_id = before.matching.members["item_id"].tolist()[:2]
+    store.annotate(entry, decision=f"not {transfer_id}")
+    apart = bank.reconcile(store, read, "2026-10")
+    assert {entry, transfer_id} <= {*apart.unexplained["item_id"]}
+    store.annotate(transfer_id, decision="accepted")
+    store.annotate(entry, decision=f"match {transfer_id}")
+    again = bank.reconcile(store, read, "2026-10")
+    assert again.ok
+    assert again.matching.groups["how"].tolist().count("fixed") == 1
