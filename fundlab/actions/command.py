@@ -1,4 +1,7 @@
-"""``fundlab withdraw`` without its terminal: plan, show, ask, send, wait."""
+"""``fundlab withdraw`` without its terminal: plan, show, ask, send, wait.
+
+That a payment happens once is the work of `fundlab.actions.plan` and `fundlab.journals`.
+"""
 
 from __future__ import annotations
 

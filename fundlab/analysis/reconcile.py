@@ -1,5 +1,5 @@
 """Rebuilt balances against reported ones, transfers against a bank's statement; and the judgement
-of a store, or of a period of it."""
+of a store, or of a period of it, which is the verdict of its report: `fundlab.store.judgement`."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ Tokens are asked for by scope, shared by all calls and threads, and renewed in t
 
 Here stands what may be sent again and what may have been done (``may_repeat``, ``in_doubt``), how
 long to wait (``pause_before``, ``Pace``), and what becomes an exception. Whether a call can be
-repeated at all, because the service knows it by its ``ref_id``, is said by ``Caller._send``.
+repeated at all, because the service knows it by its ``ref_id``, is said by
+``Caller._send`` (`fundlab.api.calls`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which staged rows are new, which differ from what the store has, and which it has already.
 
 A version that is older than the one in the store, as a replica of the service that lags behind
-sends it, is known already: the newest ``updated_at`` wins whenever it comes.
+sends it, is known already: the newest ``updated_at`` wins whenever it comes; of versions that this
+does not tell apart, the one fetched last.
 
 Where the store has a row is found by salted 64-bit hashes of the ids, then by the ids. Ids are text
 of any kind: hashing whole columns at once and searching a sorted array is several times as fast as

@@ -1,7 +1,8 @@
 """What the store knew of one table at one moment: which files count, and which rows in them.
 
 A row is current until a later part replaces it; the part says which, so reading costs no join: the
-rows replaced are left out by their position.
+rows replaced are left out by their position. Which version replaces which is decided when rows are
+written: `fundlab.store.changes`.
 """
 
 from __future__ import annotations

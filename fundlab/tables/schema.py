@@ -15,8 +15,10 @@ objects        ``string``: their JSON, byte for byte as it was sent    ``string`
 Every table ends with ``extra``: a JSON object of the members the interface does not list, or null.
 
 To add a column, add the field to its model (`fundlab.models.resources`) and what it means to
-``MEANINGS`` (`fundlab.tables.document`); rows written before read as null. ``SCHEMA_VERSION``
-rises only when a reader of today would read new files wrongly.
+``MEANINGS``, and write the page of the tables anew (`fundlab.tables.document` says how). Rows
+written before read as null; what the service sent already stays in their ``extra`` until they are
+fetched again (``sync --full``). ``SCHEMA_VERSION`` rises only when a reader of today would read new
+files wrongly.
 """
 
 from __future__ import annotations
