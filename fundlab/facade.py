@@ -70,7 +70,7 @@ class Store(TableStore):
         full: bool = False,
         progress: bool | None = None,
     ) -> SyncResult:
-        """Bring the store up to date with the service; see ``fundlab.sync.sync``.
+        """Bring the store up to date with the service; see ``fundlab.sync``.
 
         >>> done = store.sync(client)
         >>> done["transfers"].new, done["transfers"].unchanged

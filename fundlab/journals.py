@@ -879,7 +879,7 @@ def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:
         service = store.service()
     except StoreError:
         service = None  # a damaged store does not say whose it is; verify names that
-    if service is not None:
+    if service:  # what benchmarks and other tools write may name none
         _, begin = identity_of(service)
         paths += [path for path in journal_files(journal_folder()) if path.name.startswith(begin)]
     for path in paths:

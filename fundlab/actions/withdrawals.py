@@ -193,7 +193,7 @@ def plan_one(
     """The plan for a withdrawal as things stand; they are looked at again at submission.
 
     ``answers`` are those of the service, each asked for once for all payments of a batch. ``more``
-    names it as the one more payment like another (see ``identity``).
+    names it as the one more payment like another (see ``new_plan``).
     """
     # an amount that cannot be paid to the cent is refused, never rounded
     for name in ("amount", "total"):

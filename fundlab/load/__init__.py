@@ -1,4 +1,4 @@
-"""Service → typed DataFrames; ``pages.py`` is what a sync uses too: the pages of a list."""
+"""Service → typed DataFrames; ``table_pages.py`` is what a sync uses too: the pages of a list."""
 
 from fundlab.load.loaders import (
     load_addresses,

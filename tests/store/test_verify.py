@@ -14,9 +14,10 @@ from fake_service import FakeService, moment, transfer, withdrawal
 from fundlab import Store
 from fundlab.journals import FOLDER, Journal
 from fundlab.models import ProfileBalance
-from fundlab.store import compaction, proof, snapshot
-from fundlab.store.parts import Part
+from fundlab.store import compaction, disk, proof, snapshot
+from fundlab.store.parts import Header, Part, Publication, write_part
 from fundlab.store.snapshot import Snapshot
+from fundlab.tables.schema import TABLES
 
 
 def files(store: Store, table: str) -> list[Path]:
@@ -357,6 +358,17 @@ class TestRows:
         assert problem.found == "t-9"
         partial.sync(FakeService(rows), tables=["transfers"], since=moment(0))
         assert partial.verify().ok
+
+
+def test_a_store_whose_files_name_no_service_belongs_to_no_journal(store: Store) -> None:
+    transfers = TABLES["transfers"]
+    header = Header("transfers", 1, {}, (Publication(1, 1, 0, {}, {}),))
+    (store.path / "transfers").mkdir(parents=True)
+    rows = [transfers.schema.empty_table()]
+    draft = write_part(store.path / "transfers", "part", transfers, header, rows)
+    disk.publish(draft.hidden, draft.path)
+    found = Store(store.path).verify()
+    assert (found.problems, found.files) == ((), 1)
 
 
 def test_the_result_shows_itself(store: Store) -> None:
