@@ -358,10 +358,13 @@ def printable(line: str) -> str:
 
     Spaces of every width, which names have in many scripts, become plain ones.
     """
-    return line if line.isprintable() else "".join(_printable(char) for char in line)
-
-
-def _printable(char: str) -> str:
-    if char.isprintable() or char in _JOINERS:
-        return char
-    return " " if char == "\t" or unicodedata.category(char) == "Zs" else "\ufffd"
+    if line.isprintable():
+        return line
+    return "".join(
+        char
+        if char.isprintable() or char in _JOINERS
+        else " "
+        if char == "\t" or unicodedata.category(char) == "Zs"
+        else "\ufffd"
+        for char in line
+    )

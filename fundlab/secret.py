@@ -113,17 +113,17 @@ def read_secret(path: Path, what: str) -> Secret:
     Raises ``SettingsError`` as ``read_private`` does, and when there is not one line of UTF-8.
     """
     try:
-        lines = [Secret(line) for line in _text_of(path, what).splitlines() or [""]]
+        # no local variable holds the text: a traceback may show those
+        lines = [
+            Secret(line)
+            for line in read_private(path, what).decode("utf-8-sig").strip().splitlines() or [""]
+        ]
     except UnicodeDecodeError:
         lines = []
     if len(lines) != 1:
         found = f"has {len(lines)} lines" if lines else "is not text in UTF-8"
         raise SettingsError(f"{what} {path} {found}; write the secret there as one line of UTF-8")
     return lines[0]
-
-
-def _text_of(path: Path, what: str) -> str:
-    return read_private(path, what).decode("utf-8-sig").strip()
 
 
 def password_of_keyring(service: str, user: str) -> str | None:

@@ -202,7 +202,10 @@ def violations(
         wrong = rows.filter(other != "", other != asset, ~nw.coalesce(converted, nw.lit(False)))
         same = nw.concat_str([asset, nw.lit(", as no auto_conversion makes it another")])
         found.append(_broken(wrong, "balance_asset", same, other))
-    ends = _conversion_ends(collect(_conversion_links(rows))) if complete else _END.empty_table()
+    ends = _END.empty_table()
+    if complete:
+        linked = nw.col("auto_conversion").str.contains("_transfer_id", literal=True)
+        ends = _conversion_ends(collect(rows.filter(linked).select("id", "auto_conversion")))
     if ends.num_rows:
         known = rows.select(end=nw.col("id"))
         loose = beside(ends).join(known, on="end", how="anti")
@@ -304,11 +307,6 @@ def _of_halves(rows: Rows) -> Iterator[Rows]:
         half = alone.filter(nw.col(f"{side}s") == 1, nw.col(f"failed_{other}s") > 0)
         found = nw.lit(f"the {side} completed, the {other} failed")
         yield _broken(half, "halves", of_group("both completed or both failed"), found)
-
-
-def _conversion_links(rows: Rows) -> Rows:
-    linked = nw.col("auto_conversion").str.contains("_transfer_id", literal=True)
-    return rows.filter(linked).select("id", "auto_conversion")
 
 
 def _conversion_ends(links: pa.Table) -> pa.Table:

@@ -206,6 +206,20 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.lower()))
 
 
+def runs(parts: Sequence[str], longest: int) -> frozenset[str]:
+    """The words ``parts``, and neighbouring ones put together to at most ``longest`` characters:
+    banks cut names into several."""
+    found = set()
+    for first in range(len(parts)):
+        run = ""
+        for word in parts[first:]:
+            run += word
+            if len(run) > longest:
+                break
+            found.add(run)
+    return frozenset(found)
+
+
 # --------------------------------------------------------------------------------- matching
 
 
@@ -262,7 +276,23 @@ def _match(moved: Sequence[_Moved], entries: Sequence[_Entry], window: int) -> _
         days = _days_apart(mention.one, mention.entry)
         pairs.add(mention.one, mention.entry, "window", f"{days}, with its memo")
     for early in (0, EARLY):
-        _pair_by_date(pairs, moved, entries, window, early)
+        # As many pairs of an equal amount as the dates allow: each entry, by day, goes to the
+        # transfer whose window ends first.
+        waiting: dict[_Sum, list[_Moved]] = defaultdict(list)
+        for one in sorted(moved, key=lambda one: one.days[0], reverse=True):
+            if one.id not in pairs:
+                waiting[one.sum].append(one)
+        made: dict[_Sum, list[tuple[int, int, str, _Moved]]] = defaultdict(list)
+        for entry in sorted(entries, key=lambda entry: (entry.day, entry.entry)):
+            later, due = waiting[entry.sum], made[entry.sum]
+            while later and later[-1].days[0] - early <= entry.day:
+                one = later.pop()
+                heappush(due, (one.days[1], one.created, one.id, one))
+            while due and due[0][0] + window < entry.day:
+                heappop(due)
+            if due and pairs.is_free(due[0][-1], entry):
+                one = heappop(due)[-1]
+                pairs.add(one, entry, "window", _days_apart(one, entry))
     left = [one for one in moved if one.id not in pairs]
     free = [entry for entry in entries if entry.entry not in pairs.taken]
     for mention in _mentions(
@@ -303,45 +333,14 @@ def _mentions(
     longest = max(map(len, names), default=0)
     found = []
     for entry in entries:
-        # Words and neighbouring words put together.
-        runs = set()
-        for first in range(len(entry.words)):
-            run = ""
-            for word in entry.words[first:]:
-                run += word
-                if len(run) > longest:
-                    break
-                runs.add(run)
         found += [
             _Mention(one, entry, by_id, len(name))
-            for name in runs & names.keys()
+            for name in runs(entry.words, longest) & names.keys()
             for same in ([names[name].get(entry.sum, [])] if equal else names[name].values())
             for one, by_id in same
             if keep(one, entry, by_id)
         ]
     return sorted(found, key=lambda mention: mention.order)
-
-
-def _pair_by_date(
-    pairs: _Pairs, moved: Sequence[_Moved], entries: Sequence[_Entry], window: int, early: int
-) -> None:
-    """As many pairs of an equal amount as the dates allow: each entry, by day, goes to the transfer
-    whose window ends first."""
-    waiting: dict[_Sum, list[_Moved]] = defaultdict(list)
-    for one in sorted(moved, key=lambda one: one.days[0], reverse=True):
-        if one.id not in pairs:
-            waiting[one.sum].append(one)
-    made: dict[_Sum, list[tuple[int, int, str, _Moved]]] = defaultdict(list)
-    for entry in sorted(entries, key=lambda entry: (entry.day, entry.entry)):
-        later, due = waiting[entry.sum], made[entry.sum]
-        while later and later[-1].days[0] - early <= entry.day:
-            one = later.pop()
-            heappush(due, (one.days[1], one.created, one.id, one))
-        while due and due[0][0] + window < entry.day:
-            heappop(due)
-        if due and pairs.is_free(due[0][-1], entry):
-            one = heappop(due)[-1]
-            pairs.add(one, entry, "window", _days_apart(one, entry))
 
 
 def _distance(one: _Moved, entry: _Entry) -> int:

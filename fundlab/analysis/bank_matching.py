@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from itertools import combinations
 from typing import Any, Final, get_args
@@ -21,7 +21,7 @@ import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.analysis.bank import EARLY, FIAT, SHORTEST_NAME, Side, words
+from fundlab.analysis.bank import EARLY, FIAT, SHORTEST_NAME, Side, runs, words
 from fundlab.analysis.counting import choice, completed, refuse_repeated
 from fundlab.analysis.engines import MONEY, TEXT, TIME, Wanted, Workbench
 from fundlab.analysis.periods import DAY
@@ -67,6 +67,8 @@ _MOST_STEPS: Final = 5_000
 _MOST_LISTED: Final = 20
 _MANY: Final = 12
 _LONGEST_RUN_OF_DAY: Final = 30
+_LONGEST_RUN: Final = 64
+_EPOCH: Final = date(1970, 1, 1)
 _TEXT: Final = pa.string()
 _GROUPS: Final = pa.schema(
     [("group", pa.int64()), ("how", _TEXT), ("entries", pa.int64()), ("transfers", pa.int64()),
@@ -270,8 +272,10 @@ def _entries(entries: pd.DataFrame, asset: str) -> list[_Item]:
         taken = bench.take(entries, _ENTRIES)
         refuse_repeated(bench, taken, "entries", "entry_id")
         rows = bench.collect(taken.select(*_ENTRIES.columns, *_ENTRIES.optional)).to_pylist()
-    days = [_days(entries[name]) if name in entries.columns else [None] * len(entries) for name in (
-        "booked_on", "valued_on")]  # fmt: skip
+    days: list[list[int | None]] = [
+        [None if pd.isna(day) else (pd.Timestamp(day).date() - _EPOCH).days for day in column]
+        for column in (entries.get(name, [None] * len(rows)) for name in ("booked_on", "valued_on"))
+    ]
     items = []
     for number, (row, booked, valued) in enumerate(zip(rows, *days, strict=True)):
         if booked is None or row["amount"] is None or row["entry_id"] is None:
@@ -281,31 +285,9 @@ def _entries(entries: pd.DataFrame, asset: str) -> list[_Item]:
         both = booked, booked if valued is None else valued
         items.append(
             _Item(number, row["entry_id"], row["asset"] or asset, row["amount"], min(both),
-                  max(both), row["charges"] or Decimal(0), runs=_runs(said))
+                  max(both), row["charges"] or Decimal(0), runs=runs(words(said), _LONGEST_RUN))
         )  # fmt: skip
     return items
-
-
-def _days(values: pd.Series[Any]) -> list[int | None]:
-    epoch = date(1970, 1, 1)
-    return [None if pd.isna(day) else (pd.Timestamp(day).date() - epoch).days for day in values]
-
-
-_LONGEST_RUN: Final = 64
-
-
-def _runs(text: str) -> frozenset[str]:
-    """The words of ``text``, and neighbouring words put together: banks cut names into several."""
-    parts = words(text)
-    runs = set()
-    for first in range(len(parts)):
-        run = ""
-        for word in parts[first:]:
-            run += word
-            if len(run) > _LONGEST_RUN:
-                break
-            runs.add(run)
-    return frozenset(runs)
 
 
 # --------------------------------------------------------------------------------- the search
@@ -451,7 +433,13 @@ class _Search:
             for transfer in transfers:
                 by_day[transfer.last].append(transfer)
             for entry in entries:
-                for transfer in self._within_reach(entry, by_day, transfers):
+                # Where they are many, only those whose last day may be near.
+                reach = range(entry.first - self.window - EARLY,
+                              entry.last + self.window + EARLY + self.longest + 1)  # fmt: skip
+                close = transfers
+                if len(transfers) > len(reach):
+                    close = [item for day in reach for item in by_day.get(day, ())]
+                for transfer in close:
                     if edges == _MOST_EDGES or (named and entry.runs.isdisjoint(transfer.names)):
                         continue
                     if self.near(entry, transfer):
@@ -464,24 +452,26 @@ class _Search:
                 for item in (*silent, *transfers):
                     self.held[item.number] = "too many of one amount"
 
-    def _within_reach(
-        self, one: _Item, by_day: Mapping[int, list[_Item]], every: Sequence[_Item]
-    ) -> Iterator[_Item]:
-        """Those of ``every`` whose last day may be near."""
-        reach = range(
-            one.first - self.window - EARLY, one.last + self.window + EARLY + self.longest + 1
-        )
-        if len(every) <= len(reach):
-            yield from every
-        else:
-            yield from (item for day in reach for item in by_day.get(day, ()))
-
     def by_sum(self, pools: _Pools, less: Decimal = Decimal(0)) -> Iterator[_Edge]:
         """One entry for several transfers, and one transfer for several entries."""
         for of_bank in (True, False):
             if less and not of_bank:
                 continue
-            self._index(entries=not of_bank)
+            # The open items of the other side by day and by name.
+            entries = not of_bank
+            self.by_day: dict[tuple[str, bool, int], list[_Item]] = defaultdict(list)
+            self.by_name: dict[tuple[str, bool, str], list[_Item]] = defaultdict(list)
+            self.by_mention: dict[int, list[_Item]] = defaultdict(list)
+            known: set[str] = set()
+            if entries:
+                for entry in self.left(entries=True):
+                    for number in self.mentions[entry.number]:
+                        self.by_mention[number].append(entry)
+                known = {name for item in self.left(entries=False) for name in item.names}
+            for item in self.left(entries=entries):
+                self.by_day[(*item.kind, item.last)].append(item)
+                for name in sorted(item.runs & known) if entries else item.names:
+                    self.by_name[*item.kind, name].append(item)
             for one in self.left(entries=of_bank):
                 found: set[_Edge] = set()
                 for pool in pools(one):
@@ -493,22 +483,6 @@ class _Search:
                         if not complete:
                             self.crowded[one.number] = len(pool)
                 yield from sorted(found, key=sorted)
-
-    def _index(self, *, entries: bool) -> None:
-        """The open items of one side by day and by name."""
-        self.by_day: dict[tuple[str, bool, int], list[_Item]] = defaultdict(list)
-        self.by_name: dict[tuple[str, bool, str], list[_Item]] = defaultdict(list)
-        self.by_mention: dict[int, list[_Item]] = defaultdict(list)
-        known: set[str] = set()
-        if entries:
-            for entry in self.left(entries=True):
-                for number in self.mentions[entry.number]:
-                    self.by_mention[number].append(entry)
-            known = {name for item in self.left(entries=False) for name in item.names}
-        for item in self.left(entries=entries):
-            self.by_day[(*item.kind, item.last)].append(item)
-            for name in sorted(item.runs & known) if entries else item.names:
-                self.by_name[*item.kind, name].append(item)
 
     def named_pools(self, one: _Item) -> Iterator[list[_Item]]:
         """All that ``one`` names, or is named by, and those of each name."""
@@ -722,7 +696,7 @@ class _Search:
 def _row(item: _Item) -> dict[str, Any]:
     return {"side": "bank" if item.number >= 0 else "service", "item_id": item.id,
             "asset": item.asset, "amount": item.amount,
-            "on": date.fromordinal(date(1970, 1, 1).toordinal() + item.last)}  # fmt: skip
+            "on": _EPOCH + timedelta(days=item.last)}  # fmt: skip
 
 
 def _in_words(how: str, items: Sequence[_Item], charges: Decimal, more: Decimal) -> str:

@@ -276,9 +276,16 @@ def reconcile(
     per_bank = _per_bank(pages, own, first, last)
     proof = book.proof(per_bank, known)
     items = book.items(asset, told)
+    counts: Sequence[str] = items["category"].tolist()
+    lines = [
+        {"line": line, "label": label, "amount": amount,
+         "items": counts.count(line) if line in CATEGORIES else None}
+        for line, label, amount in zip(
+            proof["line"], proof["label"], proof["closing"], strict=True)
+    ]  # fmt: skip
     return Reconciliation(
         account, asset, first, last, "derived" if balance is None else "given",
-        _statement(proof, items), proof, items, matching,
+        to_frame(pa.Table.from_pylist(lines, schema=_STATEMENT)), proof, items, matching,
     )  # fmt: skip
 
 
@@ -629,14 +636,3 @@ class _Book:
 def _added(rows: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
     found = [*rows]
     return {name: exact_sum(row[name] for row in found) for name in _COLUMNS}
-
-
-def _statement(proof: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
-    counts: Sequence[str] = items["category"].tolist()
-    rows = [
-        {"line": line, "label": label, "amount": amount,
-         "items": counts.count(line) if line in CATEGORIES else None}
-        for line, label, amount in zip(
-            proof["line"], proof["label"], proof["closing"], strict=True)
-    ]  # fmt: skip
-    return to_frame(pa.Table.from_pylist(rows, schema=_STATEMENT))

@@ -341,32 +341,33 @@ def maybe_among(units: Units, values: Units) -> tuple[Bools, Positions]:
 def to_floats(units: Units) -> Floats:
     """The nearest float64 to each value, ties to even, as Python's float(Decimal) gives."""
     floats = np.empty(len(units))
-    for rows in blocks(len(units)):
-        floats[rows] = _to_floats(units[rows])
-    return floats
-
-
-def _to_floats(units: Units) -> Floats:
-    magnitude = absolute(units)
-    words, tops = magnitude[:, 0], magnitude[:, 1]
     piece = np.uint64((1 << 42) - 1)
-    # value = lead + rest, each piece exact, rest far below the last bit of lead
-    first = (words & piece).astype(np.float64)
-    middle = ((words >> np.uint64(42)) | (tops << np.uint64(22))) & piece
-    last = (tops >> np.uint64(20)).astype(np.float64) * 2.0**84
-    lead, rest = _two_sum(last, middle.astype(np.float64) * 2.0**42)
-    lead, rest = _two_sum(lead, rest + first)
-    quotient = lead / ONE
-    product, error = _two_product(quotient, float(ONE))
-    correction = ((lead - product) - error + rest) / ONE
-    out: Floats = quotient + correction
-    # What is lost by the last rounding is known to 2**-40 of its size: redo near-ties in integers.
-    lost = np.abs(correction - (out - quotient)) / np.spacing(out)
-    doubtful = (np.abs(lost - 0.5) < 1e-6) | (np.abs(lost - 0.25) < 1e-6)
-    if doubtful.any():
-        out[doubtful] = [value / ONE for value in to_ints(magnitude[doubtful])]
-    out[high(units) < 0] *= -1.0
-    return out
+    for rows in blocks(len(units)):
+        magnitude = absolute(units[rows])
+        words, tops = magnitude[:, 0], magnitude[:, 1]
+        # value = lead + rest, each piece exact, rest far below the last bit of lead
+        first = (words & piece).astype(np.float64)
+        middle = ((words >> np.uint64(42)) | (tops << np.uint64(22))) & piece
+        last = (tops >> np.uint64(20)).astype(np.float64) * 2.0**84
+        lead, rest = _two_sum(last, middle.astype(np.float64) * 2.0**42)
+        lead, rest = _two_sum(lead, rest + first)
+        # quotient * ONE is the rounded product and its exact error (Dekker)
+        quotient = lead / ONE
+        product = quotient * float(ONE)
+        a, b = _halves(quotient)
+        c, d = (float(half[0]) for half in _halves(np.array([float(ONE)])))
+        error = ((a * c - product) + a * d + b * c) + b * d
+        correction = ((lead - product) - error + rest) / ONE
+        out: Floats = quotient + correction
+        # What is lost by the last rounding is known to 2**-40 of its size: redo near-ties in
+        # integers.
+        lost = np.abs(correction - (out - quotient)) / np.spacing(out)
+        doubtful = (np.abs(lost - 0.5) < 1e-6) | (np.abs(lost - 0.25) < 1e-6)
+        if doubtful.any():
+            out[doubtful] = [value / ONE for value in to_ints(magnitude[doubtful])]
+        out[high(units[rows]) < 0] *= -1.0
+        floats[rows] = out
+    return floats
 
 
 def take(units: Units, positions: npt.NDArray[np.intp]) -> Units:
@@ -398,14 +399,6 @@ def _two_sum(large: Floats, small: Floats) -> tuple[Floats, Floats]:
     total = large + small
     part = total - large
     return total, (large - (total - part)) + (small - part)
-
-
-def _two_product(left: Floats, right: float) -> tuple[Floats, Floats]:
-    """left * right as the rounded product and its exact error (Dekker)."""
-    product = left * right
-    a, b = _halves(left)
-    c, d = (float(x[0]) for x in _halves(np.array([right])))
-    return product, ((a * c - product) + a * d + b * c) + b * d
 
 
 def _halves(values: Floats) -> tuple[Floats, Floats]:

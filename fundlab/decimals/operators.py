@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fundlab.decimals import convert, groups, int128, text, wide
-from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Column, Floats, Units, cleared
+from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Column, Units, cleared
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number, is_whole
 from fundlab.exact import MAX_INTEGER_DIGITS
 
@@ -203,7 +203,16 @@ def compare(column: Column, other: Any, op: Callable[[Any, Any], Any]) -> Any:
             if isinstance(other, np.ndarray)
             else other.to_numpy(np.float64, na_value=np.nan)
         )
-        return boolean(op(_signs_against_floats(units, floats), 0), missing | np.isnan(floats))
+        # by the exact value of each float; NaN counts as 0
+        beyond, unknown = np.abs(floats) >= LIMIT / ONE, np.isnan(floats)
+        near = np.where(beyond | unknown, 0.0, floats)
+        cut, rest = wide.divide_floor(*convert.float_fractions(near, SCALE))
+        signs = _signs(units, wide.join(cut, near < 0))
+        level = signs == 0  # where the float lies further from zero than what was kept of it
+        level &= np.logical_or.reduce([np.zeros(count, bool), *[limb != 0 for limb in rest]])
+        signs[level] = np.where(floats[level] < 0, 1, -1)
+        signs[beyond] = -np.sign(floats[beyond])
+        return boolean(op(signs, 0), missing | unknown)
     try:
         theirs, gone = convert.from_any(other, strings=False)
     except (TypeError, ValueError, OverflowError):
@@ -246,19 +255,6 @@ def _signs_against(units: Units, number: Any) -> Signs:
         whole, part = (LIMIT if whole > 0 else -LIMIT), 0
     signs = _signs(units, int128.from_ints([whole]))
     return np.where(signs == 0, np.int8(-1), signs) if part else signs
-
-
-def _signs_against_floats(units: Units, floats: Floats) -> Signs:
-    """-1, 0 or 1 by the exact value of each float; NaN counts as 0."""
-    beyond = np.abs(floats) >= LIMIT / ONE
-    near = np.where(beyond | np.isnan(floats), 0.0, floats)
-    cut, rest = wide.divide_floor(*convert.float_fractions(near, SCALE))
-    signs = _signs(units, wide.join(cut, near < 0))
-    level = signs == 0  # where the float lies further from zero than what was kept of it
-    level &= np.logical_or.reduce([np.zeros(len(floats), bool), *[limb != 0 for limb in rest]])
-    signs[level] = np.where(floats[level] < 0, 1, -1)
-    signs[beyond] = -np.sign(floats[beyond])
-    return signs
 
 
 # ---- NumPy

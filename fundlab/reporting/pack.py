@@ -453,28 +453,26 @@ def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
         elif _sha256(path) != digest:
             found.append(f"{name} is not what {MANIFEST} names")
     try:
-        found += _figures_that_differ(store, close)
-        with TemporaryDirectory() as made:
-            for path in _write(store, close, records[:count], Path(made)):
+        # The lines and open items of the record that the pin does not give.
+        again = figures_of(store, judge(store, pin=close.pin), close.period, close.tz, close.basis,
+                           pin=close.pin)  # fmt: skip
+        for name in ("opening", "lines", "open_items"):
+            recorded, made = (
+                [canonical(row).decode() for row in side[name]] for side in (close.content, again)
+            )
+            gone, new = ([row for row in one if row not in {*other}]
+                         for one, other in ((recorded, made), (made, recorded)))  # fmt: skip
+            found += [f"{name}: the record has {row}, which the pin does not give"
+                      for row in gone[:1]]  # fmt: skip
+            found += [f"{name}: the pin gives {row}, which the record does not have"
+                      for row in new[:1]]  # fmt: skip
+        with TemporaryDirectory() as scratch:
+            for path in _write(store, close, records[:count], Path(scratch)):
                 other = place / path.name
                 if other.exists() and path.read_bytes() != other.read_bytes():
                     found.append(_first_difference(path, other))
     except StoreError as error:
         found.append(str(error))
-    return found
-
-
-def _figures_that_differ(store: TableStore, close: Close) -> list[str]:
-    """The lines and open items of the record that the pin does not give."""
-    content, judgement = close.content, judge(store, pin=close.pin)
-    again = figures_of(store, judgement, close.period, close.tz, close.basis, pin=close.pin)
-    found = []
-    for name in ("opening", "lines", "open_items"):
-        recorded, made = ([canonical(row) for row in side[name]] for side in (content, again))
-        gone, new = ([row.decode() for row in one if row not in {*other}]
-                     for one, other in ((recorded, made), (made, recorded)))  # fmt: skip
-        found += [f"{name}: the record has {row}, which the pin does not give" for row in gone[:1]]
-        found += [f"{name}: the pin gives {row}, which the record does not have" for row in new[:1]]
     return found
 
 

@@ -115,13 +115,15 @@ def book(
                      "", f"{batched}{wrote}".strip() or "TRANSFER", name, parts, kept)
             )  # fmt: skip
     lines.sort(key=lambda line: (line.booked_on, line.parts[0][0]))
-    return _numbered(_with_errors(lines, seed, errors))
+    return _as_booked(lines, seed, errors)
 
 
-def _with_errors(lines: list[Line], seed: int, errors: Mapping[Fault, int]) -> list[Line]:
+def _as_booked(lines: list[Line], seed: int, errors: Mapping[Fault, int]) -> list[Line]:
+    """The lines with the bank's errors, so many of each kind a month, and its references."""
     months: dict[tuple[int, int], list[Line]] = defaultdict(list)
     for line in lines:
         months[line.booked_on.year, line.booked_on.month].append(line)
+    numbers: dict[date, int] = defaultdict(int)
     done: list[Line] = []
     for month, booked in months.items():
         rng = random.Random(f"{seed} errors {month}")  # noqa: S311
@@ -130,7 +132,13 @@ def _with_errors(lines: list[Line], seed: int, errors: Mapping[Fault, int]) -> l
             places.pop(): fault for fault in FAULTS for _ in range(errors.get(fault, 0)) if places
         }
         for place, line in enumerate(booked):
-            done += _booked(struck.get(place), line, rng)
+            for made in _booked(struck.get(place), line, rng):
+                numbers[made.booked_on] += 1
+                # A line that is booked twice carries the reference of the first one.
+                bank_ref = f"{made.booked_on:%y%m%d}B{numbers[made.booked_on]:06}"
+                if made.kind == "doubled":
+                    bank_ref = done[-1].bank_ref
+                done.append(replace(made, bank_ref=bank_ref))
     return done
 
 
@@ -156,20 +164,6 @@ def _booked(fault: Fault | None, line: Line, rng: random.Random) -> list[Line]:
     own = replace(line, valued_on=line.booked_on, amount=-charge, memo=memo, name="", parts=(),
                   kept=Decimal(0), kind=str(fault))  # fmt: skip
     return [line, own]
-
-
-def _numbered(lines: list[Line]) -> list[Line]:
-    seen: dict[date, int] = defaultdict(int)
-    done: list[Line] = []
-    for line in lines:
-        seen[line.booked_on] += 1
-        # A line that is booked twice carries the reference of the first one.
-        if line.kind == "doubled":
-            done.append(replace(line, bank_ref=done[-1].bank_ref))
-        else:
-            number = f"{line.booked_on:%y%m%d}B{seen[line.booked_on]:06}"
-            done.append(replace(line, bank_ref=number))
-    return done
 
 
 def statement_file(

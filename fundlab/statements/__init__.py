@@ -128,7 +128,20 @@ def read(
                 exact = Decimal(given)
             except (InvalidOperation, TypeError, ValueError):
                 raise AnalysisError(f"{name}={given!r} is not an amount such as '100.50'") from None
-            _declare(pages, name, exact)
+            accounts = {(page.account, page.asset) for page in pages}
+            if len(accounts) > 1:
+                raise AnalysisError(
+                    f"{name}= belongs to one account; the files are of {len(accounts)}"
+                )
+            # The first statement opens with it, or the last one closes; it may declare the same.
+            days = [(page.closing_on is None, page.closing_on, n) for n, page in enumerate(pages)]
+            page = pages[(min(days) if name == "opening" else max(days))[2]]
+            found = getattr(page, name)
+            if found is None:
+                setattr(page, name, exact)
+            elif found != exact:
+                said = f"{name}= gives {exact}, the file declares {found}"
+                page.contradictions.append((name, exact, found, said))
     pages, findings = prove(pages)
     if findings and strict:
         raise StatementError(findings, _ADVICE)
@@ -136,21 +149,6 @@ def read(
         to_frame(_entries(pages)), to_frame(_statements(pages)),
         to_frame(_table([{n: getattr(f, n) for n in FINDINGS.names} for f in findings], FINDINGS)),
     )  # fmt: skip
-
-
-def _declare(pages: list[Page], name: str, amount: Decimal) -> None:
-    """The balance before the first statement or after the last one, where it declares none."""
-    accounts = {(page.account, page.asset) for page in pages}
-    if len(accounts) > 1:
-        raise AnalysisError(f"{name}= belongs to one account; the files are of {len(accounts)}")
-    day = [(page.closing_on is None, page.closing_on, n) for n, page in enumerate(pages)]
-    page = pages[(min(day) if name == "opening" else max(day))[2]]
-    found = getattr(page, name)
-    if found is None:
-        setattr(page, name, amount)
-    elif found != amount:
-        said = f"{name}= gives {amount}, the file declares {found}"
-        page.contradictions.append((name, amount, found, said))
 
 
 def read_pages(

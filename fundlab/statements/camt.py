@@ -163,6 +163,10 @@ def _entries(page: Page, entry: Any, position: int) -> Iterator[Entry]:
     if len(payments) < 2 or len(amounts) < len(payments) or exact_sum(amounts) != amount:
         payments, amounts = [entry], [amount]
     reference = _text(entry, "{*}AcctSvcrRef") or _text(entry, "{*}NtryRef")
+    domain = [_text(entry, f"{{*}}BkTxCd/{{*}}Domn/{path}") for path in (
+        "{*}Cd", "{*}Fmly/{*}Cd", "{*}Fmly/{*}SubFmlyCd")]  # fmt: skip
+    own_code = _text(entry, "{*}BkTxCd/{*}Prtry/{*}Cd")
+    code = "/".join(part for part in domain if part) or joined(own_code)
     for payment, each in zip(payments, amounts, strict=True):
         ids = _texts(payment, ".//{*}EndToEndId")
         memo = [*_texts(payment, ".//{*}Ustrd"), *ids, *_texts(payment, ".//{*}InstrId")]
@@ -181,7 +185,7 @@ def _entries(page: Page, entry: Any, position: int) -> Iterator[Entry]:
         yield Entry(
             booked, each, currency, _text(payment, "{*}Refs/{*}AcctSvcrRef") or reference,
             " ".join(memo) or None, valued, next(iter(ids), None), name,
-            _code(entry), _text(entry, "{*}RvslInd") == "true",
+            code, _text(entry, "{*}RvslInd") == "true",
             exact_sum(kept) if kept else None, position=position, line=_line(payment),
         )  # fmt: skip
 
@@ -200,13 +204,6 @@ def _check_batch(page: Page, batch: Any, payments: list[Any], amount: Decimal) -
              f"the batch at line {_line(batch)} declares {total.text}, its entry is over "
              f"{plain_text(amount.copy_abs())}")
         )  # fmt: skip
-
-
-def _code(entry: Any) -> str | None:
-    domain = [_text(entry, f"{{*}}BkTxCd/{{*}}Domn/{path}") for path in (
-        "{*}Cd", "{*}Fmly/{*}Cd", "{*}Fmly/{*}SubFmlyCd")]  # fmt: skip
-    own = _text(entry, "{*}BkTxCd/{*}Prtry/{*}Cd")
-    return "/".join(part for part in domain if part) or joined(own)
 
 
 def _signed(amount: Decimal, mark: str | None) -> Decimal:

@@ -44,7 +44,14 @@ def prove(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
                         f"{' and '.join(sorted(kinds))} of one account: their entries are the "
                         "same ones twice; read them apart")
             )  # fmt: skip
-        findings += _in_order(account)
+        for before, page in pairwise(account):
+            # A bank writes a file in order: statements and pages that are not were moved.
+            key = _place if None in (before.sequence, page.sequence) else _number
+            if before.file == page.file and key(page)[:3] < key(before)[:3]:
+                findings.append(
+                    finding(page, "order", f"after {before.name}", "before it",
+                            f"it stands after {before.name}, which it precedes")
+                )  # fmt: skip
         numbered = all(page.sequence is not None for page in account)
         account.sort(key=_number if numbered else _place)
         findings += _follows(account)
@@ -156,17 +163,6 @@ def _counts(amounts: list[Decimal]) -> dict[str, Decimal]:
         "sum": EXACT.add(*sums),
         "net": EXACT.subtract(*sums),
     }
-
-
-def _in_order(pages: Sequence[Page]) -> Iterator[Finding]:
-    """A bank writes a file in order: statements and pages that are not were moved."""
-    for before, page in pairwise(pages):
-        if before.file != page.file:
-            continue
-        key = _place if None in (before.sequence, page.sequence) else _number
-        if key(page)[:3] < key(before)[:3]:
-            yield finding(page, "order", f"after {before.name}", "before it",
-                          f"it stands after {before.name}, which it precedes")  # fmt: skip
 
 
 def _follows(pages: Sequence[Page]) -> Iterator[Finding]:

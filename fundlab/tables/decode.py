@@ -115,8 +115,21 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1) -> Page:
             if collecting:
                 gc.enable()
     for column, array in zip(table.columns, arrays, strict=False):
-        if column.kind == "enum":
-            _note_unknown(table, column, array)
+        if column.kind != "enum":
+            continue
+        seen = _reported.setdefault((table.name, column.name), set())
+        for value in sorted({*array.unique().to_pylist()} - {*column.members, None} - seen):
+            if len(seen) > MAX_NAMED_VALUES:
+                break
+            named = len(seen) < MAX_NAMED_VALUES
+            warnings.warn(
+                f"{table.name}: {column.name}"
+                f"{f' {shorten(value)} is' if named else ': and more values are'} not among those "
+                "the interface lists; kept as sent",
+                UnknownValueWarning,
+                stacklevel=2,
+            )
+            seen.add(value)
     count = len(arrays[0])
     if extras is None:
         arrays.append(pa.nulls(count, pa.string()))
@@ -219,23 +232,6 @@ def _array(
                 field=column.name, value=text,
             )  # fmt: skip
     raise DataError("malformed", table=table.name, page=page, field=column.name)
-
-
-def _note_unknown(table: Table, column: Column, texts: pa.Array) -> None:
-    """Warn of values of an enumeration that the interface does not list, once each."""
-    seen = _reported.setdefault((table.name, column.name), set())
-    for value in sorted({*texts.unique().to_pylist()} - {*column.members, None} - seen):
-        if len(seen) > MAX_NAMED_VALUES:
-            break
-        named = len(seen) < MAX_NAMED_VALUES
-        warnings.warn(
-            f"{table.name}: {column.name}"
-            f"{f' {shorten(value)} is' if named else ': and more values are'} not among those "
-            "the interface lists; kept as sent",
-            UnknownValueWarning,
-            stacklevel=3,
-        )
-        seen.add(value)
 
 
 def _objects(names: Sequence[str], columns: Sequence[Any]) -> Iterable[bytes | None] | None:

@@ -110,7 +110,12 @@ def draw_history(rng: np.random.Generator, people: People, count: int) -> Draft:
     amounts = _amounts(rng, usd, assets, kinds, prices)
     cents = np.rint(prices * 100).astype(np.int64)
     updated = _settled(rng, created, kinds)
-    statuses = _statuses(rng, kinds, created, updated)
+    internal = np.isin(kinds, INTERNAL)
+    statuses = np.where(rng.random(count) < FAILED_SHARE, FAILED, COMPLETED)
+    statuses[internal] = COMPLETED
+    recent = (created > HISTORY_END_NS - 2 * DAY_NS) & (rng.random(count) < 0.3)
+    last = np.arange(count) >= count - 4
+    statuses[((updated >= HISTORY_END_NS) | recent | last) & ~internal] = PENDING
     statuses[opening] = COMPLETED
     targets = _targets(rng, kinds, assets, statuses, amounts)
     targets[opening] = USD
@@ -119,8 +124,14 @@ def draw_history(rng: np.random.Generator, people: People, count: int) -> Draft:
     known = np.searchsorted(approved, created)
     users = (rng.random(count) * known).astype(np.int64)
     users[(rng.random(count) >= END_USER_SHARE) | (known == 0)] = -1
-    _pair_halves(rng, kinds, owners, profiles, amounts, assets, cents, created)
-    internal = np.isin(kinds, INTERNAL)
+    # each internal credit has another profile than its debit, and else what its debit has
+    debits = _internal_debits(kinds)
+    others = rng.integers(1, max(profiles, 2), len(debits))
+    owners[debits + 1] = (owners[debits] + others) % profiles
+    for column in (assets, cents, created):
+        column[debits + 1] = column[debits]
+    for at in debits.tolist():
+        amounts[at + 1] = amounts[at]
     targets = np.where(internal, assets, targets)
     updated = np.where(internal | (statuses == PENDING), created, updated)
     fees = _fees(people, kinds, assets, networks, places, created, amounts)
@@ -224,16 +235,6 @@ def _settled(rng: np.random.Generator, created: Ints, kinds: Ints) -> Ints:
     return created + micros * 1_000
 
 
-def _statuses(rng: np.random.Generator, kinds: Ints, created: Ints, updated: Ints) -> Ints:
-    statuses = np.where(rng.random(len(kinds)) < FAILED_SHARE, FAILED, COMPLETED)
-    internal = np.isin(kinds, INTERNAL)
-    statuses[internal] = COMPLETED
-    recent = (created > HISTORY_END_NS - 2 * DAY_NS) & (rng.random(len(kinds)) < 0.3)
-    last = np.arange(len(kinds)) >= len(kinds) - 4
-    statuses[((updated >= HISTORY_END_NS) | recent | last) & ~internal] = PENDING
-    return statuses
-
-
 def _targets(
     rng: np.random.Generator, kinds: Ints, assets: Ints, statuses: Ints, amounts: list[int]
 ) -> Ints:
@@ -244,24 +245,6 @@ def _targets(
     converted = convertible & (rng.random(len(kinds)) < CONVERTED_SHARE)
     step = rng.integers(1, len(STABLE), len(kinds))
     return np.where(converted, (assets + step) % len(STABLE), assets)
-
-
-def _pair_halves(
-    rng: np.random.Generator,
-    kinds: Ints,
-    owners: Ints,
-    profiles: int,
-    amounts: list[int],
-    *others: Ints,
-) -> None:
-    """Give each internal credit another profile than its debit, and else what its debit has."""
-    debits = _internal_debits(kinds)
-    steps = rng.integers(1, max(profiles, 2), len(debits))
-    owners[debits + 1] = (owners[debits] + steps) % profiles
-    for column in others:
-        column[debits + 1] = column[debits]
-    for at in debits.tolist():
-        amounts[at + 1] = amounts[at]
 
 
 def _fees(
