@@ -151,7 +151,8 @@ def run(
         store.sync(client)
         as_of = service.clock.now()
     say("rebuilding the balances and comparing them with what the service reports")
-    frames = {table: store.read(table) for table in ("transfers", "events", "balances")}
+    frames = {table: store.read(table) for table in ("events", "balances")}
+    frames["transfers"] = store.read("transfers", settled=True)  # as `fundlab report` does
     judgement = reconcile.judge(store)
     say("writing the report")
     built = reporting.build(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import fundlab as fl
-from fundlab import demo
+from fundlab import demo, reporting
 from fundlab.errors import ActionError
 
 
@@ -35,6 +35,14 @@ def test_the_demo_proves_every_balance_and_pays_once(ran: demo.Demo) -> None:
     assert judgement.detail in page
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert json.loads((Path(ran.report).parent / "demo.json").read_text())["breaks"] == 0
+
+
+def test_the_demos_report_is_by_the_moments_that_the_command_reports_by(ran: demo.Demo) -> None:
+    usual = reporting.read_report(fl.Store(ran.store))
+    page = Path(ran.report).read_text(encoding="utf-8")
+    assert usual.basis == "settled"
+    assert "by when transfers settled" in page
+    assert "by when transfers were created" not in page
 
 
 @pytest.mark.thorough
