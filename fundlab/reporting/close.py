@@ -19,6 +19,7 @@ from fundlab.store import TableStore
 from fundlab.store.closes import Close
 from fundlab.store.judgement import Judgement
 from fundlab.store.proof import DAMAGE, Verification
+from fundlab.store.records import check_texts
 from fundlab.store.scan import queries
 from fundlab.transfers import MOMENTS, Basis
 from fundlab.values import Instant, plain_text
@@ -53,6 +54,7 @@ def freeze(
     choice("basis", basis, tuple(MOMENTS))
     if not isinstance(period, str):
         raise InvalidRequest(f"period={period!r}: give a text such as '2026-10'")
+    check_texts(by=by, note=note, with_breaks=with_breaks, restate=restate)
     for name, reason in (("with_breaks", with_breaks), ("restate", restate)):
         if reason is not None and not reason.strip():
             raise InvalidRequest(f"{name}={reason!r}: give the reason")

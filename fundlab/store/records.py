@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from fundlab.errors import StoreDamaged
+from fundlab.errors import InvalidRequest, StoreDamaged
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
 
@@ -40,6 +40,18 @@ class Record:
 def canonical(content: Any) -> bytes:
     """``content`` as JSON, the same bytes for the same content."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def check_texts(**given: str | None) -> None:
+    """Raises ``InvalidRequest`` for what no table of the records could hold: nothing that is once
+    recorded can be taken back."""
+    for name, text in given.items():
+        if text is not None and not isinstance(text, str):
+            raise InvalidRequest(f"{name}={text!r}: give a text")
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError:
+            raise InvalidRequest(f"{name}={text!r} is not a valid text: half a character") from None
 
 
 def append_record(folder: StorePath, kind: Kind, at: str, content: Mapping[str, Any]) -> Record:

@@ -34,7 +34,14 @@ from fundlab.store.parts import Part, find_parts, open_part
 from fundlab.store.pins import is_pin_name, pinned_limits, read_pins, write_pin
 from fundlab.store.plain_files import export_files, write_current
 from fundlab.store.proof import Verification, verify_store
-from fundlab.store.records import RECORDS, Kind, Record, append_record, read_records
+from fundlab.store.records import (
+    RECORDS,
+    Kind,
+    Record,
+    append_record,
+    check_texts,
+    read_records,
+)
 from fundlab.store.remote import RemotePath, StorePath, locate
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
 from fundlab.store.settled import ADDED, settlements, with_settlement
@@ -418,7 +425,7 @@ class TableStore:
         """Record who sees to an open item, a comment on it, or what was decided; the last of each
         stands beside the item in every close pack until it clears.
 
-        Raises ``InvalidRequest`` where none of the three is given, or no item.
+        Raises ``InvalidRequest`` where none of the three is given, or no item, or what is no text.
 
         >>> store.annotate("t-17", owner="Ana", comment="asked the bank", by="Ben")
         >>> store.annotations()[["item_id", "owner", "by"]].values.tolist()
@@ -428,6 +435,7 @@ class TableStore:
         given = {"owner": owner, "comment": comment, "decision": decision}
         if not any(given.values()):
             raise InvalidRequest("give owner, comment or decision: there is nothing to record")
+        check_texts(**given, by=by)
         with self.lock() as check_held:
             self._record("annotate", {"item_id": item_id, **given, "by": by}, check_held)
 
@@ -623,6 +631,7 @@ def _needed(**given: str) -> None:
     for name, text in given.items():
         if not isinstance(text, str) or not text.strip():
             raise InvalidRequest(f"{name}={text!r}: give a text")
+    check_texts(**given)
 
 
 def _bound(value: Moment | None, parameter: str) -> int | None:

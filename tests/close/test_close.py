@@ -249,6 +249,23 @@ def test_annotations_are_kept_and_need_something_to_say(tmp_path: Path) -> None:
     assert found["at"].is_monotonic_increasing
 
 
+@pytest.mark.parametrize("wrong", [5, b"Ana", "half \ud800"])
+def test_what_no_table_could_hold_is_never_recorded(tmp_path: Path, wrong: Any) -> None:
+    month = months.made(tmp_path / "store", 7)
+    store = month.store
+    for name in ("owner", "comment", "decision", "by"):
+        given = {"comment": "asked", name: wrong}
+        with pytest.raises(InvalidRequest, match=f"{name}="):
+            store.annotate("t-1", **given)
+    for name in ("by", "note", "with_breaks"):
+        with pytest.raises(InvalidRequest, match=f"{name}="):
+            store.close("2026-02", **{name: wrong})
+    store.close("2026-02")
+    with pytest.raises(InvalidRequest, match="by="):
+        store.reopen("2026-02", by=wrong, reason="a fee")
+    assert (len(store.closes()), len(store.annotations())) == (1, 0)
+
+
 def test_a_record_that_was_changed_or_taken_away_is_an_error(tmp_path: Path) -> None:
     month = months.made(tmp_path / "store", 8)
     store = month.store
