@@ -56,6 +56,7 @@ from fundlab.values import exact_sum, money_text
 
 ALL: Final = "All profiles"
 MANIFEST: Final = "pack.json"
+_SUFFIXES: Final = (".html", ".xlsx", ".csv", ".json")
 _SIDES: Final = {
     "opening": "opening", "receipt": "receipts", "disbursement": "disbursements",
     "conversion": "conversions", "internal": "internal", "fee": "fees",
@@ -271,10 +272,30 @@ def aged(items: pd.DataFrame) -> pd.DataFrame:
 def write_pack(store: TableStore, close: Close, out: str | os.PathLike[str]) -> list[Path]:
     """The pack of ``close`` in the folder ``out``: ``close-2026-10.html``, ``.xlsx``, one
     ``close-2026-10.<table>.csv`` for each table, the record ``close-2026-10.json``, and
-    ``pack.json``, which names the SHA-256 of each. The same close gives the same bytes, as long as
-    no more is annotated. Returns the files, the page first."""
+    ``pack.json``, which names the SHA-256 of each, and those of other packs in the folder. The same
+    close gives the same bytes, as long as no more is annotated. Returns the files, the page first.
+
+    Raises ``InvalidRequest`` where ``pack.json`` of other packs is damaged."""
     records = store.records()
     return _write(store, close, records, local_path(out, "out"))
+
+
+def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    """``close``, ``records`` and ``files`` of each pack in ``folder``, by its stem."""
+    try:
+        packs = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return {
+            str(stem): {
+                "close": str(pack["close"]),
+                "records": int(pack["records"]),
+                "files": {str(name): str(digest) for name, digest in pack["files"].items()},
+            }
+            for stem, pack in packs.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InvalidRequest(f"{MANIFEST} is not what was written") from None
 
 
 def _write(store: TableStore, close: Close, records: list[Record], folder: Path) -> list[Path]:
@@ -288,6 +309,7 @@ def _write(store: TableStore, close: Close, records: list[Record], folder: Path)
             unfinished.write_bytes(content)
 
     with one_run_at_a_time(folder):
+        packs = _read_manifest(folder)
         write(f"{stem}.html", render_pack(pack).encode())
         files.append(folder / f"{stem}.xlsx")
         sheets = [Sheet(name.replace("-", " ").capitalize(), arrow_of(frame))
@@ -301,12 +323,12 @@ def _write(store: TableStore, close: Close, records: list[Record], folder: Path)
             with replacing(files[-1]) as unfinished:
                 write_csv(arrow_of(frame), unfinished)
         write(f"{stem}.json", canonical(dict(close.content)) + b"\n")
-        manifest = {
+        packs[stem] = {
             "close": close.hash,
             "records": len(records),
             "files": {path.name: _sha256(path) for path in sorted(files)},
         }
-        write(MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n")
+        write(MANIFEST, json.dumps(packs, indent=1, sort_keys=True).encode() + b"\n")
     return files
 
 
@@ -426,26 +448,34 @@ def cause_name(value: object) -> Cell:
 
 
 def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
-    """What of the close pack in ``folder`` is not what ``store`` makes of its pin, a line for each
-    difference, files first; none where every figure and byte is the same.
+    """What of the close packs in ``folder`` is not what ``store`` makes of their pins, a line for
+    each difference, files first; none where every figure and byte is the same.
 
-    Raises ``InvalidRequest`` where there is no pack, ``StoreError`` where the close is not in the
+    Raises ``InvalidRequest`` where there is no pack, ``StoreError`` where a close is not in the
     store.
     """
     place = local_path(folder, "folder")
+    if not (place / MANIFEST).exists():
+        raise InvalidRequest(f"{place} holds no close pack: there is no {MANIFEST}")
     try:
-        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-        wanted, count = str(manifest["close"]), int(manifest["records"])
-        files = {str(name): str(digest) for name, digest in manifest["files"].items()}
-    except FileNotFoundError:
-        raise InvalidRequest(f"{place} holds no close pack: there is no {MANIFEST}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+        packs = _read_manifest(place)
+    except InvalidRequest as damaged:
+        return [str(damaged)]
+    if not packs:
         return [f"{MANIFEST} is not what was written"]
     records = store.records()
-    close = next((one for one in closes_of(records) if one.hash == wanted), None)
-    if close is None or count > len(records):
-        raise StoreError(f"{store.path} has no close {wanted[:16]}, which {place} is the pack of")
-    found = []
+    known = {one.hash: one for one in closes_of(records)}
+    for pack in packs.values():
+        if pack["close"] not in known or pack["records"] > len(records):
+            raise StoreError(
+                f"{store.path} has no close {pack['close'][:16]}, which {place} is the pack of"
+            )
+    files = {name: digest for pack in packs.values() for name, digest in pack["files"].items()}
+    found = [
+        f"{path.name} is of no pack that {MANIFEST} names"
+        for path in sorted(place.glob("close-*"))
+        if path.suffix in _SUFFIXES and path.name not in files
+    ]
     for name, digest in sorted(files.items()):
         path = place / name
         if not path.exists():
@@ -453,21 +483,27 @@ def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
         elif _sha256(path) != digest:
             found.append(f"{name} is not what {MANIFEST} names")
     try:
-        # The lines and open items of the record that the pin does not give.
-        again = figures_of(store, judge(store, pin=close.pin), close.period, close.tz, close.basis,
-                           pin=close.pin)  # fmt: skip
-        for name in ("opening", "lines", "open_items"):
-            recorded, made = (
-                [canonical(row).decode() for row in side[name]] for side in (close.content, again)
-            )
-            gone, new = ([row for row in one if row not in {*other}]
-                         for one, other in ((recorded, made), (made, recorded)))  # fmt: skip
-            found += [f"{name}: the record has {row}, which the pin does not give"
-                      for row in gone[:1]]  # fmt: skip
-            found += [f"{name}: the pin gives {row}, which the record does not have"
-                      for row in new[:1]]  # fmt: skip
         with TemporaryDirectory() as scratch:
-            for path in _write(store, close, records[:count], Path(scratch)):
+            for pack in packs.values():
+                close = known[pack["close"]]
+                content, at = close.content, close.pin
+                # The lines and open items of the record that the pin does not give.
+                again = figures_of(store, judge(store, pin=at), close.period, close.tz,
+                                   close.basis, pin=at)  # fmt: skip
+                for name in ("opening", "lines", "open_items"):
+                    recorded, made = (
+                        [canonical(row).decode() for row in side[name]] for side in (content, again)
+                    )
+                    pairs = ((recorded, made), (made, recorded))
+                    gone, new = (
+                        [row for row in one if row not in {*other}] for one, other in pairs
+                    )
+                    found += [f"{name}: the record has {row}, which the pin does not give"
+                              for row in gone[:1]]  # fmt: skip
+                    found += [f"{name}: the pin gives {row}, which the record does not have"
+                              for row in new[:1]]  # fmt: skip
+                _write(store, close, records[: pack["records"]], Path(scratch))
+            for path in sorted(Path(scratch).iterdir()):
                 other = place / path.name
                 if other.exists() and path.read_bytes() != other.read_bytes():
                     found.append(_first_difference(path, other))

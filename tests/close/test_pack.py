@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from closed_months import MARCH, D
 import fundlab as fl
 from fundlab import cli, reporting
 from fundlab.errors import InvalidRequest, StoreError
+from fundlab.store.closes import closes_of
 
 STEM = "close-2026-02"
 
@@ -212,6 +214,29 @@ def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
                for line in reporting.reperform(without, pack))  # fmt: skip
     with pytest.raises(StoreError, match="has no close"):
         reporting.reperform(fl.Store(tmp_path / "empty"), pack)
+
+
+def test_packs_of_several_closes_in_one_folder_are_all_performed_again(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    store = fl.Store(shutil.copytree(str(packed[0].path), tmp_path / "store"))
+    folder = shutil.copytree(packed[1], tmp_path / "pack")
+    reporting.write_pack(store, store.close("2026-01", by="Ana"), folder)
+    assert reporting.reperform(store, folder) == []
+    page = folder / f"{STEM}.html"
+    intact = page.read_text(encoding="utf-8")
+    page.write_text(intact.replace("Ana", "Eve"), encoding="utf-8")
+    found = reporting.reperform(store, folder)
+    assert found[0] == f"{STEM}.html is not what pack.json names"
+    assert found[1].startswith(f"{STEM}.html differs at byte ")
+    page.write_text(intact, encoding="utf-8")
+    manifest = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
+    del manifest[STEM]
+    (folder / "pack.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert f"{STEM}.html is of no pack that pack.json names" in reporting.reperform(store, folder)
+    (folder / "pack.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(InvalidRequest, match=r"pack\.json is not what was written"):
+        reporting.write_pack(store, closes_of(store.records())[0], folder)
 
 
 def test_the_commands_write_the_pack_and_perform_it_again(
