@@ -12,22 +12,6 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import duckdb
-
-    __all__ = ["arrive", "duckdb"]
-else:
-
-    class OnUse(ModuleType):
-        """A module that is imported when something of it is first asked for."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(importlib.import_module(self.__name__), name)
-
-    duckdb = OnUse("duckdb")
-    """For what a sync loads without using it: 27 MB and 40 ms."""
 
 
 def arrive() -> None:

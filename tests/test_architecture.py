@@ -38,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "statements": FACTS,
     "api": FACTS | {"background", "secret", "settings"},
     "load": FACTS | {"api", "background", "progress"},
-    "store": FACTS | {"arrival", "paths", "transfers", "unfinished"},
+    "store": FACTS | {"paths", "transfers", "unfinished"},
     "query": {"errors", "store", "tables"},
     "sync": FACTS | {"api", "load", "progress", "store"},
     "exports": FACTS | {"decimals", "paths", "store", "unfinished"},

@@ -23,6 +23,11 @@ def test_importing_the_package_does_not_import_pandas() -> None:
     assert run("import sys, fundlab", "print('pandas' in sys.modules)") == "False"
 
 
+def test_what_a_sync_takes_does_not_import_duckdb() -> None:
+    lines = "import sys, fundlab as fl", "fl.Store, fl.Client", "print('duckdb' in sys.modules)"
+    assert run(*lines) == "False"
+
+
 def test_where_it_comes_later_it_keeps_its_own_loader_and_nobody_waits_any_more() -> None:
     found = run(
         "import sys, fundlab, pandas",

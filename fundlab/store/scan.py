@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from fundlab.arrival import duckdb
 from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
 from fundlab.store.duck import own_connection
@@ -23,6 +22,7 @@ from fundlab.tables.schema import TABLES
 from fundlab.transfers import SETTLED_AT
 
 if TYPE_CHECKING:
+    import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
     from fundlab.store.store import TableStore
@@ -50,6 +50,8 @@ def queries(work: Work) -> Work:
 
     @wraps(work)
     def steady(store: TableStore, *args: Any, **options: Any) -> Any:
+        import duckdb  # which a sync has no use for, see ``own_connection``
+
         def once() -> Any:
             before = paths(store)
             try:
@@ -84,6 +86,8 @@ def scan_with_duckdb(
     of the memory there is). Raises ``StoreDamaged`` for a file that is not what was written,
     ``FileNotFoundError`` for one that a compaction took away.
     """
+    import duckdb
+
     if connection is None:
         connection = own_connection(memory_limit)
     elif memory_limit is not None:
