@@ -186,17 +186,17 @@ def reconcile(
 
     ``account`` chooses one of several. ``balance`` is the balance per service at the period's end,
     where you know it; without it the books begin with the bank's opening balance and what was then
-    open. ``carried`` are the ``items`` of the period before: what is older than the first statement
-    counts only if it is among them, or if the bank books it now. ``decisions`` (``item_id``,
-    ``decision``) explain items: ``bank_error`` and ``service_error`` put them there, any other
-    leaves them where they are. By default they are the annotations of the store, where ``match ID``
-    and ``not ID`` on an entry also fix and forbid a transfer. The other arguments are those of
-    ``fl.bank.match``.
+    open. ``carried`` are the ``items`` of the period before: what is older than the period and the
+    first statement counts only if it is among them, or if the bank books it now. ``decisions``
+    (``item_id``, ``decision``) explain items: ``bank_error`` and ``service_error`` put them there,
+    any other leaves them where they are. By default they are the annotations of the store, where
+    ``match ID`` and ``not ID`` on an entry also fix and forbid a transfer. The other arguments are
+    those of ``fl.bank.match``.
 
     A transfer in transit is explained for ``window`` days, or where the bank booked it later, and
     so is what the bank says it kept back; what else is open, of another amount or booked twice is
     not, until somebody decides. Raises :class:`AnalysisError` where the statements declare no
-    balance.
+    balance, or none is of the period.
 
     >>> statement = folder / "october.csv"
     >>> lines = {"date": ["2026-10-01", "2026-10-03"], "amount": ["1000.00", "-12.00"],
@@ -231,6 +231,12 @@ def reconcile(
     else:
         start, end = period_bounds(period)
         first, last = (_EPOCH + timedelta(days=moment // DAY) for moment in (start, end - 1))
+        ending = max(_known([*pages["closing_on"], *entries["booked_on"]]), default=begin)
+        if last < begin or first > ending:
+            raise AnalysisError(
+                f"period={period!r} is not in the statements, which are of {begin} to {ending}: "
+                "give its own, or another period"
+            )
     rows = _with_counterparties(transfers) if is_store(transfers) else transfers
     settled = _settled_days(rows)
     entries, old, kept = _with_carried(entries, carried, asset)
@@ -238,10 +244,11 @@ def reconcile(
         transfers, decisions, fixed, forbidden, {*entries["entry_id"]}, settled.keys()
     )
     paired = set() if fixed is None else {*fixed["transfer_id"]}
-    # Of what settled before the statements begin only that is known to be open which was carried.
+    # Of what settled before the statements and the period begin, only that is known to be open
+    # which was carried.
+    since = min(begin - timedelta(days=window + EARLY), first)
     matching = match(
-        _between(rows, settled, begin - timedelta(days=window + EARLY), old["service"] | paired,
-                 {row["item_id"] for row in kept}),
+        _between(rows, settled, since, old["service"] | paired, {row["item_id"] for row in kept}),
         entries, side=side, window=window, asset=asset, fees=fees, fixed=fixed, forbidden=forbidden,
     )  # fmt: skip
     booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
@@ -268,7 +275,7 @@ def reconcile(
         if row["side"] == "bank":
             told_why = "booked twice" if name in twice else why
             book.take_entry(name, day, amount, told_why, twice=name in twice)
-        elif day >= begin or name in old["service"]:
+        elif day >= min(begin, first) or name in old["service"]:
             book.take_transfer(name, day, amount, why, window)
     for row in kept:
         book.take_carried(row)

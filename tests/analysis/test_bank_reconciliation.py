@@ -205,6 +205,22 @@ def test_statements_that_cannot_be_reconciled_are_refused(tmp_path: Path) -> Non
         bank.reconcile(rows, bank.read(path, other, asset="USD"))
 
 
+def test_a_period_that_the_statements_are_not_of_is_refused(tmp_path: Path) -> None:
+    rows = paid([transfer("t", 70, 4)])
+    statement = read_csv(tmp_path, "2026-01-05,70,70,r1,t")
+    assert bank.reconcile(rows, statement, "2026-01").ok
+    for period in ("2025-12", "2026-02"):
+        with pytest.raises(AnalysisError, match=r"which are of 2026-01-05 to 2026-01-05: give its"):
+            bank.reconcile(rows, statement, period)
+
+
+def test_what_settled_before_the_first_statement_of_a_period_is_open(tmp_path: Path) -> None:
+    rows = paid([transfer("before", 30, -9), transfer("cut", 50, 2), transfer("t", 70, 20)])
+    found = bank.reconcile(rows, read_csv(tmp_path, "2026-01-21,70,70,r1,t"), "2026-01")
+    check_that_it_foots(found)
+    assert found.unexplained["item_id"].tolist() == ["cut"]
+
+
 def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with fl.sandbox.serve(seed=7, transfers=600, clock="manual") as sandbox:
         fl.Store(tmp_path / "books").sync(sandbox.connect(), progress=False)
