@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from fundlab.errors import InvalidRequest, first_line
 from fundlab.store.duck import own_connection
-from fundlab.tables import to_frame
+from fundlab.tables import AMOUNT_TYPE, to_frame
 
 
 def sql(query: str, **frames: Any) -> pd.DataFrame:
@@ -25,8 +25,8 @@ def sql(query: str, **frames: Any) -> pd.DataFrame:
     ``duckdb.sql(query).df()`` makes floats of all amounts.
 
     Each call has a database of its own, so that no name outlives it, and variables of the notebook
-    are no tables. Raises ``InvalidRequest`` for a query that fails or gives no rows, and for whole
-    numbers beyond 64 bits.
+    are no tables. Raises ``InvalidRequest`` for a query that fails or gives no rows, for whole
+    numbers beyond 64 bits, and for decimals beyond 20 integer or 18 fractional digits.
 
     >>> fl.sql("select asset, sum(amount) as total from t group by asset", t=transfers)
       asset  total
@@ -55,8 +55,10 @@ def sql(query: str, **frames: Any) -> pd.DataFrame:
             target = pa.timestamp("ns")
         elif pa.types.is_timestamp(target):
             target = pa.timestamp("ns", target.tz and "UTC")
-        elif kind in ("TINYINT", "SMALLINT", "INTEGER"):
+        elif pa.types.is_integer(target):
             target = pa.int64()
+        elif pa.types.is_decimal(target):
+            target = AMOUNT_TYPE
         try:
             column = pc.cast(rows.column(place), target)
         except pa.ArrowInvalid as error:

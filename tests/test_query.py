@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import fundlab as fl
+from fundlab.errors import InvalidRequest
 
 D = Decimal
 LARGEST = "99999999999999999999.999999999999999999"
@@ -51,6 +52,29 @@ def test_results_are_typed_as_our_own_frames_are(rows: pd.DataFrame) -> None:
     assert found.loc[0, "last"] == MOMENT.round("us")  # TIMESTAMPTZ has microseconds
     assert found.loc[0, "day"] == pd.Timestamp("2026-10-01")
     assert found.dtypes["mean"] == "float64"
+
+
+def test_decimals_of_any_scale_and_whole_numbers_of_any_size_have_our_types(
+    rows: pd.DataFrame,
+) -> None:
+    query = """
+        select round(amount, 2) as amount, amount::decimal(30, 4) as narrow, 1.5 as rate,
+               0.15::decimal(38, 2) * 0.001 as product, 7::utinyint as small, 7::ubigint as large
+        from rows where amount < 1
+    """
+    found = fl.sql(query, rows=rows)
+    kinds = ["decimal"] * 4 + ["Int64"] * 2
+    assert list(map(str, found.dtypes)) == kinds
+    assert found.iloc[0].tolist() == [D("-0.15"), D("-0.15"), D("1.5"), D("0.00015"), 7, 7]
+    exact = fl.sql("select amount * 0.001 as x from rows where amount < 1", rows=rows)
+    assert (str(exact.dtypes["x"]), exact.loc[0, "x"]) == ("decimal", D("-0.00015"))
+    for wrong in (
+        "1e-19::decimal(38, 19)",
+        "1e21::decimal(38, 2)",
+        "18446744073709551615::ubigint",
+    ):
+        with pytest.raises(InvalidRequest, match=r"column 'x' .* does not fit .*; cast it in the"):
+            fl.sql(f"select {wrong} as x")
 
 
 def test_frames_of_other_tools_and_lazy_tables_of_a_store(
