@@ -28,6 +28,7 @@ from fundlab.analysis.periods import DAY
 from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, number_of, shorten
 from fundlab.exact import EXACT
+from fundlab.statements.model import given_amount
 from fundlab.tables.frames import to_frame
 from fundlab.values import exact_sum, plain_text
 
@@ -68,8 +69,10 @@ _MOST_LISTED: Final = 20
 _MANY: Final = 12
 _LONGEST_RUN_OF_DAY: Final = 30
 _LONGEST_RUN: Final = 64
+_LONGEST_WINDOW: Final = 3_660
 _EPOCH: Final = date(1970, 1, 1)
 _TEXT: Final = pa.string()
+PAIR: Final = ("entry_id", "transfer_id")
 _GROUPS: Final = pa.schema(
     [("group", pa.int64()), ("how", _TEXT), ("entries", pa.int64()), ("transfers", pa.int64()),
      ("asset", _TEXT), ("bank_amount", AMOUNT_TYPE), ("amount", AMOUNT_TYPE),
@@ -203,8 +206,7 @@ def match(
     1  total_of_day        2          1    -200
     """
     choice("side", side, get_args(Side))
-    if isinstance(window, bool) or not isinstance(window, int) or window < 0:
-        raise AnalysisError(f"window={window!r}: give a whole number of days, 0 or more")
+    check_window(window)
     ours = _transfers(transfers, side)
     theirs = _entries(entries, asset)
     search = _Search(theirs, ours, window)
@@ -221,13 +223,24 @@ def match(
         search.step("sum", search.by_sum(search.window_pools))
         search.step("many", search.by_many())
     for fee in fees:
-        less = Decimal(fee)
+        less = given_amount("fees", fee)
         search.step("fee", search.by_reference(less), less)
         search.step("fee", search.by_amount(less, named=True), less)
         search.step("fee", search.by_amount(less), less)
         search.step("fee", search.by_sum(search.named_pools, less), less)
     search.step("other_amount", search.by_reference(None))
     return search.result()
+
+
+def check_window(window: object) -> None:
+    if (
+        isinstance(window, bool)
+        or not isinstance(window, int)
+        or not 0 <= window <= _LONGEST_WINDOW
+    ):
+        raise AnalysisError(
+            f"window={window!r}: give a whole number of days, 0 or more, up to {_LONGEST_WINDOW}"
+        )
 
 
 # -------------------------------------------------------------------------------- what comes in
@@ -365,7 +378,7 @@ class _Search:
             pairs[label] = []
             for row in [] if frame is None else frame.to_dict("records"):
                 found = []
-                for name, known in zip(("entry_id", "transfer_id"), numbers, strict=True):
+                for name, known in zip(PAIR, numbers, strict=True):
                     if row.get(name) not in known:
                         raise AnalysisError(
                             f"{label}: {name}={shorten(row.get(name))} is not among what is "

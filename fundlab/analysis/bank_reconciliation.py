@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final, cast
 
 import narwhals as nw
@@ -23,13 +23,14 @@ import pandas as pd
 import pyarrow as pa
 
 from fundlab.analysis.bank import EARLY, FIAT, Side
-from fundlab.analysis.bank_matching import Matching, match
+from fundlab.analysis.bank_matching import PAIR, Matching, check_window, match
 from fundlab.analysis.engines import TEXT, TIME, Wanted, Workbench, is_store
 from fundlab.analysis.periods import DAY, period_bounds
 from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, number_of
 from fundlab.exact import EXACT
 from fundlab.statements import Statements
+from fundlab.statements.model import given_amount
 from fundlab.tables.frames import to_frame
 from fundlab.values import exact_sum, money_text
 
@@ -219,6 +220,16 @@ def reconcile(
     >>> found.ok, found.unexplained["age"].tolist()
     (False, [29, 28])
     """
+    if not isinstance(bank, Statements):
+        raise AnalysisError(f"bank: give what fl.bank.read gave, not a {type(bank).__name__}")
+    check_window(window)
+    for name, frame, columns in (
+        ("decisions", decisions, ("item_id", "decision")),
+        ("fixed", fixed, PAIR),
+        ("forbidden", forbidden, PAIR),
+    ):
+        if frame is not None and not {*columns} <= {*frame.columns}:
+            raise AnalysisError(f"{name}: give a frame with the columns {' and '.join(columns)}")
     pages = _pages_of(bank, account, asset)
     account = pages["account"].iloc[0]
     account = None if pd.isna(account) else account
@@ -256,10 +267,7 @@ def reconcile(
     if decisions is not None:
         given = decisions.dropna(subset=["decision"])
         decided = dict(zip(given["item_id"], given["decision"].astype(str), strict=True))
-    try:
-        known = None if balance is None else Decimal(balance)
-    except (InvalidOperation, TypeError, ValueError):
-        raise AnalysisError(f"balance={balance!r} is not an amount such as '100.50'") from None
+    known = None if balance is None else given_amount("balance", balance)
     book = _Book(first, last, decided)
     told = dict(zip(entries["entry_id"], entries.get("memo", [None] * len(entries)), strict=True))
     twice = _doubled(matching, entries)

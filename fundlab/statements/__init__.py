@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from fundlab.exact import EXACT
 from fundlab.statements.bai2 import read_bai2
 from fundlab.statements.camt import read_camt
 from fundlab.statements.csv_file import CSV_COLUMNS, read_csv
-from fundlab.statements.model import ENTRIES, FINDINGS, STATEMENTS, Page, check_digits
+from fundlab.statements.model import ENTRIES, FINDINGS, STATEMENTS, Page, check_digits, given_amount
 from fundlab.statements.mt940 import read_mt940
 from fundlab.statements.ofx import read_ofx
 from fundlab.statements.proof import prove
@@ -119,15 +119,14 @@ def read(
         raise AnalysisError("no statement file is given; give one path or more")
     pages: list[Page] = []
     for file in files:
+        if not isinstance(file, str | Path):
+            raise AnalysisError(f"{file!r} is not a path; give each file by itself: read(*files)")
         for page in read_pages(file, format, columns, dates, decimal):
             page.account, page.asset = page.account or account, page.asset or asset
             pages.append(page)
     for given, name in ((opening, "opening"), (closing, "closing")):
         if given is not None:
-            try:
-                exact = Decimal(given)
-            except (InvalidOperation, TypeError, ValueError):
-                raise AnalysisError(f"{name}={given!r} is not an amount such as '100.50'") from None
+            exact = given_amount(name, given)
             accounts = {(page.account, page.asset) for page in pages}
             if len(accounts) > 1:
                 raise AnalysisError(

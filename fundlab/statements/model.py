@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import date
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
 from fundlab.decimals.text import AMOUNT_TYPE
-from fundlab.errors import shorten
+from fundlab.errors import AnalysisError, shorten
 from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 Kind = Literal["statement", "interim", "notice"]
@@ -188,6 +188,16 @@ def check_digits(amount: Decimal | None, line: int) -> None:
                 f"line {line}: {shorten(str(amount))} has more than {MAX_INTEGER_DIGITS} integer "
                 f"or {MAX_FRACTION_DIGITS} fractional digits"
             )
+
+
+def given_amount(name: str, value: object) -> Decimal:
+    """An amount given as an argument. Raises :class:`AnalysisError` for what is not exact."""
+    try:
+        exact = Decimal("NaN" if isinstance(value, bool | float) else value)  # type: ignore[arg-type]
+        check_digits(exact if exact.is_finite() else Decimal("1e99"), 0)
+    except (InvalidOperation, TypeError, ValueError):
+        raise AnalysisError(f"{name}={shorten(value)} is not an amount such as '100.50'") from None
+    return exact
 
 
 def file_text(content: bytes) -> str:

@@ -221,6 +221,34 @@ def test_what_settled_before_the_first_statement_of_a_period_is_open(tmp_path: P
     assert found.unexplained["item_id"].tolist() == ["cut"]
 
 
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [({"balance": "NaN"}, "balance='NaN' is not an amount"), ({"fees": ["x"]}, "fees='x' is not"),
+     ({"window": 10**9}, "window=1000000000: give"), ({"window": "3"}, "window='3': give"),
+     ({"decisions": pd.DataFrame({"id": ["a"]})}, "decisions: give .* item_id and decision"),
+     ({"fixed": pd.DataFrame({"id": ["a"]})}, "fixed: give .* entry_id and transfer_id")],
+)  # fmt: skip
+def test_an_argument_that_is_wrong_is_named(
+    tmp_path: Path, argument: dict[str, Any], told: str
+) -> None:
+    rows, statement = paid([transfer("t", 70, 4)]), read_csv(tmp_path, "2026-01-05,70,70,r1,t")
+    with pytest.raises(AnalysisError, match=told):
+        bank.reconcile(rows, statement, "2026-01", **argument)
+
+
+def test_what_is_no_statement_and_no_amount_is_named(tmp_path: Path) -> None:
+    rows, statement = paid([transfer("t", 70, 4)]), read_csv(tmp_path, "2026-01-05,70,70,r1,t")
+    given: Any = statement.entries
+    with pytest.raises(AnalysisError, match=r"give what fl\.bank\.read gave, not a DataFrame"):
+        bank.reconcile(rows, given)
+    given = [tmp_path / "bank.csv"]
+    with pytest.raises(AnalysisError, match="give each file by itself"):
+        bank.read(given)
+    for given in ("sNaN", "Infinity", "1e400", True, 1.5):
+        with pytest.raises(AnalysisError, match=r"opening=.* is not an amount"):
+            bank.read(tmp_path / "bank.csv", asset="USD", opening=given)
+
+
 def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with fl.sandbox.serve(seed=7, transfers=600, clock="manual") as sandbox:
         fl.Store(tmp_path / "books").sync(sandbox.connect(), progress=False)
