@@ -154,6 +154,13 @@ def _with_balances(page: Page) -> Page:
     if not entries:
         return page
     page.asset = entries[0].asset
+    others = sorted({str(entry.asset) for entry in entries} - {str(page.asset)})
+    if others:
+        told = ", ".join(others)
+        page.contradictions.append(
+            ("currency", page.asset, told, f"entries are in {page.asset} and in {told}; give a "
+             "file for each")
+        )  # fmt: skip
     backwards = entries[0].booked_on > entries[-1].booked_on
     if entries[0].booked_on == entries[-1].booked_on:
         # Dates do not say which way the file runs: the balances do, where they run one way only.

@@ -361,3 +361,11 @@ BOMB = "<!DOCTYPE d [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;&a;'>]>"
 def test_hostile_or_broken_files_are_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match=str(tmp_path)):
         read(text, tmp_path)
+
+
+def test_a_csv_of_two_currencies_is_no_account_of_either(tmp_path: Path) -> None:
+    path = tmp_path / "bank.csv"
+    path.write_text("Date,Amount,Balance,Currency\n2026-10-01,5,105,USD\n2026-10-02,7,112,EUR\n")
+    with pytest.raises(StatementError, match="entries are in USD and in EUR; give a file for each"):
+        statements.read(path)
+    assert statements.read(path, strict=False).findings["rule"].tolist() == ["currency"]
