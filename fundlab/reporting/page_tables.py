@@ -69,8 +69,9 @@ def page_tables(report: Report) -> dict[str, Table]:
     return {
         "restatements": table(
             "Closed periods that have moved, transfer by transfer", report.restatements,
-            [("Period", text, "period"), asset, profile, ("Line", words, "line"),
-             ("Type", type_name, "type"), ("#Closed", money, "then"), ("#Now", money, "now"),
+            [("Period", text, "period"), ("Basis", text, "basis"), asset, profile,
+             ("Line", words, "line"), ("Type", type_name, "type"),
+             ("#Closed", money, "then"), ("#Now", money, "now"),
              ("#Difference", money, "difference"), ("Why", cause, "cause"),
              ("Transfer", identifier, "transfer_id")],
         ),

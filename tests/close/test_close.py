@@ -328,6 +328,8 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
     page = (tmp_path / "out" / "report-2026-03.html").read_text(encoding="utf-8")
     assert "Closed periods that have moved, transfer by transfer" in page
     assert "<th" in page.split("Restated")[0]
+    table = page.split("<caption>Closed periods that have moved, transfer by transfer")[1]
+    assert ">Basis" in table.split("</thead>")[0]  # the same lines move on both
     status, out = run("close", "2026-02", "--restate", "--reason", "late", "--json")
     assert (status, json.loads(out)["closed"]) == (0, True)
     assert run("verify")[0] == 0
