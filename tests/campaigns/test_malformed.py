@@ -131,7 +131,7 @@ WORKER = Path(__file__).with_name("mangled.py")
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.campaign)])
 def test_mutants(tmp_path: Path, seed: int, figure: Any, count: int) -> None:
     given = {
-        "seed": seed, "tmp_path": str(tmp_path / "stores"), "pages": record_pages(),
+        "seed": seed, "folder": str(tmp_path / "stores"), "pages": record_pages(),
         "answers": record_answers(),
     }  # fmt: skip
     instructions = tmp_path / "instructions.json"
