@@ -137,8 +137,10 @@ class Report:
 
     @property
     def tone(self) -> Tone:
-        """How the verdict is shown: only what is proved from the first transfer on is good."""
-        return _TONES[self.verdict.state]
+        """How the verdict is shown: only what is proved from the first transfer on is good, and
+        only while no closed period has moved."""
+        tone = _TONES[self.verdict.state]
+        return "warn" if self.moved and tone == "good" else tone
 
     @property
     def remark(self) -> str:

@@ -85,6 +85,7 @@ def check_report(store: fl.Store, closed: Close, basis: str) -> None:
         assert sum(list(steps["amount"])[:-1], D(0)) == steps["amount"].iloc[-1]
         assert "Unexplained" not in set(steps["step"])
     assert bool(report.moved) == bool(len(store.restatements())) == bool(store.verify().moved)
+    assert (report.tone == "good") == (report.verdict.state == "proved" and not report.moved)
 
 
 def store_close(store: fl.Store, number: int) -> Close:
@@ -327,6 +328,9 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
         assert "by 1 transfer; accept it with 'fundlab close 2026-02 --restate" in lines[0]
     page = (tmp_path / "out" / "report-2026-03.html").read_text(encoding="utf-8")
     assert "Closed periods that have moved, transfer by transfer" in page
+    banner = page.split('<section class="verdict ')[1].split("</section>")[0]
+    assert banner.startswith("warn")
+    assert "has moved since it was closed" in banner
     assert "<th" in page.split("Restated")[0]
     table = page.split("<caption>Closed periods that have moved, transfer by transfer")[1]
     assert ">Basis" in table.split("</thead>")[0]  # the same lines move on both
