@@ -10,10 +10,12 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matching_by_force import Bank, Paid, by_force
 from transfer_examples import DAY, SCHEMA, START
 
-from fundlab import bank
+from fundlab import bank, reconcile
 from fundlab.errors import AnalysisError
 
 D = Decimal
@@ -270,3 +272,34 @@ def test_the_same_answers_as_by_brute_force() -> None:
 @pytest.mark.campaign
 def test_the_same_answers_as_by_brute_force_in_2000_cases() -> None:
     assert agree_with_force(0, 2000) > 800
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_one_for_one_the_pairs_are_those_of_reconcile_bank(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Where no two amounts are alike, there is nothing to choose: both find the same pairs."""
+    amounts = data.draw(st.lists(st.integers(1, 10**6), max_size=6, unique=True))
+    transfers, entries = [], []
+    for number, amount in enumerate(amounts):
+        signed = data.draw(st.sampled_from([amount, -amount]))
+        one = transfer(f"t{number}", signed, data.draw(st.integers(0, 9)), ref=f"REF-10000{number}")
+        text = data.draw(st.sampled_from(["", "wire", f"paid REF-10000{number}"]))
+        transfers.append(one)
+        if data.draw(st.booleans()):
+            late = data.draw(st.integers(0, 6))
+            entries.append(entry(f"b{number}", signed, one.settled + late, text))
+    lines = [f"{FIRST + timedelta(days=b.booked)},{b.amount},{b.text}" for b in entries]
+    path = tmp_path_factory.mktemp("bank") / "bank.csv"
+    path.write_text("\n".join(["date,amount,memo", *lines]) + "\n")
+
+    earlier = reconcile.bank(paid(transfers), path).to_pylist()
+    pairs = {
+        frozenset((row["transfer_id"], entries[row["entry"] - 1].id))
+        for row in earlier
+        if row["status"] in ("exact", "window")
+    }
+    single = ("reference", "counterparty", "amount")
+    found = groups_of(bank.match(paid(transfers), booked(entries)))
+    assert pairs == {ids for how, ids in found if how in single}
