@@ -211,7 +211,7 @@ class Restatement:
         )
 
 
-def standing_closes(store: TableStore, as_of: str | datetime | None = None) -> list[Close]:
+def closes_in_force(store: TableStore, as_of: str | datetime | None = None) -> list[Close]:
     """The closes in force, now or ``as_of``, oldest first."""
     records = store.records()
     if as_of is not None:
@@ -223,14 +223,14 @@ def standing_closes(store: TableStore, as_of: str | datetime | None = None) -> l
 def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> list[Restatement]:
     """The closed periods of ``store`` that have moved since, as known ``as_of``, earliest first;
     a close that was restated or reopened is in force no more."""
-    standing = standing_closes(store, as_of)
-    if not standing:
+    closes = closes_in_force(store, as_of)
+    if not closes:
         return []
     found = []
     opening: pd.DataFrame | None = None
     for close, then, now in steadily(
         lambda: booked_since(
-            standing, *(store.snapshot(name, as_of) for name in ("transfers", "events"))
+            closes, *(store.snapshot(name, as_of) for name in ("transfers", "events"))
         )
     ):
         if opening is None:  # what was taken over, if anything

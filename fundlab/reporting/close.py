@@ -7,7 +7,7 @@ from typing import Any, Final
 import pandas as pd
 
 from fundlab.analysis import balances
-from fundlab.analysis.closing import Restatement, restatements, standing_closes
+from fundlab.analysis.closing import Restatement, closes_in_force, restatements
 from fundlab.analysis.counting import choice
 from fundlab.analysis.periods import period_bounds
 from fundlab.errors import CloseRefused, InvalidRequest, number_of
@@ -61,15 +61,15 @@ def freeze(
     first, end = period_bounds(period, tz)
     known_at = last_publication(store)
     moved = restatements(store)
-    standing = [one for one in standing_closes(store) if (one.period, one.basis) == (period, basis)]
-    old = next((one for one in moved if one.close in standing), None)
-    if standing and restate is None:
+    closed = find_close(store, period, basis)
+    old = next((one for one in moved if one.close == closed), None)
+    if closed is not None and restate is None:
         advice = "it has not moved" if old is None else f"{old}"
-        raise InvalidRequest(f"{standing[0]} is closed since {standing[0].record.at}: {advice}")
+        raise InvalidRequest(f"{closed} is closed since {closed.record.at}: {advice}")
     if restate is not None and old is None:
         raise InvalidRequest(
             f"{period} ({basis} basis) cannot be restated: it "
-            + ("has not moved since it was closed" if standing else "is not closed")
+            + ("is not closed" if closed is None else "has not moved since it was closed")
         )
     refused, accepted = _obstacles(found, moved, period, basis, end, known_at)
     if refused or (accepted and with_breaks is None):
@@ -173,5 +173,5 @@ def _obstacles(
 
 def find_close(store: TableStore, period: str, basis: Basis) -> Close | None:
     """The close of ``period`` that is in force."""
-    found = [one for one in standing_closes(store) if (one.period, one.basis) == (period, basis)]
+    found = [one for one in closes_in_force(store) if (one.period, one.basis) == (period, basis)]
     return found[-1] if found else None

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from fundlab.analysis import checks
-from fundlab.analysis.closing import restatements, standing_closes
+from fundlab.analysis.closing import closes_in_force, restatements
 from fundlab.analysis.counting import choice
 from fundlab.analysis.periods import period_bounds
 from fundlab.analysis.reconcile import judge
@@ -149,7 +149,7 @@ def last_close(
     store: TableStore, basis: Basis, before: int, as_of: Moment | None = None
 ) -> Close | None:
     """The close in force of the last period that ended until ``before`` (ns)."""
-    found = [one for one in standing_closes(store, as_of)
+    found = [one for one in closes_in_force(store, as_of)
              if one.basis == basis and one.end <= before]  # fmt: skip
     return max(found, key=lambda one: one.end, default=None)
 

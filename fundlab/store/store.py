@@ -408,9 +408,9 @@ class TableStore:
         ``reason`` is empty."""
         _needed(by=by, reason=reason)
         with self.lock() as check_held:
-            standing = [one for one in closes_of(self.records()) if one.state == "closed"]
-            if period not in [one.period for one in standing]:
-                known = ", ".join(map(str, standing)) or "none"
+            closes = [one for one in closes_of(self.records()) if one.state == "closed"]
+            if period not in [one.period for one in closes]:
+                known = ", ".join(map(str, closes)) or "none"
                 raise InvalidRequest(f"period {period!r} is not closed; closed are: {known}")
             self._record("reopen", {"period": period, "by": by, "reason": reason}, check_held)
 
