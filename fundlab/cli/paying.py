@@ -1,0 +1,81 @@
+"""``fundlab withdraw``: money leaves."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fundlab import console
+from fundlab.cli.options import Json, StorePath
+from fundlab.console import FAILED, answer, say
+from fundlab.errors import ActionRefused
+
+commands = typer.Typer()
+
+
+@commands.command()
+def withdraw(
+    profile: Annotated[str, typer.Option(help="Id of the profile that pays.")],
+    fiat_account: Annotated[str, typer.Option(help="Id of the account that is paid.")],
+    amount: Annotated[str, typer.Option(help="Without the fee, such as 100.00.")],
+    asset: Annotated[str, typer.Option(help="What is paid.")] = "USD",
+    ref_id: Annotated[str | None, typer.Option(help="Names the payment; else derived.")] = None,
+    identity: Annotated[str | None, typer.Option(help="End user, third-party flows.")] = None,
+    account: Annotated[str | None, typer.Option(help="The end user's account.")] = None,
+    allow_duplicate: Annotated[
+        bool, typer.Option("--allow-duplicate", help="One more like one of the last 24 hours.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree beforehand.")] = False,
+    confirm_amount: Annotated[
+        str | None, typer.Option(help="The amount again; --yes needs it in production.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Until it has COMPLETED or FAILED.")] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at most.")] = 300.0,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Show a withdrawal's plan, ask, send it.
+
+    The same command again finds what was sent, and sends nothing.
+    """
+    from fundlab import actions
+    from fundlab.api.client import connect
+
+    def ask(question: str) -> str:
+        unanswered = ActionRefused(
+            "code",
+            "there was no answer; nothing was sent: answer at a terminal, or give --yes to agree "
+            "beforehand",
+        )
+        return console.ask(question, unanswered, default="", show_default=False)
+
+    with connect() as client:
+        plan = actions.plan_withdrawal(
+            client,
+            profile_id=profile,
+            fiat_account_id=fiat_account,
+            amount=amount,
+            asset=asset,
+            ref_id=ref_id,
+            identity_id=identity,
+            account_id=account,
+            allow_duplicate=allow_duplicate,
+            store=store,
+            say=say,
+        )
+        done = actions.withdraw(
+            plan,
+            yes=yes,
+            confirm_amount=confirm_amount,
+            ask=None if as_json or sys.stdin is None else ask,
+            dry_run=dry_run,
+            wait=wait,
+            timeout=timeout,
+            show=say if as_json else console.write,
+        )
+    answer(done.to_json(), as_json, str(done))
+    if done.failed:
+        raise typer.Exit(FAILED)

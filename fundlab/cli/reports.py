@@ -1,0 +1,168 @@
+"""``fundlab report``, ``close``, ``reopen``, ``reperform``: a period, shown and closed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fundlab.cli.options import BasisOption, Json, StorePath, existing_store
+from fundlab.console import BREAKS, answer
+from fundlab.errors import AnalysisError, CloseRefused
+
+commands = typer.Typer()
+
+
+@commands.command()
+def report(
+    store: StorePath = None,
+    period: Annotated[
+        str | None,
+        typer.Option(help="2026, 2026-Q4, 2026-10, 2026-W40 or 2026-10-31; all by default."),
+    ] = None,
+    as_of: Annotated[str | None, typer.Option(help="What was known at this time.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the files.")] = Path("data/reports"),
+    format: Annotated[str, typer.Option(help="Some of html,xlsx,csv.")] = "html,xlsx,csv",
+    tz: Annotated[str, typer.Option(help="Zone that days and months are in.")] = "UTC",
+    basis: BasisOption = "settled",
+    catch_up: Annotated[
+        bool,
+        typer.Option(
+            "--catch-up",
+            help="Every month that is over and has no report in the folder, from --period on; "
+            "current breaks are shown each time.",
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing while all is well.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write the report of a period.
+
+    Exit status 3 where balances do not match or rows break a rule.
+    """
+    from fundlab import reporting
+
+    formats = [name.strip() for name in format.split(",") if name.strip()]
+    unknown = [name for name in formats if name not in reporting.FORMATS]
+    if unknown or not formats:
+        raise typer.BadParameter(
+            f"{format!r}: give some of {','.join(reporting.FORMATS)}", param_hint="--format"
+        )
+    if catch_up and as_of is not None:
+        raise typer.BadParameter("give either --catch-up or --as-of", param_hint="--catch-up")
+    checked_period(period or "2000", "--period or --tz", tz)
+    books = existing_store(store)
+    done: reporting.CaughtUp | reporting.Report
+    if catch_up:
+        done = reporting.catch_up(books, out, formats, since=period, tz=tz, basis=basis)
+    else:
+        found = reporting.read_report(books, period, as_of=as_of, tz=tz, basis=basis)
+        done = reporting.write_report(found, out, formats)
+    if as_json or done.is_alarming or done.proves_nothing or not quiet:
+        answer(done.to_json(), as_json, done.text)
+    if done.is_alarming:
+        raise typer.Exit(BREAKS)
+
+
+@commands.command()
+def close(
+    period: Annotated[str, typer.Argument(help="2026-10, 2026-Q4, 2026, 2026-W40 or a day.")],
+    store: StorePath = None,
+    basis: BasisOption = "settled",
+    by: Annotated[str | None, typer.Option(help="Who closes it.")] = None,
+    note: Annotated[str | None, typer.Option(help="Kept with the close.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the close pack.")] = None,
+    with_breaks: Annotated[
+        bool, typer.Option("--with-breaks", help="Close in spite of breaks, for --reason.")
+    ] = False,
+    restate: Annotated[
+        bool, typer.Option("--restate", help="Accept what moved since it was closed, for --reason.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option(help="Of --with-breaks or --restate.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Close a period: check it, freeze its figures, write its pack.
+
+    A closed period stays as it was closed; exit status 3 where something stands in the way, or it
+    has moved. The same command again changes nothing.
+    """
+    from fundlab import reporting
+    from fundlab.analysis.closing import restatements
+
+    if (with_breaks or restate) != (reason is not None):
+        raise typer.BadParameter(
+            "give --reason with --with-breaks or --restate, and only then", param_hint="--reason"
+        )
+    checked_period(period, "--period")
+    books = existing_store(store)
+    done = None if restate else reporting.find_close(books, period, basis)
+    moved = [] if done is None else [str(one) for one in restatements(books) if one.close == done]
+    try:
+        if done is None:
+            done = books.close(
+                period, basis, by, note, with_breaks=reason if with_breaks else None,
+                restate=reason if restate else None,
+            )  # fmt: skip
+    except CloseRefused as refusal:
+        body = {"period": period, "closed": False, "obstacles": list(refusal.obstacles)}
+        error = {"type": "CloseRefused", "message": str(refusal)}
+        text = [f"{period} is not closed:", *refusal.obstacles, refusal.advice]
+        answer(body | {"error": error}, as_json, "\n".join(text))
+        raise typer.Exit(BREAKS) from None
+    lines = [f"{done} closed at {done.record.at[:19]}Z, record {done.hash[:16]}, pin {done.pin}"]
+    body = {
+        "period": period, "basis": basis, "closed": True, "closed_at": done.record.at,
+        "hash": done.hash, "pin": done.pin, "moved": moved,
+    }  # fmt: skip
+    if out is not None:
+        files = reporting.write_pack(books, done, out)
+        body["files"] = [str(path) for path in files]
+        lines.append(f"the pack is {files[0]} and {len(files) - 1} files beside it")
+    answer(body, as_json, "\n".join([*lines, *moved]))
+    if moved:
+        raise typer.Exit(BREAKS)
+
+
+@commands.command()
+def reopen(
+    period: Annotated[str, typer.Argument(help="A closed one.")],
+    by: Annotated[str, typer.Option(help="Who reopens it.")],
+    reason: Annotated[str, typer.Option(help="Why.")],
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Record that a closed period is open again; its close is kept."""
+    existing_store(store).reopen(period, by=by, reason=reason)
+    answer({"period": period, "by": by, "reason": reason}, as_json, f"{period} is open again")
+
+
+@commands.command()
+def reperform(
+    folder: Annotated[Path, typer.Argument(help="Of a close pack.")],
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Make a close pack again from the store, and compare it.
+
+    Exit status 3 where something differs.
+    """
+    from fundlab import reporting
+
+    found = reporting.reperform(existing_store(store), folder)
+    same = f"every figure and file of {folder} is what the store makes of its pin"
+    text = "\n".join(found) or same
+    answer({"folder": str(folder), "same": not found, "differences": found}, as_json, text)
+    if found:
+        raise typer.Exit(BREAKS)
+
+
+def checked_period(period: str, hint: str, tz: str = "UTC") -> None:
+    from fundlab.analysis.periods import period_bounds
+
+    try:
+        period_bounds(period, tz)
+    except AnalysisError as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from None

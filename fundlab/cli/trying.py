@@ -1,0 +1,92 @@
+"""``fundlab demo`` and ``fundlab sandbox``: everything without a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fundlab.cli.options import Algorithm, Json
+from fundlab.console import BREAKS, answer, say
+from fundlab.errors import number_of
+
+commands = typer.Typer()
+
+
+@commands.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder of the store and the report.")] = Path(
+        "data/demo"
+    ),
+    seed: Annotated[int, typer.Option(help="Seed of the sandbox's history.")] = 7,
+    transfers: Annotated[int, typer.Option(min=1, help="Transfers in the history.")] = 20_000,
+    as_json: Json = False,
+) -> None:
+    """Run the whole job on a sandbox of its own.
+
+    From the first sync over HTTP to the report.
+    """
+    from fundlab.demo import run as run_demo
+
+    result = run_demo(out, seed=seed, transfers=transfers, say=say)
+    paid = result.withdrawal
+    rows = [number_of(count, name.removesuffix("s")) for name, count in result.rows.items()]
+    answer(
+        result.to_json(),
+        as_json,
+        f"""\
+synced      {" · ".join(rows)}
+verdict     {result.verdict}
+withdrawal  {paid.amount} USD + {paid.fee} fee: {paid.status}; available {paid.balance_before} → \
+{paid.balance_after}, moved by exactly {paid.total}
+store       {result.store}
+report      {result.report}
+done in     {result.seconds} s""",
+    )
+    if result.breaks:
+        raise typer.Exit(BREAKS)
+
+
+@commands.command()
+def sandbox(
+    host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 0,
+    db: Annotated[Path | None, typer.Option(help="SQLite file; kept for a later start.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the history.")] = 7,
+    transfers: Annotated[
+        int, typer.Option(min=0, help="In the history; give --db for millions.")
+    ] = 2_000,
+    profiles: Annotated[int, typer.Option(min=1, help="Profiles of the customer.")] = 5,
+    signing: Annotated[bool, typer.Option("--signing", help="Require signed requests.")] = False,
+    signing_alg: Annotated[Algorithm, typer.Option(help="Of the signing key.")] = "ES256",
+    clock: Annotated[
+        Literal["real", "fast", "manual"], typer.Option(help="Business time; fast is 60 times.")
+    ] = "real",
+    empty: Annotated[bool, typer.Option("--empty", help="No history.")] = False,
+) -> None:
+    """Serve the complete interface on this machine.
+
+    The first line printed is one JSON object that says how to reach it.
+    """
+    from fundlab.sandbox import run
+    from fundlab.settings import is_loopback
+
+    if not is_loopback(host):
+        raise typer.BadParameter(
+            f"{host!r} is not loopback: the sandbox serves this machine only, on 127.0.0.0/8, ::1 "
+            "or localhost",
+            param_hint="--host",
+        )
+    run(
+        host=host,
+        port=port,
+        db=db,
+        seed=seed,
+        transfers=transfers,
+        profiles=profiles,
+        signing=signing,
+        signing_alg=signing_alg,
+        clock=clock,
+        empty=empty,
+    )
