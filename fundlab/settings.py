@@ -32,6 +32,8 @@ from fundlab.secret import Masked, Secret, password_of_keyring, read_private, re
 log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX: Final = "FUNDLAB_"
+SANDBOX_PREFIX: Final = "FUNDLAB_SANDBOX_"
+"""Of what a sandbox reads, or tells the command that it runs beside the settings."""
 CONFIG_NAME: Final = "config.toml"
 DEFAULT_STORE: Final = Path("data/store")
 REQUIRED: Final = ("base_url", "auth_url", "client_id", "client_secret")
@@ -259,7 +261,9 @@ def _from_environment(environ: Mapping[str, str] | None) -> tuple[dict[str, Any]
     unknown = [
         f"{with_likely(key, _VARIABLES)} is set, but is not a setting"
         for key in sorted(environ)
-        if key.startswith(ENVIRONMENT_PREFIX) and key not in (*_VARIABLES, "FUNDLAB_LOG")
+        if key.startswith(ENVIRONMENT_PREFIX)
+        and key not in (*_VARIABLES, "FUNDLAB_LOG")
+        and not key.startswith(SANDBOX_PREFIX)
     ]
     return masked(found), unknown
 

@@ -64,10 +64,30 @@ def sandbox(
         Literal["real", "fast", "manual"], typer.Option(help="Business time; fast is 60 times.")
     ] = "real",
     empty: Annotated[bool, typer.Option("--empty", help="No history.")] = False,
+    client_id: Annotated[str | None, typer.Option(help="Of the credential; else derived.")] = None,
+    client_secret: Annotated[
+        str | None,
+        typer.Option(envvar="FUNDLAB_SANDBOX_CLIENT_SECRET", help="Of the credential; else made."),
+    ] = None,
+    signing_key: Annotated[
+        Path | None, typer.Option(help="PEM key that signs; requests must then be signed.")
+    ] = None,
+    signing_key_id: Annotated[str | None, typer.Option(help="Of the signing key.")] = None,
+    credentials: Annotated[
+        Path | None, typer.Option(help="TOML file of several credentials with their scopes.")
+    ] = None,
+    env: Annotated[
+        bool, typer.Option("--env", help="Print lines that set the settings in a shell.")
+    ] = False,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="After --: run it with the sandbox's settings, then stop."),
+    ] = None,
 ) -> None:
     """Serve the complete interface on this machine.
 
-    The first line printed is one JSON object that says how to reach it.
+    The first line printed is one JSON object that says how to reach it. With -- COMMAND the
+    sandbox lives as long as the command, finds it in its environment, and ends with its status.
     """
     from fundlab.sandbox import run
     from fundlab.settings import is_loopback
@@ -78,7 +98,11 @@ def sandbox(
             "or localhost",
             param_hint="--host",
         )
-    run(
+    if env and command:
+        raise typer.BadParameter("a command has them in its environment", param_hint="--env")
+    status = run(
+        env=env,
+        command=command or (),
         host=host,
         port=port,
         db=db,
@@ -89,4 +113,11 @@ def sandbox(
         signing_alg=signing_alg,
         clock=clock,
         empty=empty,
+        client_id=client_id,
+        client_secret=client_secret,
+        signing_key=signing_key,
+        signing_key_id=signing_key_id,
+        credentials=credentials,
     )
+    if status:
+        raise typer.Exit(status)

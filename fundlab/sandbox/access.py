@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from jwt.algorithms import Algorithm, get_default_algorithms
@@ -84,15 +85,20 @@ class Access:
     # ------------------------------------------------------------------ credentials and keys
 
     def add_credential(
-        self, client_id: str, customer_id: str, scopes: Iterable[str], *, signing: bool = False
+        self,
+        client_id: str,
+        customer_id: str,
+        scopes: Iterable[str],
+        *,
+        signing: bool = False,
+        secret: str | None = None,
     ) -> Credential:
-        """A new credential with a fresh secret. Raises ``SandboxError`` for unknown scopes."""
-        granted = tuple(sorted(set(scopes)))
-        if unknown := set(granted) - set(SCOPES):
-            raise SandboxError(f"unknown scopes {sorted(unknown)}; known: {', '.join(SCOPES)}")
+        """A new credential with ``secret`` or a fresh one. Raises ``SandboxError`` for unknown
+        scopes."""
+        granted = _known_scopes(scopes)
         if self._database.one("SELECT 1 FROM credentials WHERE client_id = ?", client_id):
             raise SandboxError(f"client_id {client_id!r} exists already")
-        secret = self._random_text(32)
+        secret = secret or self._random_text(32)
         self._database.insert(
             "credentials", client_id=client_id, customer_id=customer_id, secret=secret,
             scopes=" ".join(granted), signing=int(signing),
@@ -109,14 +115,21 @@ class Access:
             return None
         return Credential(row[0], row[1], row[2], tuple(row[3].split()), bool(row[4]))
 
-    def rotate(self, client_id: str) -> Credential:
-        """A new secret; the client id and the signing keys stay (§5.2.7)."""
+    def rotate(self, client_id: str, secret: str | None = None) -> Credential:
+        """A new secret, or ``secret``; the client id and the signing keys stay (§5.2.7)."""
         self._must_exist(client_id)
-        secret = self._random_text(32)
+        secret = secret or self._random_text(32)
         self._database.run(
             "UPDATE credentials SET secret = ? WHERE client_id = ?", secret, client_id
         )
         return self._must_exist(client_id)
+
+    def grant(self, client_id: str, scopes: Iterable[str]) -> None:
+        """Exactly these scopes from now on."""
+        granted = _known_scopes(scopes)
+        self._database.run(
+            "UPDATE credentials SET scopes = ? WHERE client_id = ?", " ".join(granted), client_id
+        )
 
     def require_signing(self, client_id: str, *, signing: bool) -> None:
         self._must_exist(client_id)
@@ -137,6 +150,13 @@ class Access:
             private_key=private_pem,
         )  # fmt: skip
         return algorithm
+
+    def replace_key(self, client_id: str, kid: str, public_pem: bytes) -> None:
+        """Register a public key under a key id that the same credential may have used before."""
+        self._database.run(
+            "DELETE FROM signing_keys WHERE kid = ? AND client_id = ?", kid, client_id
+        )
+        self.add_key(client_id, kid, public_pem)
 
     def _must_exist(self, client_id: str) -> Credential:
         found = self.credential(client_id)
@@ -308,6 +328,26 @@ def load_public_key(pem: bytes) -> tuple[str, PublicKey]:
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return "ES256", key
     raise SandboxError("a signing key is ES256 (curve prime256v1) or EdDSA (ed25519)")
+
+
+def _known_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+    """The scopes in order, each once. Raises ``SandboxError`` for unknown ones."""
+    granted = tuple(sorted(set(scopes)))
+    if unknown := set(granted) - set(SCOPES):
+        raise SandboxError(f"unknown scopes {sorted(unknown)}; known: {', '.join(SCOPES)}")
+    return granted
+
+
+def public_pem(pem: bytes) -> bytes:
+    """The public half of a key in PEM, private or public, as PEM. Raises ``SandboxError``."""
+    try:
+        key = serialization.load_pem_private_key(pem, None)
+    except (TypeError, ValueError, UnsupportedAlgorithm):
+        load_public_key(pem)
+        return pem
+    return key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
 
 
 def _digest(token: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -35,7 +34,14 @@ from fundlab.sandbox.due import settle
 from fundlab.sandbox.faults import ANY, FaultKind
 from fundlab.sandbox.ledger import available, trading, units, units_text
 from fundlab.sandbox.movements import Arrival, receive
-from fundlab.sandbox.opening import Options, Service, scope_names, start_over, take_over
+from fundlab.sandbox.opening import (
+    Options,
+    Service,
+    add_customer,
+    scope_names,
+    start_over,
+    take_over,
+)
 from fundlab.sandbox.places import add_destination_address, check_address
 from fundlab.sandbox.reading import read_json_object
 from fundlab.sandbox.refusals import Refusal, invalid, not_found
@@ -139,13 +145,7 @@ class Control:
         with database.transaction():
             customer_id = self._customer_id
             if new_customer:
-                # credentials outlive a reset, and so do the customers they are of
-                known = database.all(
-                    "SELECT customer_id FROM credentials UNION SELECT customer_id FROM profiles"
-                )
-                ids = (seeded_uuid(world.seed, "customers", n) for n in itertools.count(2))
-                customer_id = next(new for new in ids if (new,) not in known)
-                database.insert("profiles", id=world.new_id("profiles"), customer_id=customer_id)
+                customer_id = add_customer(world)
             credential = self._access.add_credential(
                 client_id, customer_id, scope_names(scopes), signing=signing
             )

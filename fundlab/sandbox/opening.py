@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sqlite3
 import time
@@ -14,7 +15,7 @@ from typing import Final
 
 from fundlab.errors import SandboxError
 from fundlab.models import SCOPES
-from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
+from fundlab.sandbox.access import Access, key_pair_pem, new_private_key, public_pem
 from fundlab.sandbox.clock import (
     HISTORY_END_NS,
     HISTORY_START_NS,
@@ -22,6 +23,7 @@ from fundlab.sandbox.clock import (
     BusinessClock,
     ClockMode,
 )
+from fundlab.sandbox.credentials import Wanted
 from fundlab.sandbox.database import ACCESS_TABLES, INDEXES, SCHEMA, SCHEMA_VERSION, Database
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.log import RequestLog
@@ -64,6 +66,7 @@ class Options:
     scopes: tuple[str, ...]
     signature_header: str
     signature_prefix: str
+    credentials: tuple[Wanted, ...] = ()
 
     def check(self) -> None:
         """Raises ``SandboxError`` naming the argument at fault."""
@@ -110,6 +113,10 @@ def open_service(database: Database, options: Options) -> Service:
     world = World(database, _business_clock(database, options.clock), AccessClock())
     access = Access(database, world.access_clock, signature_prefix=options.signature_prefix)
     with database.transaction():
+        for one in options.credentials:
+            _establish(world, access, one)
+        if options.credentials:
+            database.set_meta("client_id", options.credentials[0].client_id)
         client_id = database.get_meta("client_id")
         if client_id is None:
             client_id = f"sandbox-{seeded_uuid(world.seed, 'credentials', 1)[:8]}"
@@ -118,13 +125,51 @@ def open_service(database: Database, options: Options) -> Service:
                 client_id, world.customer_id, options.scopes, signing=options.signing
             )
             database.set_meta("client_id", client_id)
-        if options.signing:
+        if options.signing and not (options.credentials and options.credentials[0].signing_key):
             access.require_signing(client_id, signing=True)
             kid = f"{client_id}-{options.signing_alg}"
             if not database.one("SELECT 1 FROM signing_keys WHERE kid = ?", kid):
                 private, public = key_pair_pem(new_private_key(options.signing_alg))
                 access.add_key(client_id, kid, public, private)
     return Service(database, world, access, options.signature_header)
+
+
+def _establish(world: World, access: Access, one: Wanted) -> None:
+    """The credential as it is wanted, whether it is new or was there with another secret or key."""
+    known = access.credential(one.client_id)
+    if known is None:
+        customer_id = add_customer(world) if one.new_customer else world.customer_id
+        access.add_credential(
+            one.client_id, customer_id, one.scopes, signing=False, secret=one.client_secret
+        )
+    else:
+        access.grant(one.client_id, one.scopes)
+        if one.client_secret is not None:
+            access.rotate(one.client_id, one.client_secret)
+    if one.signing_key is not None:
+        try:
+            public = public_pem(one.signing_key.read_bytes())
+        except OSError as error:
+            raise SandboxError(
+                f"the signing key {one.signing_key} cannot be read: {error.strerror}"
+            ) from None
+        except SandboxError as error:
+            raise SandboxError(f"the signing key {one.signing_key}: {error}") from None
+        access.replace_key(one.client_id, one.key_id, public)
+    access.require_signing(one.client_id, signing=one.signing_key is not None)
+
+
+def add_customer(world: World) -> str:
+    """A customer more, with a profile of its own; its id. In the caller's transaction."""
+    database = world.database
+    # credentials outlive a reset, and so do the customers they are of
+    known = database.all(
+        "SELECT customer_id FROM credentials UNION SELECT customer_id FROM profiles"
+    )
+    ids = (seeded_uuid(world.seed, "customers", number) for number in itertools.count(2))
+    customer_id = next(new for new in ids if (new,) not in known)
+    database.insert("profiles", id=world.new_id("profiles"), customer_id=customer_id)
+    return customer_id
 
 
 def start_over(service: Service, options: Options) -> None:

@@ -7,9 +7,11 @@ import errno
 import json
 import logging
 import os
+import shlex
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -27,10 +29,11 @@ from fundlab.errors import SandboxError
 from fundlab.sandbox.app import build_app, protocol_class
 from fundlab.sandbox.clock import ClockMode
 from fundlab.sandbox.control import CONTROL_PREFIX, Control, add_control
+from fundlab.sandbox.credentials import Wanted, read_credentials, wanted
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.opening import Options, check_whole, made_with, open_service, scope_names
-from fundlab.settings import SettingKeywords, is_loopback
+from fundlab.settings import ENVIRONMENT_PREFIX, SettingKeywords, is_loopback
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
@@ -45,6 +48,14 @@ DEFAULTS: Final = {
 MAX_PORT: Final = 65_535
 START_TIMEOUT_S: Final = 10.0
 MAX_HEAD_BYTES: Final = 2 * 1024 * 1024
+OF_A_SERVICE: Final = tuple(
+    f"{ENVIRONMENT_PREFIX}{name.upper()}"
+    for name in ("profile", *SettingKeywords.__annotations__)
+    if name.startswith(("profile", "base", "auth", "client", "sign", "sandbox", "ca_"))
+)
+"""The variables that say which service is meant, and as whom."""
+_KILLED: Final = 128
+"""And the number of a signal: the exit status of what the signal ended, as a shell has it."""
 
 
 def serve(
@@ -62,6 +73,11 @@ def serve(
     scopes: Sequence[str] | None = None,
     signature_header: str = "Service-Signature",
     signature_prefix: str = "service/",
+    client_id: str | None = None,
+    client_secret: str | None = None,
+    signing_key: str | Path | None = None,
+    signing_key_id: str | None = None,
+    credentials: str | Path | None = None,
 ) -> Sandbox:
     """Serve the whole interface from a background thread; use it as a context manager.
 
@@ -73,6 +89,10 @@ def serve(
     signatures and issues a key of ``signing_alg``. ``clock`` is ``real``, ``fast`` or ``manual``.
     ``scopes`` are those of the credential. Raises ``SandboxError`` naming the argument at fault.
 
+    ``client_id``, ``client_secret`` and ``signing_key`` (a PEM file, registered under
+    ``signing_key_id``; requests must then be signed) fix the credential, which is the sandbox's
+    own otherwise; ``credentials`` is a TOML file of several, see `fundlab.sandbox.credentials`.
+
     It stops with the block or with Python. A signal that ends the process at once (SIGKILL, and
     SIGTERM unless the script handles it) leaves the key in the folder for temporary files, mode
     0600.
@@ -83,11 +103,23 @@ def serve(
     >>> len(found), str(later)[:10]
     (50, '2026-11-02')
     """
+    chosen = {
+        "client_id": client_id, "client_secret": client_secret,
+        "signing_key": signing_key, "signing_key_id": signing_key_id,
+    }  # fmt: skip
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if credentials is not None and given:
+        raise SandboxError(f"give either credentials or {', '.join(given)}: the file names them")
+    made: tuple[Wanted, ...] = ()
+    if credentials is not None:
+        made = read_credentials(Path(credentials))
+    elif given:
+        made = (wanted("", **{"client_id": "sandbox", "scopes": scope_names(scopes), **given}),)
     options = Options(
         db=Path(db) if db is not None else None, seed=seed, transfers=0 if empty else transfers,
         profiles=profiles, signing=signing, signing_alg=signing_alg, clock=clock, empty=empty,
         scopes=scope_names(scopes), signature_header=signature_header,
-        signature_prefix=signature_prefix,
+        signature_prefix=signature_prefix, credentials=made,
     )  # fmt: skip
     options.check()
     sandbox = Sandbox(options, host, port)
@@ -99,12 +131,21 @@ def serve(
     return sandbox
 
 
-def run(*, announce: Callable[[str], None] | None = None, **options: Any) -> None:
-    """Serve in the foreground until SIGINT, SIGTERM or SIGHUP, which also break off a long start.
+def run(
+    *,
+    announce: Callable[[str], None] | None = None,
+    env: bool = False,
+    command: Sequence[str] = (),
+    **options: Any,
+) -> int:
+    """Serve in the foreground until SIGINT, SIGTERM or SIGHUP, which also break off a long start;
+    or until ``command`` ends, which runs with the sandbox in its environment. Its exit status, or
+    128 and the number of the signal that ended it, is returned; 0 where there is none.
 
     The first line printed is the contract's JSON object (``base_url``, ``auth_url``,
     ``control_url``, ``client_id``, ``client_secret``, ``profile_ids`` and, with signing,
-    ``signing_key`` and ``signing_key_id``). Options and errors as ``serve``.
+    ``signing_key`` and ``signing_key_id``); with ``env`` lines that set the same in a shell; with a
+    ``command`` nothing: standard output is the command's. Options and errors as ``serve``.
 
     >>> import json, signal
     >>> def announce(line):
@@ -112,11 +153,21 @@ def run(*, announce: Callable[[str], None] | None = None, **options: Any) -> Non
     ...     signal.raise_signal(signal.SIGTERM)  # or Ctrl-C, or kill
     >>> fl.sandbox.run(empty=True, announce=announce)
     ['auth_url', 'base_url']
+    0
     """
     arrived, serving = threading.Event(), threading.Event()
+    child: subprocess.Popen[bytes] | None = None
+    status = 0
 
-    def stop(*_: object) -> None:
+    def stop(number: int, _: object) -> None:
+        nonlocal status
         arrived.set()
+        if child is not None:
+            # what a terminal sends, it sends to the command too
+            if number != signal.SIGINT or not _before_a_terminal():
+                child.send_signal(number)
+        elif command:
+            status = _KILLED + number
         if not serving.is_set():
             raise _BrokenOff
 
@@ -130,20 +181,52 @@ def run(*, announce: Callable[[str], None] | None = None, **options: Any) -> Non
             serving.set()
             if sys.stderr is not None:
                 sys.stderr.write(sandbox.kept())
-            line = json.dumps(sandbox.announcement())
-            if announce is None:
-                sys.stdout.write(f"{line}\n")
-                sys.stdout.flush()
+            if command:
+                if not arrived.is_set():
+                    child = _started(command, sandbox)
+                    if arrived.is_set():
+                        child.terminate()
+                    status = child.wait()
+                    status = status if status >= 0 else _KILLED - status
             else:
-                announce(line)
-            arrived.wait()
+                line = sandbox.exports() if env else json.dumps(sandbox.announcement())
+                if announce is None:
+                    sys.stdout.write(f"{line}\n")
+                    sys.stdout.flush()
+                else:
+                    announce(line)
+                arrived.wait()
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+    return status
 
 
 class _BrokenOff(BaseException):
     """A signal arrived while the sandbox was starting."""
+
+
+def _started(command: Sequence[str], sandbox: Sandbox) -> subprocess.Popen[bytes]:
+    """``command`` with the sandbox's settings in place of the caller's."""
+    kept = {name: value for name, value in os.environ.items() if name not in OF_A_SERVICE}
+    try:
+        return subprocess.Popen(command, env=kept | sandbox.environment())  # noqa: S603 - the user's own
+    except OSError as error:
+        raise SandboxError(f"{command[0]} cannot be run: {error.strerror}") from None
+
+
+def _before_a_terminal() -> bool:
+    """Whether the keys of a terminal reach this process, and so all that it runs."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 class Sandbox:
@@ -189,7 +272,11 @@ class Sandbox:
 
         self.signing_key: Path | None = None
         self.signing_key_id: str | None = None
-        key = database.one(
+        first = options.credentials[0] if options.credentials else None
+        own = first.signing_key if first is not None else None
+        if first is not None and own is not None and b"PRIVATE KEY" in own.read_bytes():
+            self.signing_key, self.signing_key_id = own.resolve(), first.key_id
+        key = None if own is not None else database.one(
             "SELECT kid, private_key FROM signing_keys WHERE client_id = ? "
             "AND private_key IS NOT NULL ORDER BY alg = ? DESC",
             self.client_id, options.signing_alg,
@@ -292,6 +379,40 @@ class Sandbox:
         if self.signing_key is not None:
             shown |= {"signing_key": str(self.signing_key), "signing_key_id": self.signing_key_id}
         return shown
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which ``fundlab.connect()`` of another process finds this sandbox, with
+        ``FUNDLAB_SANDBOX_CONTROL_URL`` and ``FUNDLAB_SANDBOX_PROFILE_IDS`` (parted by spaces).
+
+        >>> sandbox.environment()["FUNDLAB_BASE_URL"] == sandbox.base_url
+        True
+        """
+        settings = {
+            "BASE_URL": self.base_url,
+            "AUTH_URL": self.auth_url,
+            "CLIENT_ID": self.client_id,
+            "CLIENT_SECRET": self.client_secret,
+            "SIGNATURE_HEADER": self._options.signature_header,
+            "SIGNATURE_PREFIX": self._options.signature_prefix,
+            "SANDBOX_CONTROL_URL": self.control_url,
+            "SANDBOX_PROFILE_IDS": " ".join(self.profile_ids),
+        }
+        if self.signing_key is not None and self.signing_key_id is not None:
+            settings |= {
+                "SIGNING_KEY": str(self.signing_key), "SIGNING_KEY_ID": self.signing_key_id,
+            }  # fmt: skip
+        return {f"{ENVIRONMENT_PREFIX}{name}": value for name, value in settings.items()}
+
+    def exports(self) -> str:
+        """``environment`` as lines for a POSIX shell; what else names a service is unset there.
+
+        >>> [line for line in sandbox.exports().splitlines() if "CLIENT_ID" in line]
+        ['export FUNDLAB_CLIENT_ID=sandbox-...']
+        """
+        made = self.environment()
+        others = [name for name in OF_A_SERVICE if name not in made]
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in made.items()]
+        return "\n".join([f"unset {' '.join(others)}", *lines])
 
     def kept(self) -> str:
         """What ``db`` keeps from its first start although this one asks for something else."""
