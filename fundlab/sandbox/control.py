@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Literal
@@ -35,9 +35,12 @@ from fundlab.sandbox.faults import ANY, FaultKind
 from fundlab.sandbox.ledger import available, trading, units, units_text
 from fundlab.sandbox.movements import Arrival, receive
 from fundlab.sandbox.opening import (
+    Checkpoint,
     Options,
     Service,
     add_customer,
+    checkpoint,
+    go_back,
     scope_names,
     start_over,
     take_over,
@@ -58,6 +61,7 @@ class Control:
 
     service: Service
     options: Options
+    checkpoints: dict[str, Checkpoint] = field(default_factory=dict, repr=False)
 
     @property
     def _world(self) -> World:
@@ -426,6 +430,23 @@ class Control:
         start_over(self.service, self.options)
         return self.clock()
 
+    def checkpoint(self, name: str = "start") -> Json:
+        """Remember everything as it is now under ``name``, in memory, for ``restore``."""
+        kept = self.checkpoints
+        if name not in kept and len(kept) >= MAX_CHECKPOINTS:
+            raise SandboxError(f"{len(kept)} checkpoints are kept already; use a name again")
+        kept[name] = checkpoint(self.service, kept.get(name))
+        return {"name": name}
+
+    def restore(self, name: str = "start") -> Json:
+        """Put everything back as it was at the checkpoint: history, clocks, credentials, tokens,
+        faults and the log of requests. It takes about 1 ms for each thousand transfers."""
+        if name not in self.checkpoints:
+            known = ", ".join(self.checkpoints) or "none"
+            raise SandboxError(f"there is no checkpoint {name!r}; there are {known}")
+        go_back(self.service, self.checkpoints[name])
+        return self.clock()
+
     def save(self) -> bytes:
         """The whole state, without credentials, as the bytes of a SQLite file."""
         with self._settled():
@@ -453,13 +474,14 @@ def amount_of(text: str) -> Amount:
 CONTROL_PREFIX: Final = "/_sandbox"
 STATE_PATH: Final = f"{CONTROL_PREFIX}/state"
 SQLITE_MEDIA_TYPE: Final = "application/vnd.sqlite3"
+MAX_CHECKPOINTS: Final = 20
 MAX_CONTROL_BODY_BYTES: Final = 16 * 1024 * 1024
 MAX_STATE_BYTES: Final = 4 * 1024**3
 ACTIONS: Final = (
     "advance", "shift_access", "revoke_tokens", "add_credential", "rotate_secret",
     "add_signing_key", "require_signing", "add_destination_address", "add_identity", "add_event",
     "crypto_deposit", "set_trading", "deprecate_instructions", "add_fault", "remove_fault",
-    "clear_faults", "clear_requests", "reset", "bank_statement",
+    "clear_faults", "clear_requests", "reset", "checkpoint", "restore", "bank_statement",
 )  # fmt: skip
 VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests")
 

@@ -22,6 +22,7 @@ import random
 import re
 import threading
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
@@ -122,6 +123,15 @@ class Faults:
     def clear(self) -> None:
         with self._lock:
             self._armed.clear()
+
+    def kept(self) -> dict[int, _Armed]:
+        """What is armed, with how often it struck, for ``put_back``."""
+        with self._lock:
+            return deepcopy(self._armed)
+
+    def put_back(self, kept: dict[int, _Armed]) -> None:
+        with self._lock:
+            self._armed = deepcopy(kept)
 
     def active(self) -> list[dict[str, Any]]:
         """The faults in force, with how often each struck."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,11 +48,18 @@ class RequestLog:
             )
         )
 
+    def keep(self, entries: Iterable[Logged]) -> None:
+        """Exactly these."""
+        self._kept = deque(entries, maxlen=KEPT_REQUESTS)
+
+    def entries(self) -> list[Logged]:
+        return list(self._kept)
+
     def clear(self) -> None:
         self._kept.clear()
 
     def rows(self) -> list[dict[str, Any]]:
-        return [asdict(entry) for entry in list(self._kept)]
+        return [asdict(entry) for entry in self.entries()]
 
     def frame(self) -> pd.DataFrame:
         """Columns ``at`` (UTC), ``method``, ``path``, ``operation``, ``status``, ``problem``,

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fundlab.errors import SandboxError
 from fundlab.models import SCOPES
@@ -26,7 +26,7 @@ from fundlab.sandbox.clock import (
 from fundlab.sandbox.credentials import Wanted
 from fundlab.sandbox.database import ACCESS_TABLES, INDEXES, SCHEMA, SCHEMA_VERSION, Database
 from fundlab.sandbox.faults import Faults
-from fundlab.sandbox.log import RequestLog
+from fundlab.sandbox.log import Logged, RequestLog
 from fundlab.sandbox.people import seed_people
 from fundlab.sandbox.world import World, seeded_uuid
 
@@ -202,6 +202,45 @@ def take_over(service: Service, state: bytes) -> None:
     with service.database.lock:
         service.database.restore(state, _access_of(service.database))
         _reload(service)
+
+
+@dataclass
+class Checkpoint:
+    """A moment to go back to: the database, business time, and what no database holds."""
+
+    copy: sqlite3.Connection
+    changes: tuple[int, int]
+    now_ns: int
+    shift_s: float
+    faults: dict[int, Any]
+    requests: list[Logged]
+
+
+def checkpoint(service: Service, last: Checkpoint | None = None) -> Checkpoint:
+    """Everything as it is now; the copy of ``last`` serves again where nothing has changed."""
+    database, world = service.database, service.world
+    with database.lock:
+        unchanged = last is not None and last.changes == database.changes
+        return Checkpoint(
+            last.copy if last is not None and unchanged else database.copied(), database.changes,
+            world.clock.now_ns(), world.access_clock.shift_s, service.faults.kept(),
+            service.log.entries(),
+        )  # fmt: skip
+
+
+def go_back(service: Service, to: Checkpoint) -> None:
+    """Everything as it was: credentials, keys and tokens too. A clock that runs goes on from there,
+    but not from before real time."""
+    database, world = service.database, service.world
+    with database.lock:
+        if database.changes != to.changes:
+            database.go_back(to.copy)
+            to.changes = database.changes
+        mode = world.clock.mode
+        world.reload(BusinessClock(mode, _start_ns(to.now_ns, mode)))
+        world.access_clock.shift(to.shift_s)
+        service.faults.put_back(to.faults)
+        service.log.keep(to.requests)
 
 
 def _access_of(database: Database) -> Callable[[Callable[..., object]], None]:

@@ -366,6 +366,21 @@ class Sandbox:
         """
         return self._service.log.frame()
 
+    def checkpoint(self, name: str = "start") -> None:
+        """Remember everything as it is now, for ``restore``."""
+        self.control.checkpoint(name)
+
+    def restore(self, name: str = "start") -> None:
+        """Put everything back as it was at the checkpoint: in milliseconds for a small history.
+
+        >>> sandbox.checkpoint()
+        >>> later = sandbox.clock.advance(3_600)
+        >>> sandbox.restore()
+        >>> sandbox.clock.now() < later
+        True
+        """
+        self.control.restore(name)
+
     def announcement(self) -> dict[str, Any]:
         """The JSON object of the contract, secret included."""
         shown: dict[str, Any] = {
