@@ -10,7 +10,8 @@ import io
 import json
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
@@ -23,6 +24,8 @@ WRONG_USAGE: Final = 2
 BREAKS: Final = 3
 LOCKED: Final = 4
 INTERRUPTED: Final = 130
+_quiet = False
+_held: Final[list[str]] = []
 _SEE: Final = "see where it goes, then run the same again"
 
 UsageError: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
@@ -50,10 +53,34 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def answer(body: dict[str, Any], as_json: bool, text: str) -> None:
-    """The result, as one JSON object or as ``text``."""
+@contextmanager
+def results() -> Iterator[None]:
+    """Around a command: what ``--quiet`` holds back is printed if it does not end well."""
+    global _quiet
+    _quiet = False
+    try:
+        yield
+    except BaseException as end:
+        if _held and getattr(end, "exit_code", FAILED) != 0:
+            write("\n".join(_held))
+        raise
+    finally:
+        _held.clear()
+
+
+def hush(quiet: bool) -> None:
+    """From here on hold back results."""
+    global _quiet
+    _quiet |= quiet
+
+
+def answer(body: dict[str, Any], as_json: bool, text: str, *, well: bool = True) -> None:
+    """The result, as one JSON object or as ``text``; that is held back by ``--quiet`` while all is
+    ``well``."""
     if as_json:
         _put(sys.stdout, json.dumps(body, default=str))
+    elif well and _quiet:
+        _held.append(text)
     else:
         write(text)
 

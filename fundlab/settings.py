@@ -35,6 +35,8 @@ ENVIRONMENT_PREFIX: Final = "FUNDLAB_"
 SANDBOX_PREFIX: Final = "FUNDLAB_SANDBOX_"
 """Of what a sandbox reads, or tells the command that it runs beside the settings."""
 CONFIG_NAME: Final = "config.toml"
+NAMES: Final = "names"
+"""The table of the settings file that names ids."""
 DEFAULT_STORE: Final = Path("data/store")
 REQUIRED: Final = ("base_url", "auth_url", "client_id", "client_secret")
 
@@ -126,7 +128,8 @@ class Settings:
     ) -> Self:
         """Settings from keywords, then the environment, then the profile's table of the file.
 
-        ``profile`` (or ``FUNDLAB_PROFILE``) names a table of ``config.toml``. The secret may also
+        ``profile`` (or ``FUNDLAB_PROFILE``) names a table of ``config.toml``; where nothing else
+        says which service, ``profile = "…"`` at the top of that file does. The secret may also
         come from ``client_secret_file`` (a file only its owner can read) or from the system keyring
         (``client_secret_keyring`` names the entry, under the client id as user). ``environ``,
         ``config_file`` and ``keyring_password`` replace the process's own.
@@ -138,7 +141,7 @@ class Settings:
         environ = None  # from here on no local of ours holds a plain secret
         if "base_url" not in found and found.pop("sandbox", None) is not None:
             log.warning("FUNDLAB_SANDBOX has no effect: no base_url stands beside it")
-        below, place = _with_profile(found, profile, config_file)
+        below, profile = _with_profile(found, profile, config_file, overrides)
         given = _overlaid(below, overrides)
         if unknown := sorted(set(given) - _KNOWN):
             raise SettingsError(
@@ -175,6 +178,17 @@ class Settings:
 
         if missing := [name for name in REQUIRED if name not in given]:
             named = ", ".join(f"{n} ({ENVIRONMENT_PREFIX}{n.upper()})" for n in missing)
+            path = config_file or config_path()
+            place = f"[{profile}] of {path}"
+            if profile is None:
+                there = profile_names(read_config(path)) if _is_there(path) else []
+                place = f"a profile of {path}, which 'fundlab init' writes"
+                if there:
+                    names = ", ".join(f"[{name}]" for name in there)
+                    place = (
+                        f"a profile: {path} has {names}; choose one with --profile NAME, "
+                        "FUNDLAB_PROFILE or connect(NAME)"
+                    )
             raise SettingsError(
                 f"missing: {named}; give them as keywords of connect(), in the environment "
                 f"variables named, or in {'; '.join([place, *unknown_variables])}"
@@ -269,36 +283,68 @@ def _from_environment(environ: Mapping[str, str] | None) -> tuple[dict[str, Any]
 
 
 def _with_profile(
-    found: dict[str, Any], profile: str | None, config_file: Path | None
-) -> tuple[dict[str, Any], str]:
-    """``found`` over the table of ``profile``, which it may name; and where such a table stands."""
+    found: dict[str, Any],
+    profile: str | None,
+    config_file: Path | None,
+    overrides: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Any], str | None]:
+    """``found`` over the table of the profile, which it may name; and that profile's name.
+
+    Where neither it nor ``overrides`` say anything of the service, it is the profile that the file
+    itself names.
+    """
     named = found.pop("profile", None)
     profile = profile or (None if named is None else str(named.reveal()))
-    path = config_file or Path(user_config_dir("fundlab")) / CONFIG_NAME
-    if not profile:
-        return found, f"a profile of {path}"
+    path = config_file or config_path()
+    if profile is None:
+        if {*found, *(overrides or ())} & {*REQUIRED} or not _is_there(path):
+            return found, None
+        default = read_config(path).get("profile", Masked(None)).reveal()
+        if not isinstance(default, str):
+            return found, None
+        profile = default
+    if not _is_there(path):
+        raise SettingsError(
+            f"profile {profile!r} is looked for in {path}, which does not exist; write a table "
+            f"[{profile}] there (mode 600; 'fundlab init' does), or leave the profile out"
+        )
+    config = read_config(path)
+    if profile not in profile_names(config):
+        names = ", ".join(f"[{name}]" for name in profile_names(config)) or "none"
+        raise SettingsError(f"{path} has no table [{profile}]; it has {names}")
+    return _overlaid(masked(config[profile].reveal()), found), profile
+
+
+def config_path() -> Path:
+    """The settings file, in the user's configuration folder."""
+    return Path(user_config_dir("fundlab")) / CONFIG_NAME
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file, also one that cannot be reached: reading it says what is wrong."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        raise SettingsError(
-            f"profile {profile!r} is looked for in {path}, which does not exist; write a table "
-            f"[{profile}] there (mode 600), or leave the profile out"
-        ) from None
+        return False
     except OSError:
-        pass  # reading it says what is wrong
-    content, tables = Masked(read_private(path, "the settings file")), None
+        pass
+    return True
+
+
+def read_config(path: Path) -> dict[str, Masked]:
+    """What the settings file holds. Raises ``SettingsError`` where others may use it, or it is
+    not TOML."""
+    content, config = Masked(read_private(path, "the settings file")), None
     with suppress(ValueError, RecursionError):  # message and context could quote a secret
-        tables = {
-            name: masked(table)
-            for name, table in tomllib.loads(content.reveal().decode("utf-8")).items()
-            if isinstance(table, dict)
-        }
-    if tables is None:
-        raise SettingsError(f"{path} is not TOML in UTF-8")
-    if profile not in tables:
-        names = ", ".join(f"[{name}]" for name in tables) or "none"
-        raise SettingsError(f"{path} has no table [{profile}]; it has {names}")
-    return _overlaid(tables[profile], found), f"[{profile}] of {path}"
+        config = masked(tomllib.loads(content.reveal().decode("utf-8")))
+    if config is None:
+        raise SettingsError(f"{path} is not TOML in UTF-8; correct it, or move it away")
+    return config
+
+
+def profile_names(config: Mapping[str, Masked]) -> list[str]:
+    """The tables that are profiles: all but the names of people's own."""
+    return [n for n, value in config.items() if n != NAMES and isinstance(value.reveal(), dict)]
 
 
 def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

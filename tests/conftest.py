@@ -48,6 +48,7 @@ def _no_users_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     """Nothing is written into the folders of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "data"))
+        patched.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         patched.setenv("FUNDLAB_JOURNAL", str(tmp_path_factory.getbasetemp() / "journal"))
         yield
 

@@ -13,18 +13,22 @@ import sys
 from typing import Annotated, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
+import fundlab
 from fundlab import console
-from fundlab.cli import banks, books, paying, reports, setup, trying
+from fundlab.cli import banks, books, options, paying, reports, setup, trying
 from fundlab.errors import FundlabError, SettingsError
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    epilog="Exit status: 0 done; 1 failed; 2 wrong usage; 3 done, but balances do not match or "
-    "rows break a rule, or a closed period has moved; 4 another run holds the store; 130 "
+    epilog="The service and its credential are in FUNDLAB_BASE_URL, FUNDLAB_AUTH_URL, "
+    "FUNDLAB_CLIENT_ID and FUNDLAB_CLIENT_SECRET, or in a profile of config.toml, which "
+    "--profile or FUNDLAB_PROFILE names. Exit status: 0 done; 1 failed; 2 wrong usage; 3 done, "
+    "but balances do not match or rows break a rule, or a closed period has moved; 4 another run "
+    "holds the store; 130 "
     "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
     "run the same command again to go on.",
 )
@@ -32,8 +36,18 @@ for group in (trying, setup, books, reports, banks, paying):
     app.add_typer(group.commands)
 
 
+def show_version(asked: bool) -> None:
+    if asked:
+        console.write(f"fundlab {fundlab.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def configure(
+    version: Annotated[  # noqa: ARG001 - its callback answers
+        bool,
+        typer.Option("--version", is_eager=True, callback=show_version, help="Print the version."),
+    ] = False,
     verbose: Annotated[
         int, typer.Option("--verbose", "-v", count=True, help="Log calls; twice for details.")
     ] = 0,
@@ -56,6 +70,8 @@ def main() -> NoReturn:
     status = 0
     try:
         console.prepare()
+        if "_FUNDLAB_COMPLETE" in os.environ:  # a shell asks what may follow
+            root_command().main(prog_name="fundlab")
         run(sys.argv[1:])
     except typer.Exit as end:
         status = end.exit_code
@@ -68,6 +84,18 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> None:
     """Do what ``arguments`` say; whatever goes wrong is raised."""
-    command = typer.main.get_command(app)
-    with command.make_context("fundlab", arguments) as context:
+    command = root_command()
+    with console.results(), command.make_context("fundlab", arguments) as context:
         command.invoke(context)
+
+
+def root_command() -> TyperGroup:
+    """The command with its commands, and the options that each of them takes too."""
+    root = typer.main.get_command(app)
+    assert isinstance(root, TyperGroup)  # noqa: S101 - for the type checker
+    common, every = typer.main.get_command(options.common).params, [root]
+    for command in every:
+        every.extend(getattr(command, "commands", {}).values())
+        taken = {name for parameter in command.params for name in parameter.opts}
+        command.params += [option for option in common if not taken & {*option.opts}]
+    return root

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from fundlab import console
 from fundlab.errors import StoreError
 
 if TYPE_CHECKING:
     from fundlab.facade import Store
 
+PROFILE: Final = "FUNDLAB_PROFILE"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Algorithm = Literal["ES256", "EdDSA"]
 BasisOption = Annotated[
@@ -25,6 +28,48 @@ StorePath = Annotated[
         "--store", help="The store's folder, or s3://…; by default the settings' (data/store)."
     ),
 ]
+
+
+common = typer.Typer(add_completion=False)
+"""Its one command is never called: its options are those that all commands take."""
+
+
+def choose_profile(context: typer.Context, profile: str | None) -> str | None:
+    if profile is not None:
+        before = os.environ.get(PROFILE)
+        os.environ[PROFILE] = profile  # for whatever connects, in processes of ours too
+
+        def restore() -> None:
+            os.environ.pop(PROFILE)
+            os.environ.update({} if before is None else {PROFILE: before})
+
+        context.find_root().call_on_close(restore)
+    return profile
+
+
+@common.command()
+def _(
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            callback=choose_profile,
+            expose_value=False,
+            metavar="NAME",
+            help="The profile of config.toml to use; or set FUNDLAB_PROFILE.",
+        ),
+    ] = None,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            callback=console.hush,
+            expose_value=False,
+            help="Print nothing while all is well.",
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 class TableName(StrEnum):

@@ -17,7 +17,7 @@ commands = typer.Typer()
 
 @commands.command()
 def withdraw(
-    profile: Annotated[str, typer.Option(help="Id of the profile that pays.")],
+    profile: Annotated[str, typer.Option(help="Id of the profile that pays; not of config.toml.")],
     fiat_account: Annotated[str, typer.Option(help="Id of the account that is paid.")],
     amount: Annotated[str, typer.Option(help="Without the fee, such as 100.00.")],
     asset: Annotated[str, typer.Option(help="What is paid.")] = "USD",

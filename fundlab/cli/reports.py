@@ -34,9 +34,6 @@ def report(
             "current breaks are shown each time.",
         ),
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing while all is well.")
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write the report of a period.
@@ -61,8 +58,7 @@ def report(
     else:
         found = reporting.read_report(books, period, as_of=as_of, tz=tz, basis=basis)
         done = reporting.write_report(found, out, formats)
-    if as_json or done.is_alarming or done.proves_nothing or not quiet:
-        answer(done.to_json(), as_json, done.text)
+    answer(done.to_json(), as_json, done.text, well=not done.proves_nothing)
     if done.is_alarming:
         raise typer.Exit(BREAKS)
 

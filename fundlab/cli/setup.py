@@ -82,7 +82,7 @@ def new_key(
     public = signing.new_key(alg, out, password)
     body = {"alg": alg, "signing_key": str(out), "public_key": public}
     try:
-        answer(body, as_json, public.rstrip())
+        answer(body, as_json, public.rstrip(), well=False)  # nobody could see it later
     except console.NoOutput:
         out.unlink()  # a key whose public half nobody saw is of no use
         raise
