@@ -26,10 +26,10 @@ EXTRAS = {
     for name, lines in PROJECT["optional-dependencies"].items()
 }
 NEEDED = [Requirement(line) for line in PROJECT["dependencies"]]
-OPTIONAL = [one for name in ("bank", "keyring", "remote", "spark") for one in EXTRAS[name]]
+OPTIONAL = [one for name in ("bank", "keyring", "pdf", "remote", "spark") for one in EXTRAS[name]]
 DECLARED = NEEDED + [one for found in EXTRAS.values() for one in found]
 INSTALLED_BY_TESTS = NEEDED + [
-    one for name in ("bank", "keyring", "remote", "test") for one in EXTRAS[name]
+    one for name in ("bank", "keyring", "pdf", "remote", "test") for one in EXTRAS[name]
 ]
 PART_OF = {"pydantic-core": "pydantic"}  # pydantic asks for one exact version of it
 
@@ -91,7 +91,7 @@ def test_without_its_extras_everything_public_can_be_imported() -> None:
     homes = packages_distributions()
     extras = names(OPTIONAL)
     absent = [root for root, found in homes.items() if extras & set(map(canonicalize_name, found))]
-    assert {"defusedxml", "fsspec", "keyring", "ofxtools"} <= set(absent)
+    assert {"defusedxml", "fsspec", "keyring", "ofxtools", "typst"} <= set(absent)
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\n"
         "import fundlab as fl, fundlab.cli\n"

@@ -70,6 +70,9 @@ def close(
     basis: BasisOption = "settled",
     by: Annotated[str | None, typer.Option(help="Who closes it.")] = None,
     note: Annotated[str | None, typer.Option(help="Kept with the close.")] = None,
+    tz: Annotated[
+        str | None, typer.Option(help="Zone that the period's days are in; by default UTC.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the close pack.")] = None,
     with_breaks: Annotated[
         bool, typer.Option("--with-breaks", help="Close in spite of breaks, for --reason.")
@@ -92,15 +95,24 @@ def close(
         raise typer.BadParameter(
             "give --reason with --with-breaks or --restate, and only then", param_hint="--reason"
         )
-    checked_period(period, "--period")
+    checked_period(period, "PERIOD or --tz", tz or "UTC")
     books = existing_store(store)
-    done = None if restate else reporting.find_close(books, period, basis)
+    found = reporting.find_close(books, period, basis)
+    if found is not None and tz not in (None, found.tz):
+        raise typer.BadParameter(
+            f"{found} was closed with days in {found.tz}, not {tz}: leave --tz out, or reopen it",
+            param_hint="--tz",
+        )
+    done = None if restate else found
     moved = [] if done is None else [str(one) for one in restatements(books) if one.close == done]
+    said = "closed at"
+    if done is not None:
+        said = "was closed already and nothing was changed: closed at"
     try:
         if done is None:
             done = books.close(
                 period, basis, by, note, with_breaks=reason if with_breaks else None,
-                restate=reason if restate else None,
+                restate=reason if restate else None, tz=tz or (found.tz if found else "UTC"),
             )  # fmt: skip
     except CloseRefused as refusal:
         body = {"period": period, "closed": False, "obstacles": list(refusal.obstacles)}
@@ -108,15 +120,20 @@ def close(
         text = [f"{period} is not closed:", *refusal.obstacles, refusal.advice]
         answer(body | {"error": error}, as_json, "\n".join(text))
         raise typer.Exit(BREAKS) from None
-    lines = [f"{done} closed at {done.record.at[:19]}Z, record {done.hash[:16]}, pin {done.pin}"]
+    by_whom = f" by {done.content['by']}" if done.content["by"] else ""
+    lines = [
+        f"{done} {said} {done.record.at[:19]}Z{by_whom}, record {done.hash[:16]}, pin {done.pin}"
+    ]
     body = {
         "period": period, "basis": basis, "closed": True, "closed_at": done.record.at,
-        "hash": done.hash, "pin": done.pin, "moved": moved,
+        "changed": done is not found, "hash": done.hash, "pin": done.pin, "moved": moved,
     }  # fmt: skip
     if out is not None:
         files = reporting.write_pack(books, done, out)
         body["files"] = [str(path) for path in files]
         lines.append(f"the pack is {files[0]} and {len(files) - 1} files beside it")
+        if not any(path.suffix == ".pdf" for path in files):
+            lines.append(reporting.NO_PDF)
     answer(body, as_json, "\n".join([*lines, *moved]))
     if moved:
         raise typer.Exit(BREAKS)

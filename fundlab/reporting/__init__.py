@@ -8,12 +8,13 @@ from fundlab.reporting.build import build
 from fundlab.reporting.close import find_close, freeze
 from fundlab.reporting.facts import KeyFigure, Report, versions
 from fundlab.reporting.job import CaughtUp, catch_up, missing_months, read_report, report
-from fundlab.reporting.pack import reperform, write_pack
+from fundlab.reporting.pack_files import NO_PDF, reperform, write_pack
 from fundlab.reporting.page import render_html, write
 from fundlab.reporting.report_files import FORMATS, write_report
 
 __all__ = [
     "FORMATS",
+    "NO_PDF",
     "CaughtUp",
     "KeyFigure",
     "Report",

@@ -1,26 +1,18 @@
-"""The close pack: what a closed period is signed and audited by, as a page, a workbook and tables.
+"""The close pack: what a closed period is signed and audited by.
 
 Everything in it comes from the record of the close and the pin it names, so that who has the store
-can have every file made again (:func:`reperform`).
+can have every file made again. Page, PDF, workbook and tables (``pack_files.py``) say the same.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pandas as pd
-import pyarrow as pa
-from markupsafe import Markup
 
 from fundlab.analysis import balances, flows
 from fundlab.analysis.closing import BRIDGE, CAUSES
@@ -28,12 +20,7 @@ from fundlab.analysis.reconcile import judge
 from fundlab.charts import humanise
 from fundlab.decimals import DecimalDtype
 from fundlab.display import Cell, Table
-from fundlab.errors import InvalidRequest, StoreError
-from fundlab.exports import Sheet, replacing, write_csv, write_workbook
-from fundlab.paths import local_path
-from fundlab.reporting.close import figures_of
 from fundlab.reporting.inputs import ASSET, COMPLETE, Relation, Span, frame_of, moment
-from fundlab.reporting.page import HERE, TEMPLATES
 from fundlab.reporting.page_tables import (
     identifier,
     money,
@@ -45,18 +32,15 @@ from fundlab.reporting.page_tables import (
     type_name,
     words,
 )
-from fundlab.reporting.report_files import arrow_of, one_run_at_a_time
 from fundlab.store import TableStore
-from fundlab.store.closes import Close, annotations_table, closes_of
+from fundlab.store.closes import Close, annotations_table
 from fundlab.store.judgement import KEYS, Judgement
-from fundlab.store.records import Record, canonical
+from fundlab.store.records import Record
 from fundlab.store.scan import queries
 from fundlab.tables import TABLES
 from fundlab.values import exact_sum, money_text
 
 ALL: Final = "All profiles"
-MANIFEST: Final = "pack.json"
-_SUFFIXES: Final = (".html", ".xlsx", ".csv", ".json")
 _SIDES: Final = {
     "opening": "opening", "receipt": "receipts", "disbursement": "disbursements",
     "conversion": "conversions", "internal": "internal", "fee": "fees",
@@ -78,6 +62,19 @@ class Pack:
     proved: bool
     exceptions: tuple[str, ...]
     frames: Mapping[str, pd.DataFrame]
+
+    @property
+    def title(self) -> str:
+        return f"Close of {self.close.period}"
+
+    @property
+    def subtitle(self) -> str:
+        known_at, by = self.facts["Known at"][:19], self.facts["Prepared by"]
+        return f"{self.facts['Basis']} · known at {known_at}Z · prepared by {by}"
+
+    @property
+    def headline(self) -> str:
+        return f"Unexplained difference: {self.unexplained}"
 
 
 @queries
@@ -120,7 +117,7 @@ def read_pack(store: TableStore, close: Close, records: list[Record]) -> Pack:
     gaps = judgement.broken.groupby("asset")["difference"].sum()
     return Pack(
         close,
-        facts_of(close, store.service() or {}, sorted({*lines["profile_id"]})),
+        facts_of(close, store.service() or {}, sorted({*lines["profile_id"]}), records),
         content["figures"]["text"],
         ", ".join(f"{money_text(gap)} {asset}" for asset, gap in gaps.items()) or "none",
         judgement.breaks == 0,
@@ -140,7 +137,9 @@ def read_pack(store: TableStore, close: Close, records: list[Record]) -> Pack:
     )
 
 
-def facts_of(close: Close, service: Mapping[str, str], profiles: list[str]) -> dict[str, str]:
+def facts_of(
+    close: Close, service: Mapping[str, str], profiles: list[str], records: list[Record]
+) -> dict[str, str]:
     content = close.content
     first, end = (content[name][:19] for name in ("first", "end"))
     basis = "settled" if close.basis == "settled" else "were created"
@@ -154,9 +153,11 @@ def facts_of(close: Close, service: Mapping[str, str], profiles: list[str]) -> d
         "Known at": content["known_at"],
         "Closed at": close.record.at,
         "Prepared by": content["by"] or "–",
+        "Reviewed by": "see the sign-off",
         "Note": content["note"] or "–",
         "Pin": close.pin,
         "Record": f"{close.record.seq}, SHA-256 {close.hash}",
+        "Records read": f"the first {len(records)}, the last of them SHA-256 {records[-1].hash}",
         "Made by": command if close.basis == "settled" else f"{command} --basis {close.basis}",
         "Performed again by": "fundlab reperform DIR --store STORE",
         "Versions": ", ".join(f"{name} {found}" for name, found in made),
@@ -269,92 +270,6 @@ def aged(items: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values(["asset", "place"], ignore_index=True).drop(columns="place")
 
 
-def write_pack(store: TableStore, close: Close, out: str | os.PathLike[str]) -> list[Path]:
-    """The pack of ``close`` in the folder ``out``: ``close-2026-10.html``, ``.xlsx``, one
-    ``close-2026-10.<table>.csv`` for each table, the record ``close-2026-10.json``, and
-    ``pack.json``, which names the SHA-256 of each, and those of other packs in the folder. The same
-    close gives the same bytes, as long as no more is annotated. Returns the files, the page first.
-
-    Raises ``InvalidRequest`` where ``pack.json`` of other packs is damaged."""
-    records = store.records()
-    return _write(store, close, records, local_path(out, "out"))
-
-
-def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """``close``, ``records`` and ``files`` of each pack in ``folder``, by its stem."""
-    try:
-        packs = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return {
-            str(stem): {
-                "close": str(pack["close"]),
-                "records": int(pack["records"]),
-                "files": {str(name): str(digest) for name, digest in pack["files"].items()},
-            }
-            for stem, pack in packs.items()
-        }
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InvalidRequest(f"{MANIFEST} is not what was written") from None
-
-
-def _write(store: TableStore, close: Close, records: list[Record], folder: Path) -> list[Path]:
-    pack = read_pack(store, close, records)
-    stem = file_stem(close)
-    files: list[Path] = []
-
-    def write(name: str, content: bytes) -> None:
-        files.append(folder / name)
-        with replacing(files[-1]) as unfinished:
-            unfinished.write_bytes(content)
-
-    with one_run_at_a_time(folder):
-        packs = _read_manifest(folder)
-        write(f"{stem}.html", render_pack(pack).encode())
-        files.append(folder / f"{stem}.xlsx")
-        sheets = [Sheet(name.replace("-", " ").capitalize(), arrow_of(frame))
-                  for name, frame in pack.frames.items()]  # fmt: skip
-        facts = {"Verdict": pack.verdict, "Unexplained": pack.unexplained, **pack.facts}
-        about = pa.table({"fact": list(facts), "value": list(facts.values())})
-        with replacing(files[-1]) as unfinished:
-            write_workbook([Sheet("Close", about), *sheets], unfinished)
-        for name, frame in pack.frames.items():
-            files.append(folder / f"{stem}.{name}.csv")
-            with replacing(files[-1]) as unfinished:
-                write_csv(arrow_of(frame), unfinished)
-        write(f"{stem}.json", canonical(dict(close.content)) + b"\n")
-        packs[stem] = {
-            "close": close.hash,
-            "records": len(records),
-            "files": {path.name: _sha256(path) for path in sorted(files)},
-        }
-        write(MANIFEST, json.dumps(packs, indent=1, sort_keys=True).encode() + b"\n")
-    return files
-
-
-def file_stem(close: Close) -> str:
-    basis = "" if close.basis == "settled" else f"-{close.basis}"
-    return f"close-{re.sub(r'[^0-9A-Za-z-]+', '_', close.period)}{basis}"
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-# ---------------------------------------------------------------------------------- the page
-
-
-def render_pack(pack: Pack) -> str:
-    """The pack as one page: nothing is fetched, nothing runs."""
-    page = TEMPLATES.get_template("close.html.j2").render(
-        pack=pack,
-        close=pack.close,
-        style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
-        tables=pack_tables(pack),
-    )
-    return re.sub(r"\n{2,}", "\n", page)
-
-
 def pack_tables(pack: Pack) -> dict[str, Table]:
     """Every table of the page, by the name of its file."""
     time = partial(time_cell, tz=pack.close.tz)
@@ -444,80 +359,79 @@ def cause_name(value: object) -> Cell:
     return Cell(CAUSES[str(value)])
 
 
-# ------------------------------------------------------------------------------ once more
+@dataclass(frozen=True)
+class Section:
+    """A part of the pack as people read it, on the page and on paper: a text above, facts, lines
+    and the tables that have rows."""
+
+    name: str
+    title: str
+    lead: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
 
 
-def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
-    """What of the close packs in ``folder`` is not what ``store`` makes of their pins, a line for
-    each difference, files first; none where every figure and byte is the same.
+def pack_sections(pack: Pack) -> list[Section]:
+    """Everything the pack says below its verdict, in the order in which it is signed."""
+    tables = pack_tables(pack)
 
-    Raises ``InvalidRequest`` where there is no pack, ``StoreError`` where a close is not in the
-    store.
-    """
-    place = local_path(folder, "folder")
-    if not (place / MANIFEST).exists():
-        raise InvalidRequest(f"{place} holds no close pack: there is no {MANIFEST}")
-    try:
-        packs = _read_manifest(place)
-    except InvalidRequest as damaged:
-        return [str(damaged)]
-    if not packs:
-        return [f"{MANIFEST} is not what was written"]
-    records = store.records()
-    known = {one.hash: one for one in closes_of(records)}
-    for pack in packs.values():
-        if pack["close"] not in known or pack["records"] > len(records):
-            raise StoreError(
-                f"{store.path} has no close {pack['close'][:16]}, which {place} is the pack of"
-            )
-    files = {name: digest for pack in packs.values() for name, digest in pack["files"].items()}
-    found = [
-        f"{path.name} is of no pack that {MANIFEST} names"
-        for path in sorted(place.glob("close-*"))
-        if path.suffix in _SUFFIXES and path.name not in files
-    ]
-    for name, digest in sorted(files.items()):
-        path = place / name
-        if not path.exists():
-            found.append(f"{name} is missing")
-        elif _sha256(path) != digest:
-            found.append(f"{name} is not what {MANIFEST} names")
-    try:
-        with TemporaryDirectory() as scratch:
-            for pack in packs.values():
-                close = known[pack["close"]]
-                content, at = close.content, close.pin
-                # The lines and open items of the record that the pin does not give.
-                again = figures_of(store, judge(store, pin=at), close.period, close.tz,
-                                   close.basis, pin=at)  # fmt: skip
-                for name in ("opening", "lines", "open_items"):
-                    recorded, made = (
-                        [canonical(row).decode() for row in side[name]] for side in (content, again)
-                    )
-                    pairs = ((recorded, made), (made, recorded))
-                    gone, new = (
-                        [row for row in one if row not in {*other}] for one, other in pairs
-                    )
-                    found += [f"{name}: the record has {row}, which the pin does not give"
-                              for row in gone[:1]]  # fmt: skip
-                    found += [f"{name}: the pin gives {row}, which the record does not have"
-                              for row in new[:1]]  # fmt: skip
-                _write(store, close, records[: pack["records"]], Path(scratch))
-            for path in sorted(Path(scratch).iterdir()):
-                other = place / path.name
-                if other.exists() and path.read_bytes() != other.read_bytes():
-                    found.append(_first_difference(path, other))
-    except StoreError as error:
-        found.append(str(error))
-    return found
+    def section(
+        name: str,
+        title: str,
+        lead: str = "",
+        *shown: tuple[str, str],
+        lines: Sequence[str] = (),
+        facts: Sequence[str] = (),
+    ) -> Section:
+        """``shown`` are names of tables, and what is said where one has no rows."""
+        missing = [empty for table, empty in shown if empty and not tables[table].rows]
+        return Section(
+            name, title, lead, {label: pack.facts[label] for label in facts},
+            (*lines, *missing), tuple(tables[table] for table, _ in shown if tables[table].rows),
+        )  # fmt: skip
 
-
-def _first_difference(made: Path, found: Path) -> str:
-    left, right = made.read_bytes(), found.read_bytes()
-    pairs = zip(left, right, strict=False)
-    at = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
-    if made.suffix == ".xlsx":
-        return f"{found.name} differs from byte {at} on"
-    line = left[:at].count(b"\n")
-    rows = [side.split(b"\n")[line].decode(errors="replace")[:200] for side in (left, right)]
-    return f"{found.name} differs at byte {at}, line {line + 1}: {rows[1]!r}, not {rows[0]!r}"
+    return [
+        section(
+            "header", "What was closed",
+            facts=("Entity", "Profiles", "Period", "Basis", "Known at", "Closed at",
+                   "Prepared by", "Reviewed by", "Note"),
+        ),
+        section(
+            "roll-forward", "Roll-forward",
+            "Opening, and all that moved it, add up to the closing, line by line and in all.",
+            ("roll-forward", "No balance moved."), ("lines", ""),
+        ),
+        section(
+            "reconciliation", "Reconciliation to the reported balance",
+            "Timing items stand between the closing and the rebuilt balance: what settled after "
+            "the period, what pending withdrawals hold, what was learned since the balance was "
+            "observed. The difference is what they do not explain.",
+            ("reconciliation", "Nothing to compare."),
+        ),
+        section(
+            "cash", "Proof of cash",
+            "The service reports balances, not movements; its side is brought to the period's "
+            "ends by the transfers known.",
+            ("proof-of-cash", "No balance moved."),
+        ),
+        section(
+            "open", "Open items", f"Times are in {pack.close.tz}, here and below.",
+            ("ageing", "No item was open at the end of the period."), ("open-items", ""),
+        ),
+        section(
+            "restatements", "Restatements", "",
+            ("restatements", "This close restates none."),
+        ),
+        section(
+            "exceptions", "Exceptions and decisions", "",
+            ("decisions", "No decision was recorded."),
+            lines=pack.exceptions or ("No exception was accepted.",),
+        ),
+        section(
+            "data", "Data used", "", ("data", ""),
+            ("control-totals", "No transfer was completed."),
+            facts=("Pin", "Record", "Records read", "Made by", "Performed again by", "Versions"),
+        ),
+        Section("signoff", "Sign-off"),
+    ]  # fmt: skip

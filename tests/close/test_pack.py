@@ -7,6 +7,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 import closed_months as months
 import openpyxl
+import pypdf
 import pytest
 from closed_months import MARCH, D
 
@@ -93,6 +95,18 @@ def of_workbook(pack: Path, name: str) -> list[dict[str, str]]:
     return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
 
+def of_pdf(pack: Path) -> dict[str, list[list[str]]]:
+    """The cells of each line below a caption; columns stand at least two spaces apart."""
+    found: dict[str, list[list[str]]] = {}
+    captions, caption = of_page(pack), ""
+    for page in pypdf.PdfReader(pack / f"{STEM}.pdf").pages:
+        for line in page.extract_text(extraction_mode="layout").splitlines():
+            words = line.strip().replace("\u200b", "")
+            caption = words if words in captions else caption
+            found.setdefault(caption, []).append([*filter(None, words.split("  "))])
+    return found
+
+
 def amount(text: str) -> Decimal:
     return D(0) if text in ("", "–") else D(text.replace(",", ""))
 
@@ -118,6 +132,13 @@ def test_every_printed_roll_forward_foots(packed: tuple[fl.Store, Path]) -> None
     check_foots(page["Roll-forward by asset and profile"], "profile")
     check_foots(of_csv(pack, "roll-forward"), "profile_id")
     check_foots(of_workbook(pack, "Roll forward"), "profile_id")
+    heads, *printed = (
+        [each.strip() for each in row]
+        for row in of_pdf(pack)["Roll-forward by asset and profile"][1:]
+    )
+    names = [head.lower() for head in heads]
+    on_paper = [dict(zip(names, row, strict=True)) for row in printed if len(row) == len(names)]
+    assert on_paper == page["Roll-forward by asset and profile"]
     lines = [page["Receipts and disbursements by type"], of_csv(pack, "lines")]
     for rows, profile in zip([*lines, of_workbook(pack, "Lines")],
                              ("profile", "profile_id", "profile_id"), strict=True):  # fmt: skip
@@ -178,7 +199,7 @@ def test_the_same_bytes_in_another_process_zone_locale_and_hash_seed(
         for folder in (pack, tmp_path / "again")
     ]
     assert digests[0] == digests[1]
-    assert len(digests[0]) == 14
+    assert len(digests[0]) == 15
 
 
 def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
@@ -187,7 +208,7 @@ def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
     store, pack = packed
     assert reporting.reperform(store, pack) == []
     other = shutil.copytree(pack, tmp_path / "pack")
-    names = [f"{STEM}.html", f"{STEM}.json", f"{STEM}.roll-forward.csv"]
+    names = [f"{STEM}.html", f"{STEM}.json", f"{STEM}.pdf", f"{STEM}.roll-forward.csv"]
     for name in names:
         text = bytearray((other / name).read_bytes())
         text[len(text) // 2] ^= 1
@@ -198,7 +219,7 @@ def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
     (other / f"{STEM}.xlsx").unlink()
     found = reporting.reperform(store, other)
     for name in names:
-        assert any(line.startswith(f"{name} differs at byte ") for line in found), name
+        assert any(re.match(rf"{name} differs (at|from) byte ", line) for line in found), name
     (row,) = [line for line in found if line.startswith(f"{STEM}.lines.csv differs")]
     assert "line 3: " in row
     assert f"{STEM}.xlsx is missing" in found
@@ -244,7 +265,7 @@ def test_the_commands_write_the_pack_and_perform_it_again(
 ) -> None:
     where = ["--store", str(packed[0].path)]
     cli.run(["close", "2026-02", "--out", str(tmp_path / "pack"), *where])
-    assert f"the pack is {tmp_path / 'pack' / STEM}.html and 13 files beside it" in (
+    assert f"the pack is {tmp_path / 'pack' / STEM}.html and 14 files beside it" in (
         capsys.readouterr().out
     )
     cli.run(["reperform", str(tmp_path / "pack"), *where])
@@ -253,3 +274,51 @@ def test_the_commands_write_the_pack_and_perform_it_again(
     with pytest.raises(cli.typer.Exit) as end:
         cli.run(["reperform", str(tmp_path / "pack"), *where])
     assert end.value.exit_code == 3
+
+
+def test_a_pack_says_of_which_records_and_with_what_it_was_made(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    store, pack = packed
+    other = shutil.copytree(pack, tmp_path / "pack")
+    path = other / "pack.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    (first,) = manifest.values()
+    page = of_page(pack)
+    assert first["last_record"] == store.records()[first["records"] - 1].hash
+    first["records"] -= 1
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    said = f"pack.json says that {STEM} was made when there were {first['records']} records"
+    found = reporting.reperform(store, other)
+    assert found[0].startswith(said)
+    assert found[0].endswith(f"which is record {first['records'] + 1}")
+    assert [line.split()[0] for line in found] == ["pack.json", "pack.json"]
+    first["last_record"] = "0" * 64
+    first["versions"]["typst"] = "0.1"
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    found = reporting.reperform(store, other)
+    assert found[0].endswith("which the store does not have")
+    assert f"{STEM} was made with typst 0.1, and here is " in found[-1]
+    store = fl.Store(shutil.copytree(str(store.path), tmp_path / "store"))
+    store.close("2026-01", by="Ana")  # is no part of what February says
+    reporting.write_pack(store, closes_of(store.records())[1], other)
+    assert of_page(other) == page
+    assert (other / "pack.json").read_bytes() == (pack / "pack.json").read_bytes()
+
+
+def test_without_typst_the_pack_has_no_pdf_and_says_how_to_get_one(
+    packed: tuple[fl.Store, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    where = ["--store", str(packed[0].path)]
+    monkeypatch.setitem(sys.modules, "typst", None)
+    with pytest.raises(InvalidRequest, match=rf"{STEM}\.pdf cannot be made again: there is no PDF"):
+        reporting.reperform(*packed)
+    cli.run(["close", "2026-02", "--out", str(tmp_path / "pack"), *where])
+    out = capsys.readouterr().out
+    assert "html and 13 files beside it" in out
+    assert "there is no PDF: it needs typst, pip install 'fundlab[pdf]'" in out
+    assert not [*(tmp_path / "pack").glob("*.pdf")]
+    assert reporting.reperform(packed[0], tmp_path / "pack") == []
