@@ -144,6 +144,8 @@ def facts_of(
     first, end = (content[name][:19] for name in ("first", "end"))
     basis = "settled" if close.basis == "settled" else "were created"
     command = f"fundlab close {close.period}"
+    command += "" if close.basis == "settled" else f" --basis {close.basis}"
+    command += "" if close.tz == "UTC" else f" --tz {close.tz}"
     made = sorted(content["versions"].items())
     return {
         "Entity": f"{service.get('client_id', '–')} at {service.get('base_url', '–')}",
@@ -158,7 +160,7 @@ def facts_of(
         "Pin": close.pin,
         "Record": f"{close.record.seq}, SHA-256 {close.hash}",
         "Records read": f"the first {len(records)}, the last of them SHA-256 {records[-1].hash}",
-        "Made by": command if close.basis == "settled" else f"{command} --basis {close.basis}",
+        "Made by": command,
         "Performed again by": "fundlab reperform DIR --store STORE",
         "Versions": ", ".join(f"{name} {found}" for name, found in made),
     }

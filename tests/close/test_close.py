@@ -267,6 +267,23 @@ def test_what_no_table_could_hold_is_never_recorded(tmp_path: Path, wrong: Any) 
     assert (len(store.closes()), len(store.annotations())) == (1, 0)
 
 
+def test_a_month_is_closed_in_the_zone_of_its_days(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    month = months.made(tmp_path / "store", 7)
+    where = ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "pack")]
+    cli.run(["close", "2026-02", "--tz", "Asia/Tokyo", *where])
+    (closed,) = closes_of(month.store.records())
+    assert closed.end == MARCH - 9 * DAY // 24
+    assert "--tz Asia/Tokyo" in (tmp_path / "pack" / "close-2026-02.html").read_text("utf-8")
+    assert reporting.reperform(month.store, tmp_path / "pack") == []
+    month.add(closed.end - 1, "COMPLETED", closed.end - 1, event=False)
+    month.add(closed.end, "COMPLETED", closed.end, event=False)
+    month.sync(LATER)
+    assert month.store.restatements()["transfer_id"].nunique() == 1
+    month.store.close("2026-02", restate="late", tz="Asia/Tokyo")
+
+
 def test_a_record_that_was_changed_or_taken_away_is_an_error(tmp_path: Path) -> None:
     month = months.made(tmp_path / "store", 8)
     store = month.store
@@ -312,7 +329,18 @@ def test_the_commands_say_so_in_one_line_and_end_with_3(
     assert run("close", "2026-03")[0] == 3
     status, out = run("close", "2026-02", "--by", "Ana")
     assert (status, out.startswith("2026-02 (settled basis) closed at ")) == (0, True)
-    assert run("close", "2026-02")[0] == 0
+    status, out = run("close", "2026-02", "--by", "Ben", "--with-breaks", "--reason", "a fee")
+    assert status == 0
+    assert out.startswith(
+        "2026-02 (settled basis) was closed already and nothing was changed: closed at "
+    )
+    assert "by Ana, record" in out
+    assert json.loads(run("close", "2026-02", "--json")[1])["changed"] is False
+    with pytest.raises(cli.typer.BadParameter, match="closed with days in UTC, not Asia/Tokyo"):
+        run("close", "2026-02", "--tz", "Asia/Tokyo")
+    with pytest.raises(cli.typer.BadParameter) as wrong:
+        run("close", "2026-13")
+    assert wrong.value.param_hint == "PERIOD or --tz"
     month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
     month.sync(LATER)
     out_folder = ["--out", str(tmp_path / "out"), "--format", "csv"]
