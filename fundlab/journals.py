@@ -62,9 +62,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
-import pandas as pd
-
-from fundlab.decimals import DecimalArray
 from fundlab.errors import ActionRefused, StoreDamaged, StoreError
 from fundlab.exact import EXACT
 from fundlab.models import Transfer
@@ -74,6 +71,8 @@ from fundlab.store.disk import make_folder, sync_folder
 from fundlab.values import Amount, plain_text
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fundlab.api.client import Client
 
 SECOND: Final = 1_000_000_000
@@ -841,6 +840,10 @@ def journal(
 
 def journal_frame(entries: Sequence[tuple[Entry, str]]) -> pd.DataFrame:
     """The rows of ``journal``: of each entry with the ``base_url`` of its service."""
+    import pandas as pd
+
+    from fundlab.decimals import DecimalArray
+
     rows = []
     for entry, service in entries:
         facts, amount = entry.facts, entry.facts.get("amount")

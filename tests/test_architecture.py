@@ -15,11 +15,12 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fundlab"
 
-FACTS = {"decimals", "errors", "exact", "values", "moments", "models", "tables"}
+FACTS = {"arrow", "decimals", "errors", "exact", "values", "moments", "models", "tables"}
 WORK = {"analysis", "bank", "charts", "exports", "facade", "load", "reporting", "sync"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "exact": set(),
+    "arrow": {"exact"},
     "values": {"exact"},
     "progress": set(),
     "background": set(),
@@ -28,12 +29,12 @@ ROOMS: dict[str, set[str]] = {
     "console": {"errors"},
     "paths": {"errors"},
     "secret": {"errors"},
-    "decimals": {"arrival", "exact", "errors"},
+    "decimals": {"arrival", "arrow", "exact", "errors"},
     "display": {"exact", "decimals", "errors", "values"},
     "moments": {"errors", "values"},
     "settings": {"exact", "errors", "secret"},
     "models": {"exact", "errors", "secret", "values"},
-    "tables": {"exact", "decimals", "errors", "models", "moments", "values"},
+    "tables": {"arrow", "exact", "decimals", "errors", "models", "moments", "values"},
     "transfers": FACTS,
     "statements": FACTS,
     "api": FACTS | {"background", "secret", "settings"},

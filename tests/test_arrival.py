@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from fundlab import sandbox
 
 SUM = "print(pandas.Series(['0.1', '0.2'], dtype='decimal').sum())"
 
@@ -23,9 +26,57 @@ def test_importing_the_package_does_not_import_pandas() -> None:
     assert run("import sys, fundlab", "print('pandas' in sys.modules)") == "False"
 
 
-def test_what_a_sync_takes_does_not_import_duckdb() -> None:
-    lines = "import sys, fundlab as fl", "fl.Store, fl.Client", "print('duckdb' in sys.modules)"
-    assert run(*lines) == "False"
+def test_a_sync_imports_neither_pandas_nor_duckdb(tmp_path: Path) -> None:
+    with sandbox.serve(seed=7, transfers=60) as service:
+        found = run(
+            "import sys, fundlab as fl",
+            f"told = {service.announcement()!r}",
+            "named = 'base_url', 'auth_url', 'client_id', 'client_secret'",
+            "client = fl.connect(**{name: told[name] for name in named})",
+            f"store = fl.Store({str(tmp_path / 'store')!r})",
+            "first, second = store.sync(client), store.sync(client, workers=2)",
+            "print(first.new > 60, second['transfers'].new)",
+            "print({'pandas', 'duckdb'} & set(sys.modules))",
+            "import pandas",
+            "print(len(store.read('transfers')))",
+        )
+    assert found.splitlines() == ["True 0", "set()", "60"]
+
+
+ARROW_OF_PANDAS = (
+    "print(pa.array(pd.Series([1, None], dtype='Int64')).type)",
+    "print(pa.array([pd.NA, pd.NaT, 'a'], pa.string(), from_pandas=True).null_count)",
+    "print(pa.array(pd.Series(['0.1'], dtype='decimal')).type)",
+    "print(pa.Table.from_pandas(pd.DataFrame({'a': [1]})).num_rows)",
+)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import fundlab, pyarrow as pa; pa.array([1], pa.int8()); import pandas as pd",
+        pytest.param(
+            "import pyarrow as pa; import fundlab; pa.array([1], pa.int8()); import pandas as pd",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            "import pyarrow as pa; pa.array([1], pa.int8()); import fundlab, pandas as pd",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            "import fundlab, pyarrow as pa; pa.table({}).to_pandas(); import pandas as pd",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param("import pandas as pd, pyarrow as pa, fundlab", marks=pytest.mark.thorough),
+    ],
+)
+def test_arrow_knows_what_is_pandas_own_whichever_comes_first(before: str) -> None:
+    assert run(before, *ARROW_OF_PANDAS).splitlines() == [
+        "int64",
+        "2",
+        "decimal128(38, 18)",
+        "1",
+    ]
 
 
 def test_where_it_comes_later_it_keeps_its_own_loader_and_nobody_waits_any_more() -> None:

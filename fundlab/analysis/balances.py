@@ -45,7 +45,7 @@ from fundlab.analysis.periods import (
     whole,
 )
 from fundlab.analysis.streaming import stream_running, write_stream
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError
 from fundlab.moments import moment_ns
 from fundlab.store.snapshot import steadily

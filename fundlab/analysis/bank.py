@@ -29,7 +29,7 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.analysis.periods import DAY
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, OtherSideWarning
 from fundlab.models import TransferType
 from fundlab.statements import read_statement

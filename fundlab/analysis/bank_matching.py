@@ -25,7 +25,7 @@ from fundlab.analysis.bank import EARLY, FIAT, SHORTEST_NAME, Side, runs, words
 from fundlab.analysis.counting import choice, completed, refuse_repeated
 from fundlab.analysis.engines import MONEY, TEXT, TIME, Wanted, Workbench
 from fundlab.analysis.periods import DAY
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, number_of, shorten
 from fundlab.exact import EXACT
 from fundlab.statements.model import given_amount

@@ -26,7 +26,7 @@ from fundlab.analysis.bank import EARLY, FIAT, Side
 from fundlab.analysis.bank_matching import PAIR, Matching, check_window, match
 from fundlab.analysis.engines import TEXT, TIME, Wanted, Workbench, is_store
 from fundlab.analysis.periods import DAY, period_bounds
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, number_of
 from fundlab.exact import EXACT
 from fundlab.statements import Statements

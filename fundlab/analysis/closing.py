@@ -16,8 +16,8 @@ from fundlab.analysis.counting import KEYS, ZERO, completed, moment_of, opening_
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench, columns
 from fundlab.analysis.periods import Moment, period_bounds
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.decimals import DecimalDtype
-from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import number_of
 from fundlab.models import COMPLETED
 from fundlab.moments import moment_ns

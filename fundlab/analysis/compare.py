@@ -30,7 +30,7 @@ from fundlab.analysis.engines import (
     columns,
     is_store,
 )
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.store.assertions import exact_table
 from fundlab.transfers import Rows
 

@@ -21,7 +21,7 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, shorten
 from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.transfers import (

@@ -29,8 +29,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.decimals import types_mapper
-from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, first_line
 from fundlab.store.duck import shared_connection
 from fundlab.transfers import SETTLED_AT

@@ -49,7 +49,7 @@ from fundlab.analysis.engines import (
     column_names,
     columns,
 )
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.models import Direction
 from fundlab.store.assertions import exact_table
 from fundlab.transfers import (

@@ -34,7 +34,7 @@ from fundlab.analysis.engines import (
     to_pandas,
 )
 from fundlab.analysis.periods import with_period
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, MixedAssetsWarning, ServiceError
 from fundlab.exact import EXACT, MAX_INTEGER_DIGITS
 from fundlab.models import TransferType

@@ -29,7 +29,7 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.analysis.periods import with_period
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError
 from fundlab.models import COMPLETED, TransferType
 from fundlab.moments import moment_ns

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pandas.api.extensions import ExtensionArray, ExtensionDtype, register_extension_dtype
 from pandas.api.indexers import check_array_indexer
 
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.decimals import convert, groups, int128, operators, text, wide
 from fundlab.decimals.int128 import (
     PRECISION,
@@ -32,7 +33,6 @@ from fundlab.decimals.int128 import (
 )
 from fundlab.decimals.operators import boolean
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number, to_scalar
-from fundlab.decimals.text import AMOUNT_TYPE
 
 
 @register_extension_dtype

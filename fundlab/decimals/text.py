@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.decimals.int128 import (
-    PRECISION,
     SCALE,
     Bools,
     Column,
@@ -29,8 +29,6 @@ from fundlab.decimals.int128 import (
 from fundlab.decimals.scalars import ExactDecimal, parse_one
 from fundlab.decimals.wide import Words, divide_small, split
 from fundlab.exact import AMOUNT, MAX_AMOUNT_LENGTH, MAX_INTEGER_DIGITS
-
-AMOUNT_TYPE = pa.decimal128(PRECISION, SCALE)
 
 _WITHIN = rf"^[+-]?{AMOUNT}$"
 _ALPHABET = np.zeros(256, bool)

@@ -16,8 +16,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.decimals import DecimalArray
-from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import InvalidRequest
 
 _STARTS_A_FORMULA: Final = r"\A(?:[\t\r\n]|[\s\p{Z}\p{C}]*['=+\-@|%＝＋－＠])"

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, Unpack
 
-import pandas as pd
+import numpy as np
 import pyarrow as pa
 
 from fundlab.api.arguments import (
@@ -29,8 +29,8 @@ from fundlab.api.arguments import (
     spelled_out,
 )
 from fundlab.api.pages import Asked, texts, warn_of_filters, whole_number
+from fundlab.arrow import AMOUNT_TYPE, numbers
 from fundlab.background import gathered
-from fundlab.decimals.text import AMOUNT_TYPE
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
 from fundlab.load.table_pages import ask_table, fetch
 from fundlab.moments import moment_ns
@@ -41,6 +41,8 @@ from fundlab.tables.schema import INSTANT_TYPE, TABLES
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fundlab.api.client import Client
 
 Pair = tuple[str, str]
@@ -247,8 +249,13 @@ def pairs_of(transfers: pa.Table) -> set[Pair]:
     """Every profile and asset whose balance the transfers may have changed."""
     pairs: set[Pair] = set()
     for name in ("asset", "balance_asset"):
-        seen = transfers.select(["profile_id", name]).group_by(["profile_id", name]).aggregate([])
-        pairs |= set(zip(seen[0].to_pylist(), seen[1].to_pylist(), strict=True))
+        given = transfers.select(["profile_id", name]).drop_null().combine_chunks()
+        profiles, assets = (column.combine_chunks().dictionary_encode() for column in given.columns)
+        count = len(assets.dictionary)
+        codes = numbers(profiles.indices).astype(np.int64) * count + numbers(assets.indices)
+        for code in np.unique(codes).tolist():
+            profile, asset = divmod(code, count)
+            pairs.add((profiles.dictionary[profile].as_py(), assets.dictionary[asset].as_py()))
     return {(profile, asset) for profile, asset in pairs if profile and asset}
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.api.pages import Asked, Walk
+from fundlab.arrow import numbers
 from fundlab.background import gathered, produced
 from fundlab.errors import InvalidRequest, ValidationFailed
 from fundlab.load.windows import Board, Span, Window
@@ -194,8 +195,8 @@ class TableWalk(Walk):
         for check in self.checks:  # of moments all at once, else of each value once
             column = rows.column(check.member).combine_chunks()
             if column.type == INSTANT_TYPE:
-                met = check.compare(column.cast(pa.int64()).fill_null(0).to_numpy(), check.wanted)
-                found = pa.array(met, mask=column.is_null().to_numpy(zero_copy_only=False))
+                met = check.compare(numbers(column.cast(pa.int64()).fill_null(0)), check.wanted)
+                found = pa.array(met, mask=numbers(column.is_null()))
             else:
                 coded = column.dictionary_encode()
                 values = coded.dictionary.to_pylist()
@@ -208,7 +209,7 @@ class TableWalk(Walk):
             # Complete is what lies before the newest row, whose moment may go on overleaf; and
             # nothing more where the order breaks.
             column = rows.column("created_at")
-            moments = column.drop_null().cast(pa.int64()).to_numpy()
+            moments = numbers(column.drop_null())
             if self._begin is not None:
                 moments = np.concatenate([[self._begin], moments])
             self._covers = not column.null_count and not np.any(moments[1:] < moments[:-1])

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, shorten
 from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 

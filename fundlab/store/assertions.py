@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import printable
 from fundlab.exact import EXACT
 from fundlab.store.parts import FROM, TO, Publication

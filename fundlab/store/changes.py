@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.arrow import numbers
 from fundlab.errors import StoreError
 from fundlab.store import parts
 from fundlab.store.parts import BOOKKEEPING, PartReader, each_row_group
@@ -91,7 +92,7 @@ class Changes:
     def _unknown(self, rows: pa.Table, places: Places) -> pa.Table:
         """Those of ``rows`` that the store does not have as they are, or newer, with the row that
         each replaces."""
-        position = rows.column(_POSITION).to_numpy()
+        position = numbers(rows.column(_POSITION))
         rows = rows.drop_columns([_POSITION])
         seqs, at = places.part[position], places.row[position]
         first = [name for name in ("updated_at",) if name in rows.schema.names]  # decides most rows
@@ -110,7 +111,7 @@ class Changes:
                 stored = reader.read(number, given.schema).take(pa.array(at[left] - start))
                 if names is first:
                     later = pc.greater(stored.column(first[0]), given.column(first[0]))
-                    older[left] = pc.fill_null(later, False).to_numpy()
+                    older[left] = numbers(pc.fill_null(later, False))
                 for name in names:
                     same[left] &= equal_or_null(stored.column(name), given.column(name))
 
@@ -141,7 +142,7 @@ def all_new(table: Table, rows: pa.Table) -> Iterator[pa.Table]:
 def differing(rows: pa.Table, others: pa.Table) -> pa.Table:
     """The rows that ``others`` does not have in just this version; ids are unique in each."""
     position = pc.index_in(rows.column("id"), value_set=others.column("id").combine_chunks())
-    same = position.is_valid().to_numpy().copy()
+    same = numbers(position.is_valid()).copy()
     where = np.flatnonzero(same)
     theirs = others.take(position.drop_null())
     for name in rows.schema.names:
@@ -154,7 +155,7 @@ def equal_or_null(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
     """Where the two are equal, or both null."""
     equal = pc.fill_null(pc.equal(left, right), False)
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-    return np.asarray(pc.or_(equal, both_null).to_numpy())
+    return numbers(pc.or_(equal, both_null))
 
 
 def _newest_only(stage: Stage) -> Mask:
@@ -177,7 +178,7 @@ def _newest_only(stage: Stage) -> Mask:
         found.append(rows.take(pa.array(at)).append_column(_POSITION, pa.array(start + at)))
         start += rows.num_rows
     newest = stage.table.distinct(pa.concat_tables(found))
-    keep[newest.column(_POSITION).to_numpy()] = True
+    keep[numbers(newest.column(_POSITION))] = True
     if len(np.unique(hash_texts(newest.column("id")))) < newest.num_rows:
         raise StoreError(f"{stage.table.name}: two ids look alike by chance; run the sync again")
     return keep
@@ -216,7 +217,7 @@ def find_places(snapshot: Snapshot, ids: pa.Array | pa.ChunkedArray) -> Places:
         spot = np.minimum(np.searchsorted(wanted, looked_at[rows]), len(wanted) - 1)
         hit = wanted[spot] == looked_at[rows]
         rows, which = rows[hit], order[spot[hit]]
-        same = pc.equal(there.take(pa.array(rows)), ids.take(pa.array(which))).to_numpy()
+        same = numbers(pc.equal(there.take(pa.array(rows)), ids.take(pa.array(which))))
         return group.part.seq, which[same], rows[same] + group.start
 
     for seq, which, rows in snapshot.in_each_group(found):

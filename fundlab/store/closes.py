@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.store.assertions import exact_table
 from fundlab.store.parts import FROM, TO
 from fundlab.store.records import Record
@@ -28,6 +27,9 @@ from fundlab.tables.frames import to_frame
 from fundlab.tables.schema import INSTANT_TYPE
 from fundlab.transfers import Basis
 from fundlab.values import Instant
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 State = Literal["closed", "restated", "reopened"]
 

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-import pandas as pd
 import pyarrow as pa
 
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import number_of
 from fundlab.exact import EXACT
 from fundlab.store.assertions import Account, Accounts, asserted_balances, exact_table
 from fundlab.tables.frames import to_frame
 from fundlab.values import money_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 State = Literal["proved", "moves_proved", "breaks", "nothing_to_compare"]
 
@@ -116,6 +118,8 @@ def pronounce(
     """The words for ``table``, which has the columns of ``reconcile.compare``, and the
     ``observations`` it rests on. ``waiting`` is how many balances moved after the last one,
     ``unobserved`` how many were never asked for."""
+    import pandas as pd
+
     since = None if begins is None else pd.Timestamp(begins, unit="ns", tz="UTC")
     # For each balance the first observation after the last one that agreed.
     off = observations[observations["difference"] != 0]

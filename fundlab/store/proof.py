@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals as nw
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +31,9 @@ from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot, keep, read_current, steadily, take_snapshot
 from fundlab.tables.schema import TABLES, Table
 from fundlab.transfers import RULED, TIMES, VIOLATION, violations
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_PROBLEMS: Final = 1_000
 DAMAGE: Final = ("file", "schema", "pointer")
@@ -72,6 +74,8 @@ class Verification:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a problem: ``table``, ``rule``, ``where``, ``expected``, ``found``, ``cause``."""
+        import pandas as pd
+
         names = [field.name for field in fields(Problem)]
         rows = [asdict(entry) for entry in self.problems]
         return pd.DataFrame(rows, columns=names, dtype="string")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
 from fundlab.store.duck import own_connection
 from fundlab.store.parts import FROM, TO, check_data, check_files, find_parts

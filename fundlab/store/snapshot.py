@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.arrow import numbers
 from fundlab.errors import StoreDamaged
 from fundlab.store.parts import (
     BOOKKEEPING,
@@ -105,10 +106,10 @@ class Snapshot:
             readers = [PartReader(part)] if part.replacing else []
             for reader, number in product(readers, part.replacing):
                 pointers = reader.read(number, _POINTERS)
-                given = pc.or_(*(column.is_valid() for column in pointers.columns)).to_numpy()
+                given = numbers(pc.or_(*(column.is_valid() for column in pointers.columns)))
                 rows = np.flatnonzero(given) + part.starts[number]
                 targets, replaced = (
-                    column.fill_null(-1).to_numpy()[given] for column in pointers.columns
+                    numbers(column.fill_null(-1))[given] for column in pointers.columns
                 )
                 for seq in np.unique(targets).tolist():
                     mine = targets == seq

@@ -16,7 +16,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import pandas as pd
 import pyarrow as pa
 
 from fundlab.errors import InvalidRequest, StoreError
@@ -58,6 +57,7 @@ from fundlab.values import Instant
 
 if TYPE_CHECKING:
     import duckdb
+    import pandas as pd
     from pyspark.sql import SparkSession
 
 _PINS: Final = "pins"

@@ -26,7 +26,6 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -55,6 +54,8 @@ from fundlab.tables.schema import SCHEMA_VERSION, TABLES, find_table
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fundlab.api.client import Client
     from fundlab.store import TableStore
 
@@ -108,6 +109,8 @@ class SyncResult:
 
     def to_frame(self) -> pd.DataFrame:
         """By ``table``: ``fetched``, ``new``, ``changed``, ``unchanged``, ``pages``, ``part``."""
+        import pandas as pd
+
         return pd.DataFrame([asdict(entry) for entry in self.tables]).set_index("table")
 
     def to_json(self) -> dict[str, Any]:
@@ -442,7 +445,7 @@ class _Fetch:
             try:
                 self._ask({"created_at_gte": bound}, keep, expect=[mark.id], came=came)
                 if table.name == "transfers":  # all that may still change, stored or just fetched
-                    columns, final = ["id", "status"], pa.array(FINAL_STATUSES)
+                    columns, final = ["id", "status"], pa.array(FINAL_STATUSES, pa.string())
                     unseen: dict[str, None] = {}
                     for rows in (
                         read_current(self.snapshot, columns), *self.stage.read(columns)
@@ -514,7 +517,8 @@ class _Fetch:
             rows, self.pages = page.rows, self.pages + 1
             if by_update and self.since is not None:
                 created = rows.column("created_at").cast(pa.int64())
-                page = replace(page, rows=rows.filter(pc.greater_equal(created, self.since)))
+                since = pa.scalar(self.since, pa.int64())
+                page = replace(page, rows=rows.filter(pc.greater_equal(created, since)))
             keep(page)
             self._note(rows, self.seen)
             if ignored := page.ignored & {"updated_at_gte", "ids"}:
@@ -544,7 +548,8 @@ class _Fetch:
                     "%s: rows dated %s, in the future; the next sync does not rely on their time",
                     column, Instant.from_ns(at),
                 )  # fmt: skip
-                at = pc.max(moments.filter(pc.less_equal(moments, self.latest))).as_py()
+                latest = pa.scalar(self.latest, pa.int64())
+                at = pc.max(moments.filter(pc.less_equal(moments, latest))).as_py()
             if at is not None and (name not in seen or at > seen[name].at):
                 place = pc.index(moments, at).as_py()
                 seen[name] = Watermark(at, rows.column("id")[place].as_py())

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import astuple
 
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import DataError, ProtocolError, UnknownValueWarning, shorten
 from fundlab.exact import AMOUNT
 from fundlab.models import FiatNetworkInstructions
@@ -196,8 +196,9 @@ def _array(
         texts = pa.StringArray.from_buffers(
             len(values), pa.py_buffer(lengths), pa.py_buffer(b"".join(values))
         )
-        nulls = pc.equal(texts, "null")
-        return pc.if_else(nulls, None, texts) if pc.any(nulls).as_py() else texts
+        nulls = pc.equal(texts, pa.scalar("null", pa.string()))
+        missing = pa.scalar(None, pa.string())
+        return pc.if_else(nulls, missing, texts) if pc.any(nulls).as_py() else texts
     if kind in ("flag", "count"):
         return pa.array(values, column.type)
     texts = pa.array(values, pa.string())

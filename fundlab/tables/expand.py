@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import pandas as pd
 
 from fundlab.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _exact: Final = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
@@ -25,6 +27,8 @@ def expand(frame: pd.DataFrame, column: str = "object") -> pd.DataFrame:
     Raises ``InvalidRequest`` for a column that is not there or holds no JSON, or some that is
     nested too deep.
     """
+    import pandas as pd
+
     found = [_read(text, column) for text in _texts(frame, column)]
     objects = [one if isinstance(one, dict) else {} for one in found]
     names = sorted({name for one in objects for name in one})
@@ -51,6 +55,8 @@ def maps(texts: pd.Series[Any]) -> pd.Series[Any]:
 
     Numbers keep their digits: those with a point are ``Decimal``.
     """
+    import pandas as pd
+
     name = str(texts.name or "texts")
     frame = pd.DataFrame({name: texts})
     read: list[dict[str, Any]] = []
@@ -72,6 +78,8 @@ def member(text: str, name: str) -> str | None:
 
 
 def _texts(frame: pd.DataFrame, column: str) -> list[str | None]:
+    import pandas as pd
+
     if column not in frame.columns:
         raise InvalidRequest(f"column={column!r}: there are {', '.join(map(str, frame.columns))}")
     return [None if text is None or text is pd.NA else text for text in frame[column].tolist()]

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.decimals import types_mapper
 from fundlab.errors import InvalidRequest
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table, find_table
 
-_TEXT: Final = pd.StringDtype("pyarrow")
-_PANDAS_TYPES: Final = {
-    pa.string(): _TEXT,
-    pa.large_string(): _TEXT,
-    pa.bool_(): pd.BooleanDtype(),
-    pa.int64(): pd.Int64Dtype(),
-}
+if TYPE_CHECKING:
+    import pandas as pd
+
 _TABLE_NAME: Final = b"fundlab.table"
 
 
@@ -32,6 +26,17 @@ def to_frame(rows: pa.Table, table: Table | str | None = None) -> pd.DataFrame:
     a category lists every value of the interface, then any other that occurs. Columns that the
     table does not have are typed by what they hold.
     """
+    import pandas as pd
+
+    from fundlab.decimals import types_mapper
+
+    text = pd.StringDtype("pyarrow")
+    types = {
+        pa.string(): text,
+        pa.large_string(): text,
+        pa.bool_(): pd.BooleanDtype(),
+        pa.int64(): pd.Int64Dtype(),
+    }
     if table is None:
         named = (rows.schema.metadata or {}).get(_TABLE_NAME, b"").decode()
         table = TABLES.get(named)
@@ -41,7 +46,7 @@ def to_frame(rows: pa.Table, table: Table | str | None = None) -> pd.DataFrame:
             moments = rows.column(place).cast(INSTANT_TYPE)
             rows = rows.set_column(place, field.with_type(INSTANT_TYPE), moments)
     frame: pd.DataFrame = rows.to_pandas(
-        types_mapper=lambda type_: types_mapper(type_) or _PANDAS_TYPES.get(type_)
+        types_mapper=lambda type_: types_mapper(type_) or types.get(type_)
     )
     for column in () if table is None else find_table(table).of_kind("enum"):
         if column.name not in frame.columns:
@@ -56,9 +61,9 @@ def to_frame(rows: pa.Table, table: Table | str | None = None) -> pd.DataFrame:
             codes.fill_null(-1).to_numpy(), dtype=pd.CategoricalDtype(categories)
         )
     if frame.empty:
-        for name in frame.columns[frame.dtypes == _TEXT]:
+        for name in frame.columns[frame.dtypes == text]:
             # an empty column from Arrow has no chunk, and pandas 3.1 cannot merge two of those
-            frame[name] = pd.array([], dtype=_TEXT)
+            frame[name] = pd.array([], dtype=text)
     return frame
 
 
@@ -67,6 +72,8 @@ def to_arrow(frame: pd.DataFrame, table: Table | str) -> pa.Table:
 
     Raises ``InvalidRequest`` for a column the table does not have or a value it cannot hold.
     """
+    import pandas as pd
+
     table = find_table(table)
     strange = [str(name) for name in frame.columns if table.column(str(name)) is None]
     if strange:
@@ -78,7 +85,7 @@ def to_arrow(frame: pd.DataFrame, table: Table | str) -> pa.Table:
             continue
         values = frame[column.name]
         if isinstance(values.dtype, pd.CategoricalDtype):
-            values = values.astype(_TEXT)
+            values = values.astype(pd.StringDtype("pyarrow"))
         try:
             array = pa.array(values, from_pandas=True)
             if isinstance(array, pa.ChunkedArray):

@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.decimals.text import AMOUNT_TYPE
+from fundlab.arrow import AMOUNT_TYPE, numbers
 from fundlab.errors import InvalidRequest
 from fundlab.models import (
     OPERATIONS,
@@ -142,7 +142,7 @@ class Table:
         """``rows`` by their moment, ties by key: the order of every frame, whoever wrote them."""
         keys = list(self.order)
         order = pc.sort_indices(rows.select(keys), sort_keys=[(name, "ascending") for name in keys])
-        places = order.to_numpy()
+        places = numbers(order)
         moved = np.flatnonzero(places != np.arange(rows.num_rows))
         if not len(moved):
             return rows
@@ -156,22 +156,15 @@ class Table:
         """``rows`` without repeated keys: of those the newest ``updated_at``, else the last one."""
         if self.key != ("id",) or pc.count_distinct(rows.column("id")).as_py() == rows.num_rows:
             return rows
-        position = pa.array(np.arange(rows.num_rows))
-        keyed = pa.table({"id": rows.column("id"), "position": position})
+        ids = rows.column("id").combine_chunks().dictionary_encode()
+        moments = np.zeros(rows.num_rows, np.int64)
         if "updated_at" in rows.column_names:
-            moments = rows.column("updated_at").cast(pa.int64()).fill_null(np.iinfo(np.int64).min)
-            order = pc.sort_indices(
-                pa.table({"moment": moments, "position": position}),
-                sort_keys=[("moment", "ascending"), ("position", "ascending")],
-            )
-            rank = np.empty(rows.num_rows, dtype=np.int64)
-            rank[order.to_numpy()] = np.arange(rows.num_rows)
-            keyed = keyed.append_column("rank", pa.array(rank))
-            best = keyed.group_by("id").aggregate([("rank", "max")]).column("rank_max").to_numpy()
-            chosen = order.to_numpy()[best]
-        else:
-            chosen = keyed.group_by("id").aggregate([("position", "max")]).column(1).to_numpy()
-        return rows.take(pa.array(np.sort(chosen)))
+            given = rows.column("updated_at").cast(pa.int64())
+            moments = numbers(given.fill_null(np.iinfo(np.int64).min))
+        order = np.argsort(moments, kind="stable")
+        newest = np.empty(len(ids.dictionary), np.int64)
+        newest[numbers(ids.indices)[order]] = order  # where one id is given several times, the last
+        return rows.take(pa.array(np.sort(newest)))
 
 
 def _column(name: str, annotation: Any) -> Column:
