@@ -131,6 +131,16 @@ def password_of_keyring(service: str, user: str) -> str | None:
 
     Raises ``SettingsError`` when there is no keyring, or it is locked.
     """
+    password: str | None = _with_keyring("get_password", service, user)
+    return password
+
+
+def into_keyring(service: str, user: str, secret: Secret) -> None:
+    """Keep ``secret`` in the system keyring. Raises ``SettingsError`` as reading it does."""
+    _with_keyring("set_password", service, user, secret)
+
+
+def _with_keyring(action: str, *given: str | Secret) -> Any:
     try:
         keyring = importlib.import_module("keyring")
     except ImportError:
@@ -138,10 +148,10 @@ def password_of_keyring(service: str, user: str) -> str | None:
             "client_secret_keyring needs the package keyring: pip install 'fundlab[keyring]'"
         ) from None
     try:
-        password: str | None = keyring.get_password(service, user)
+        return getattr(keyring, action)(
+            *(one.reveal() if isinstance(one, Secret) else one for one in given)
+        )
     except keyring.errors.KeyringError as error:
         problem = f"{type(error).__name__}: {error}"
-    else:
-        return password
     raise SettingsError(f"the system keyring cannot be used ({problem}); unlock it, or give "
                         "client_secret or client_secret_file")  # fmt: skip

@@ -13,9 +13,7 @@ import logging
 import os
 import re
 import ssl
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from os import PathLike
@@ -23,20 +21,18 @@ from pathlib import Path
 from typing import Any, Final, Self, SupportsFloat, TypedDict
 from urllib.parse import urlsplit
 
-from platformdirs import user_config_dir, user_data_dir
+from platformdirs import user_data_dir
 
+from fundlab.config_file import CHOSEN, config_path, is_there, profile_names, read_config
 from fundlab.errors import SettingsError, with_likely
 from fundlab.exact import AMOUNT
-from fundlab.secret import Masked, Secret, password_of_keyring, read_private, read_secret
+from fundlab.secret import Masked, Secret, password_of_keyring, read_secret
 
 log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX: Final = "FUNDLAB_"
 SANDBOX_PREFIX: Final = "FUNDLAB_SANDBOX_"
 """Of what a sandbox reads, or tells the command that it runs beside the settings."""
-CONFIG_NAME: Final = "config.toml"
-NAMES: Final = "names"
-"""The table of the settings file that names ids."""
 DEFAULT_STORE: Final = Path("data/store")
 REQUIRED: Final = ("base_url", "auth_url", "client_id", "client_secret")
 
@@ -105,10 +101,10 @@ class Settings:
         for name in _FIELDS:
             value = getattr(self, name)
             if value is not None or name in REQUIRED:
-                object.__setattr__(self, name, _accepted(name, value))
+                object.__setattr__(self, name, checked(name, value))
         for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):  # as requests and OpenSSL do
             if self.trust_env and self.ca_bundle is None and os.environ.get(name):
-                object.__setattr__(self, "ca_bundle", _accepted(name, os.environ[name]))
+                object.__setattr__(self, "ca_bundle", checked(name, os.environ[name]))
         object.__setattr__(self, "on_loopback", is_loopback(urlsplit(self.base_url).hostname))
 
     @property
@@ -164,7 +160,7 @@ class Settings:
         # The secret, where it is named instead of given.
         file, entry = (given.pop(f"client_secret_{kind}", None) for kind in ("file", "keyring"))
         if "client_secret" not in given and file is not None:
-            path = _accepted("client_secret_file", file)
+            path = checked("client_secret_file", file)
             given["client_secret"] = read_secret(path, "client_secret_file")
         elif "client_secret" not in given and entry is not None:
             service, user = str(entry.reveal()), str(given.get("client_id", Masked("")).reveal())
@@ -181,7 +177,7 @@ class Settings:
             path = config_file or config_path()
             place = f"[{profile}] of {path}"
             if profile is None:
-                there = profile_names(read_config(path)) if _is_there(path) else []
+                there = profile_names(read_config(path)) if is_there(path) else []
                 place = f"a profile of {path}, which 'fundlab init' writes"
                 if there:
                     names = ", ".join(f"[{name}]" for name in there)
@@ -222,7 +218,7 @@ def _place(
     for problem in unknown_variables:
         log.warning("%s: it has no effect", problem)
     given, _ = _with_profile(found, None, config_file)
-    return _accepted(name, given.get(name, default))
+    return checked(name, given.get(name, default))
 
 
 class SettingKeywords(TypedDict, total=False):
@@ -297,13 +293,13 @@ def _with_profile(
     profile = profile or (None if named is None else str(named.reveal()))
     path = config_file or config_path()
     if profile is None:
-        if {*found, *(overrides or ())} & {*REQUIRED} or not _is_there(path):
+        if {*found, *(overrides or ())} & {*REQUIRED} or not is_there(path):
             return found, None
-        default = read_config(path).get("profile", Masked(None)).reveal()
+        default = read_config(path).get(CHOSEN, Masked(None)).reveal()
         if not isinstance(default, str):
             return found, None
         profile = default
-    if not _is_there(path):
+    if not is_there(path):
         raise SettingsError(
             f"profile {profile!r} is looked for in {path}, which does not exist; write a table "
             f"[{profile}] there (mode 600; 'fundlab init' does), or leave the profile out"
@@ -313,38 +309,6 @@ def _with_profile(
         names = ", ".join(f"[{name}]" for name in profile_names(config)) or "none"
         raise SettingsError(f"{path} has no table [{profile}]; it has {names}")
     return _overlaid(masked(config[profile].reveal()), found), profile
-
-
-def config_path() -> Path:
-    """The settings file, in the user's configuration folder."""
-    return Path(user_config_dir("fundlab")) / CONFIG_NAME
-
-
-def _is_there(path: Path) -> bool:
-    """Whether there is a file, also one that cannot be reached: reading it says what is wrong."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def read_config(path: Path) -> dict[str, Masked]:
-    """What the settings file holds. Raises ``SettingsError`` where others may use it, or it is
-    not TOML."""
-    content, config = Masked(read_private(path, "the settings file")), None
-    with suppress(ValueError, RecursionError):  # message and context could quote a secret
-        config = masked(tomllib.loads(content.reveal().decode("utf-8")))
-    if config is None:
-        raise SettingsError(f"{path} is not TOML in UTF-8; correct it, or move it away")
-    return config
-
-
-def profile_names(config: Mapping[str, Masked]) -> list[str]:
-    """The tables that are profiles: all but the names of people's own."""
-    return [n for n, value in config.items() if n != NAMES and isinstance(value.reveal(), dict)]
 
 
 def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -370,7 +334,7 @@ def masked(values: Mapping[str, Any]) -> dict[str, Any]:
 # ------------------------------------------------------------------------ what they may be
 
 
-def _accepted(name: str, value: Any) -> Any:
+def checked(name: str, value: Any) -> Any:
     """``value`` as the setting ``name`` holds it. Raises ``SettingsError`` saying what it takes.
 
     The frames of its check, which hold the value, are in no traceback.

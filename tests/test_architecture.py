@@ -32,7 +32,8 @@ ROOMS: dict[str, set[str]] = {
     "decimals": {"arrival", "arrow", "exact", "errors"},
     "display": {"exact", "decimals", "errors", "values"},
     "moments": {"errors", "values"},
-    "settings": {"exact", "errors", "secret"},
+    "config_file": {"errors", "secret", "unfinished"},
+    "settings": {"config_file", "exact", "errors", "secret"},
     "models": {"exact", "errors", "secret", "values"},
     "tables": {"arrow", "exact", "decimals", "errors", "models", "moments", "values"},
     "transfers": FACTS,
@@ -59,7 +60,7 @@ ROOMS: dict[str, set[str]] = {
     "demo": WORK
     | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},
     "cli": WORK
-    | {"actions", "api", "console", "demo", "errors", "sandbox.__init__", "secret"}
+    | {"actions", "api", "config_file", "console", "demo", "errors", "sandbox.__init__", "secret"}
     | {"settings", "store", "tables"},
     "__main__": {"cli"},
     "__init__": WORK

@@ -1,12 +1,14 @@
-"""``fundlab doctor`` and ``fundlab keys``: the way to the service."""
+"""``fundlab init``, ``doctor`` and ``keys``: the way to the service."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -15,11 +17,161 @@ from fundlab.cli.options import Algorithm, Json
 from fundlab.console import FAILED, answer, say
 from fundlab.errors import SettingsError
 
+if TYPE_CHECKING:
+    from fundlab.api.doctor import Check
+
 _UNWRAPPED: Final = 10_000
+_REPLACED: Final = (
+    "client_secret", "client_secret_file", "client_secret_keyring", "signing_key", "signing_keys",
+    "signing_key_id", "sandbox",
+)  # fmt: skip
 
 commands = typer.Typer()
 keys = typer.Typer(no_args_is_help=True, help="Keys that sign requests.")
 commands.add_typer(keys, name="keys")
+
+
+@commands.command()
+def init(
+    name: Annotated[str, typer.Option(help="Of the profile.")] = "production",
+    base_url: Annotated[
+        str | None,
+        typer.Option("--base-url", "--service", envvar="FUNDLAB_BASE_URL", help="The service's."),
+    ] = None,
+    auth_url: Annotated[
+        str | None, typer.Option(envvar="FUNDLAB_AUTH_URL", help="Of the token endpoint.")
+    ] = None,
+    client_id: Annotated[
+        str | None, typer.Option(envvar="FUNDLAB_CLIENT_ID", help="Of the credential.")
+    ] = None,
+    secret_stdin: Annotated[
+        bool,
+        typer.Option(
+            "--secret-stdin",
+            help="Read the secret from standard input; else FUNDLAB_CLIENT_SECRET, or it is asked.",
+        ),
+    ] = False,
+    keyring: Annotated[
+        bool, typer.Option("--keyring", help="Keep the secret in the system keyring.")
+    ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="FUNDLAB_SIGNING_KEY",
+            help="PEM private key that signs requests; made where there is none.",
+        ),
+    ] = None,
+    key_id: Annotated[
+        str | None,
+        typer.Option(envvar="FUNDLAB_SIGNING_KEY_ID", help="The id its public key has there."),
+    ] = None,
+    sandbox: Annotated[bool, typer.Option("--sandbox", help="Money there is not real.")] = False,
+    store: Annotated[
+        Path | None, typer.Option(help="The store's folder; by default data/NAME of this one.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the profile where there is one.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a profile of config.toml, and check that it works.
+
+    Asks for what no option gives.
+    """
+    from fundlab.api import signing
+    from fundlab.api.doctor import doctor as run_checks
+    from fundlab.config_file import (
+        CHOSEN,
+        config_path,
+        is_there,
+        profile_names,
+        read_config,
+        write_profile,
+    )
+    from fundlab.secret import Secret, into_keyring
+    from fundlab.settings import Settings, checked
+
+    def ask(setting: str, question: str, option: str, **how: Any) -> Any:
+        def accept(text: str) -> Any:
+            try:
+                return text and checked(setting, Secret(text) if "hide_input" in how else text)
+            except SettingsError as error:
+                raise typer.BadParameter(str(error)) from None
+
+        unanswered = SettingsError(
+            f"{setting} was not given; nothing was written: answer at a terminal, or give {option}"
+        )
+        return console.ask(question, unanswered, value_proc=accept, **how)
+
+    # What is there already, before anything is asked.
+    path = config_path()
+    config = read_config(path) if is_there(path) else {}
+    if name in profile_names(config) and not force:
+        taken = f"{path} has a profile [{name}] already"
+        kept = SettingsError(f"{taken}; nothing was written: give --force or another --name")
+        if console.ask(f"{taken}. Replace it? [y/N]", kept, default="n").lower() not in (
+            "y",
+            "yes",
+        ):
+            raise kept
+
+    values: dict[str, Any] = {
+        "base_url": base_url or ask("base_url", "URL of the service", "--base-url"),
+        "auth_url": auth_url or ask("auth_url", "URL of its token endpoint", "--auth-url"),
+        "client_id": client_id or ask("client_id", "Client id", "--client-id"),
+    }
+    if secret_stdin:
+        secret = Secret(sys.stdin.readline().strip())
+    elif "FUNDLAB_CLIENT_SECRET" in os.environ:
+        secret = Secret(os.environ["FUNDLAB_CLIENT_SECRET"])
+    else:
+        secret = ask("client_secret", "Client secret", "--secret-stdin", hide_input=True)
+    if sandbox:
+        values["sandbox"] = True
+    values["store"] = str((store or Path("data", name)).expanduser().absolute())
+
+    # The key: one that is there, or a new one, which has an id only once it is registered.
+    public = None
+    asking = not (base_url and auth_url and client_id)
+    if key is None and asking:
+        file = console.ask(
+            "Private key that signs requests, made where there is none (unsigned: Enter)",
+            SettingsError("nothing was written: give --key FILE"), default="", show_default=False,
+        )  # fmt: skip
+        key = Path(file) if file else None
+    if key is not None:
+        key = key.expanduser().absolute()
+        if not key.exists():
+            public = signing.new_key("ES256", key)
+            say(f"Register this public key on the credential; {key} is its private half.")
+            say(public.rstrip())
+        if key_id is None and asking:
+            key_id = ask(
+                "signing_key_id", "Id it got there (none yet: Enter)", "--key-id", default="",
+                show_default=False,
+            )  # fmt: skip
+        if key_id:
+            values |= {"signing_key": str(key), "signing_key_id": key_id}
+    Settings(**values, client_secret=secret)  # checked before anything is written
+
+    if keyring:
+        entry = f"fundlab-{name}"
+        into_keyring(entry, values["client_id"], secret)
+        values["client_secret_keyring"] = entry
+    else:
+        values["client_secret"] = secret
+    write_profile(path, name, values, _REPLACED)
+
+    checks = run_checks(Settings.load(name, environ={}))
+    chosen = read_config(path).get(CHOSEN)
+    run = "fundlab" if chosen and chosen.reveal() == name else f"fundlab --profile {name}"
+    steps = [f"{run} sync", f"{run} report", f"{run} verify"]
+    if key is not None and not key_id:
+        steps.insert(0, f"fundlab init --name {name} --key {key} --key-id ID --force")
+    body = {"profile": name, "config": str(path), "public_key": public, "next": steps}
+    text = f"profile [{name}] is in {path}"
+    advice = "\n".join(["next:", *(f"  {one}" for one in steps)])
+    _show_checks(checks, f"run '{run} doctor'", as_json, body, text, advice)
 
 
 @commands.command()
@@ -30,15 +182,26 @@ def doctor(as_json: Json = False) -> None:
     """
     from fundlab.api.doctor import doctor as run_checks
 
-    checks = run_checks()
+    _show_checks(run_checks(), "run this again", as_json)
+
+
+def _show_checks(
+    checks: Sequence[Check],
+    then: str,
+    as_json: bool,
+    body: Mapping[str, Any] | None = None,
+    before: str = "",
+    after: str = "",
+) -> None:
+    """The findings, between what else there is to say; ``after`` only where all is well."""
     wrong = [check.name for check in checks if not check.ok]
-    body: dict[str, Any] = {"ok": not wrong, "checks": [vars(check) for check in checks]}
+    whole = {**(body or {}), "ok": not wrong, "checks": [vars(check) for check in checks]}
     message = (
         f"{len(wrong)} of {len(checks)} checks failed: {', '.join(wrong)}; do what stands beside "
-        "each, then run this again"
+        f"each, then {then}"
     )
     if wrong:
-        body["error"] = {"type": "ChecksFailed", "message": message}
+        whole["error"] = {"type": "ChecksFailed", "message": message}
     width = shutil.get_terminal_size((_UNWRAPPED, 0)).columns
     lines = []
     for check in checks:
@@ -48,7 +211,8 @@ def doctor(as_json: Json = False) -> None:
         textwrap.fill(line, width, subsequent_indent=" " * 8, break_on_hyphens=False)
         for line in lines
     ]
-    answer(body, as_json, "\n".join(lines))
+    around = [*([before] if before else []), *lines, *([after] if after and not wrong else [])]
+    answer(whole, as_json, "\n".join(around))
     if wrong:
         if not as_json:
             say(f"fundlab: {message}")

@@ -1,0 +1,188 @@
+"""``fundlab init``: from a credential to a profile that works."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fundlab import sandbox
+from fundlab.config_file import read_config, write_profile
+from fundlab.errors import SettingsError
+from fundlab.secret import Secret
+
+KEPT = """# ours, since 2025
+[play] # the sandbox of the team
+base_url = "https://play.example.com"   # not real
+rate_limit = 5
+
+[names]
+"0190" = "Treasury USD"
+"""
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[sandbox.Sandbox]:
+    with sandbox.serve(seed=7, transfers=3) as serving:
+        yield serving
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "fundlab" / "config.toml"
+
+
+@pytest.fixture
+def init(service: sandbox.Sandbox, config: Path, fundlab: Any) -> Any:
+    def run(*options: object, secret: str | None = None) -> tuple[int, str, str]:
+        found: tuple[int, str, str] = fundlab(
+            "init", "--service", service.base_url, "--auth-url", service.auth_url,
+            "--client-id", service.client_id, "--secret-stdin", *options,
+            answer=f"{secret or service.client_secret}\n",
+        )  # fmt: skip
+        return found
+
+    return run
+
+
+def modes(path: Path) -> tuple[int, int]:
+    return path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777
+
+
+def test_a_profile_is_written_and_works(
+    init: Any, config: Path, service: sandbox.Sandbox, fundlab: Any
+) -> None:
+    status, out, err = init()
+    assert (status, err) == (0, "")
+    assert modes(config) == (0o600, 0o700)
+    lines = out.splitlines()
+    assert lines[0] == f"profile [production] is in {config}"
+    assert lines[-4:] == [
+        "next:", "  fundlab sync", "  fundlab report", "  fundlab verify",
+    ]  # fmt: skip
+    assert service.client_secret not in out
+    # The commands that it names work as they stand.
+    assert fundlab("sync")[0] == 0
+    assert fundlab("report", "--format", "csv")[0] == 0
+    assert (config.parents[1] / "data/production/transfers").is_dir()
+
+
+def test_what_it_asks_for_is_asked_until_it_is_accepted(
+    config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = ["http://not.loopback", service.base_url, service.auth_url, service.client_id, ""]
+    monkeypatch.setenv("FUNDLAB_CLIENT_SECRET", service.client_secret)
+    status, out, err = fundlab("init", answer="\n".join([*answers, ""]))
+    assert status == 0, err
+    assert "URL of the service:" in err
+    assert "http:// is for loopback only, use https://" in err
+    assert tomllib.loads(config.read_text())["production"]["client_id"] == service.client_id
+    # Nobody there: what is missing is named with its option.
+    status, out, err = fundlab("init", "--name", "other")
+    assert (status, out.strip()) == (1, "")
+    assert "base_url was not given; nothing was written: answer at a terminal, or give --b" in err
+
+
+def test_a_profile_is_not_overwritten_unasked(init: Any, config: Path, fundlab: Any) -> None:
+    init()
+    written = config.read_text()
+    status, _, err = init("--store", "elsewhere", secret="n")
+    assert (status, config.read_text()) == (1, written)
+    assert f"{config} has a profile [production] already; nothing was written: give --force" in err
+    config.write_text(written + 'withdrawal_limit = "5.00" # ask Ana\n')
+    assert init("--store", "elsewhere", "--force")[0] == 0
+    text = config.read_text()
+    assert text.count("[production]") == text.count("client_secret") == 1
+    assert 'withdrawal_limit = "5.00" # ask Ana\n' in text
+    assert str(config.parents[1] / "elsewhere") in text
+
+
+def test_another_profile_leaves_the_file_as_it_is(
+    init: Any, config: Path, service: sandbox.Sandbox
+) -> None:
+    config.parent.mkdir()
+    config.write_text(KEPT)
+    config.chmod(0o600)
+    status, out, _ = init("--name", "second", "--sandbox", "--json")
+    body = json.loads(out)
+    assert (status, body["ok"], body["profile"]) == (0, True, "second")
+    assert body["next"][0] == "fundlab --profile second sync"
+    assert config.read_text().startswith(KEPT)
+    assert tomllib.loads(config.read_text())["second"] == {
+        "base_url": service.base_url, "auth_url": service.auth_url,
+        "client_id": service.client_id, "client_secret": service.client_secret,
+        "sandbox": True, "store": str(config.parents[1] / "data/second"),
+    }  # fmt: skip
+
+
+def test_a_failing_doctor_leaves_the_file_and_says_so(init: Any, config: Path) -> None:
+    status, out, err = init(secret="wrong")
+    assert (status, config.is_file()) == (1, True)
+    assert out.startswith(f"profile [production] is in {config}\n")
+    assert "FAIL  token: " in out
+    assert "next:" not in out
+    assert "1 of 4 checks failed: token; do what stands beside each, then run 'fundlab d" in err
+
+
+def test_a_key_is_made_and_registered_later(init: Any, config: Path, tmp_path: Path) -> None:
+    key = tmp_path / "key.pem"
+    status, out, err = init("--key", key)
+    assert status == 0
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert "-----BEGIN PUBLIC KEY-----" in err
+    assert f"fundlab init --name production --key {key} --key-id ID --force" in out
+    assert "signing_key" not in config.read_text()
+    init("--key", key, "--key-id", "k-7", "--force")
+    assert tomllib.loads(config.read_text())["production"]["signing_key_id"] == "k-7"
+
+
+def test_the_secret_may_be_in_the_keyring(
+    init: Any, config: Path, service: sandbox.Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[tuple[str, str], str] = {}
+    monkeypatch.setattr("keyring.set_password", lambda s, u, p: kept.update({(s, u): p}))
+    monkeypatch.setattr("keyring.get_password", lambda s, u: kept.get((s, u)))
+    assert init("--keyring")[0] == 0
+    assert kept == {("fundlab-production", service.client_id): service.client_secret}
+    assert service.client_secret not in config.read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "production.base_url = 'https://x.example'\n",
+        "[ production ]\nbase_url = 'https://x.example'\n",
+    ],
+)
+def test_what_is_not_understood_is_left_alone(config: Path, text: str) -> None:
+    config.parent.mkdir()
+    config.write_text(text)
+    config.chmod(0o600)
+    with pytest.raises(SettingsError, match="without changing what else is there") as caught:
+        write_profile(config, "production", {"client_secret": Secret("canary")}, ())
+    assert config.read_text() == text
+    frames, trace = [], caught.tb
+    while trace is not None:
+        frames.append(repr(trace.tb_frame.f_locals))
+        trace = trace.tb_next
+    assert "'canary'" not in "".join(frames[1:])
+
+
+@pytest.mark.parametrize("name", ["names", "profile", "a b", "", "ä"])
+def test_names_that_no_profile_can_have(config: Path, name: str) -> None:
+    with pytest.raises(SettingsError, match="is not a valid name of a profile"):
+        write_profile(config, name, {}, ())
+
+
+def test_any_secret_comes_back_as_it_was(config: Path) -> None:
+    secret = 'a"b\\c\té😀\x7f#]'
+    write_profile(config, "p", {"client_secret": Secret(secret)}, ())
+    write_profile(config, "q", {"client_secret": Secret("x")}, ())
+    assert read_config(config)["p"].reveal() == {"client_secret": secret}
+    assert read_config(config)["profile"].reveal() == "p"
