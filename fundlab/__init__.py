@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         load_deposit_instructions,
         load_events,
         load_fiat_accounts,
+        load_path,
         load_transfers,
     )
     from fundlab.query import sql
@@ -92,6 +93,7 @@ _HOME: Final[dict[str, str]] = {
     "load_deposit_instructions": "fundlab.load",
     "load_events": "fundlab.load",
     "load_fiat_accounts": "fundlab.load",
+    "load_path": "fundlab.load",
     "load_transfers": "fundlab.load",
     "models": "fundlab.models",
     "plan_account_update": "fundlab.actions",
@@ -142,6 +144,7 @@ __all__ = [
     "load_deposit_instructions",
     "load_events",
     "load_fiat_accounts",
+    "load_path",
     "load_transfers",
     "models",
     "plan_account_update",

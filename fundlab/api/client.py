@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack, cast
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Unpack, cast
 
+from fundlab.api.any_path import call_of, read_json
 from fundlab.api.arguments import (
     AddressFilters,
     AmountLike,
@@ -45,6 +47,8 @@ from fundlab.models import (
 )
 from fundlab.settings import SettingKeywords, Settings, masked
 
+_SANDBOX_ONLY: Final = "/v2/sandbox/"
+
 
 def connect(
     profile: str | None = None,
@@ -75,6 +79,13 @@ def connect(
     return Client(Settings.load(profile, **settings), signer=signer)
 
 
+def _not_a_sandbox(operation: str, base_url: str) -> str:
+    return (
+        f"{operation}: {base_url} is not a sandbox; nothing was sent (if it is one, set sandbox = "
+        "true in its profile)"
+    )
+
+
 class Client(Caller):
     """A connection to the service, for any number of threads. Close it, or use it in ``with``.
 
@@ -101,6 +112,50 @@ class Client(Caller):
     >>> str(client.get_profile_balance(sandbox.profile_ids[0], "USD").trading)
     '0.00'
     """
+
+    # ------------------------------------------------------- what the interface leaves out
+
+    def get(self, path: str, *, scope: str | None = None, **params: Any) -> Any:
+        """What the service answers to a read of any ``path`` of its API, as JSON has it.
+
+        ``params`` are the query: texts, numbers, flags, times, and lists, whose values each go out
+        under the same name; ``created_at_gte`` is sent as ``created_at.gte``. The call is signed
+        and tried again as the others are. A path that the interface does not describe is asked
+        for with all scopes of the credential, unless ``scope`` names one. Numbers with a point are
+        ``Decimal``. `fundlab.load_path` reads all pages of a list. Raises ``InvalidRequest`` for
+        what cannot be sent, and what the other calls raise.
+
+        >>> client.get("/v2/transfer/transfers", limit=1)["items"][0]["asset"]
+        'USD'
+        """
+        call = call_of("GET", path, scope, params)
+        return read_json(call, self.transport.send(call))
+
+    def post(self, path: str, body: Mapping[str, Any], *, scope: str | None = None) -> Any:
+        """What the service answers to a ``body`` that is posted to any ``path`` of its API.
+
+        Amounts in it are text or ``Decimal``, times aware ``datetime`` or text; a ``float`` is
+        refused. It is sent again only where that cannot do it twice: where it never arrived, was
+        one too many (429), or the interface says that the path takes the ``ref_id`` it has. A
+        ``ref_id`` that is used already raises ``Conflict``. Nothing here is journalled or held
+        against limits: pay with `fundlab.plan_withdrawal`.
+
+        >>> quote = client.post(
+        ...     "/v2/transfer/fees/crypto-withdrawal",
+        ...     {
+        ...         "asset": "USDC",
+        ...         "amount": "2500",
+        ...         "crypto_network": "ETHEREUM",
+        ...         "destination_address": "0x" + "1" * 40,
+        ...     },
+        ... )
+        >>> quote["fee"], quote["total"]
+        ('3.00', '2503.00')
+        """
+        call = call_of("POST", path, scope, {}, body)
+        if call.target.startswith(_SANDBOX_ONLY) and self.settings.is_production:
+            raise InvalidRequest(_not_a_sandbox(call.operation, self.base_url))
+        return read_json(call, self.transport.send(call))
 
     # ---------------------------------------------------------------- deposit instructions
 
@@ -207,10 +262,7 @@ class Client(Caller):
         ['25.00']
         """
         if self.settings.is_production:
-            raise InvalidRequest(
-                f"initiate_sandbox_fiat_deposit: {self.base_url} is not a sandbox; nothing was "
-                "sent (if it is one, set sandbox = true in its profile)"
-            )
+            raise InvalidRequest(_not_a_sandbox("initiate_sandbox_fiat_deposit", self.base_url))
         given = {
             "amount": amount,
             "memo_id": memo_id,

@@ -212,20 +212,16 @@ class Judged(NamedTuple):
     unchecked: set[str]
 
 
-class Walk:
-    """The pages of what was asked, one after another, whatever represents a page.
+class Pages:
+    """The pages of a list, one after another, whatever represents a page.
 
     ``params`` is what to send for the next page, until the walk has ``ended``. ``follow`` is told
-    the cursor in each page, ``judge`` what its rows are: they may be read in different threads.
-    Both raise ``ProtocolError`` where the walk would not end. Where this is ``part_of`` a larger
-    question, rows belong that belong to it: a service may cut the edges of a part more coarsely
-    than named.
+    the cursor in each page, ``note`` the ids of its rows: they may be read in different threads.
+    Both raise ``ProtocolError``, which begins with ``label``, where the walk would not end.
     """
 
-    def __init__(self, asked: Asked, part_of: Asked | None = None) -> None:
-        self.asked, self._whole = asked, part_of or asked
-        self.checks, self.ended = self._whole.checks, False
-        self.params = asked.query.to_params()
+    def __init__(self, label: str, params: list[tuple[str, str]]) -> None:
+        self.label, self.params, self.ended = label, params, False
         self._first = [pair for pair in self.params if pair[0] != "page_cursor"]
         self._cursors: set[str] = set()
         # Ids that came before are known by their hash only, any number of them in 4 MiB: a new one
@@ -246,8 +242,7 @@ class Walk:
             self._cursors.add(cursor)
             self.params = [*self._first, ("page_cursor", cursor)]
 
-    def judge(self, ids: Sequence[str], verdicts: Sequence[Sequence[bool | None]]) -> Judged:
-        """What becomes of the rows of a page: ``verdicts`` are those of each of ``checks``."""
+    def note(self, ids: Sequence[object]) -> None:
         places = [hash(id_) & 0x3FFFFF for id_ in ids]
         if not all(map(self._came.__getitem__, places)):
             self._empty = self._repeated = 0
@@ -264,6 +259,30 @@ class Walk:
             )
         if self._empty > MAX_EMPTY_PAGES:
             raise self._endless(f"{self._empty} pages in succession without rows, and no end")
+
+    def _endless(self, problem: str) -> ProtocolError:
+        return ProtocolError(
+            f"{self.label}: {problem}",
+            hint="rows may be missing: ask again with another page size or narrower filters; if it "
+            "stays, show it to the operator of the service",
+            operation=self.label,
+        )
+
+
+class Walk(Pages):
+    """The pages of what was asked; ``judge`` is told what the rows of each are, in place of
+    ``note``. Where this is ``part_of`` a larger question, rows belong that belong to it: a service
+    may cut the edges of a part more coarsely than named.
+    """
+
+    def __init__(self, asked: Asked, part_of: Asked | None = None) -> None:
+        super().__init__(asked.label, asked.query.to_params())
+        self.asked, self._whole = asked, part_of or asked
+        self.checks = self._whole.checks
+
+    def judge(self, ids: Sequence[str], verdicts: Sequence[Sequence[bool | None]]) -> Judged:
+        """What becomes of the rows of a page: ``verdicts`` are those of each of ``checks``."""
+        self.note(ids)
         found = list(zip(self.checks, verdicts, strict=True))
         ignored = {check.name for check, met in found if False in met}
         belong = [False not in row for row in zip(*verdicts, strict=True)] if ignored else None
@@ -273,14 +292,6 @@ class Walk:
             if check.shown and None in (met if belong is None else [*compress(met, belong)])
         }
         return Judged(belong, ignored & self._whole.sent.keys(), unchecked)
-
-    def _endless(self, problem: str) -> ProtocolError:
-        return ProtocolError(
-            f"{self.asked.label}: {problem}",
-            hint="rows may be missing: ask again with another page size or narrower filters; if it "
-            "stays, show it to the operator of the service",
-            operation=self.asked.label,
-        )
 
 
 # ----------------------------------------------------------------------------- how values are given

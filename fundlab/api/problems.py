@@ -134,7 +134,7 @@ def service_error(
     retry_after = answer.headers.get("Retry-After")
     in_doubt = tried.again if tried.in_doubt and tried.changes else ""
     if error is ScopeMissing:
-        hint = _SCOPE_HINT.format(tried.scope)
+        hint = _SCOPE_HINT.format(tried.scope or "that the path needs")
     elif error is AuthenticationFailed:
         hint = credential_hint
         skew = clock_skew(answer.headers.get("Date"), now)

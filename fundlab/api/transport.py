@@ -144,6 +144,8 @@ class Transport:
         )
         self._pace = Pace(settings.rate_limit, self._env.clock)
         self._tokens = TokenSource(self.fetch_token, self._env.clock)
+        self._widest = TokenSource(self.fetch_token, self._env.clock)
+        """Of calls that name no scope: asked for with none, a token has all that are granted."""
         self.skew_s: float = 0.0
         """Seconds by which the service's clock is ahead of this one, by its last answer."""
         self._answered, self._instance = False, ""
@@ -166,10 +168,11 @@ class Transport:
             headers["Content-Type"] = "application/json"
         url = f"{self._origin}{self._base_path}{call.target}"
         request = Outgoing(call.method, url, headers, call.body, call.rows)
+        tokens = self._tokens if call.scope else self._widest
         status, lost = "failed", None
         try:
             for renewed in (False, True):  # a token that is no longer accepted is renewed once
-                token = self._tokens.token(call.scope, operation=call.operation, deadline=deadline)
+                token = tokens.token(call.scope, operation=call.operation, deadline=deadline)
                 bearer = {"Authorization": MaskedText(f"Bearer {token.reveal()}")}
                 answer = self._until_settled(
                     replace(request, headers=headers | bearer), tried,
@@ -177,7 +180,7 @@ class Transport:
                 )  # fmt: skip
                 if renewed or answer.status != _UNAUTHORIZED:
                     break
-                self._tokens.reject(token)
+                tokens.reject(token)
             answer = without(answer, token, settings.client_secret)
             if date := http_date(answer.headers.get("Date", "")):
                 self.skew_s = date.timestamp() - env.now()
@@ -507,7 +510,7 @@ def token_form(client_id: str, client_secret: Secret, scope: str) -> tuple[bytes
             "grant_type": "client_credentials",
             "client_id": client_id,
             "client_secret": client_secret.reveal(),
-            "scope": scope,
+            **({"scope": scope} if scope else {}),
         }
     )
     return MaskedBytes(body), content_type

@@ -8,6 +8,7 @@ from fundlab.load.loaders import (
     load_fiat_accounts,
     load_transfers,
 )
+from fundlab.load.paths import load_path
 
 __all__ = [
     "load_addresses",
@@ -15,5 +16,6 @@ __all__ = [
     "load_deposit_instructions",
     "load_events",
     "load_fiat_accounts",
+    "load_path",
     "load_transfers",
 ]
