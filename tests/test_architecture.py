@@ -45,12 +45,12 @@ ROOMS: dict[str, set[str]] = {
     "sync": FACTS | {"api", "load", "progress", "store"},
     "exports": FACTS | {"decimals", "paths", "store", "unfinished"},
     "analysis": FACTS
-    | {"background", "decimals", "exports", "paths", "statements", "store", "transfers"},
+    | {"background", "decimals", "exports", "paths", "secret", "statements", "store", "transfers"},
     "bank": FACTS | {"analysis", "statements"},
     "charts": {"analysis", "decimals", "errors"},
     "reporting": FACTS
-    | {"analysis", "charts", "decimals", "display", "exports", "paths", "secret", "store"}
-    | {"transfers", "unfinished"},
+    | {"analysis", "charts", "decimals", "display", "exports", "paths", "secret", "statements"}
+    | {"store", "transfers", "unfinished"},
     "journals": FACTS | {"api", "settings", "store"},
     "actions": FACTS | {"api", "display", "journals", "progress", "secret", "settings", "store"},
     "facade": {"analysis", "api", "errors", "journals", "reporting", "store", "sync", "transfers"},

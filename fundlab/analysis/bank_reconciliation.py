@@ -14,9 +14,10 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, cast
+from pathlib import Path
+from typing import Any, Final, Literal, cast
 
 import narwhals as nw
 import pandas as pd
@@ -29,8 +30,9 @@ from fundlab.analysis.periods import DAY, period_bounds
 from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, number_of
 from fundlab.exact import EXACT
+from fundlab.secret import mask_number
 from fundlab.statements import Statements
-from fundlab.statements.model import given_amount
+from fundlab.statements.model import exact_amount, given_amount
 from fundlab.tables.frames import to_frame
 from fundlab.values import exact_sum, money_text
 
@@ -83,24 +85,30 @@ class Reconciliation:
     ``memo`` (of the bank); oldest first. Given to the next period as ``carried`` they keep their
     days.
     ``matching`` is what ``fl.bank.match`` gave. ``difference`` is that of the closing balances.
-    ``basis`` says where the balance per service is from: ``given``, or ``derived`` from the bank's
-    opening balance and what was then open, where no other one is known.
+    ``basis`` says where the balance per service is from: ``given``; ``derived`` from the bank's
+    opening balance and what was then open; or ``unknown``, with the balances and differences that
+    follow from it missing, where the statements begin on a day (``begins``) before which transfers
+    of the period may have been booked. ``files`` are the statements with the SHA-256 of each,
+    ``options`` what was asked for otherwise than by default, as the command line takes it.
     """
 
     account: str | None
     asset: str
     first: date
     last: date
-    basis: str
+    begins: date
+    basis: Literal["given", "derived", "unknown"]
     statement: pd.DataFrame
     proof: pd.DataFrame
     items: pd.DataFrame
     matching: Matching
+    files: Mapping[str, str]
+    options: Mapping[str, str]
 
     @property
-    def difference(self) -> Decimal:
+    def difference(self) -> Decimal | None:
         (found,) = self.proof.loc[self.proof["line"] == "difference", "closing"]
-        return Decimal(found)
+        return None if pd.isna(found) else Decimal(found)
 
     @property
     def unexplained(self) -> pd.DataFrame:
@@ -110,8 +118,36 @@ class Reconciliation:
     @property
     def ok(self) -> bool:
         """Whether all is explained, and nothing differs in any column."""
-        proof = self.proof[self.proof["line"] == "difference"]
-        return self.unexplained.empty and all(proof[name].iloc[0] == 0 for name in _COLUMNS)
+        return not self._complaints
+
+    @property
+    def verdict(self) -> str:
+        """``All explained.``, or what is not, in one line."""
+        found = "; ".join(self._complaints) or "all explained"
+        return f"{found[0].upper()}{found[1:]}."
+
+    @property
+    def _complaints(self) -> list[str]:
+        found = []
+        if len(self.unexplained):
+            found.append(f"{number_of(len(self.unexplained), 'item')} unexplained")
+        (apart,) = _records(self.proof[self.proof["line"] == "difference"])
+        if self.basis == "unknown":
+            found.append(
+                f"the balance per service is not known, as the statements begin on {self.begins} "
+                f"and transfers settled before it may have been booked: give statements from "
+                f"{self.first} on, or the balance"
+            )
+        elif apart["closing"]:
+            found.append(f"the adjusted balances differ by {money_text(apart['closing'])}")
+        elif any(apart[name] for name in _COLUMNS):
+            found.append("the columns of the proof of cash differ")
+        return found
+
+    @property
+    def title(self) -> str:
+        account = f"account {mask_number(self.account)}, " if self.account else ""
+        return f"{account}{self.asset}, {self.first} to {self.last}"
 
     def to_json(self) -> dict[str, Any]:
         def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -126,20 +162,25 @@ class Reconciliation:
 
         return {
             "account": self.account, "asset": self.asset, "first": str(self.first),
-            "last": str(self.last), "basis": self.basis, "ok": self.ok,
-            "difference": str(self.difference), "unexplained": len(self.unexplained),
-            "matched": len(self.matching.groups), "statement": rows(self.statement),
-            "proof": rows(self.proof), "items": rows(self.items),
+            "last": str(self.last), "begins": str(self.begins), "basis": self.basis,
+            "ok": self.ok, "verdict": self.verdict,
+            "difference": None if self.difference is None else str(self.difference),
+            "unexplained": len(self.unexplained), "matched": len(self.matching.groups),
+            "statement": rows(self.statement), "proof": rows(self.proof),
+            "items": rows(self.items), "files": dict(self.files),
+            "options": dict(self.options),
         }  # fmt: skip
 
     @property
     def text(self) -> str:
-        account = f"account {self.account}, " if self.account else ""
-        lines = [f"Bank reconciliation, {account}{self.asset}, {self.first} to {self.last}"]
+        lines = [f"Bank reconciliation, {self.title}"]
         if self.basis == "derived":
             lines.append("the balance per service follows from the bank's opening balance")
         width = max(map(len, self.statement["label"])) + 2
-        amounts = [money_text(amount) for amount in self.statement["amount"]]
+        amounts = [
+            "unknown" if pd.isna(amount) else money_text(amount)
+            for amount in self.statement["amount"]
+        ]
         digits = max(map(len, amounts))
         for label, items, amount in zip(
             self.statement["label"], self.statement["items"], amounts, strict=True
@@ -147,9 +188,10 @@ class Reconciliation:
             count = "" if pd.isna(items) else f"  {number_of(int(items), 'item')}"
             lines.append(f"{label:{width}}{amount:>{digits}}{count}")
         left = self.unexplained
+        verdict = f"{self.verdict[0].lower()}{self.verdict[1:-1]}"
         lines.append(
-            f"{number_of(len(self.matching.groups), 'group')} matched; "
-            + (f"{number_of(len(left), 'item')} unexplained:" if len(left) else "all explained")
+            f"{number_of(len(self.matching.groups), 'group')} matched; {verdict}"
+            + ":" * bool(len(left))
         )
         lines += [
             f"  {row['item_id']}  {_day(row['on'])}  {money_text(row['amount'])}  "
@@ -175,11 +217,13 @@ def reconcile(
     asset: str = "USD",
     window: int = 3,
     balance: str | int | Decimal | None = None,
-    carried: pd.DataFrame | None = None,
+    carried: pd.DataFrame | str | Path | None = None,
     decisions: pd.DataFrame | None = None,
     fees: Iterable[str | int | Decimal] = (),
     fixed: pd.DataFrame | None = None,
     forbidden: pd.DataFrame | None = None,
+    as_of: str | datetime | None = None,
+    pin: str | None = None,
 ) -> Reconciliation:
     """Transfers (a frame, or a store, whose settlements and counterparties it then knows) against
     the statements that ``fl.bank.read`` gave, for ``period`` (by default all their days): see
@@ -187,12 +231,13 @@ def reconcile(
 
     ``account`` chooses one of several. ``balance`` is the balance per service at the period's end,
     where you know it; without it the books begin with the bank's opening balance and what was then
-    open. ``carried`` are the ``items`` of the period before: what is older than the period and the
-    first statement counts only if it is among them, or if the bank books it now. ``decisions``
-    (``item_id``, ``decision``) explain items: ``bank_error`` and ``service_error`` put them there,
-    any other leaves them where they are. By default they are the annotations of the store, where
-    ``match ID`` and ``not ID`` on an entry also fix and forbid a transfer. The other arguments are
-    those of ``fl.bank.match``.
+    open. ``carried`` are the ``items`` of the period before, or the path of what ``fundlab bank
+    --json`` printed of it: what is older than the period and the first statement counts only if it
+    is among them, or if the bank books it now. ``decisions`` (``item_id``, ``decision``) explain
+    items: ``bank_error`` and ``service_error`` put them there, ``match ID`` and ``not ID`` on an
+    entry fix and forbid a transfer, any other leaves them where they are; by default they are the
+    annotations of the store. ``as_of`` or ``pin`` is up to when the transfers of a store are
+    known. The other arguments are those of ``fl.bank.match``.
 
     A transfer in transit is explained for ``window`` days, or where the bank booked it later, and
     so is what the bank says it kept back; what else is open, of another amount or booked twice is
@@ -230,6 +275,12 @@ def reconcile(
     ):
         if frame is not None and not {*columns} <= {*frame.columns}:
             raise AnalysisError(f"{name}: give a frame with the columns {' and '.join(columns)}")
+    usual = {"side": "service", "account": None, "asset": "USD", "window": 3, "balance": None}
+    asked = {"side": side, "account": account, "asset": asset, "window": window, "balance": balance}
+    options = {name: str(value) for name, value in asked.items() if value != usual[name]}
+    if isinstance(carried, str | Path):
+        options["carried"] = str(carried)
+        carried = _items_in(Path(carried))
     pages = _pages_of(bank, account, asset)
     account = pages["account"].iloc[0]
     account = None if pd.isna(account) else account
@@ -248,12 +299,20 @@ def reconcile(
                 f"period={period!r} is not in the statements, which are of {begin} to {ending}: "
                 "give its own, or another period"
             )
-    rows = _with_counterparties(transfers) if is_store(transfers) else transfers
+    rows = transfers
+    if is_store(transfers):
+        rows = _with_counterparties(transfers, as_of, pin)
+        if decisions is None:
+            decisions = cast("Any", transfers).annotations()
+    elif as_of is not None or pin is not None:
+        raise AnalysisError("as_of and pin are of a store; give one, or the transfers known then")
     settled = _settled_days(rows)
     entries, old, kept = _with_carried(entries, carried, asset)
-    decisions, fixed, forbidden = _by_hand(
-        transfers, decisions, fixed, forbidden, {*entries["entry_id"]}, settled.keys()
-    )
+    decided: dict[str, str] = {}
+    if decisions is not None:
+        decided, fixed, forbidden = _by_hand(
+            decisions, fixed, forbidden, {*entries["entry_id"]}, settled.keys()
+        )
     paired = set() if fixed is None else {*fixed["transfer_id"]}
     # Of what settled before the statements and the period begin, only that is known to be open
     # which was carried.
@@ -263,15 +322,12 @@ def reconcile(
         entries, side=side, window=window, asset=asset, fees=fees, fixed=fixed, forbidden=forbidden,
     )  # fmt: skip
     booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
-    decided: dict[str, str] = {}
-    if decisions is not None:
-        given = decisions.dropna(subset=["decision"])
-        decided = dict(zip(given["item_id"], given["decision"].astype(str), strict=True))
     known = None if balance is None else given_amount("balance", balance)
     book = _Book(first, last, decided)
     told = dict(zip(entries["entry_id"], entries.get("memo", [None] * len(entries)), strict=True))
     twice = _doubled(matching, entries)
     on = booked | settled
+    unsure = False  # whether what is open may have been booked before the statements begin
     flows: dict[int, dict[str, list[tuple[str, date, Decimal]]]] = {}
     for row in _records(matching.members):
         of_group = flows.setdefault(row["group"], {"bank": [], "service": []})
@@ -285,22 +341,27 @@ def reconcile(
             book.take_entry(name, day, amount, told_why, twice=name in twice)
         elif day >= min(begin, first) or name in old["service"]:
             book.take_transfer(name, day, amount, why, window)
+            unsure = unsure or (first <= day < begin and name not in old["service"])
     for row in kept:
         book.take_carried(row)
     own = entries[~entries["entry_id"].isin(old["bank"])]
     per_bank = _per_bank(pages, own, first, last)
-    proof = book.proof(per_bank, known)
+    basis: Literal["given", "derived", "unknown"] = "given"
+    if known is None:
+        basis = "unknown" if unsure else "derived"
+    proof = book.proof(per_bank, known, is_known=basis != "unknown")
     items = book.items(asset, told)
     counts: Sequence[str] = items["category"].tolist()
     lines = [
-        {"line": line, "label": label, "amount": amount,
+        {"line": line, "label": label, "amount": None if pd.isna(amount) else amount,
          "items": counts.count(line) if line in CATEGORIES else None}
         for line, label, amount in zip(
             proof["line"], proof["label"], proof["closing"], strict=True)
     ]  # fmt: skip
     return Reconciliation(
-        account, asset, first, last, "derived" if balance is None else "given",
+        account, asset, first, last, begin, basis,
         to_frame(pa.Table.from_pylist(lines, schema=_STATEMENT)), proof, items, matching,
+        dict(zip(pages["file"], pages["sha256"], strict=True)), options,
     )  # fmt: skip
 
 
@@ -409,12 +470,28 @@ def _between(
     return frame.filter(nw.col("id").is_in(wanted)).to_native()
 
 
-def _with_counterparties(store: Any) -> pd.DataFrame:
+def _items_in(path: Path) -> pd.DataFrame:
+    """The items of a reconciliation that was written as JSON."""
+    try:
+        rows = json.loads(path.read_bytes())["items"]
+        for row in rows:
+            row["amount"] = exact_amount(row["amount"])
+            for name in ("on", "cleared_on"):
+                row[name] = None if row[name] is None else date.fromisoformat(row[name])
+        return to_frame(pa.Table.from_pylist(rows, schema=_ITEMS))
+    except OSError as error:
+        raise AnalysisError(f"carried={str(path)!r}: {error.strerror or error}") from error
+    except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
+        raise AnalysisError(f"carried={str(path)!r} is not what 'fundlab bank --json' prints; give "
+                            "that of the period before") from error  # fmt: skip
+
+
+def _with_counterparties(store: Any, as_of: str | datetime | None, pin: str | None) -> pd.DataFrame:
     """The fiat transfers of a store, with the name of the account each withdrawal goes to."""
-    rows: pd.DataFrame = store.read("transfers", settled=True)
+    rows: pd.DataFrame = store.read("transfers", as_of, pin=pin, settled=True)
     rows = rows[rows["type"].isin(FIAT)]
     names = {}
-    accounts = store.read("fiat_accounts", columns=["id", "fiat_account_owner"])
+    accounts = store.read("fiat_accounts", as_of, ["id", "fiat_account_owner"], pin=pin)
     for name, owner in zip(accounts["id"], accounts["fiat_account_owner"], strict=True):
         told = {} if pd.isna(owner) else json.loads(owner)
         person = told.get("person_details") or {}
@@ -425,27 +502,28 @@ def _with_counterparties(store: Any) -> pd.DataFrame:
 
 
 def _by_hand(
-    transfers: object, decisions: pd.DataFrame | None, fixed: pd.DataFrame | None,
-    forbidden: pd.DataFrame | None, entries: Collection[str], known: Collection[str],
-) -> tuple[pd.DataFrame | None, pd.DataFrame | None, pd.DataFrame | None]:  # fmt: skip
-    """What a store's annotations decided, beside what is given: the last word on each."""
-    if not is_store(transfers):
-        return decisions, fixed, forbidden
-    notes = cast("Any", transfers).annotations().dropna(subset=["decision"])
+    decisions: pd.DataFrame, fixed: pd.DataFrame | None, forbidden: pd.DataFrame | None,
+    entries: Collection[str], known: Collection[str],
+) -> tuple[dict[str, str], pd.DataFrame | None, pd.DataFrame | None]:  # fmt: skip
+    """What was decided of each item, the last word on it; and the pairs to fix or forbid, beside
+    those given."""
+    given = decisions.dropna(subset=["decision"])
+    decided: dict[str, str] = {}
     pairs: dict[tuple[str, str], str] = {}
-    for row in _records(notes):
-        pair = _PAIR.fullmatch(row["decision"])
-        if pair and row["item_id"] in entries and pair[2] in known:
-            pairs[row["item_id"], pair[2]] = pair[1]
+    for item_id, decision in zip(given["item_id"], given["decision"].astype(str), strict=True):
+        pair = _PAIR.fullmatch(decision)
+        if pair and item_id in entries and pair[2] in known:
+            pairs[item_id, pair[2]] = pair[1]
+        # That an entry is not of a transfer does not say what else it is.
+        if not decision.startswith("not "):
+            decided[item_id] = decision
     frames: dict[str, pd.DataFrame | None] = {"match": fixed, "not": forbidden}
     for word, frame in frames.items():
-        found = [pair for pair, said in pairs.items() if said == word]
+        found = [pair for pair, way in pairs.items() if way == word]
         if found:
-            more = pd.DataFrame(found, columns=["entry_id", "transfer_id"])
+            more = pd.DataFrame(found, columns=[*PAIR])
             frames[word] = more if frame is None else pd.concat([frame, more]).drop_duplicates()
-    if decisions is None:
-        decisions = notes[~notes["decision"].str.startswith("not ")]
-    return decisions, frames["match"], frames["not"]
+    return decided, frames["match"], frames["not"]
 
 
 def _doubled(matching: Matching, entries: pd.DataFrame) -> set[str]:
@@ -611,8 +689,11 @@ class _Book:
         category = "service_errors" if wrong else moving
         self.note("service", item_id, day, amount, category, told, explained=fresh)
 
-    def proof(self, bank: Mapping[str, Decimal], balance: Decimal | None) -> pd.DataFrame:
-        lines = {"per_bank": dict(bank)}
+    def proof(
+        self, bank: Mapping[str, Decimal], balance: Decimal | None, *, is_known: bool
+    ) -> pd.DataFrame:
+        """Without ``is_known`` there is no balance per service, only what moved it."""
+        lines: dict[str, dict[str, Decimal]] = {"per_bank": dict(bank)}
         lines |= {name: self.corrections[name] for name in _OF_BANK}
         lines["adjusted_bank"] = _added(lines.values())
         service = self.columns((day, amount) for day, amount in self.booked if day >= self.first)
@@ -637,7 +718,12 @@ class _Book:
             "adjusted_service": "Adjusted balance per service", "difference": "Difference",
             **CATEGORIES,
         }  # fmt: skip
-        rows = [{"line": name, "label": labels[name], **row} for name, row in lines.items()]
+        rows: list[dict[str, Any]] = [
+            {"line": name, "label": labels[name], **row} for name, row in lines.items()
+        ]
+        for row in rows:
+            if not is_known and row["line"] in ("per_service", "adjusted_service", "difference"):
+                row.update(opening=None, closing=None)
         return to_frame(pa.Table.from_pylist(rows, schema=_PROOF))
 
     def items(self, asset: str, told: Mapping[str, str | None]) -> pd.DataFrame:

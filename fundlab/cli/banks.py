@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fundlab.cli.options import Json, StorePath, existing_store
+from fundlab.cli.options import Json, StorePath, checked_period, existing_store
 from fundlab.console import BREAKS, answer
 
+if TYPE_CHECKING:
+    from fundlab.bank import Reconciliation
+    from fundlab.facade import Store
+
 commands = typer.Typer()
+SideOption = Annotated[
+    Literal["ours", "service"], typer.Option(help="Whose account at the bank it is.")
+]
+Account = Annotated[str | None, typer.Option(help="One of several in the files.")]
+Asset = Annotated[str, typer.Option(help="What is reconciled with the bank.")]
+Window = Annotated[int, typer.Option(min=0, help="Days a transfer may take at the bank.")]
+Opening = Annotated[
+    str | None, typer.Option(help="Balance before the first statement, if it declares none.")
+]
+Balance = Annotated[
+    str | None, typer.Option(help="Balance per service at the period's end, if you know it.")
+]
+Carried = Annotated[
+    Path | None,
+    typer.Option(help="What 'fundlab bank --json' printed of the period before: its open items."),
+]
 
 
 @commands.command()
@@ -21,31 +42,42 @@ def bank(
         typer.Option(help="2026, 2026-Q4, 2026-10, 2026-W40 or 2026-10-31; all their days."),
     ] = None,
     store: StorePath = None,
-    side: Annotated[
-        Literal["ours", "service"], typer.Option(help="Whose account at the bank it is.")
-    ] = "service",
+    side: SideOption = "service",
     format: Annotated[
         str | None, typer.Option(help="csv, mt940, camt.053, ofx or bai2; by its look.")
     ] = None,
-    account: Annotated[str | None, typer.Option(help="One of several in the files.")] = None,
-    asset: Annotated[str, typer.Option(help="What is reconciled.")] = "USD",
-    window: Annotated[int, typer.Option(min=0, help="Days a transfer may take.")] = 3,
-    opening: Annotated[
-        str | None, typer.Option(help="Balance before the first statement, if it declares none.")
-    ] = None,
+    account: Account = None,
+    asset: Asset = "USD",
+    window: Window = 3,
+    opening: Opening = None,
+    balance: Balance = None,
+    carried: Carried = None,
     as_json: Json = False,
 ) -> None:
     """Prove bank statements and reconcile them with the transfers.
 
     Exit status 3 where something stays unexplained.
     """
-    from fundlab import bank as banking
-
+    if period is not None:
+        checked_period(period, "--period")
     books = existing_store(store)
-    read = banking.read(*files, format=format, asset=asset, opening=opening)
-    found = banking.reconcile(
-        books, read, period, side=side, account=account, asset=asset, window=window
+    found = reconciled(
+        books, files, period, side, account, asset, window, opening, balance, carried, format
     )
     answer(found.to_json(), as_json, found.text)
     if not found.ok:
         raise typer.Exit(BREAKS)
+
+
+def reconciled(
+    books: Store, files: Sequence[Path], period: str | None, side: Literal["ours", "service"],
+    account: str | None, asset: str, window: int, opening: str | None, balance: str | None,
+    carried: Path | None, format: str | None = None, as_of: str | None = None,
+) -> Reconciliation:  # fmt: skip
+    from fundlab import bank as banking
+
+    return banking.reconcile(
+        books, banking.read(*files, format=format, asset=asset, opening=opening), period,
+        side=side, account=account, asset=asset, window=window, balance=balance, carried=carried,
+        as_of=as_of,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from fundlab import console
-from fundlab.errors import StoreError
+from fundlab.errors import AnalysisError, StoreError
 
 if TYPE_CHECKING:
     from fundlab.facade import Store
@@ -81,6 +81,15 @@ class TableName(StrEnum):
     FIAT_ACCOUNTS = "fiat_accounts"
     DEPOSIT_INSTRUCTIONS = "deposit_instructions"
     BALANCES = "balances"
+
+
+def checked_period(period: str, hint: str, tz: str = "UTC") -> None:
+    from fundlab.analysis.periods import period_bounds
+
+    try:
+        period_bounds(period, tz)
+    except AnalysisError as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from None
 
 
 def existing_store(given: str | None) -> Store:

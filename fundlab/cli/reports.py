@@ -7,9 +7,19 @@ from typing import Annotated
 
 import typer
 
-from fundlab.cli.options import BasisOption, Json, StorePath, existing_store
+from fundlab.cli.banks import (
+    Account,
+    Asset,
+    Balance,
+    Carried,
+    Opening,
+    SideOption,
+    Window,
+    reconciled,
+)
+from fundlab.cli.options import BasisOption, Json, StorePath, checked_period, existing_store
 from fundlab.console import BREAKS, answer
-from fundlab.errors import AnalysisError, CloseRefused
+from fundlab.errors import CloseRefused
 
 commands = typer.Typer()
 
@@ -34,11 +44,23 @@ def report(
             "current breaks are shown each time.",
         ),
     ] = False,
+    bank: Annotated[
+        list[Path] | None,
+        typer.Option(help="A statement of the bank, reconciled in it; may be given again."),
+    ] = None,
+    side: SideOption = "service",
+    account: Account = None,
+    asset: Asset = "USD",
+    window: Window = 3,
+    opening: Opening = None,
+    balance: Balance = None,
+    carried: Carried = None,
     as_json: Json = False,
 ) -> None:
     """Write the report of a period.
 
-    Exit status 3 where balances do not match or rows break a rule.
+    Exit status 3 where balances do not match, rows break a rule, or something at the bank stays
+    unexplained. --side and the options after it are those of 'fundlab bank'.
     """
     from fundlab import reporting
 
@@ -48,15 +70,22 @@ def report(
         raise typer.BadParameter(
             f"{format!r}: give some of {','.join(reporting.FORMATS)}", param_hint="--format"
         )
-    if catch_up and as_of is not None:
-        raise typer.BadParameter("give either --catch-up or --as-of", param_hint="--catch-up")
+    for given, name in ((as_of, "--as-of"), (bank, "--bank")):
+        if catch_up and given:
+            raise typer.BadParameter(f"give either --catch-up or {name}", param_hint="--catch-up")
+    options = (side, account, asset, window, opening, balance, carried)
+    if not bank and options != ("service", None, "USD", 3, None, None, None):
+        raise typer.BadParameter("give the statements that it is of with --bank")
     checked_period(period or "2000", "--period or --tz", tz)
     books = existing_store(store)
     done: reporting.CaughtUp | reporting.Report
     if catch_up:
         done = reporting.catch_up(books, out, formats, since=period, tz=tz, basis=basis)
     else:
-        found = reporting.read_report(books, period, as_of=as_of, tz=tz, basis=basis)
+        found = reporting.read_report(
+            books, period, as_of=as_of, tz=tz, basis=basis,
+            bank=reconciled(books, bank, period, *options, as_of=as_of) if bank else None,
+        )  # fmt: skip
         done = reporting.write_report(found, out, formats)
     answer(done.to_json(), as_json, done.text, well=not done.proves_nothing)
     if done.is_alarming:
@@ -170,12 +199,3 @@ def reperform(
     answer({"folder": str(folder), "same": not found, "differences": found}, as_json, text)
     if found:
         raise typer.Exit(BREAKS)
-
-
-def checked_period(period: str, hint: str, tz: str = "UTC") -> None:
-    from fundlab.analysis.periods import period_bounds
-
-    try:
-        period_bounds(period, tz)
-    except AnalysisError as error:
-        raise typer.BadParameter(str(error), param_hint=hint) from None

@@ -10,6 +10,7 @@ import pandas as pd
 
 from fundlab.analysis import balances as analysis
 from fundlab.analysis import fees, flows
+from fundlab.analysis.bank_reconciliation import Reconciliation
 from fundlab.analysis.closing import Restatement
 from fundlab.analysis.compare import compare_knowing, known_of
 from fundlab.analysis.periods import Moment, period_bounds
@@ -57,6 +58,7 @@ def build(
     basis: Basis | None = None,
     restated: pd.DataFrame | None = None,
     moved: Sequence[Restatement] = (),
+    bank: Reconciliation | None = None,
 ) -> Report:
     """The report of ``period`` (by default everything) from ``transfers`` and the ``reported``
     balances (``fl.load_balances``), as known at ``as_of``.
@@ -71,7 +73,8 @@ def build(
     transfers have ``settled_at``, as ``store.scan("transfers", settled=True)`` gives it; what has
     not settled belongs to when it was created) or ``created``. ``restated`` (``profile_id``,
     ``asset``, ``amount``) is what leads from the closing of the last close to what is known now of
-    the opening: a line of its own. ``moved`` are the closed periods that have moved.
+    the opening: a line of its own. ``moved`` are the closed periods that have moved, ``bank`` is
+    the reconciliation of the same days with the bank.
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
     not begun by ``as_of``.
     """
@@ -204,5 +207,6 @@ def build(
         events=figures.event_counts(events, span),
         notable=figures.notable_events(events, span),
         made_here=withdrawals is not None,
+        bank=bank,
         sources=dict(sources or {}),
     )

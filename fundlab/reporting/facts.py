@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from fundlab.analysis.bank_reconciliation import Reconciliation
 from fundlab.display import Card, Row, Tone
 from fundlab.errors import printable
 from fundlab.store.judgement import Judgement, State
@@ -85,6 +86,7 @@ class Report:
     ``events``, ``notable``
         counts by type, and the events that ask for a look.
 
+    ``bank`` is the reconciliation with the bank, where its statements are given.
     ``files`` are those it was written to, the page first.
     """
 
@@ -128,6 +130,7 @@ class Report:
     moved: tuple[str, ...] = ()
     ends: pd.Timestamp | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    bank: Reconciliation | None = None
     files: tuple[Path, ...] = ()
 
     @property
@@ -138,9 +141,9 @@ class Report:
     @property
     def tone(self) -> Tone:
         """How the verdict is shown: only what is proved from the first transfer on is good, and
-        only while no closed period has moved."""
+        only while no closed period has moved and the bank's side is explained."""
         tone = _TONES[self.verdict.state]
-        return "warn" if self.moved and tone == "good" else tone
+        return "warn" if (self.moved or self.bank_breaks) and tone == "good" else tone
 
     @property
     def remark(self) -> str:
@@ -151,9 +154,14 @@ class Report:
 
     @property
     def is_alarming(self) -> bool:
-        """Whether somebody must look: a balance does not match, a row breaks a rule, or a closed
-        period has moved."""
-        return self.verdict.breaks > 0 or len(self.violations) > 0 or bool(self.moved)
+        """Whether somebody must look: a balance does not match, a row breaks a rule, a closed
+        period has moved, or something at the bank stays unexplained."""
+        rows = self.verdict.breaks > 0 or len(self.violations) > 0
+        return rows or bool(self.moved) or self.bank_breaks
+
+    @property
+    def bank_breaks(self) -> bool:
+        return self.bank is not None and not self.bank.ok
 
     @property
     def proves_nothing(self) -> bool:
@@ -173,7 +181,8 @@ class Report:
     def text(self) -> str:
         """The verdict in words and where it was written, as the command line prints it."""
         words = [self.verdict.text, self.remark, broken_rules(len(self.violations))]
-        lines = [" ".join(filter(None, words)), *self.moved, *self.places]
+        bank = [] if self.bank is None else [f"Bank, {self.bank.title}: {self.bank.verdict}"]
+        lines = [" ".join(filter(None, words)), *self.moved, *bank, *self.places]
         return "\n".join(map(printable, lines))
 
     def to_json(self) -> dict[str, Any]:
@@ -190,6 +199,7 @@ class Report:
             "open_items": len(self.open_items),
             "violations": len(self.violations),
             "moved": list(self.moved),
+            "bank": None if self.bank is None else self.bank.to_json(),
             "files": [str(path) for path in self.files],
         }
 
@@ -198,7 +208,11 @@ class Report:
         return Card(
             self.title,
             tuple(Row(f.label, f.value, detail=f.note, money=True) for f in self.key_figures),
-            warnings=(*filter(None, [self.remark]), *self.moved),
+            warnings=(
+                *filter(None, [self.remark]),
+                *self.moved,
+                *([f"Bank: {self.bank.verdict}"] if self.bank and self.bank_breaks else []),
+            ),
             notes=tuple(self.places),
             headline=self.verdict.headline,
             detail=self.verdict.detail,

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from fundlab.analysis import checks
+from fundlab.analysis.bank_reconciliation import Reconciliation, reconcile
 from fundlab.analysis.closing import closes_in_force, restatements
 from fundlab.analysis.counting import choice
 from fundlab.analysis.periods import period_bounds
@@ -33,6 +34,7 @@ from fundlab.reporting.report_files import (
     file_name,
     write_report,
 )
+from fundlab.statements import Statements
 from fundlab.store import TableStore
 from fundlab.store.closes import Close
 from fundlab.store.duck import own_connection
@@ -90,10 +92,14 @@ def report(
     formats: Sequence[str] = FORMATS,
     tz: str = "UTC",
     basis: Basis = "settled",
+    bank: Reconciliation | Statements | None = None,
 ) -> Report:
     """The report of ``period`` (``2026``, ``2026-Q4``, ``2026-10``, ``2026-W40``, ``2026-10-31``;
     by default everything) as the store knew it at ``as_of`` (by default its latest publication).
     ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
+
+    ``bank`` adds the bank's side: what ``fl.bank.read`` gave, or where that needs options what
+    ``fl.bank.reconcile`` gave for the same period.
 
     It shows itself in a notebook. With ``out`` it is written to that folder, too: ``html``,
     ``xlsx`` and ``csv``, each under a temporary name first. No clock is read, so the same store
@@ -108,19 +114,29 @@ def report(
     ['report-2026-10.html']
     """
     check_formats(formats)
-    found = read_report(opened(store), period, as_of=as_of, tz=tz, basis=basis)
+    found = read_report(opened(store), period, as_of=as_of, tz=tz, basis=basis, bank=bank)
     return found if out is None else write_report(found, out, formats)
 
 
 @queries
 def read_report(
     store: TableStore, period: str | None = None, *, as_of: Moment | None = None, tz: str = "UTC",
-    basis: Basis = "settled", **given: Any,
+    basis: Basis = "settled", bank: Reconciliation | Statements | None = None, **given: Any,
 ) -> Report:  # fmt: skip
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
     known_at = last_publication(store) if as_of is None else moment_ns(as_of, "as_of")
     when = moment(known_at)
     one = own_connection()
+    if isinstance(bank, Statements):
+        bank = reconcile(store, bank, period, as_of=when)
+    if bank is not None and period is not None:
+        first, end = period_bounds(period)
+        days = moment(first).date(), moment(end - 1).date()
+        if (bank.first, bank.last) != days:
+            raise InvalidRequest(
+                f"bank: it is reconciled for {bank.first} to {bank.last}, the report is of "
+                f"{days[0]} to {days[1]}; reconcile the same period"
+            )
     moved, restated = [], None
     if "moved" not in given:
         moved = restatements(store, as_of=as_of)
@@ -134,9 +150,10 @@ def read_report(
         "fiat_accounts": store.read("fiat_accounts", when),
         "addresses": store.read("addresses", when),
         "judgement": judge(store, as_of=when),
-        "sources": sources(store, period, when, tz, basis),
+        "sources": sources(store, period, when, tz, basis, bank),
         "restated": restated,
         "moved": moved,
+        "bank": bank,
         **given,
     }
     choice("basis", basis, tuple(MOMENTS))
@@ -221,6 +238,7 @@ def sources(
     when: pd.Timestamp,
     tz: str = "UTC",
     basis: Basis = "settled",
+    bank: Reconciliation | None = None,
 ) -> dict[str, str]:
     """How to get the same figures again: the store, its parts' hash, the command, the versions."""
     parts = [
@@ -237,10 +255,15 @@ def sources(
     command += ["--period", period] if period else []
     command += ["--tz", tz] if tz != "UTC" else []
     command += ["--basis", basis] if basis != "settled" else []
+    statements = {} if bank is None else bank.files
+    if bank is not None:
+        options = [("bank", file) for file in statements] + [*bank.options.items()]
+        command += [word for name, value in options for word in (f"--{name}", value)]
     return {
         "Store": place,
         "Parts": f"{len(parts):,}, SHA-256 of their names {digest}",
         "Command": shlex.join(command),
+        **{f"Statement {file}": f"SHA-256 {digest}" for file, digest in statements.items()},
         **versions(),
     }
 

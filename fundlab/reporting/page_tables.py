@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from fundlab.analysis.bank_reconciliation import CATEGORIES, Reconciliation
 from fundlab.analysis.closing import CAUSES
 from fundlab.charts import humanise, shorten_id
 from fundlab.display import Cell, Style, Table
@@ -66,7 +67,7 @@ def page_tables(report: Report) -> dict[str, Table]:
     drift: list[Column] = [("#Before", points, "bps_before"), ("#Drift", signed_points, "drift")]
     made = report.made_here
     restated: list[Column] = [("#Restated", money, "restated")] * ("restated" in report.balances)
-    return {
+    return bank_tables(report.bank) | {
         "restatements": table(
             "Closed periods that have moved, transfer by transfer", report.restatements,
             [("Period", text, "period"), ("Basis", text, "basis"), asset, profile,
@@ -163,6 +164,34 @@ def page_tables(report: Report) -> dict[str, Table]:
     }  # fmt: skip
 
 
+def bank_tables(bank: Reconciliation | None) -> dict[str, Table]:
+    """Those of the reconciliation with the bank, where there is one."""
+    if bank is None:
+        return {}
+    line: Column = ("Line", text, "label")
+    frames = {name: frame.assign(asset=bank.asset) for name, frame in (
+        ("statement", bank.statement), ("proof", bank.proof), ("items", bank.items))}  # fmt: skip
+    return {
+        "bank_statement": table(
+            "Bank reconciliation", frames["statement"],
+            [line, ("#Items", number, "items"), ("#Amount", known_money, "amount")],
+        ),
+        "bank_proof": table(
+            "Proof of cash", frames["proof"],
+            [line, ("#Opening", known_money, "opening"), ("#Receipts", money, "receipts"),
+             ("#Disbursements", money, "disbursements"), ("#Closing", known_money, "closing")],
+        ),
+        "bank_items": table(
+            "Open items of the bank reconciliation, oldest first", frames["items"],
+            [("On", text, "on"), ("#Age in days", number, "age"),
+             ("#Amount", money, "amount"), ("Line", bank_line, "category"),
+             ("State", explained, "explained"), ("Why", text, "why"),
+             ("Cleared", text, "cleared_on"), ("Memo", text, "memo"),
+             ("Item", identifier, "item_id")],
+        ),
+    }  # fmt: skip
+
+
 def table(
     caption: str, frame: pd.DataFrame, columns: Sequence[Column], limit: int = MAX_ROWS
 ) -> Table:
@@ -172,15 +201,15 @@ def table(
     assets = shown["asset"].astype(str) if "asset" in shown.columns else None
     digits: dict[str, int] = {}
     for _, make, name in columns:
-        if make is money:
+        if make in (money, known_money):
             for asset, amount in zip(assets, shown[name], strict=True):  # type: ignore[arg-type]
                 if not pd.isna(amount):
                     digits[asset] = max(digits.get(asset, 2), decimals(amount))
     cells_by_column = []
     for _, make, name in columns:
-        if make is money:
+        if make in (money, known_money):
             pairs = zip(assets, shown[name], strict=True)  # type: ignore[arg-type]
-            cells = [money(amount, digits.get(asset, 2)) for asset, amount in pairs]
+            cells = [make(amount, digits.get(asset, 2)) for asset, amount in pairs]
         else:
             cells = [make(value) for value in shown[name]]
         values = sorted({cell.value for cell in cells if cell.value is not None})
@@ -238,8 +267,20 @@ def money(amount: Any, digits: int) -> Cell:
     return Cell(f"{amount:,.{digits}f}", "number", value=amount)
 
 
+def known_money(amount: Any, digits: int) -> Cell:
+    return Cell("unknown", "number") if pd.isna(amount) else money(amount, digits)
+
+
+def bank_line(category: object) -> Cell:
+    return Cell(CATEGORIES[str(category)])
+
+
+def explained(value: object) -> Cell:
+    return Cell("explained", "good") if value else Cell("✗ unexplained", "bad")
+
+
 def number(count: Any) -> Cell:
-    return Cell(f"{count:,}", "number", value=int(count))
+    return Cell("–", "number") if pd.isna(count) else Cell(f"{count:,}", "number", value=int(count))
 
 
 def points(bps: Any, spec: str = ",.2f") -> Cell:

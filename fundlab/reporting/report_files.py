@@ -107,6 +107,14 @@ def sheets(report: Report) -> list[Sheet]:
     found = [Sheet("Report", pa.table({"fact": list(facts), "value": list(facts.values())}))]
     for name, field, note in _FRAMES:
         found.append(Sheet(name, arrow_of(getattr(report, field)), note))
+    if report.bank is not None:
+        told = f"{report.bank.title}: {report.bank.verdict}"
+        for name, frame in (
+            ("Bank reconciliation", report.bank.statement),
+            ("Bank proof of cash", report.bank.proof),
+            ("Bank open items", report.bank.items),
+        ):
+            found.append(Sheet(name, arrow_of(frame), told))
     return found
 
 

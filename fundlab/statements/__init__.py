@@ -59,7 +59,8 @@ class Statements:
     ``sequence``, ``page``, ``last_page``, ``opening_on``, ``opening``, ``closing_on``, ``closing``,
     ``available``, ``entries``, ``credits``, ``credit_sum``, ``debits``, ``debit_sum`` (as found),
     ``proved`` (``balances``, ``follows``: by the closing balance before it, ``counts``: by declared
-    counts and sums only, ``no``: it declares nothing to prove it by), ``file``, ``line``.
+    counts and sums only, ``no``: it declares nothing to prove it by), ``file``, ``line``,
+    ``sha256`` (of the file).
 
     ``findings``: ``file``, ``line``, ``statement``, ``rule``, ``declared``, ``found``, ``detail``;
     empty unless read with ``strict=False``.
@@ -192,8 +193,9 @@ def read_pages(
         raise AnalysisError(f"{path} is not a valid {kind} statement: {error}") from error
     except ImportError as error:
         raise AnalysisError(f"{path}: {kind} needs {error.name}; install fundlab[bank]") from error
+    sha256 = hashlib.sha256(content).hexdigest()
     for page in pages:
-        page.file, page.format = str(path), kind
+        page.file, page.sha256, page.format = str(path), sha256, kind
     return pages
 
 

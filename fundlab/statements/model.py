@@ -66,6 +66,7 @@ STATEMENTS: Final = pa.schema(
         ("proved", _TEXT),
         ("file", _TEXT),
         ("line", pa.int64()),
+        ("sha256", _TEXT),
     ]
 )
 FINDINGS: Final = pa.schema(
@@ -151,6 +152,7 @@ class Page:
     contradictions: list[tuple[str, Any, Any, str]] = field(default_factory=list)
     summary_only: bool = False
     file: str = ""
+    sha256: str = ""
     format: str = ""
     proved: str = "no"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,15 @@ from typing import Any
 import pandas as pd
 import pytest
 import typer
+from bank_books import COLUMNS, made_books
 from test_bank_matching import paid, transfer
 
 import fundlab as fl
 from fundlab import bank, cli
 from fundlab.errors import AnalysisError
-from fundlab.sandbox.bank_book import book, statement_file
+from fundlab.sandbox.bank_book import FAULTS, book, statement_file
 
 D = Decimal
-COLUMNS = ("opening", "receipts", "disbursements", "closing")
 
 
 def lines_of(found: bank.Reconciliation) -> dict[str, dict[str, Decimal]]:
@@ -53,41 +53,15 @@ def check_that_it_foots(found: bank.Reconciliation) -> None:
         assert total == lines[category]["closing"], category
 
 
-def made_books(rng: random.Random, months: int) -> tuple[list[dict[str, Any]], pd.DataFrame]:
-    rows, names = [], ("", "", "Acme Ltd", "Globex")
-    for n in range(rng.randint(5, 14) * months):
-        day = date(2026, 1, 1) + timedelta(days=rng.randrange(30 * months))
-        credit = rng.random() < 0.6
-        rows.append(
-            {"id": f"{rng.randrange(16**8):08x}-{n:04}", "settled_on": day,
-             "direction": "CREDIT" if credit else "DEBIT",
-             "amount": str(D(rng.randint(500, 9**7)) / 100),
-             "counterparty": rng.choice(names), "ref_id": None, "memo": None}
-        )  # fmt: skip
-    rows.sort(key=lambda row: (row["settled_on"], row["id"]))
-    settled = pd.to_datetime([row["settled_on"] for row in rows], utc=True) + pd.Timedelta("9h")
-    amounts = pd.array([D(row["amount"]) for row in rows], dtype="decimal")
-    types = {"CREDIT": "WIRE_DEPOSIT", "DEBIT": "WIRE_WITHDRAWAL"}
-    frame = pd.DataFrame(
-        {"id": [row["id"] for row in rows], "asset": "USD", "status": "COMPLETED",
-         "direction": [row["direction"] for row in rows],
-         "type": [types[row["direction"]] for row in rows], "amount": amounts,
-         "created_at": settled, "updated_at": settled,
-         "counterparty": [row["counterparty"] or None for row in rows]}
-    )  # fmt: skip
-    return rows, frame
-
-
 def months_foot(path: Path, seed: int, months: int) -> None:
     """Each month from its own statement and what the month before left open; and all at once."""
     rng = random.Random(seed)
     rows, transfers = made_books(rng, months)
     side = rng.choice(("service", "ours"))
-    faults = ("doubled", "missing", "amount", "charge", "unknown", "sign")
     lines = book(
         rows, side=side, seed=seed, batch=rng.choice((0, 0.4)), late_days=rng.choice((0, 4)),
         netted_fee=D(rng.choice(("0", "15"))), references=rng.choice((0, 0.5, 1)),
-        errors={fault: rng.choice((0, 0, 1)) for fault in faults},
+        errors={fault: rng.choice((0, 0, 1)) for fault in FAULTS},
     )  # fmt: skip
     files, carried, before = [], None, None
     for month in range(1, months + 1):
@@ -216,9 +190,22 @@ def test_a_period_that_the_statements_are_not_of_is_refused(tmp_path: Path) -> N
 
 def test_what_settled_before_the_first_statement_of_a_period_is_open(tmp_path: Path) -> None:
     rows = paid([transfer("before", 30, -9), transfer("cut", 50, 2), transfer("t", 70, 20)])
-    found = bank.reconcile(rows, read_csv(tmp_path, "2026-01-21,70,70,r1,t"), "2026-01")
-    check_that_it_foots(found)
+    statement = read_csv(tmp_path, "2026-01-21,70,70,r1,t")
+    found = bank.reconcile(rows, statement, "2026-01")
     assert found.unexplained["item_id"].tolist() == ["cut"]
+    # Whether the bank booked it before its statement begins nobody can know.
+    assert (found.basis, found.ok, found.difference) == ("unknown", False, None)
+    for line in ("per_service", "adjusted_service", "difference"):
+        assert lines_of(found)[line]["closing"] is None
+    assert lines_of(found)["difference"]["receipts"] == 0
+    assert "as the statements begin on 2026-01-21 and transfers settled before" in found.verdict
+    assert "Balance per service " in found.text
+    assert "unknown" in found.text
+    assert found.to_json()["difference"] is None
+    # It is known where the balance is given, or nothing of the period settled before.
+    check_that_it_foots(given := bank.reconcile(rows, statement, "2026-01", balance="120"))
+    assert given.basis == "given"
+    check_that_it_foots(bank.reconcile(paid([transfer("t", 70, 20)]), statement, "2026-01"))
 
 
 @pytest.mark.parametrize(
