@@ -9,6 +9,7 @@ times to the nanosecond: for other tools there is ``export_current``.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PINS: Final = "pins"
+_BANK_ENTRY: Final = re.compile("bank-[0-9a-f]{20}", re.ASCII)
 _CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
 
 Moment = str | datetime
@@ -425,17 +427,32 @@ class TableStore:
         """Record who sees to an open item, a comment on it, or what was decided; the last of each
         stands beside the item in every close pack until it clears.
 
-        Raises ``InvalidRequest`` where none of the three is given, or no item, or what is no text.
+        ``item_id`` is that of a row of the store, such as a transfer, or of a bank's entry
+        (``bank-…``, see ``fl.bank.read``). Raises ``InvalidRequest`` for another one, where none of
+        the three is given, and for what must be a text.
 
-        >>> store.annotate("t-17", owner="Ana", comment="asked the bank", by="Ben")
-        >>> store.annotations()[["item_id", "owner", "by"]].values.tolist()
-        [['t-17', 'Ana', 'Ben']]
+        >>> item = store.read("transfers")["id"].iloc[0]
+        >>> store.annotate(item, owner="Ana", comment="asked the bank", by="Ben")
+        >>> store.annotations()[["owner", "comment", "by"]].values.tolist()
+        [['Ana', 'asked the bank', 'Ben']]
         """
         _needed(item_id=item_id)
         given = {"owner": owner, "comment": comment, "decision": decision}
         if not any(given.values()):
             raise InvalidRequest("give owner, comment or decision: there is nothing to record")
         check_texts(**given, by=by)
+        rows = (
+            steadily(lambda name=name: read_current(
+                self.snapshot(name), ["id"], where={"id": [item_id]}
+            ).num_rows)
+            for name, table in TABLES.items()
+            if table.key == ("id",)
+        )  # fmt: skip
+        if not _BANK_ENTRY.fullmatch(item_id) and not any(rows):
+            raise InvalidRequest(
+                f"item_id={item_id!r} is not in {self.path}: give the id of a transfer or another "
+                "row of it, or of a bank's entry (bank-…)"
+            )
         with self.lock() as check_held:
             self._record("annotate", {"item_id": item_id, **given, "by": by}, check_held)
 

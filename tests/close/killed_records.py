@@ -35,7 +35,7 @@ def work(store: fl.Store, what: str) -> None:
     elif what == "reopen":
         store.reopen("2026-02", by="Ben", reason="a fee was wrong")
     else:
-        store.annotate("t-1", comment="the bank was asked", by="Ben")
+        store.annotate("bank-0123456789abcdef0123", comment="the bank was asked", by="Ben")
 
 
 class Killer:

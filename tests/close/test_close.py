@@ -20,6 +20,7 @@ from fundlab.errors import CloseRefused, InvalidRequest, StoreDamaged
 from fundlab.store.closes import Close, closes_of
 
 ENTRY = ["profile_id", "asset", "line", "type"]
+ENTRY_OF_A_BANK = "bank-0123456789abcdef0123"
 
 
 def as_lines(frame: pd.DataFrame) -> dict[tuple[str, ...], D]:
@@ -237,11 +238,14 @@ def test_reopened_is_closed_again_and_nothing_is_removed(tmp_path: Path) -> None
 
 
 def test_annotations_are_kept_and_need_something_to_say(tmp_path: Path) -> None:
-    store = fl.Store(tmp_path / "store")
-    store.annotate("t-1", owner="Ana", by="Ben")
-    store.annotate("t-1", comment="asked the bank")
+    store = months.made(tmp_path / "store", 7).store
+    store.annotate("t-00001", owner="Ana", by="Ben")
+    store.annotate(ENTRY_OF_A_BANK, comment="asked the bank")
     with pytest.raises(InvalidRequest, match="nothing to record"):
-        store.annotate("t-1")
+        store.annotate("t-00001")
+    for wrong in ("t-99999", "t-0000", f"{ENTRY_OF_A_BANK}0"):
+        with pytest.raises(InvalidRequest, match=f"item_id='{wrong}' is not in .*store: give"):
+            store.annotate(wrong, owner="Ana")
     with pytest.raises(InvalidRequest, match="item_id='': give a text"):
         store.annotate("", owner="Ana")
     found = store.annotations()
@@ -257,7 +261,7 @@ def test_what_no_table_could_hold_is_never_recorded(tmp_path: Path, wrong: Any) 
     for name in ("owner", "comment", "decision", "by"):
         given = {"comment": "asked", name: wrong}
         with pytest.raises(InvalidRequest, match=f"{name}="):
-            store.annotate("t-1", **given)
+            store.annotate("t-00001", **given)
     for name in ("by", "note", "with_breaks"):
         with pytest.raises(InvalidRequest, match=f"{name}="):
             store.close("2026-02", **{name: wrong})
@@ -289,7 +293,7 @@ def test_a_record_that_was_changed_or_taken_away_is_an_error(tmp_path: Path) -> 
     store = month.store
     store.close("2026-02")
     for number in range(3):
-        store.annotate("t", comment=str(number))
+        store.annotate("t-00001", comment=str(number))
     assert store.verify().ok
     paths = sorted((tmp_path / "store" / "records").iterdir())
     text = paths[1].read_bytes()
