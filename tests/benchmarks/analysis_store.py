@@ -25,9 +25,12 @@ def make_store(
     rows: int,
     service: Mapping[str, str] | None = None,
     watermark: Mapping[str, Mapping[str, str]] | None = None,
+    published_at: int = 1,
 ) -> Store:
     """``rows`` transfers of 200 profiles over a year; 96 % completed."""
-    header = Header(TABLE.name, 1, service or {}, (Publication(1, 1, rows, {}, watermark or {}),))
+    header = Header(
+        TABLE.name, 1, service or {}, (Publication(1, published_at, rows, {}, watermark or {}),)
+    )
     (folder / TABLE.name).mkdir(parents=True)
     draft = write_part(folder / TABLE.name, "part", TABLE, header, _groups(rows))
     disk.publish(draft.hidden, draft.path)
