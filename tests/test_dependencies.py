@@ -26,10 +26,14 @@ EXTRAS = {
     for name, lines in PROJECT["optional-dependencies"].items()
 }
 NEEDED = [Requirement(line) for line in PROJECT["dependencies"]]
-OPTIONAL = [one for name in ("bank", "keyring", "pdf", "remote", "spark") for one in EXTRAS[name]]
+OPTIONAL = [
+    one
+    for name in EXTRAS.keys() - {"all", "bench", "notebook", "test", "tools"}
+    for one in EXTRAS[name]
+]
 DECLARED = NEEDED + [one for found in EXTRAS.values() for one in found]
 INSTALLED_BY_TESTS = NEEDED + [
-    one for name in ("bank", "keyring", "pdf", "remote", "test") for one in EXTRAS[name]
+    one for name in EXTRAS.keys() - {"all", "bench", "spark", "tools"} for one in EXTRAS[name]
 ]
 PART_OF = {"pydantic-core": "pydantic"}  # pydantic asks for one exact version of it
 
@@ -85,6 +89,20 @@ def test_every_dependency_is_declared_once_with_its_lowest_version() -> None:
     declared = [canonicalize_name(one.name) for one in DECLARED]
     assert len(declared) == len(set(declared))
     assert all(lowest(one) for one in DECLARED)
+
+
+def test_all_is_every_extra_of_a_user_but_spark() -> None:
+    (line,) = PROJECT["optional-dependencies"]["all"]
+    assert Requirement(line).extras == set(EXTRAS) - {"all", "bench", "spark", "test", "tools"}
+
+
+def test_the_licence_and_the_changelog_are_where_packagers_look() -> None:
+    (licence,) = PROJECT["license-files"]
+    assert (ROOT / licence).read_text(encoding="utf-8").startswith("MIT License")
+    (author,) = PROJECT["authors"]
+    assert author["name"] in (ROOT / licence).read_text(encoding="utf-8")
+    changes = (ROOT / "fundlab/CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {PROJECT['version']}" in changes
 
 
 def test_without_its_extras_everything_public_can_be_imported() -> None:

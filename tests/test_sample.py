@@ -72,7 +72,7 @@ def test_a_wheel_holds_it_where_it_is_looked_for(
 ) -> None:
     targets = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
     included = targets["build"]["targets"]["wheel"]["force-include"]
-    assert included == {"data/sample": "fundlab/data/sample"}
+    assert included["data/sample"] == "fundlab/data/sample"
     assert home._SAMPLES == (
         ROOT / "fundlab" / "data" / "sample",
         ROOT / "data" / "sample",
