@@ -59,9 +59,10 @@ ROOMS: dict[str, set[str]] = {
     "sandbox.__init__": {"sandbox.serve"},
     "demo": WORK
     | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},
+    "site": {"api", "errors", "models"},
     "cli": WORK
     | {"actions", "api", "config_file", "console", "demo", "errors", "sandbox.__init__", "secret"}
-    | {"settings", "store", "tables"},
+    | {"settings", "site", "store", "tables"},
     "__main__": {"cli"},
     "__init__": WORK
     | {"actions", "api", "arrival", "decimals", "display", "errors", "journals", "models"}

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
 from fundlab.models import (
@@ -113,12 +113,54 @@ class EventFilters(ListFilters, total=False):
     is_test: bool | None
 
 
+_TIMES: Final = {
+    f"{column}_{relation}": f"rows {column.removesuffix('_at')} {words} this time"
+    for column in ("created_at", "updated_at")
+    for relation, words in (
+        ("lt", "before"), ("lte", "at or before"), ("eq", "exactly at"), ("gte", "at or after"),
+        ("gt", "after"),
+    )
+}  # fmt: skip
+KEYWORDS: Final[Mapping[str, str]] = {
+    "since": "rows created at this time or later",
+    "until": "rows created before this time",
+    "workers": "how many pages are fetched at once, 1 or more",
+    "progress": "whether a bar shows how far it is; by itself in a terminal and a notebook",
+    "expand": "whether the payload becomes columns",
+    "order": f"{' or '.join(Order)}: oldest or newest first",
+    "order_by": "what ``order`` is about; that of the time filter where one is given",
+    "limit": "rows in one answer of the service",
+    "page_size": "rows in one answer of the service",
+    "max_rows": "how many rows come in all",
+    "page_cursor": "where to start, from an earlier page",
+    "ids": "one id or several",
+    "ref_ids": "one ``ref_id`` or several",
+    "profile_ids": "one profile or several",
+    "identity_id": "one end user",
+    "identity_ids": "one end user or several",
+    "account_ids": "one account of an end user or several",
+    "group_ids": "one group or several; an internal transfer's two halves share theirs",
+    "crypto_tx_hashes": "one hash of a blockchain transaction or several",
+    "type": f"one or several of {', '.join(TransferType)}, or another text; of events their kind, "
+    "such as ``transfer.wire_deposit.completed``",
+    "statuses": f"one or several of {', '.join(TransferStatus)}",
+    "secondary_statuses": "one name of a secondary status or several",
+    "crypto_networks": f"one or several of {', '.join(CryptoNetwork)}",
+    "addresses": "one address or several, as they are written",
+    "nicknames": "one nickname or several",
+    "bookmarked_status": "``True`` or ``False``; both where it is absent",
+    "is_test": "``True`` for events of tests, ``False`` (as where it is absent) for real ones",
+    **_TIMES,
+}
+"""What a keyword of the lists and loaders keeps, and what it accepts."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def spelled_out(filters: type) -> Callable[[F], F]:
     """Shows the keywords of ``filters`` in the signature of a function that takes them as
-    ``**filters``: for ``help()`` and completion, which stop at the two asterisks."""
+    ``**filters``, for ``help()`` and completion, which stop at the two asterisks; and says in its
+    docstring what each of its keywords keeps and accepts."""
 
     def spell(function: F) -> F:
         signature = inspect.signature(function)
@@ -131,6 +173,8 @@ def spelled_out(filters: type) -> Callable[[F], F]:
         ]
         shown = signature.replace(parameters=[*own, *keywords])
         setattr(function, "__signature__", shown)  # noqa: B010 - no attribute that types know
+        told = [f":param {name}: {KEYWORDS[name]}" for name in [*shown.parameters][1:]]
+        function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", *told])
         return function
 
     return spell

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 import fundlab
 from fundlab import console
-from fundlab.cli import banks, books, options, paying, reports, setup, trying
+from fundlab.cli import banks, books, manual, options, paying, reports, setup, trying
 from fundlab.errors import FundlabError, SettingsError
 
 app = typer.Typer(
@@ -32,7 +32,7 @@ app = typer.Typer(
     "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
     "run the same command again to go on.",
 )
-for group in (trying, setup, books, reports, banks, paying):
+for group in (trying, setup, books, reports, banks, paying, manual):
     app.add_typer(group.commands)
 
 
