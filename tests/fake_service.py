@@ -90,6 +90,7 @@ class FakeService:
     deposit_instructions: list[dict[str, Any]] = field(default_factory=list)
     honours: set[str] = field(default_factory=lambda: {"created_at", "updated_at", "ids"})
     strict: bool = False  # 400 for what it does not honour, instead of ignoring it
+    complete: bool = False  # else there may be more rows, which are found by their ids only
     largest_page: int = 1000
     hook: Callable[[str, dict[str, str]], None] = lambda operation, params: None
     calls: list[tuple[str, dict[str, str]]] = field(default_factory=list)
@@ -119,6 +120,27 @@ class FakeService:
             cursor = json.dumps([rows[size - 1][by], rows[size - 1]["id"]])
         body = {ITEMS[operation]: rows[:size], "next_page_cursor": cursor}
         return json.dumps(body).encode()
+
+    def get_transfer(self, transfer_id: str) -> dict[str, Any]:
+        return self._get("get_transfer", self.transfers, transfer_id)
+
+    def get_fiat_account(self, fiat_account_id: str) -> dict[str, Any]:
+        return self._get("get_fiat_account", self.fiat_accounts, fiat_account_id)
+
+    def get_fiat_deposit_instructions(self, instructions_id: str) -> dict[str, Any]:
+        return self._get(
+            "get_fiat_deposit_instructions", self.deposit_instructions, instructions_id
+        )
+
+    def _get(self, operation: str, rows: list[dict[str, Any]], id_: str) -> dict[str, Any]:
+        self.calls.append((operation, {"id": id_}))
+        self.hook(operation, {"id": id_})
+        found = next((row for row in rows if row["id"] == id_), None)
+        if found is None and not self.complete:
+            return {"id": id_}
+        if found is None:
+            raise NotFound(404, "Not Found")
+        return found
 
     def get_profile_balance(self, profile_id: str, asset: str) -> ProfileBalance:
         self.calls.append(("get_profile_balance", {"profile_id": profile_id, "asset": asset}))

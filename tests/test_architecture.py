@@ -42,7 +42,7 @@ ROOMS: dict[str, set[str]] = {
     "load": FACTS | {"api", "background", "progress"},
     "store": FACTS | {"paths", "transfers", "unfinished"},
     "query": {"errors", "store", "tables"},
-    "sync": FACTS | {"api", "load", "progress", "store"},
+    "sync": FACTS | {"api", "background", "load", "progress", "store"},
     "exports": FACTS | {"decimals", "paths", "store", "unfinished"},
     "analysis": FACTS
     | {"background", "decimals", "exports", "paths", "secret", "statements", "store", "transfers"},

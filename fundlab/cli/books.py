@@ -41,7 +41,7 @@ def sync(
         if export is not None:
             export_files(books.path, export)  # before the sync: it may take long
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
-    moved = [str(one) for one in restatements(books)]
+    moved = [*books.gone_lines(), *map(str, restatements(books))]
     body, text = result.to_json() | {"moved": moved}, "\n".join([str(result), *moved])
     failed: FundlabError | None = None
     if export is not None:
@@ -78,6 +78,24 @@ def verify(store: StorePath = None, as_json: Json = False) -> None:
     answer(body, as_json, str(found))
     if not found.ok or found.moved:
         raise typer.Exit(BREAKS)
+
+
+@commands.command("accept-gone")
+def accept_gone(
+    by: Annotated[str, typer.Option(help="Who knows of it.")],
+    reason: Annotated[str, typer.Option(help="Why they are gone.")],
+    ids: Annotated[list[str] | None, typer.Argument(help="All that are gone by default.")] = None,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Record that rows which the service lists no more are known to be gone.
+
+    They stay in the store as last seen; verify and reports find nothing wrong with it any more.
+    """
+    found = existing_store(store).accept_gone(ids or None, by=by, reason=reason)
+    done = found["id"].tolist()
+    text = f"{number_of(len(done), 'row')} accepted as gone" if done else "no row is gone"
+    answer({"accepted": done, "by": by, "reason": reason}, as_json, text)
 
 
 @commands.command()

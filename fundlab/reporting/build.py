@@ -59,6 +59,7 @@ def build(
     restated: pd.DataFrame | None = None,
     moved: Sequence[Restatement] = (),
     bank: Reconciliation | None = None,
+    gone: Sequence[str] = (),
 ) -> Report:
     """The report of ``period`` (by default everything) from ``transfers`` and the ``reported``
     balances (``fl.load_balances``), as known at ``as_of``.
@@ -74,7 +75,8 @@ def build(
     not settled belongs to when it was created) or ``created``. ``restated`` (``profile_id``,
     ``asset``, ``amount``) is what leads from the closing of the last close to what is known now of
     the opening: a line of its own. ``moved`` are the closed periods that have moved, ``bank`` is
-    the reconciliation of the same days with the bank.
+    the reconciliation of the same days with the bank. ``gone``
+    says what the service lists no more (``store.gone_lines()``).
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
     not begun by ``as_of``.
     """
@@ -180,7 +182,7 @@ def build(
         assertions=judgement.observations,
         roll_forward=roll_forward,
         restatements=figures.restatements(moved),
-        moved=tuple(map(str, moved)),
+        moved=(*gone, *map(str, moved)),
         movements=figures.movements(inside, balances),
         flows=figures.flows_of_all(outer, freq, tz, basis),
         daily_flows=figures.flows_of_all(

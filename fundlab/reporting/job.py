@@ -154,6 +154,7 @@ def read_report(
         "restated": restated,
         "moved": moved,
         "bank": bank,
+        "gone": store.gone_lines(as_of),
         **given,
     }
     choice("basis", basis, tuple(MOMENTS))

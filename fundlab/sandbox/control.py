@@ -316,6 +316,16 @@ class Control:
             )
         return changed
 
+    def remove_transfer(self, id: str) -> Json:
+        """Let a transfer disappear, as no interface does: neither its id nor a list brings it any
+        more. Its events and the balances stay."""
+        with self._settled():
+            removed = self._world.find("transfers", id=id)
+            if removed is None:
+                raise not_found("transfer", "id", id)
+            self.service.database.run("DELETE FROM transfers WHERE id = ?", id)
+        return removed
+
     # ------------------------------------------------------------------ the bank
 
     def bank_statement(
@@ -480,8 +490,9 @@ MAX_STATE_BYTES: Final = 4 * 1024**3
 ACTIONS: Final = (
     "advance", "shift_access", "revoke_tokens", "add_credential", "rotate_secret",
     "add_signing_key", "require_signing", "add_destination_address", "add_identity", "add_event",
-    "crypto_deposit", "set_trading", "deprecate_instructions", "add_fault", "remove_fault",
-    "clear_faults", "clear_requests", "reset", "checkpoint", "restore", "bank_statement",
+    "crypto_deposit", "set_trading", "deprecate_instructions", "remove_transfer", "add_fault",
+    "remove_fault", "clear_faults", "clear_requests", "reset", "checkpoint", "restore",
+    "bank_statement",
 )  # fmt: skip
 VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests")
 

@@ -22,15 +22,17 @@ from fundlab.errors import StoreDamaged, StoreError, first_line, number_of, prin
 from fundlab.store.assertions import Problem, broken_changes, read_accounts
 from fundlab.store.changes import equal_or_null
 from fundlab.store.closes import Close, closes_of
+from fundlab.store.completeness import PASSES, gone_rows
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement, judge_accounts
 from fundlab.store.parts import FROM, THREADS, TO, Part, PartReader, check_data, stored_schema
 from fundlab.store.pins import each_pin
-from fundlab.store.records import RECORDS, read_records
+from fundlab.store.records import RECORDS, Record, read_records
 from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot, keep, read_current, steadily, take_snapshot
 from fundlab.tables.schema import TABLES, Table
 from fundlab.transfers import RULED, TIMES, VIOLATION, violations
+from fundlab.values import Instant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,10 +121,21 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
     """
     problems: list[Problem] = []
     closes: list[Close] = []
+    records: list[Record] = []
     try:
-        closes = closes_of(read_records(path / RECORDS))  # first, as the pin of each is older
+        records = read_records(path / RECORDS)  # first, as the pin of each is older
+        closes = closes_of(records)
     except (StoreError, OSError) as error:
         problems.append(_damage(RECORDS, RECORDS, error))
+    try:
+        for row in gone_rows(read_records(path / PASSES), records):
+            if row.state == "gone":
+                found_at = f"not listed since {Instant.from_ns(row.gone_at)}"
+                problems.append(
+                    Problem(row.table, "gone", row.id, "at the service, or accepted", found_at)
+                )
+    except (StoreError, OSError) as error:
+        problems.append(_damage(PASSES, PASSES, error))
     named = list(each_pin(pins))  # what is published from here on is beyond all of them
     snapshots: dict[str, Snapshot] = {}
     intact: set[str] = set()

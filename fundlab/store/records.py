@@ -21,9 +21,9 @@ from fundlab.store.remote import StorePath
 
 RECORDS: Final = "records"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
-_RESTORE: Final = "restore the folder of records from a backup"
+RESTORE: Final = "restore the folder of records from a backup"
 
-Kind = Literal["close", "reopen", "annotate"]
+Kind = Literal["close", "reopen", "annotate", "accept", "pass"]
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,15 @@ def read_records(folder: StorePath) -> list[Record]:
         if match is None:
             continue  # unfinished, or a system's own
         if int(match[1]) != len(found) + 1:
-            raise StoreDamaged(f"record {len(found) + 1} is missing", path=folder, hint=_RESTORE)
+            raise StoreDamaged(f"record {len(found) + 1} is missing", path=folder, hint=RESTORE)
         text = path.read_bytes()
         digest = hashlib.sha256(text).hexdigest()
         if digest[:16] != match[2]:
-            raise StoreDamaged("is not what was written", path=path, hint=_RESTORE)
+            raise StoreDamaged("is not what was written", path=path, hint=RESTORE)
         whole = json.loads(text)
         if whole["previous"] != (found[-1].hash if found else "") or whole["seq"] != int(match[1]):
             raise StoreDamaged(
-                "does not follow the record before it, which was replaced", path=path, hint=_RESTORE
+                "does not follow the record before it, which was replaced", path=path, hint=RESTORE
             )
         found.append(Record(whole["seq"], whole["kind"], whole["at"], digest, whole["content"]))
     return found

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fundlab.errors import InvalidRequest, StoreError
 from fundlab.moments import moment_ns
@@ -30,6 +31,7 @@ from fundlab.store.assertions import (
 )
 from fundlab.store.closes import Close, annotations_table, closes_of, closes_table
 from fundlab.store.compaction import compact_table, remove_superseded
+from fundlab.store.completeness import PASSES, Gone, gone_lines, gone_rows, gone_table
 from fundlab.store.parts import Part, find_parts, open_part
 from fundlab.store.pins import is_pin_name, pinned_limits, read_pins, write_pin
 from fundlab.store.plain_files import export_files, write_current
@@ -53,7 +55,7 @@ from fundlab.store.snapshot import (
     take_snapshot,
 )
 from fundlab.tables.frames import to_frame
-from fundlab.tables.schema import TABLES, Table, find_table
+from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table, find_table
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
@@ -188,7 +190,8 @@ class TableStore:
         return settlements(snapshot, self.snapshot("events", as_of, pin=pin))
 
     def history(self, table: str) -> pd.DataFrame:
-        """Every version of every row, with ``published_at``: when the store learned of it.
+        """Every version of every row, with ``published_at``: when the store learned of it, and
+        ``gone_at``: since when the service does not list the row any more, if so.
 
         In order of publication, then as ``read``.
 
@@ -196,7 +199,15 @@ class TableStore:
         1
         """
         found = find_table(table)
-        return to_frame(steadily(lambda: read_history(self.snapshot(table))), found)
+        rows = steadily(lambda: read_history(self.snapshot(table)))
+        every = gone_rows(self.passes(), ())
+        gone = [one for one in every if one.table == table and one.back_at is None]
+        ids, since = [one.id for one in gone], [one.gone_at for one in gone]
+        moments = pa.array(since, pa.int64()).cast(INSTANT_TYPE)
+        at = pa.nulls(rows.num_rows, INSTANT_TYPE)
+        if gone:
+            at = moments.take(pc.index_in(rows.column("id"), pa.array(ids, pa.string())))
+        return to_frame(rows.append_column("gone_at", at), found)
 
     def scan(
         self,
@@ -414,7 +425,7 @@ class TableStore:
             if period not in [one.period for one in closes]:
                 known = ", ".join(map(str, closes)) or "none"
                 raise InvalidRequest(f"period {period!r} is not closed; closed are: {known}")
-            self._record("reopen", {"period": period, "by": by, "reason": reason}, check_held)
+            self.record("reopen", {"period": period, "by": by, "reason": reason}, check_held)
 
     def annotate(
         self,
@@ -454,11 +465,64 @@ class TableStore:
                 "row of it, or of a bank's entry (bank-…)"
             )
         with self.lock() as check_held:
-            self._record("annotate", {"item_id": item_id, **given, "by": by}, check_held)
+            self.record("annotate", {"item_id": item_id, **given, "by": by}, check_held)
 
     def annotations(self) -> pd.DataFrame:
         """``item_id``, ``owner``, ``comment``, ``decision``, ``by``, ``at``: all, oldest first."""
         return annotations_table(self.records())
+
+    def passes(self) -> list[Record]:
+        """What syncs found that compared all rows with the service, oldest first."""
+        return read_records(self.path / PASSES)
+
+    def gone_rows(self) -> list[Gone]:
+        """What :meth:`gone` shows."""
+        return gone_rows(self.passes(), self.records())
+
+    def gone_lines(self, as_of: Moment | None = None) -> list[str]:
+        """What the service lists no more and nobody accepted, as known at a time; a line for each
+        table."""
+        return gone_lines(self.gone_rows(), None if as_of is None else moment_ns(as_of, "as_of"))
+
+    def gone(self) -> pd.DataFrame:
+        """Every row that the service ever stopped listing, oldest first; its last values stay
+        where they are. ``table``, ``id``, ``gone_at``, ``state`` (``gone``, ``accepted``,
+        ``back``: listed again), ``back_at``, ``accepted_at``, ``by``, ``reason``.
+
+        ``sync(full=True)`` compares all rows, an ordinary sync those of its sweep; each is asked
+        for by its id before it counts as gone.
+
+        >>> store.gone().empty
+        True
+        """
+        return to_frame(gone_table(self.gone_rows()))
+
+    def accept_gone(
+        self, ids: str | Sequence[str] | None = None, *, by: str, reason: str
+    ) -> pd.DataFrame:
+        """Record that it is known why the service lists these rows no more (all that are gone by
+        default): ``verify`` and reports then find nothing wrong with it. Those rows of
+        :meth:`gone`.
+
+        Raises ``InvalidRequest`` for an id that is not gone, or where ``by`` or ``reason`` is
+        empty.
+        """
+        _needed(by=by, reason=reason)
+        with self.lock() as check_held:
+            there = [one for one in self.gone_rows() if one.state == "gone"]
+            wanted = {one.id for one in there} if ids is None else set(_texts(ids, "ids"))
+            if unknown := wanted - {one.id for one in there}:
+                raise InvalidRequest(
+                    f"ids {sorted(unknown)!r} are not rows that the service lists no more; "
+                    "store.gone() shows those in the state 'gone'"
+                )
+            rows = [
+                [one.table, one.id, str(Instant.from_ns(one.gone_at))]
+                for one in there if one.id in wanted
+            ]  # fmt: skip
+            if rows:
+                self.record("accept", {"rows": rows, "by": by, "reason": reason}, check_held)
+        return to_frame(gone_table([one for one in self.gone_rows() if one.id in wanted]))
 
     def seal(self, content: Mapping[str, Any], check_held: Callable[[], None]) -> Close:
         """Record a close: a pin of what is known now, then the record. The caller holds the lock,
@@ -471,20 +535,21 @@ class TableStore:
         check_held()
         write_pin(self.path / _PINS, name, str(Instant.from_ns(self._clock())), limits)
         whole = {**content, "pin": name, "publications": limits}
-        return Close(self._record("close", whole, check_held), "closed")
+        return Close(self.record("close", whole, check_held), "closed")
 
-    def _record(
+    def record(
         self, kind: Kind, content: Mapping[str, Any], check_held: Callable[[], None]
     ) -> Record:
-        """One more record; the caller holds the lock."""
+        """One more record, a pass among the passes; the caller holds the lock."""
+        folder = self.path / (PASSES if kind == "pass" else RECORDS)
         at = max(
             [
                 Instant.from_ns(self._clock()).ns,
-                *(Instant.parse(record.at).ns + 1 for record in self.records()[-1:]),
+                *(Instant.parse(record.at).ns + 1 for record in read_records(folder)[-1:]),
             ]
         )
         check_held()
-        return append_record(self.path / RECORDS, kind, str(Instant.from_ns(at)), content)
+        return append_record(folder, kind, str(Instant.from_ns(at)), content)
 
     # ------------------------------------------------------------------------ writing
 
@@ -533,7 +598,7 @@ class TableStore:
                 file.write(str(os.getpid()))
                 file.flush()
             # What a killed run left half written.
-            for folder in [self.path / name for name in (*TABLES, _PINS, RECORDS)]:
+            for folder in [self.path / name for name in (*TABLES, _PINS, RECORDS, PASSES)]:
                 for hidden in {folder, disk.hidden_file(folder, "").parent}:
                     disk.remove(list(hidden.glob(".*.tmp")))
             for table in TABLES:

@@ -6,7 +6,10 @@ middle leaves the store as it was. Each table then becomes visible by one rename
 
 Transfers are asked for by ``updated_at`` where the service honours it, else by ``created_at``, with
 every open transfer again by id; events and addresses by ``created_at``; the short lists complete.
-With ``full`` every list is fetched from the beginning, as a store of nothing would.
+With ``full`` every list is fetched from the beginning, as a store of nothing would; and what the
+store has of a list that was fetched so, but the service did not bring, is asked for by its id, and
+noted as gone where the service has it no more. An ordinary sync sweeps some old rows so, a share of
+them for the time since the last sweep, all in about a month.
 Watermarks are the service's own times, never this machine's, and each is stepped back by the
 overlap.
 
@@ -30,8 +33,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.api.pages import warn_of_filters, whole_number
+from fundlab.background import gathered
 from fundlab.errors import (
     InvalidRequest,
+    NotFound,
     StoreDamaged,
     StoreError,
     ValidationFailed,
@@ -41,11 +46,22 @@ from fundlab.errors import (
 from fundlab.load.loaders import Pair, observe_balances, pairs_of
 from fundlab.load.table_pages import Fetched, ask_table, fetch
 from fundlab.load.windows import Span
-from fundlab.models import FINAL_STATUSES
+from fundlab.models import FINAL_STATUSES, OPERATIONS
 from fundlab.moments import moment_ns
 from fundlab.progress import expect, progress_bar
 from fundlab.store import compaction, disk
 from fundlab.store.changes import Changes, all_new, differing, find_rows
+from fundlab.store.completeness import (
+    SWEEP_EVERY_NS,
+    Gone,
+    control_changes,
+    control_known,
+    control_lines,
+    control_of,
+    gone_rows,
+    sweep_windows,
+    unlisted,
+)
 from fundlab.store.parts import Draft, Header, Publication, write_part
 from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.store.staging import STAGING, Stage, missing
@@ -85,13 +101,16 @@ class TableSync:
 @dataclass(frozen=True, repr=False)
 class SyncResult:
     """What a sync did. ``unsettled`` are balances that moved at every look and were left out,
-    ``compacted`` the tables whose files were merged into one."""
+    ``compacted`` the tables whose files were merged into one, ``gone`` the table and id of each row
+    that the service was found to list no more, ``notes`` what else a pass over old rows found."""
 
     store: str
     tables: tuple[TableSync, ...]
     seconds: float
     unsettled: tuple[Pair, ...] = ()
     compacted: tuple[str, ...] = ()
+    gone: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def new(self) -> int:
@@ -129,6 +148,7 @@ class SyncResult:
             )
         if self.compacted:
             lines.append(f"merged the files of {', '.join(self.compacted)}")
+        lines += self.notes
         return "\n".join([*lines, f"store {self.store}, {self.seconds:.1f} s"])
 
     __repr__ = __str__
@@ -185,14 +205,16 @@ def sync(
                 f"{service['client_id']}); use another store (a sandbox started anew is another "
                 "service, too)"
             )
-        run = _Run(store, client, service, workers, progress, clock)
+        run = _Run(store, client, service, workers, progress, clock, gone_rows(store.passes(), ()))
         try:
             for name in chosen:
                 if TABLES[name].operation is not None:
                     run.fetch(name, first, full)
             if "balances" in wanted:
+                run.sweep()
                 run.observe()
             done = run.publish(check_held)
+            run.note_pass(check_held)
         except BaseException:
             # What was written but not published goes; what was fetched stays for the next run.
             for draft in run.drafts:
@@ -217,7 +239,11 @@ def sync(
             else:
                 compacted.append(name)
     seconds = round(time.monotonic() - started, 3)
-    return SyncResult(str(store.path), tuple(done), seconds, tuple(run.unsettled), tuple(compacted))
+    return SyncResult(
+        str(store.path), tuple(done), seconds, tuple(run.unsettled), tuple(compacted),
+        tuple((name, id_) for name, one in run.fetches.items() for id_ in one.gone),
+        tuple(run.notes),
+    )  # fmt: skip
 
 
 @dataclass
@@ -230,10 +256,13 @@ class _Run:
     workers: int
     progress: bool | None
     clock: Callable[[], int]
+    gone: Sequence[Gone] = ()
     fetches: dict[str, _Fetch] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
     observed: pa.Table | None = None
     unsettled: list[Pair] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    swept_at: int | None = None
 
     def fetch(self, name: str, since: int | None, full: bool) -> None:
         """Fetch what may have changed, onto the disk; a run that died may have had some of it."""
@@ -258,6 +287,7 @@ class _Run:
                 for name in ("created", "updated")
                 if name in known
             },
+            frozenset(row.id for row in self.gone if row.table == name and row.back_at is None),
         )  # fmt: skip
         with progress_bar(desc=name, enabled=self.progress) as bar:
 
@@ -275,6 +305,80 @@ class _Run:
                 one.everything(since, keep, resume=True)
                 if resumed and one.marks:
                     one.changes(keep)  # what moved since the run that died
+            if one.passed and snapshot.files:
+                one.look_for(unlisted(snapshot, stage, one.since), keep)
+
+    def sweep(self) -> None:
+        """Compare some old transfers with what the service lists of their time: all of them within
+        a month, and nothing where the last sweep is less than an hour ago."""
+        one, now = self.fetches["transfers"], self.clock()
+        last = self.store.snapshot("balances").last
+        swept_at = None if last is None else last.query.get("swept_at")
+        self.swept_at = now
+        if swept_at is None or one.passed:
+            return  # from here on; or all rows were just compared
+        moments = [
+            moment
+            for part in one.snapshot.files
+            for _, *both in part.header.row_groups
+            for moment in both
+            if moment is not None
+        ]
+        if now - swept_at < SWEEP_EVERY_NS or not moments:
+            self.swept_at = swept_at
+            return
+        looked = 0
+        table = one.snapshot.table
+        for begin, end in sweep_windows(min(moments), max(moments), swept_at, now):
+            moments_asked = {
+                "created_at_gte": Instant.from_ns(begin), "created_at_lt": Instant.from_ns(end),
+            }  # fmt: skip
+            came = [table.schema.empty_table()]
+            try:
+                for page in fetch(self.client, ask_table(table, moments_asked), self.workers):
+                    if page.ignored:  # rather than page through everything
+                        log.info("%s: old rows are not swept: window ignored", table.name)
+                        return
+                    came.append(page.rows)
+            except ValidationFailed as error:
+                log.info("%s: old rows are not swept: %s", table.name, error)
+                return
+            rows = table.distinct(pa.concat_tables(came))
+            known = read_current(one.snapshot, first=begin, end=end)
+            looked += known.num_rows
+            moved = differing(rows, known)
+            one.stage.add(moved)
+            one.rows += moved.num_rows
+            listed = rows.column("id").combine_chunks()
+            one.back.update(one.gone_before.intersection(listed.to_pylist()))
+            one.look_for(
+                known.filter(pc.invert(pc.is_in(known.column("id"), value_set=listed))),
+                lambda page: one.stage.add(page.rows),
+            )
+        self.notes.append(f"looked at {number_of(looked, 'old transfer')} again")
+
+    def note_pass(self, check_held: Callable[[], None]) -> None:
+        """Keep what the passes over all rows found: what is gone or back, and the counts and
+        control totals where they are not those of the pass before."""
+        content: dict[str, dict[str, Any]] = {"gone": {}, "back": {}, "control": {}}
+        passes = self.store.passes()
+        for name, one in self.fetches.items():
+            for kind, ids in (("gone", one.gone), ("back", sorted(one.back))):
+                if ids:
+                    content[kind][name] = ids
+                    verb = "no longer at the service" if kind == "gone" else "at the service again"
+                    more = f" and {len(ids) - 5:,} more" if len(ids) > 5 else ""
+                    self.notes.append(f"{name}: {verb}: {', '.join(ids[:5])}{more}")
+            before = control_known(passes, name)
+            if not (one.gone or one.back or (one.passed and (one.published or not before))):
+                continue
+            without = one.gone_before.union(one.gone) - one.back
+            after = control_of(self.store.snapshot(name), without)
+            self.notes += control_lines(name, before, after)
+            if changed := control_changes(before, after):
+                content["control"][name] = changed
+        if any(content.values()):
+            self.store.record("pass", {k: v for k, v in content.items() if v}, check_held)
 
     def observe(self) -> None:
         """Read the balances until they belong to the transfers, whatever moves meanwhile."""
@@ -321,6 +425,9 @@ class _Run:
         published_at, done = self.store.now(), []
         proved_by = 0  # the publication of transfers that the balances belong to
         for name, one in self.fetches.items():
+            if one.gone_before:
+                known = one.stage.versions(pa.array(list(one.gone_before), pa.string()))
+                one.back.update(known.column("id").to_pylist())
             changes = Changes(one.snapshot, one.stage)
             covered = {"since": None if one.since is None else str(Instant.from_ns(one.since))}
             marks = {
@@ -331,6 +438,7 @@ class _Run:
             # if there are none.
             moved = one.snapshot.begins != one.since
             part = self._draft(one.snapshot, changes.groups(), published_at, covered, marks, moved)
+            one.published = part is not None
             if name == "transfers":
                 proved_by = one.snapshot.limit + (part is not None)
             done.append(
@@ -340,7 +448,7 @@ class _Run:
             )
         if self.observed is not None:
             snapshot, count = self.store.snapshot("balances"), self.observed.num_rows
-            query: dict[str, Any] = {"since": None}
+            query: dict[str, Any] = {"since": None, "swept_at": self.swept_at}
             if self.unsettled:
                 query["unsettled"] = self.unsettled
             part = self._draft(
@@ -406,6 +514,8 @@ class _Fetch:
     for: one row dated years ahead would otherwise hide all that come after it. ``since``: from
     where on rows are known (ns, ``None``: all). ``marks``: up to where, by ``created`` and
     ``updated``. ``seen`` are the newest rows that came, ``undated``: some lack ``updated_at``.
+    ``passed``: all rows were asked for. ``gone_before`` are the ids that the service listed no
+    more, ``gone`` and ``back`` those found so now.
     """
 
     client: Client
@@ -415,6 +525,11 @@ class _Fetch:
     latest: int
     since: int | None
     marks: dict[str, Watermark]
+    gone_before: frozenset[str]
+    gone: list[str] = field(default_factory=list)
+    back: set[str] = field(default_factory=set)
+    passed: bool = False
+    published: bool = False
     pages: int = 0
     rows: int = 0
     seen: dict[str, Watermark] = field(default_factory=dict)
@@ -452,7 +567,7 @@ class _Fetch:
                     ):  # fmt: skip
                         still = pc.invert(pc.is_in(rows.column("status"), value_set=final))
                         unseen |= dict.fromkeys(rows.filter(still).column("id").to_pylist())
-                    wanted = [id_ for id_ in unseen if id_ not in came]
+                    wanted = [id_ for id_ in unseen if id_ not in came | self.gone_before]
                     self._ask({"ids": wanted}, keep, expect=wanted)
             except (_Ignored, ValidationFailed) as error:
                 log.warning("%s: fetching everything again: %s", table.name, error)
@@ -465,6 +580,7 @@ class _Fetch:
         """All rows created from ``since`` on, everything ever where it is ``None``; to ``resume``
         a run that died, only what it did not come to: its watermark of updates holds."""
         self.since, table, stage = since, self.snapshot.table, self.stage
+        self.passed = True
         if resume and stage.covered:
             begun = stage.note.get("newest")
             dated = [n for n in ("created_at", "updated_at") if n in table.schema.names]
@@ -496,6 +612,54 @@ class _Fetch:
         filters = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
         self._ask(filters, keep, workers=self.workers)
         self._done(updated)
+
+    def look_for(self, missed: pa.Table, keep: Keep) -> None:
+        """Ask for rows that a pass did not bring (``missed``: their ids and moments) in another
+        way: a page that was left out, a pass that was cut or a row that moved between pages is no
+        proof. What neither a list of the ids nor the service, asked for each, has is ``gone``."""
+        table, moment = self.snapshot.table, self.snapshot.table.moment
+        known = pa.array(list(self.gone_before), pa.string())
+        missed = missed.filter(pc.invert(pc.is_in(missed.column("id"), value_set=known)))
+        if not missed.num_rows:
+            return
+        came: set[str] = set()
+        wanted: list[str] = missed.column("id").to_pylist()
+        ways: list[dict[str, Any]] = [{"ids": wanted}]
+        asked = OPERATIONS[table.operation or ""].query
+        if asked is not None and "ids" not in asked.model_fields:
+            moments = missed.column(moment).cast(pa.int64())
+            low, high = pc.min_max(moments).as_py().values()
+            ways = [{} if low is None else {
+                f"{moment}_gte": Instant.from_ns(low), f"{moment}_lt": Instant.from_ns(high + 1),
+            }]  # fmt: skip
+        for filters in ways:
+            try:
+                self._ask(filters, keep, came=came)
+            except (_Ignored, ValidationFailed) as error:
+                log.info("%s: not by %s: %s", table.name, ", ".join(filters), error)
+        wanted = [id_ for id_ in wanted if id_ not in came]
+        get: Callable[[str], object] | None = {
+            "transfers": getattr(self.client, "get_transfer", None),
+            "fiat_accounts": getattr(self.client, "get_fiat_account", None),
+            "deposit_instructions": getattr(self.client, "get_fiat_deposit_instructions", None),
+        }.get(table.name)
+
+        def is_gone(id_: str) -> bool:
+            if get is None:
+                return True  # of these tables there are only lists
+            try:
+                get(id_)
+            except NotFound:
+                return True
+            return False
+
+        verdicts = gathered(is_gone, wanted, max(self.workers, 4))
+        self.gone += [id_ for id_, gone in zip(wanted, verdicts, strict=True) if gone]
+        if there := missed.num_rows - sum(verdicts):
+            log.warning(
+                "%s: the list left out %s that the service still has",
+                table.name, number_of(there, "row"),
+            )  # fmt: skip
 
     def _ask(
         self,

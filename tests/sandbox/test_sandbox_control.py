@@ -466,6 +466,7 @@ def test_unknown_networks_are_named_and_one_scope_is_one(sandbox: Sandbox) -> No
         ("add_destination_address", {"crypto_network": "DOGE"}, 400),
         ("add_destination_address", {"crypto_network": "BASE", "identity_id": "x"}, 404),
         ("deprecate_instructions", {"id": "x"}, 404),
+        ("remove_transfer", {"id": "x"}, 404),
         ("add_fault", {"kind": "status", "count": "x"}, 400),
         ("add_fault", {"kind": "status", "headers": {"a": "b\r\nc: d"}}, 400),
         ("shift_access", {"seconds": "x"}, 400),

@@ -1,0 +1,275 @@
+"""What the service lists no more is kept and named; what only a page left out is not."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from fake_service import FakeService, moment, transfer, withdrawal
+
+import fundlab as fl
+from fundlab import Store
+from fundlab.cli import run
+from fundlab.errors import InvalidRequest, NotFound
+from fundlab.store.completeness import SWEEP_CYCLE_NS, SWEEP_EVERY_NS, sweep_windows
+
+HOUR = SWEEP_EVERY_NS
+DAY = 24 * HOUR
+
+
+class Clock:
+    """Moved by hand, as the store asks for it."""
+
+    def __init__(self) -> None:
+        self.ns = 1_790_000_000 * 10**9
+
+    def __call__(self) -> int:
+        self.ns += 1
+        return self.ns
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Store:
+    return Store(tmp_path / "store", clock=clock)
+
+
+def many(count: int) -> FakeService:
+    return FakeService([transfer(number) for number in range(1, count + 1)], complete=True)
+
+
+def gone(store: Store) -> list[tuple[str, str]]:
+    found = store.gone()
+    return list(zip(found["id"], found["state"], strict=True))
+
+
+class TestFullPass:
+    def test_what_disappeared_is_named_and_keeps_its_values(self, store: Store) -> None:
+        service = many(300)
+        store.sync(service)
+        removed = service.transfers.pop(150)
+        assert store.verify().ok
+        done = store.sync(service, full=True)
+        assert done.gone == (("transfers", removed["id"]),)
+        assert "transfers: no longer at the service: t-000151" in str(done)
+        assert "transfers 2026-03 WIRE_DEPOSIT: 299 rows at the service instead of 300" in str(done)
+        (problem,) = [one for one in store.verify().problems if one.rule == "gone"]
+        assert problem.where == "t-000151"
+        assert len(store.read("transfers")) == 300
+        history = store.history("transfers").set_index("id")["gone_at"]
+        assert history.notna().sum() == 1
+        assert history["t-000151"] == store.gone()["gone_at"][0]
+        assert store.sync(service, full=True).gone == ()  # it is known by now
+
+    def test_it_is_accepted_by_a_record(self, store: Store) -> None:
+        service = many(5)
+        store.sync(service, tables=["transfers"])
+        del service.transfers[2:4]
+        store.sync(service, tables=["transfers"], full=True)
+        with pytest.raises(InvalidRequest, match="t-000001"):
+            store.accept_gone("t-000001", by="Ana", reason="?")
+        store.accept_gone("t-000003", by="Ana", reason="test data, ticket 7")
+        assert gone(store) == [("t-000003", "accepted"), ("t-000004", "gone")]
+        assert not store.verify().ok
+        accepted = store.accept_gone(by="Ana", reason="the same")
+        assert accepted["id"].tolist() == ["t-000004"]
+        assert store.verify().ok
+
+    def test_a_row_that_comes_back_is_named(self, store: Store) -> None:
+        service = many(5)
+        store.sync(service, tables=["transfers"])
+        removed = service.transfers.pop(2)
+        store.sync(service, tables=["transfers"], full=True)
+        service.transfers.append(removed)
+        done = store.sync(service, tables=["transfers"], full=True)
+        assert "transfers: at the service again: t-000003" in str(done)
+        assert gone(store) == [("t-000003", "back")]
+        assert store.verify().ok
+        assert store.history("transfers")["gone_at"].isna().all()
+        service.transfers.remove(removed)
+        store.sync(service, tables=["transfers"], full=True)
+        assert gone(store) == [("t-000003", "back"), ("t-000003", "gone")]
+
+    def test_every_table_is_compared(self, store: Store) -> None:
+        service = many(1)
+        service.events = [
+            {
+                "id": f"e-{n}",
+                "type": "a.b",
+                "object_type": "c",
+                "object": {},
+                "created_at": moment(n),
+            }
+            for n in range(3)
+        ]
+        wire = {"fiat_network_instructions": {}, "created_at": moment(1)}
+        service.fiat_accounts = [{"id": f"f-{n}", "status": "APPROVED", **wire} for n in range(3)]
+        service.deposit_instructions = [
+            {"id": f"d-{n}", "profile_id": "p", "status": "VALID", "memo_id": "m", **wire}
+            for n in range(3)
+        ]
+        store.sync(service)
+        for rows in (service.events, service.fiat_accounts, service.deposit_instructions):
+            del rows[1]
+        # the short lists are fetched complete by every sync
+        assert set(store.sync(service).gone) == {
+            ("fiat_accounts", "f-1"), ("deposit_instructions", "d-1"),
+        }  # fmt: skip
+        assert store.sync(service, full=True).gone == (("events", "e-1"),)
+
+    def test_open_transfers_that_are_gone_are_not_asked_for_again(self, store: Store) -> None:
+        service = FakeService(
+            [withdrawal(1), transfer(2)], honours={"created_at", "ids"}, strict=True, complete=True
+        )
+        store.sync(service, tables=["transfers"])
+        del service.transfers[0]
+        assert store.sync(service, tables=["transfers"]).gone == (("transfers", "t-000001"),)
+        service.calls.clear()
+        store.sync(service, tables=["transfers"])
+        assert [params.get("ids") for _, params in service.calls] == [None, None]
+
+
+class Faulty(FakeService):
+    """Pages that lack rows, or end the list, by chance."""
+
+    chance = random.Random(0)
+    share = 0.0
+
+    def fetch_page(self, operation: str, params: Any) -> bytes:
+        names = {name for name, _ in params}
+        every = self.transfers
+        if operation == "list_transfers" and self.chance.random() < self.share:
+            dropped = self.chance.randrange(3)
+            if dropped == 0:  # rows that moved between pages
+                self.transfers = [row for row in every if self.chance.random() < 0.8]
+            elif dropped == 1:  # a list cut short
+                self.transfers = every[: self.chance.randrange(len(every))]
+            elif "ids" in names:
+                self.transfers = []
+        try:
+            return super().fetch_page(operation, params)
+        finally:
+            self.transfers = every
+
+
+@pytest.mark.parametrize("honours", [{"created_at", "updated_at", "ids"}, {"created_at"}, set()])
+def test_paging_faults_are_not_taken_for_disappearances(tmp_path: Path, honours: set[str]) -> None:
+    service = Faulty(
+        [transfer(number) for number in range(1, 60)],
+        honours=honours,
+        largest_page=10,
+        complete=True,
+    )
+    store = Store(tmp_path)
+    store.sync(service, tables=["transfers"])
+    removed = service.transfers.pop(30)
+    service.share, service.chance = 0.4, random.Random(7)
+    for _ in range(25):
+        store.sync(service, tables=["transfers"], full=True)
+    assert gone(store) in ([], [(removed["id"], "gone")])
+    assert len(store.read("transfers")) == 59
+
+
+def test_an_answer_that_fails_is_no_disappearance(store: Store) -> None:
+    def refuse(operation: str, params: dict[str, str]) -> None:
+        if operation == "get_transfer":
+            raise ConnectionError
+
+    service = many(3)
+    store.sync(service, tables=["transfers"])
+    del service.transfers[0]
+    service.hook = refuse
+    with pytest.raises(ConnectionError):
+        store.sync(service, tables=["transfers"], full=True)
+    assert gone(store) == []
+
+
+class TestSweep:
+    def test_everything_is_looked_at_within_a_cycle(self) -> None:
+        rng = random.Random(3)
+        for _ in range(20):
+            now = start = rng.randrange(10**18)
+            seen: list[tuple[int, int]] = []
+            while now - start < SWEEP_CYCLE_NS:
+                last, now = now, now + rng.randrange(HOUR, 6 * DAY)
+                seen += sweep_windows(0, 10**6, last, now)
+            seen.sort()
+            reached = 0
+            for begin, end in seen:
+                assert begin <= reached + 1
+                reached = max(reached, end)
+            assert reached >= 10**6 - 1
+
+    def test_an_idle_sync_asks_for_nothing_more(self, store: Store, clock: Clock) -> None:
+        service = many(50)
+        store.sync(service)
+        counts = []
+        for _ in range(3):
+            service.calls.clear()
+            clock.ns += HOUR // 4
+            store.sync(service)
+            counts.append(len(service.calls))
+        clock.ns += HOUR
+        service.calls.clear()
+        assert "looked at" in str(store.sync(service))
+        assert len(set(counts)) == 1
+        assert len(service.calls) == counts[0] + 1
+
+    def test_what_disappeared_is_found_within_a_month(self, store: Store, clock: Clock) -> None:
+        service = many(500)
+        store.sync(service)
+        for number in (499, 250, 1):
+            del service.transfers[number]
+        changed = service.transfers[100]
+        changed["memo"] = "changed without a new updated_at"
+        for _ in range(31):
+            clock.ns += DAY
+            store.sync(service)
+        assert sorted(store.gone()["id"]) == ["t-000002", "t-000251", "t-000500"]
+        rows = store.read("transfers").set_index("id")
+        assert len(rows) == 500
+        assert rows["memo"][changed["id"]] == changed["memo"]
+
+    def test_a_service_that_ignores_the_window_is_not_paged_through(
+        self, store: Store, clock: Clock
+    ) -> None:
+        service = many(5_000)
+        store.sync(service)
+        service.honours = {"updated_at", "ids"}
+        clock.ns += DAY
+        service.calls.clear()
+        store.sync(service)
+        assert len(service.calls) < 10
+        assert gone(store) == []
+
+
+def test_not_found_is_what_the_client_raises() -> None:
+    with pytest.raises(NotFound):
+        FakeService(complete=True).get_transfer("t-1")
+
+
+def test_over_http_a_removed_transfer_is_named_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fl.sandbox.serve(seed=7, transfers=300) as sandbox, sandbox.connect() as client:
+        store = Store(tmp_path / "store")
+        store.sync(client)
+        removed = store.read("transfers")["id"][100]
+        sandbox.control.remove_transfer(removed)
+        assert store.sync(client, full=True).gone == (("transfers", removed),)
+    found = fl.report(store)
+    assert found.is_alarming
+    assert removed in found.text
+    arguments = ["--store", str(store.path), "--json"]
+    with pytest.raises(typer.Exit, match="3"):
+        run(["verify", *arguments])
+    assert "gone" in {one["rule"] for one in json.loads(capsys.readouterr().out)["problems"]}
+    run(["accept-gone", removed, "--by", "Ana", "--reason", "a test", *arguments])
+    assert json.loads(capsys.readouterr().out)["accepted"] == [removed]
+    run(["verify", *arguments])
