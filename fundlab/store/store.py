@@ -453,7 +453,7 @@ class TableStore:
             raise InvalidRequest("give owner, comment or decision: there is nothing to record")
         check_texts(**given, by=by)
         rows = (
-            steadily(lambda name=name: read_current(
+            steadily(lambda name=name: read_current(  # type: ignore[misc]
                 self.snapshot(name), ["id"], where={"id": [item_id]}
             ).num_rows)
             for name, table in TABLES.items()
