@@ -1,0 +1,89 @@
+"""``python -m tests.simulation``: run seeds, replay one, or shrink what fails."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.simulation import environment
+
+if __name__ == "__main__":
+    environment.install()
+    if "--bug" in sys.argv[:-1]:
+        from tests.simulation.bugs import plant
+
+        plant(sys.argv[sys.argv.index("--bug") + 1])
+
+import argparse
+import shutil
+import tempfile
+import traceback
+from pathlib import Path
+
+from tests.simulation.desk import Desk
+from tests.simulation.happenings import Happening, drawn
+from tests.simulation.shrink import shrunk
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many, one after another")
+    parser.add_argument("--days", type=int, default=2, help="days of each run")
+    parser.add_argument("--without", default="", help="numbers of happenings left out: 3,17,18")
+    parser.add_argument("--trace", action="store_true", help="print the trace")
+    parser.add_argument("--bug", help="plant this fault of tests/simulation/bugs.py first")
+    parser.add_argument("--stop", action="store_true", help="end with the first seed that fails")
+    parser.add_argument("--shrink", action="store_true", help="find the fewest happenings")
+    parser.add_argument("--list", action="store_true", help="print what happens, and run nothing")
+    given = parser.parse_args()
+    without = {int(number) for number in given.without.split(",") if number}
+    failed = 0
+    for seed in range(given.seed, given.seed + given.seeds):
+        chosen = [one for one in drawn(seed, given.days) if one.number not in without]
+        if given.list:
+            print(*chosen, sep="\n")
+            continue
+        desk, problem = run(seed, given.days, chosen)
+        if given.trace:
+            print(*desk.trace, sep="\n")
+        if problem is None:
+            continue
+        failed += 1
+        if given.shrink:
+            chosen = shrunk(chosen, lambda some: run(seed, given.days, some)[1] is not None)  # noqa: B023 - called at once
+            desk, problem = run(seed, given.days, chosen)
+            print(*chosen, *desk.trace, sep="\n")
+        left_out = {one.number for one in drawn(seed, given.days)} - {one.number for one in chosen}
+        print(
+            f"replay: python -m tests.simulation --seed {seed} --days {given.days} --trace"
+            + (f" --without {','.join(map(str, sorted(left_out)))}" if left_out else "")
+        )
+        traceback.print_exception(problem, file=sys.stdout)
+        if given.stop:
+            break
+    return 1 if failed else 0
+
+
+def run(seed: int, days: int, chosen: list[Happening]) -> tuple[Desk, Exception | None]:
+    """The run of ``chosen``, and what was wrong with it; says in a line how it went."""
+    began = environment.real_cpu_s()
+    shared = Path("/dev/shm")
+    place = tempfile.mkdtemp(prefix="desk-", dir=shared if shared.is_dir() else None)
+    desk = Desk(seed, days, chosen, Path(place) / "desk")
+    problem, digest = None, "FAILED"
+    try:
+        digest = desk.run()[:16]
+    except Exception as error:  # noqa: BLE001 - printed by the caller, with how to replay it
+        problem = error
+    finally:
+        shutil.rmtree(place)
+    print(
+        f"seed {seed}: {days} days, {len(chosen)} happenings, {desk.schedule.steps} steps, "
+        f"{environment.real_cpu_s() - began:.1f} s: {digest}",
+        flush=True,
+    )
+    return desk, problem
+
+
+if __name__ == "__main__":
+    sys.exit(main())

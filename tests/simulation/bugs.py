@@ -1,0 +1,72 @@
+"""Sixty faults to plant into the program, one at a time: what the simulation is worth is how many
+of them it finds.
+
+``bugs.txt`` has them: a piece of a module's text, which is there once, and what takes its place.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_ROOT: Final = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Bug:
+    name: str
+    file: str
+    old: str
+    new: str
+
+    @property
+    def module(self) -> str:
+        return self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def planted(self) -> str:
+        """The module's text with it. Raises ``ValueError`` where its place is not there once."""
+        text = (_ROOT / self.file).read_text()
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: {self.file} has its text {text.count(self.old)} times")
+        return text.replace(self.old, self.new)
+
+
+def plant(name: str) -> None:
+    """Have the module of the bug ``name`` loaded with it, from now on in this process."""
+    bug = next(one for one in BUGS if one.name == name)
+    text = bug.planted()
+
+    class Loader(importlib.machinery.SourceFileLoader):
+        def get_data(self, path: str) -> bytes:
+            return text.encode() if path == self.path else super().get_data(path)
+
+        def path_stats(self, path: str) -> dict[str, float]:
+            raise OSError(path)  # nothing of it is cached
+
+    class Finder(importlib.abc.MetaPathFinder):
+        def find_spec(self, fullname, path, target=None):  # type: ignore[no-untyped-def]
+            if fullname != bug.module:
+                return None
+            loader = Loader(fullname, str(_ROOT / bug.file))
+            return importlib.util.spec_from_file_location(fullname, _ROOT / bug.file, loader=loader)
+
+    sys.meta_path.insert(0, Finder())
+
+
+def _read(text: str) -> tuple[Bug, ...]:
+    """``=== name``, ``--- file``, the old text, a line ``<><>``, the new text; an empty line."""
+    found = []
+    for entry in text.removeprefix("=== ").removesuffix("\n").split("\n\n=== "):
+        name, _, rest = entry.partition("\n--- ")
+        file, _, texts = rest.partition("\n")
+        old, _, new = texts.partition("\n<><>\n")
+        found.append(Bug(name, file, old, new))
+    return tuple(found)
+
+
+BUGS: Final = _read(Path(__file__).with_name("bugs.txt").read_text())

@@ -1,0 +1,245 @@
+"""What a file still holds after a power cut: the folder of a run, and what of it is on the disk.
+
+Everything under ``root`` is written to a real folder, which is what a machine sees while it has
+power. Beside it is kept what a cut may take away: bytes that were written since their file was
+synced, and names given or taken since their folder was. What SQLite writes is left to SQLite, which
+syncs by itself.
+
+A full or failing disk is an error of the next writes.
+"""
+
+# pathlib is made of what is replaced here.
+# ruff: noqa: PTH110, PTH112, PTH115, PTH120
+
+from __future__ import annotations
+
+import errno
+import io
+import itertools
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from tests.simulation.environment import wall_ns
+from tests.simulation.schedule import Schedule
+
+_WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_SQLITE: Final = (".sqlite", "-journal", "-wal", "-shm")
+_TRANSACTIONS: Final = ("BEGIN IMMEDIATE", "COMMIT")
+_connect = sqlite3.connect
+_real_open, _real_os_open, _real_fsync, _real_stat = io.open, os.open, os.fsync, os.stat
+
+
+class Disk:
+    """The disk under ``root``; ``limbo`` keeps what a cut may bring back."""
+
+    def __init__(self, root: Path, schedule: Schedule) -> None:
+        self.root, self.limbo = root, root.with_name(f"{root.name}.limbo")
+        self.limbo.mkdir()
+        self._prefix, self._schedule = f"{root}/", schedule
+        self._synced: dict[int, tuple[int, int]] = {}
+        self._pending: dict[str, list[Callable[[], None]]] = {}
+        self._numbers = itertools.count()
+        self._seen: dict[tuple[int, int], int] = {}
+        self.fails: Callable[[str], int | None] = lambda what: None
+        """The error number with which the next write ends, if it does."""
+
+    # ------------------------------------------------------------------------------ what is down
+
+    def sync_file(self, handle: int) -> None:
+        found = _real_stat(handle)
+        self._synced[found.st_ino] = found.st_size, found.st_mtime_ns
+
+    def sync_folder(self, folder: str) -> None:
+        self._pending.pop(folder, None)
+
+    def cut(self, chance: random.Random) -> None:
+        """The power goes and comes back: what was not synced may be gone, or torn."""
+        for folder in sorted(self._pending):
+            undo = self._pending[folder]
+            for one in reversed(undo[chance.randint(0, len(undo)) :]):
+                one()
+        self._pending.clear()
+        for path in sorted(self.root.rglob("*")):
+            if not path.is_file() or path.name.endswith(_SQLITE):
+                continue
+            found = _real_stat(path)
+            if self._synced.get(found.st_ino) != (found.st_size, found.st_mtime_ns):
+                kept = chance.randint(0, found.st_size)
+                with _real_open(path, "r+b") as file:
+                    file.truncate(kept)
+                    if chance.random() < 0.5:  # the size was down before the bytes
+                        file.truncate(found.st_size)
+
+    def _undo(self, folder: str, undo: Callable[[], None]) -> None:
+        def gently() -> None:
+            with suppress(FileNotFoundError):  # it went before, and that was not undone
+                undo()
+
+        self._pending.setdefault(folder, []).append(gently)
+
+    def _saved(self, path: str) -> str | None:
+        """Another name of the file, under which it outlives its removal."""
+        kept = str(self.limbo / str(next(self._numbers)))
+        try:
+            _link(path, kept)
+        except FileNotFoundError:
+            return None
+        return kept
+
+    # ------------------------------------------------------------------------------ what is done
+
+    def is_ours(self, path: Any) -> bool:
+        return isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._prefix)
+
+    def shown(self, path: Any) -> str:
+        """As in a trace: from the folder of the run on."""
+        return os.fspath(path)[len(self._prefix) :]
+
+    def write(self, what: str, path: Any) -> None:
+        """A step that writes. Raises ``OSError`` where the disk does not take it."""
+        self._schedule.step(f"{what} {self.shown(path)}", 0.0005)
+        error = self.fails(what)
+        if error is not None:
+            raise OSError(error, os.strerror(error), str(path))
+
+    def created(self, path: str) -> None:
+        self._undo(os.path.dirname(path), lambda: _unlink(path))
+
+    def rename(self, source: Any, target: Any, **more: Any) -> None:
+        if not self.is_ours(target):
+            _rename(source, target, **more)
+            return
+        here, there = os.fspath(source), os.fspath(target)
+        self.write("renames", there)
+        before = self._saved(there) if not os.path.isdir(there) else None
+        _rename(here, there)
+
+        def undo() -> None:
+            _rename(there, here)
+            if before is not None:
+                _link(before, there)
+
+        self._undo(os.path.dirname(there), undo)
+
+    def unlink(self, path: Any, **more: Any) -> None:
+        if not self.is_ours(path) or more:
+            _unlink(path, **more)
+            return
+        name = os.fspath(path)
+        self.write("removes", name)
+        before = self._saved(name)
+        _unlink(name)
+        if before is not None:
+            self._undo(os.path.dirname(name), lambda: _link(before, name))
+
+    def link(self, source: Any, target: Any, **more: Any) -> None:
+        if self.is_ours(target):
+            self.write("links", target)
+        _link(source, target, **more)
+        if self.is_ours(target):
+            self.created(os.fspath(target))
+
+    def mkdir(self, path: Any, *more: Any, **keywords: Any) -> None:
+        if self.is_ours(path):
+            self.write("makes", path)
+        _mkdir(path, *more, **keywords)
+        if self.is_ours(path):
+            name = os.fspath(path)
+            self._undo(os.path.dirname(name), lambda: shutil.rmtree(name, ignore_errors=True))
+
+    def rmdir(self, path: Any, **more: Any) -> None:
+        if self.is_ours(path):
+            self.write("removes", path)
+        _rmdir(path, **more)
+
+    def fsync(self, handle: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{handle}")
+        if not self.is_ours(f"{path}/"):
+            _real_fsync(handle)
+            return
+        self.write("syncs", f"{path}/" if path == str(self.root) else path)
+        if os.path.isdir(path):
+            self.sync_folder(path)
+        else:
+            self.sync_file(handle)
+
+    def open(self, path: Any, mode: str = "r", *more: Any, **keywords: Any) -> Any:
+        if not self.is_ours(path) or not set(mode) & set("wax+"):
+            return _real_open(path, mode, *more, **keywords)
+        new = not os.path.exists(path)
+        self.write("opens", path)
+        file = _real_open(path, mode, *more, **keywords)
+        if new:
+            self.created(os.fspath(path))
+        return file
+
+    def os_open(self, path: Any, flags: int, *more: Any, **keywords: Any) -> int:
+        if not self.is_ours(path) or not flags & _WRITES:
+            return _real_os_open(path, flags, *more, **keywords)
+        new = not os.path.exists(path)
+        self.write("opens", path)
+        handle = _real_os_open(path, flags, *more, **keywords)
+        if new:
+            self.created(os.fspath(path))
+        return handle
+
+    def connect(self, path: Any, **keywords: Any) -> sqlite3.Connection:
+        """A journal is opened, and its transactions begin and end, in steps."""
+        name = os.fspath(path).removeprefix("file://").partition("?")[0]
+        if not self.is_ours(name):
+            return _connect(path, **keywords)
+        step, shown = self._schedule.step, self.shown(name)
+        step(f"opens {shown}", 0.0005)
+
+        class Connection(sqlite3.Connection):
+            def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+                if sql in _TRANSACTIONS:
+                    step(f"{sql} {shown}", 0.0005)
+                return super().execute(sql, *values)
+
+        return _connect(path, factory=Connection, **keywords)
+
+    def stat(self, path: Any, **more: Any) -> os.stat_result:
+        """As the system says, but for the moments: those of virtual time, as first seen."""
+        found = _real_stat(path, **more)
+        if not self.is_ours(path):
+            return found
+        at = self._seen.setdefault((found.st_ino, found.st_mtime_ns), wall_ns())
+        seconds = at // 10**9
+        values = list(found)
+        values[7:10] = seconds, seconds, seconds
+        extra = {
+            f"st_{kind}time{ns}": at if ns else at / 1e9 for kind in "amc" for ns in ("", "_ns")
+        }
+        for name in ("st_blksize", "st_blocks", "st_rdev"):
+            extra[name] = getattr(found, name)
+        return os.stat_result(values, extra)
+
+
+_rename, _unlink, _link, _mkdir, _rmdir = os.rename, os.unlink, os.link, os.mkdir, os.rmdir
+
+
+def attach(disk: Disk) -> None:
+    """All writes of this process go through ``disk``."""
+    os.rename = os.replace = disk.rename
+    os.unlink = os.remove = disk.unlink
+    os.link, os.mkdir, os.rmdir = disk.link, disk.mkdir, disk.rmdir
+    os.fsync, os.open, os.stat = disk.fsync, disk.os_open, disk.stat
+    io.open, sqlite3.connect = disk.open, disk.connect  # type: ignore[assignment]
+
+
+def detach() -> None:
+    os.rename = os.replace = _rename
+    os.unlink = os.remove = _unlink
+    os.link, os.mkdir, os.rmdir = _link, _mkdir, _rmdir
+    os.fsync, os.open, os.stat = _real_fsync, _real_os_open, _real_stat
+    io.open, sqlite3.connect = _real_open, _connect
+
+
+NO_SPACE, FAILING = errno.ENOSPC, errno.EIO

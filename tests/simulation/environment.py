@@ -1,0 +1,96 @@
+"""Time, chance and threads of this process come from the seed. Installed before the program is
+imported: it holds on to ``time.time_ns`` and the like as it is loaded.
+
+Nothing of the program is replaced but what it runs on: the clock, the system's randomness, the
+order of threads.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+NS: Final = 1_000_000_000
+BEGIN_NS: Final = 1_793_491_200 * NS  # 2026-11-01, where the sandbox's business time begins
+real_cpu_s: Final = time.process_time
+real_clock_s: Final = time.monotonic
+
+
+class Virtual:
+    """Virtual time (``now_ns``) and chance of the run under way."""
+
+    now_ns: int = BEGIN_NS
+    skew_ns: Callable[[], int] = staticmethod(lambda: 0)
+    """How far the wall clock of the machine that asks is wrong."""
+    sleep: Callable[[float], object] = staticmethod(lambda _: None)
+    chance: random.Random = random.Random(0)
+
+
+def wall_ns() -> int:
+    return Virtual.now_ns + Virtual.skew_ns()
+
+
+class Inline:
+    """An executor that does at once what it is given."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Of a pool nothing is kept: it has no threads."""
+
+    def submit(self, work: Callable[..., Any], *args: Any, **keywords: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*args, **keywords))
+        except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
+            future.set_exception(error)
+        return future
+
+    def map(self, work: Callable[..., Any], *items: Any) -> Iterator[Any]:
+        return iter([work(*item) for item in zip(*items, strict=False)])
+
+    def shutdown(self, *_: Any, **__: Any) -> None:
+        """There is nothing to wait for."""
+
+    def __enter__(self) -> Inline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to wait for."""
+
+
+def produced(sources: Sequence[Generator[Any]], _ahead: int) -> Generator[Any]:
+    """As ``fundlab.background.produced``: source by source, an item of each in turn."""
+    waiting = list(sources)
+    try:
+        while waiting:
+            for source in list(waiting):
+                try:
+                    yield next(source)
+                except StopIteration:
+                    waiting.remove(source)
+    finally:
+        for source in waiting:
+            source.close()
+
+
+def install() -> None:
+    """Raises ``RuntimeError`` where the program has been imported already."""
+    if any(name == "fundlab" or name.startswith("fundlab.") for name in sys.modules):
+        raise RuntimeError("the program was imported before its environment was made")
+    time.time_ns = wall_ns
+    time.time = lambda: wall_ns() / NS
+    time.monotonic_ns = time.perf_counter_ns = lambda: Virtual.now_ns
+    time.monotonic = time.perf_counter = lambda: Virtual.now_ns / NS
+    time.sleep = lambda seconds: Virtual.sleep(seconds)  # type: ignore[assignment, arg-type]
+    os.urandom = lambda size: Virtual.chance.randbytes(size)
+    os.getpid = lambda: 4711  # messages show it
+    random._urandom = os.urandom  # type: ignore[attr-defined]
+    concurrent.futures.ThreadPoolExecutor = Inline  # type: ignore[assignment, misc]
+    import fundlab.background
+
+    fundlab.background.produced = produced  # type: ignore[assignment]

@@ -1,0 +1,117 @@
+"""What the people do, and what goes wrong: drawn from the seed before a run begins, so that any of
+it can be left out and the rest stays as it is."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from tests.simulation.environment import BEGIN_NS, NS
+
+HOUR: Final = 3600 * NS
+DAY: Final = 24 * HOUR
+NETWORK: Final = (
+    "refused", "lost", "unanswered", "late", "doubled", "cut", "slow", "too_many", "broken",
+    "broken_after", "expired",
+)  # fmt: skip
+"""What may happen to a message; ``network.Line`` says what each means."""
+PEOPLE: Final = ("payer", "clerk", "auditor")
+
+
+@dataclass(frozen=True)
+class Happening:
+    """``what`` happens at ``at`` (ns), done by or to ``who``."""
+
+    number: int
+    at: int
+    who: str
+    what: str
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_fault(self) -> bool:
+        return self.what in FAULTS
+
+    def __str__(self) -> str:
+        days, rest = divmod(self.at - BEGIN_NS, DAY)
+        clock = f"{rest // HOUR:02d}:{rest % HOUR // (60 * NS):02d}"
+        return (
+            f"{self.number:4d}  day {days} {clock}  {self.who}: {self.what} {json.dumps(self.more)}"
+        )
+
+
+FAULTS: Final = ("message", "kill", "cut_power", "full", "failing", "skew", "plant")
+
+
+def drawn(seed: int, days: int) -> list[Happening]:
+    """Everything of a run, in order of its time."""
+    chance = random.Random(f"happenings {seed}")
+    found: list[tuple[int, str, str, dict[str, Any]]] = []
+
+    def add(at: int, who: str, what: str, **more: Any) -> None:
+        found.append((at, who, what, more))
+
+    def some_time(day: int) -> int:
+        return BEGIN_NS + day * DAY + chance.randrange(DAY)
+
+    for hour in range(days * 24):
+        intent = hour + 1
+        own = chance.random() < 0.5
+        at = BEGIN_NS + hour * HOUR + chance.randrange(HOUR)
+        add(at, "payer", "pay", intent=intent, named=own)
+        if own and chance.random() < 0.1:  # a colleague pays the same invoice
+            add(at + chance.randrange(-60, 60) * NS, "auditor", "pay", intent=intent, named=True)
+    for day in range(days):
+        for quarter in range(4):
+            at = BEGIN_NS + day * DAY + quarter * 6 * HOUR + chance.randrange(600) * NS
+            add(at, "clerk", "sync", full=chance.random() < 0.1)
+            if chance.random() < 0.3:
+                add(at + chance.randrange(5) * NS, "auditor", "sync", full=False)
+        add(BEGIN_NS + day * DAY + 7 * HOUR, "clerk", "verify")
+        for _ in range(chance.randrange(4)):
+            add(some_time(day), "world", "deposit", cents=chance.randrange(1, 10**7),
+                late=chance.choice([0, 0, 0, 3600, 100_000]))  # fmt: skip
+        if chance.random() < 0.4:
+            add(some_time(day), "auditor", "annotate", item=f"item-{chance.randrange(3)}",
+                comment=f"said on day {day}")  # fmt: skip
+        if chance.random() < 0.1:
+            add(some_time(day), "world", "rotate")
+        if chance.random() < 0.2:
+            add(some_time(day), "payer", "resume")
+    closing = BEGIN_NS + DAY + chance.randrange(12 * HOUR)
+    if days > 1:
+        add(closing, "clerk", "close", period="2026-10")
+        if chance.random() < 0.3:
+            add(closing + chance.randrange(5) * NS, "auditor", "close", period="2026-10")
+        if chance.random() < 0.3:
+            add(closing + chance.randrange(1, DAY), "auditor", "reopen", period="2026-10")
+
+    # How much goes wrong differs from seed to seed: where all fails at once, nothing is tried.
+    trouble = chance.choice([0.3, 1, 3])
+    for day in range(days):
+        for _ in range(round(chance.expovariate(1 / (6 * trouble)))):
+            kind = chance.choice(NETWORK)
+            count = chance.choice([1, 1, 1, 2, 8])
+            add(some_time(day), chance.choice(PEOPLE), "message", kind=kind, count=count,
+                after=chance.randrange(10))  # fmt: skip
+        for _ in range(round(chance.expovariate(1 / trouble))):
+            add(some_time(day), chance.choice(PEOPLE), "kill", after=chance.randrange(60))
+        if chance.random() < 0.15 * trouble:
+            add(some_time(day), "world", "cut_power", after=chance.randrange(60))
+        if chance.random() < 0.1 * trouble:
+            add(some_time(day), "world", chance.choice(["full", "failing"]),
+                minutes=chance.choice([1, 60]))  # fmt: skip
+        if chance.random() < 0.1 * trouble:
+            add(some_time(day), chance.choice(PEOPLE), "skew",
+                seconds=chance.choice([-90, -5, 5, 90, 0]))  # fmt: skip
+    if chance.random() < 0.2:
+        add(some_time(days - 1), "world", "plant", cents=chance.randrange(1, 10**4))
+
+    found.sort(key=lambda one: (one[0], one[1], one[2]))
+    return [Happening(number, *one) for number, one in enumerate(found)]
+
+
+def to_json(happenings: list[Happening]) -> str:
+    return json.dumps([asdict(one) for one in happenings])

@@ -1,0 +1,181 @@
+"""What must be so, whatever happened: by the service's own books, not by the program's."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import fundlab as fl
+from fundlab.errors import FundlabError, StoreDamaged
+from fundlab.sync.run import OVERLAP_NS
+from tests.simulation.schedule import Wrong
+
+if TYPE_CHECKING:
+    from fundlab.store.proof import Verification
+    from tests.simulation.desk import Desk
+    from tests.simulation.happenings import Happening
+
+COMPARED: Final = ("status", "amount", "fee", "total", "updated_at")
+Row = dict[str, Any]
+
+
+def check(condition: object, what: str) -> None:
+    if not condition:
+        raise Wrong(what)
+
+
+def at_the_service(desk: Desk) -> dict[str, Row]:
+    """Every transfer in the service's database by its id; ``late`` where it appeared behind others
+    by more than a sync looks back."""
+    newest, found = 0, {}
+    rows = desk.service.database.all("SELECT created_at_ns, body FROM transfers ORDER BY seq")
+    for created_ns, body in rows:
+        row = json.loads(body)
+        row["late"] = created_ns < newest - OVERLAP_NS
+        newest = max(newest, created_ns)
+        found[row["id"]] = row
+    return found
+
+
+# ------------------------------------------------------------------------------ at quiet moments
+
+
+def refusal(desk: Desk, one: Happening, error: FundlabError) -> None:
+    """What the program may say where something fails."""
+    check(not isinstance(error, StoreDamaged), f"{one.what}: nothing was damaged, yet: {error}")
+
+
+def synced(desk: Desk, store: fl.Store, before: dict[str, Row]) -> None:
+    """After a sync that says it is done: the store has all that the service had before it."""
+    rows = held(store)
+    for id_, row in before.items():
+        if row["late"]:
+            continue
+        check(id_ in rows, f"the sync left out transfer {id_} of {row['created_at']}")
+        mine, theirs = rows[id_]["updated_at"], moment(row["updated_at"])
+        check(mine >= theirs, f"the sync left transfer {id_} as of {mine}, not {theirs}")
+    kept(desk, rows)
+
+
+def kept(desk: Desk, rows: dict[str, Row]) -> None:
+    """What was there once is there still, and no older than it was."""
+    for id_, updated in desk.facts.rows.items():
+        check(id_ in rows, f"transfer {id_} was in the store, and is no more")
+        check(rows[id_]["updated_at"] >= updated, f"transfer {id_} is older than it was")
+    desk.facts.rows = {id_: row["updated_at"] for id_, row in rows.items()}
+
+
+def verified(desk: Desk, found: Verification, *, all_known: bool = False) -> None:
+    """No problem that the seed did not plant, and none that it planted left out."""
+    check(not found.is_damaged, f"nothing was damaged, yet: {found}")
+    if desk.planted:
+        return
+    late = any(row["late"] for row in at_the_service(desk).values())
+    if all_known or not late:
+        check(found.ok, f"nothing is wrong, yet: {found}")
+
+
+# ------------------------------------------------------------------------------ at the end
+
+
+def at_the_end(desk: Desk) -> None:
+    """Once all is quiet, everybody has started again and nothing fails any more."""
+    # The service's own books.
+    totals = desk.control.ledger()["totals"]
+    check(all(float(total) == 0 for total in totals.values()), f"the ledger sums to {totals}")
+
+    # Whatever was begun is ended: each payment is there once, and as its people were told.
+    for name in ("payer", "auditor"):
+        with desk.client(name) as client:
+            fl.resume(client, say=desk.said.append)
+    person = desk.people["payer"]
+    for wish in desk.wishes.values():
+        if not wish.paid:
+            with desk.client("payer") as client:
+                person.pay(client, wish.number, wish.ref_id is not None)
+    rows = at_the_service(desk)
+    made = Counter(
+        row["metadata"]["intent"] for row in rows.values() if row.get("metadata", {}).get("intent")
+    )
+    for wish in desk.wishes.values():
+        count = made[str(wish.number)]
+        check(count == 1, f"payment {wish.number} was made {count} times")
+        check(len(wish.paid) == 1, f"payment {wish.number} was shown as {sorted(wish.paid)}")
+    check(len(made) == len(desk.wishes), f"payments nobody wished: {made.keys()}")
+
+    # The store is what the service has.
+    store = desk.store()
+    with desk.client("clerk") as client:
+        store.sync(client, full=True, progress=False)
+        fl.Store(store.path).sync(client, progress=False)
+    mine, theirs = held(store), at_the_service(desk)
+    check(mine.keys() == theirs.keys(), f"not the same transfers: {mine.keys() ^ theirs.keys()}")
+    for id_, row in theirs.items():
+        wanted = (
+            row["status"],
+            *(dec(row[n]) for n in ("amount", "fee", "total")),
+            moment(row["updated_at"]),
+        )
+        got = tuple(mine[id_][name] for name in COMPARED)
+        check(got == wanted, f"transfer {id_} is {got} in the store, {wanted} at the service")
+    kept(desk, mine)
+    events = {row[0] for row in desk.service.database.all("SELECT id FROM events")}
+    stored = set(store.read("events", columns=["id"])["id"])
+    check(stored == events, f"not the same events: {stored ^ events}")
+    found = store.verify()
+    verified(desk, found, all_known=True)
+    if desk.planted:
+        named = {(entry.table, entry.rule) for entry in found.problems}
+        check(named, "a balance changed without a transfer, and nothing says so")
+
+    # What was said to be done stays done.
+    records = [record.content for record in store.records()]
+    said = {(one.get("item_id"), one.get("comment")) for one in records}
+    check(desk.facts.annotations <= said, f"annotations lost: {desk.facts.annotations - said}")
+    closes = store.closes()
+    for period in desk.facts.closed:
+        states = set(closes[closes["period"] == period]["state"])
+        check(states, f"the close of {period} is lost")
+        check(desk.facts.reopened or "closed" in states, f"{period} is {states}")
+
+    # Nothing of a secret anywhere, nor a whole account number where people look.
+    said_all = "\n".join([*desk.trace, *desk.said])
+    for (body,) in desk.service.database.all("SELECT body FROM fiat_accounts"):
+        wire = json.loads(body)["fiat_network_instructions"].get("wire") or {}
+        number = wire.get("account_number")
+        check(number is None or number not in said_all, "a whole account number was said")
+    for secret in desk.secrets:
+        check(secret not in said_all, "a secret was said")
+        for path in desk.root.rglob("*"):
+            if path.is_file():
+                check(secret.encode() not in path.read_bytes(), f"a secret is in {path.name}")
+
+
+# ------------------------------------------------------------------------------ reading
+
+
+def held(store: fl.Store) -> dict[str, Row]:
+    """The store's transfers by their ids, read as an analyst does."""
+    frame = store.read("transfers", columns=["id", *COMPARED])
+    moments = frame["updated_at"].astype("int64")
+    return {
+        id_: dict(zip(COMPARED, values, strict=True))
+        for id_, *values in zip(
+            frame["id"],
+            frame["status"],
+            frame["amount"],
+            frame["fee"],
+            frame["total"],
+            moments,
+            strict=True,
+        )
+    }
+
+
+def moment(text: str) -> int:
+    return fl.values.Instant.parse(text).ns
+
+
+def dec(text: str) -> Any:
+    return fl.values.Amount(text)

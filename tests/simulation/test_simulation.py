@@ -1,0 +1,96 @@
+"""The simulation runs in processes of its own, whose time and chance come from the seed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.bugs import BUGS
+from tests.simulation.happenings import Happening, drawn
+from tests.simulation.shrink import shrunk
+
+ROOT = Path(__file__).parents[2]
+FAILED_ONCE: tuple[int, ...] = ()
+"""Seeds that ever failed, of two days each."""
+
+
+def simulated(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.simulation", *arguments],
+        cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.thorough
+def test_every_planted_fault_has_its_place_in_the_program() -> None:
+    assert len({bug.name for bug in BUGS}) == len(BUGS) == 60
+    for bug in BUGS:
+        compile(bug.planted(), bug.file, "exec")
+
+
+def test_what_happens_comes_from_the_seed() -> None:
+    assert drawn(5, 2) == drawn(5, 2) != drawn(6, 2)
+
+
+def test_shrinking_leaves_what_is_needed() -> None:
+    happenings = [
+        Happening(number, number, "payer", what)
+        for number, what in enumerate(["pay", "kill", "sync", "message", "pay", "kill", "close"])
+    ]
+
+    def fails(some: list[Happening]) -> bool:
+        return {2, 5} <= {one.number for one in some}
+
+    assert [one.number for one in shrunk(happenings, fails)] == [2, 5]
+
+
+@pytest.mark.thorough
+def test_the_same_seed_makes_the_same_trace() -> None:
+    once, again = (
+        simulated("--seed", "11", "--days", "1", "--trace", hash_seed=hash_seed)
+        for hash_seed in ("1", "2")
+    )
+    assert once.returncode == 0, once.stdout
+    steps = re.compile(r" [0-9.]+ s: ")
+    assert steps.sub("", once.stdout) == steps.sub("", again.stdout)
+
+
+@pytest.mark.thorough
+def test_a_few_seeds_of_two_days() -> None:
+    found = simulated("--seed", "1", "--seeds", "2")
+    assert found.returncode == 0, found.stdout
+    for seed in FAILED_ONCE:
+        found = simulated("--seed", str(seed))
+        assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.thorough
+def test_a_planted_fault_is_found() -> None:
+    found = simulated("--stop", "--bug", "a file is not synced before it gets its name")
+    assert found.returncode == 1
+    assert "replay: python -m tests.simulation --seed" in found.stdout
+
+
+@pytest.mark.campaign
+def test_nearly_every_planted_fault_is_found() -> None:
+    seeds = os.environ.get("SIMULATION_SEEDS", "200")
+    missed = [
+        bug.name
+        for bug in BUGS
+        if simulated("--seeds", seeds, "--stop", "--bug", bug.name).returncode == 0
+    ]
+    assert len(missed) <= 3, missed
+
+
+@pytest.mark.campaign
+def test_many_seeds() -> None:
+    first = int(os.environ.get("CAMPAIGN_SEED", "7")) * 100_000
+    count = os.environ.get("SIMULATION_SEEDS", "10000")
+    found = simulated("--seed", str(first), "--seeds", count, "--stop")
+    assert found.returncode == 0, found.stdout[-5000:]
