@@ -5,16 +5,23 @@ counterparty, amounts alone, sums. A step collects every group that is possible 
 open. Items that possible groups connect are judged together: where exactly one choice of groups
 leaves none of them over, it is the answer; anything else has several answers, and is listed with
 its candidates and left alone by all later steps. Nothing is ever chosen by order.
+
+The only answer may still be a coincidence where there are many items: some line of the bank is of
+no transfer, some transfer never reached the bank, and among thousands of sums some agree. So of
+each answer that rests on amounts is reckoned how many such there would be by chance in the step; it
+counts only where that is next to none, and is listed as a question otherwise.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from itertools import combinations
+from math import gcd
 from typing import Any, Final, get_args
 
 import narwhals as nw
@@ -57,10 +64,14 @@ _ENTRIES: Final = Wanted(
 _SHORTEST_COUNTERPARTY: Final = 3
 _EXHAUSTIVE: Final = 10
 """Of so many items every sum is tried. Of more a sum proves nothing, as chance makes it too."""
-_SURE: Final = 6
-"""Of so many items that no name connects every sum is tried; of more only where chance would make
-one agree less than once in ``_BY_CHANCE`` times."""
-_BY_CHANCE: Final = 10_000
+_FEW_PARTS: Final = 6
+"""So many where even a sum that is the only one would be a coincidence: to list it."""
+_STRAY: Final = 0.01
+"""What part of the items is taken to belong to nothing on the other side."""
+_BY_CHANCE: Final = 0.01
+"""How many wrong groups of its kind a group may let expect in a step, and still be taken."""
+_FEW: Final = 20
+"""Among so few items altogether the only answer is taken: a person would see no other one."""
 _ALIKE: Final = Decimal("0.01")
 """By what part another amount may differ and still be the same payment."""
 _MOST_EDGES: Final = 4_000
@@ -189,9 +200,9 @@ def match(
     1%. An amount also agrees where the entry's own ``charges`` make it up.
 
     No step takes a pair of ``forbidden`` (``entry_id``, ``transfer_id``) together. Of up to 10
-    possible members that are named, or 6 that are not (10 of amounts so different that chance would
-    hardly make them agree), every sum is tried; of more only all of them: a sum of any of many
-    proves nothing. Raises
+    possible members every sum is tried; of more only all of them: a sum of any of many proves
+    nothing. Among more than 20 items altogether an amount that no name supports and that comes
+    often, and a sum that chance could have made, are candidates only, too. Raises
     :class:`AnalysisError` for rows nobody can count, and for unknown ids in ``fixed`` or
     ``forbidden``. Interface §2.4.
 
@@ -338,6 +349,13 @@ class _Search:
         self.longest = max((item.last - item.first for item in self.items.values()), default=0)
         self.mentioned = Counter(number for named in self.mentions.values() for number in named)
         self.crowded: dict[int, int] = {}
+        # Of the step's groups, how many chance would make in place of each; and of how many tries.
+        self.chance: dict[_Edge, float] = {}
+        self.tries = 0
+        self.doubts: dict[_Edge, str] = {}
+        self.days_of: dict[tuple[bool, str, Decimal], list[int]] = defaultdict(list)
+        for item in sorted(self.items.values(), key=lambda item: item.last):
+            self.days_of[item.number >= 0, item.asset, item.amount].append(item.last)
         steps = [item.amount.as_tuple().exponent for item in self.items.values()]
         self.unit = Decimal((0, (1,), min([int(step) for step in steps], default=0)))
 
@@ -447,9 +465,7 @@ class _Search:
                 by_day[transfer.last].append(transfer)
             for entry in entries:
                 # Where they are many, only those whose last day may be near.
-                reach = range(entry.first - self.window - EARLY,
-                              entry.last + self.window + EARLY + self.longest + 1)  # fmt: skip
-                close = transfers
+                reach, close = self.reach(entry), transfers
                 if len(transfers) > len(reach):
                     close = [item for day in reach for item in by_day.get(day, ())]
                 for transfer in close:
@@ -457,13 +473,29 @@ class _Search:
                         continue
                     if self.near(entry, transfer):
                         edges += 1
-                        yield frozenset((entry.number, transfer.number))
+                        edge = frozenset((entry.number, transfer.number))
+                        others = 0 if named else self.alike(entry, transfer)
+                        if others:
+                            # That one is of nothing and the other, too, and they look the same.
+                            self.chance[edge] = _STRAY * _STRAY * others
+                            self.tries += 1
+                        yield edge
             if edges == _MOST_EDGES:
                 silent = [
                     e for e in entries if not (e.number in self.naming or self.mentions[e.number])
                 ]
                 for item in (*silent, *transfers):
                     self.held[item.number] = "too many of one amount"
+
+    def alike(self, entry: _Item, transfer: _Item) -> int:
+        """How many others, matched or not, have the amount of one of them within its window."""
+        reach, most = self.window + EARLY + self.longest, 0
+        for one, other in ((entry, transfer), (transfer, entry)):
+            days = self.days_of[other.number >= 0, other.asset, other.amount]
+            if len(days) > 1:
+                close = bisect_right(days, one.last + reach) - bisect_left(days, one.first - reach)
+                most = max(most, close - 1)
+        return most
 
     def by_sum(self, pools: _Pools, less: Decimal = Decimal(0)) -> Iterator[_Edge]:
         """One entry for several transfers, and one transfer for several entries."""
@@ -485,14 +517,23 @@ class _Search:
                 self.by_day[(*item.kind, item.last)].append(item)
                 for name in sorted(item.runs & known) if entries else item.names:
                     self.by_name[*item.kind, name].append(item)
-            for one in self.left(entries=of_bank):
+            weight = _STRAY if pools == self.named_pools else 1.0
+            ones = self.left(entries=of_bank)
+            for one in ones:
                 found: set[_Edge] = set()
-                for pool in pools(one):
+                # Among many, the sums of a small amount are too dense to say anything.
+                best = weight * _chance(1, self.units(one.amount) or 1, [1])
+                most = _EXHAUSTIVE if best * len(ones) <= _BY_CHANCE else _FEW_PARTS
+                every = [*pools(one)]
+                self.tries += bool(every)
+                for pool in every:
                     for total in dict.fromkeys(self.totals(one, less)):
-                        sums, complete = _sums(
-                            total, pool, self.unit, named=pools == self.named_pools
-                        )
-                        found |= {frozenset((one.number, *several)) for several in sums}
+                        sums, complete = _sums(total, pool, self.unit, most)
+                        for several, chance in sums:
+                            edge = frozenset((one.number, *several))
+                            found.add(edge)
+                            before = self.chance.get(edge, 1.0)
+                            self.chance[edge] = min(before, weight * chance)
                         if not complete:
                             self.crowded[one.number] = len(pool)
                 yield from sorted(found, key=sorted)
@@ -527,9 +568,19 @@ class _Search:
         if len(near) > 1:
             yield near
 
-    def _by_days(self, one: _Item) -> Iterator[list[_Item]]:
+    def units(self, amount: Decimal) -> int:
+        return int(amount / self.unit)
+
+    def units_of(self, members: Iterable[int]) -> list[int]:
+        return [self.units(self.items[number].gross) for number in members]
+
+    def reach(self, one: _Item) -> range:
+        """The last days of what may be near it, with those of its window."""
         end = one.last + self.window + EARLY + self.longest + 1
-        for day in range(one.first - self.window - EARLY, end):
+        return range(one.first - self.window - EARLY, end)
+
+    def _by_days(self, one: _Item) -> Iterator[list[_Item]]:
+        for day in self.reach(one):
             yield [i for i in self.by_day.get((*one.kind, day), ()) if self.near(one, i)]
 
     def by_total(self, longest: int | None = None) -> Iterator[_Edge]:
@@ -541,7 +592,8 @@ class _Search:
                 for key in (("", ""), *item.keys):
                     days[*item.kind, item.last, *key].append(item)
             totals: dict[tuple[str, Decimal], set[_Edge]] = defaultdict(set)
-            for (asset, *_), items in days.items():
+            made: dict[tuple[str, int], dict[_Edge, int]] = defaultdict(dict)
+            for (asset, _, day, *_), items in days.items():
                 starts = range(len(items) - 1) if longest else range(1)
                 for start in starts:
                     end = start + longest if longest else len(items)
@@ -550,12 +602,26 @@ class _Search:
                         total = EXACT.add(total, item.amount)
                         several.append(item.number)
                         if len(several) > 1 and (longest or len(several) == len(items)):
-                            totals[asset, total].add(frozenset(several))
+                            edge = frozenset(several)
+                            totals[asset, total].add(edge)
+                            made[asset, day][edge] = self.units(total)
+            sums = {key: sorted(of_day.values()) for key, of_day in made.items()}
             for one in self.left(entries=of_bank):
+                self.tries += 1
                 for total in dict.fromkeys(self.totals(one)):
                     for found in sorted(totals.get((one.asset, total), ()), key=sorted):
                         if all(self.near(one, self.items[number]) for number in found):
-                            yield found | {one.number}
+                            units = self.units(total)
+                            alike = sum(
+                                _count_alike(sums.get((one.asset, day), []), units)
+                                for day in self.reach(one)
+                            )
+                            edge = found | {one.number}
+                            # A bank that lumps a day lumps all of it: that is no arbitrary sum.
+                            weight = 1.0 if longest else _STRAY
+                            chance = weight * _chance(alike, units, self.units_of(found))
+                            self.chance[edge] = chance
+                            yield edge
 
     def by_many(self) -> Iterator[_Edge]:
         """Several entries for several transfers: all of one name at a time, or a few of a few."""
@@ -576,6 +642,7 @@ class _Search:
                     found.add(members)
         for items in kinds.values():
             for cluster in self._clusters(items):
+                self.tries += 1
                 found |= self._few_for_few(cluster)
         yield from sorted(found, key=sorted)
 
@@ -606,13 +673,22 @@ class _Search:
                     total = exact_sum(item.gross for item in several)
                     by_total[total].append(tuple(item.number for item in several))
             sums.append(by_total)
-        return {
-            frozenset((*some, *others))
-            for total, entries in sums[0].items()
-            for some in entries
-            for others in sums[1].get(total, ())
-            if self._all_near((*some, *others)) and self._is_smallest(some, others)
-        }
+        found: set[_Edge] = set()
+        made = [
+            sorted(self.units(total) for total, several in side.items() for _ in several)
+            for side in sums
+        ]
+        for total, entries in sums[0].items():
+            for some in entries:
+                for others in sums[1].get(total, ()):
+                    members = (*some, *others)
+                    if self._all_near(members) and self._is_smallest(some, others):
+                        edge = frozenset(members)
+                        found.add(edge)
+                        units = self.units(total)
+                        alike = _count_alike(made[0], units) * _count_alike(made[1], units)
+                        self.chance[edge] = _chance(alike, units, self.units_of(members))
+        return found
 
     def _is_smallest(self, some: Sequence[int], others: Sequence[int]) -> bool:
         """Whether no part of the group would balance by itself."""
@@ -642,6 +718,7 @@ class _Search:
     # ------------------------------------------------------------------ the judgement
 
     def step(self, how: str, edges: Iterable[_Edge], less: Decimal = Decimal(0)) -> None:
+        self.chance, self.tries = {}, 0
         possible = [edge for edge in dict.fromkeys(edges) if self.allowed(edge)]
         for component in _components(possible):
             members = frozenset().union(*component)
@@ -651,6 +728,15 @@ class _Search:
                 self.questions.append((how, component))
                 for number in members:
                     self.held.setdefault(number, "several answers")
+            elif len(self.items) > _FEW and any(
+                self.tries * self.chance.get(edge, 0) > _BY_CHANCE for edge in answer
+            ):
+                # Of one amount they stay together; of a sum, a better answer may come.
+                if how == "amount":
+                    self.questions.append((how, component))
+                    self.held |= dict.fromkeys(members, "an amount that comes often")
+                else:
+                    self.doubts |= dict.fromkeys(answer, how)
             else:
                 for edge in answer:
                     self._take(how, edge, less)
@@ -664,6 +750,12 @@ class _Search:
     # ------------------------------------------------------------------ the result
 
     def result(self) -> Matching:
+        for edge, how in self.doubts.items():
+            if edge <= self.open:
+                self.questions.append((how, [edge]))
+                for number in edge:
+                    self.held.setdefault(number, "a sum that chance makes, too")
+
         def order(group: tuple[str, list[_Item], Decimal]) -> tuple[Any, ...]:
             return min(item.first for item in group[1]), [abs(i.number) for i in group[1]]
 
@@ -747,9 +839,10 @@ def _in_words(how: str, items: Sequence[_Item], charges: Decimal, more: Decimal)
 
 
 def _sums(
-    total: Decimal, pool: Sequence[_Item], unit: Decimal, *, named: bool
-) -> tuple[list[tuple[int, ...]], bool]:
-    """The items of ``pool``, two or more, that sum to ``total``, and whether all were tried."""
+    total: Decimal, pool: Sequence[_Item], unit: Decimal, most: int
+) -> tuple[list[tuple[tuple[int, ...], float]], bool]:
+    """The items of ``pool``, two or more, that sum to ``total``, each with how many such sums
+    chance would make; and whether all were tried."""
     target = abs(int(total / unit))
     fits = [item for item in pool if abs(item.gross) < abs(total)]
     amounts = [abs(int(item.gross / unit)) for item in fits]
@@ -757,19 +850,34 @@ def _sums(
         return [], True
     numbers = [item.number for item in fits]
     if sum(amounts) == target:
-        return [tuple(numbers)], True
-    # As many sums as there are, over about as wide a range as they spread.
-    chance = 2 ** len(fits) * _BY_CHANCE < sum(amounts)
-    if len(fits) > _EXHAUSTIVE or not (named or chance or len(fits) <= _SURE):
+        return [(tuple(numbers), _chance(1, target, amounts))], True
+    if len(fits) > most:
         return [], False
     sums = [(0, 0)]
     for place, amount in enumerate(amounts):
         sums += [(s + amount, mask | 1 << place) for s, mask in sums if s + amount <= target]
-    return [
-        tuple(number for place, number in enumerate(numbers) if mask >> place & 1)
-        for s, mask in sums
-        if s == target
-    ], True
+    found = []
+    for hit in (mask for s, mask in sums if s == target):
+        chosen = [place for place in range(len(fits)) if hit >> place & 1]
+        step = gcd(*(amounts[place] for place in chosen))
+        # Those of other amounts cannot make a round sum.
+        odd = sum(1 << place for place, amount in enumerate(amounts) if amount % step)
+        alike = sum(1 for s, mask in sums if s * 10 > target * 9 and not mask & odd)
+        chance = _chance(2 * alike, target, [step])
+        found.append((tuple(numbers[place] for place in chosen), chance))
+    return found, True
+
+
+def _count_alike(sums: Sequence[int], target: int) -> int:
+    """How many of the sorted ``sums`` are within a tenth of ``target``."""
+    low, high = sorted((target * 9 // 10, target * 11 // 10))
+    return bisect_right(sums, high) - bisect_left(sums, low)
+
+
+def _chance(alike: int, target: int, parts: Iterable[int]) -> float:
+    """How many of ``alike`` sums within a tenth of ``target`` are it, if they are spread evenly
+    over that fifth of it; sums of round amounts are round, and agree more often."""
+    return alike * 5 * gcd(*parts) / abs(target)
 
 
 def _place(number: int) -> tuple[bool, int]:
