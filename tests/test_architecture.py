@@ -55,7 +55,7 @@ ROOMS: dict[str, set[str]] = {
     "actions": FACTS | {"api", "display", "journals", "progress", "secret", "settings", "store"},
     "facade": {"analysis", "api", "errors", "journals", "reporting", "store", "sync", "transfers"},
     "sandbox": {"exact", "errors", "models", "settings", "values"},
-    "sandbox.serve": {"api", "errors", "sandbox", "settings", "values"},
+    "sandbox.serve": {"api", "errors", "sandbox", "secret", "settings", "values"},
     "sandbox.__init__": {"sandbox.serve"},
     "demo": WORK
     | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},

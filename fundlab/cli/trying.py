@@ -76,6 +76,22 @@ def sandbox(
     credentials: Annotated[
         Path | None, typer.Option(help="TOML file of several credentials with their scopes.")
     ] = None,
+    allow_remote: Annotated[
+        bool,
+        typer.Option("--allow-remote", help="Let other machines in; control then needs its key."),
+    ] = False,
+    control_key: Annotated[
+        str | None,
+        typer.Option(envvar="FUNDLAB_SANDBOX_CONTROL_KEY", help="Of the control interface."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="PEM certificate to serve HTTPS by.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM key of the certificate.")] = None,
+    tls_self_signed: Annotated[
+        bool,
+        typer.Option("--tls-self-signed", help="Make a certificate; --tls-cert is where it goes."),
+    ] = False,
     env: Annotated[
         bool, typer.Option("--env", help="Print lines that set the settings in a shell.")
     ] = False,
@@ -92,10 +108,10 @@ def sandbox(
     from fundlab.sandbox import run
     from fundlab.settings import is_loopback
 
-    if not is_loopback(host):
+    if not (allow_remote or is_loopback(host)):
         raise typer.BadParameter(
             f"{host!r} is not loopback: the sandbox serves this machine only, on 127.0.0.0/8, ::1 "
-            "or localhost",
+            "or localhost, unless --allow-remote lets others in",
             param_hint="--host",
         )
     if env and command:
@@ -118,6 +134,11 @@ def sandbox(
         signing_key=signing_key,
         signing_key_id=signing_key_id,
         credentials=credentials,
+        allow_remote=allow_remote,
+        control_key=control_key,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        tls_self_signed=tls_self_signed,
     )
     if status:
         raise typer.Exit(status)

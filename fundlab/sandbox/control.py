@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -481,6 +482,7 @@ def amount_of(text: str) -> Amount:
 
 # ---------------------------------------------------------------------------- over HTTP
 
+KEY_HEADER: Final = "Sandbox-Control-Key"
 CONTROL_PREFIX: Final = "/_sandbox"
 STATE_PATH: Final = f"{CONTROL_PREFIX}/state"
 SQLITE_MEDIA_TYPE: Final = "application/vnd.sqlite3"
@@ -500,7 +502,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def add_control(app: FastAPI, control: Control) -> None:
-    """Serve ``control`` under ``/_sandbox``, off the interface's paths, to this machine only.
+    """Serve ``control`` under ``/_sandbox``, off the interface's paths, to this machine only; or,
+    where other machines are let in, to those who have its key.
 
     ``POST /_sandbox/<action>`` takes the arguments of a method as a JSON object,
     ``GET /_sandbox/<view>`` shows something; ``GET /_sandbox`` lists both.
@@ -531,7 +534,7 @@ def add_control(app: FastAPI, control: Control) -> None:
     async def answer(endpoint: Endpoint, request: Request) -> Response:
         """Problems for whatever is refused."""
         try:
-            check_local(request)
+            check_access(request, control.options)
             return await endpoint(request)
         except Refusal as error:
             refusal = error
@@ -555,14 +558,22 @@ def add_control(app: FastAPI, control: Control) -> None:
         add(f"{CONTROL_PREFIX}/{name}", "POST", partial(act, name, action))
 
 
-def check_local(request: Request) -> None:
-    """The peer is this machine, and so is the name it asked for (against DNS rebinding) and the
-    web page it asks from, if any. Raises the 403 ``Refusal``."""
-    peer = request.client.host if request.client is not None else ""
+def check_access(request: Request, options: Options) -> None:
+    """Who asks is this machine, under a name of its own (against DNS rebinding), and from a web
+    page of its own, if any. Where other machines are let in, a page must be the sandbox's own. And
+    they have the key, where there is one: no page of another origin knows it, whatever name it goes
+    by. Raises the 403 ``Refusal``."""
     try:
-        asked_from = urlsplit(request.headers.get("origin", "http://localhost")).hostname or ""
+        asked_from = urlsplit(request.headers.get("origin", f"//{request.url.netloc}"))
+        page, host = asked_from.netloc, asked_from.hostname or ""
     except ValueError:
-        asked_from = ""
-    names = (request.url.hostname or "", asked_from)
-    if not all(map(is_loopback, (peer, *names))):
+        page = host = ""
+    if options.allow_remote and page != request.url.netloc:
+        raise Refusal(403, "the control interface answers no page of another origin")
+    peer = request.client.host if request.client is not None else ""
+    local = all(map(is_loopback, (peer, request.url.hostname or "", host)))
+    if not (options.allow_remote or local):
         raise Refusal(403, "the control interface answers this machine only")
+    key = request.headers.get(KEY_HEADER, "").encode()
+    if options.control_key and not hmac.compare_digest(key, options.control_key.encode()):
+        raise Refusal(403, f"the control interface needs its key in the header {KEY_HEADER}")

@@ -67,6 +67,8 @@ class Options:
     signature_header: str
     signature_prefix: str
     credentials: tuple[Wanted, ...] = ()
+    allow_remote: bool = False
+    control_key: str | None = field(default=None, repr=False)
 
     def check(self) -> None:
         """Raises ``SandboxError`` naming the argument at fault."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import errno
 import json
 import logging
 import os
+import secrets
 import shlex
 import shutil
 import signal
@@ -18,21 +20,32 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
+from urllib.parse import urlsplit
 
 import uvicorn
 
 from fundlab.api.client import Client, connect
 from fundlab.errors import SandboxError
 from fundlab.sandbox.app import build_app, protocol_class
+from fundlab.sandbox.certificate import self_signed
 from fundlab.sandbox.clock import ClockMode
 from fundlab.sandbox.control import CONTROL_PREFIX, Control, add_control
 from fundlab.sandbox.credentials import Wanted, read_credentials, wanted
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
-from fundlab.sandbox.opening import Options, check_whole, made_with, open_service, scope_names
+from fundlab.sandbox.opening import (
+    Connections,
+    Options,
+    check_whole,
+    made_with,
+    open_service,
+    scope_names,
+)
+from fundlab.secret import Secret
 from fundlab.settings import ENVIRONMENT_PREFIX, SettingKeywords, is_loopback
 from fundlab.values import Instant
 
@@ -45,6 +58,8 @@ DEFAULT_SEED: Final = 7
 DEFAULTS: Final = {
     "seed": DEFAULT_SEED, "transfers": DEFAULT_TRANSFERS, "profiles": DEFAULT_PROFILES,
 }  # fmt: skip
+ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - given by the user
+"""Under which address of this machine one is reached that listens on all."""
 MAX_PORT: Final = 65_535
 START_TIMEOUT_S: Final = 10.0
 MAX_HEAD_BYTES: Final = 2 * 1024 * 1024
@@ -78,20 +93,32 @@ def serve(
     signing_key: str | Path | None = None,
     signing_key_id: str | None = None,
     credentials: str | Path | None = None,
+    allow_remote: bool = False,
+    control_key: str | None = None,
+    tls_cert: str | Path | None = None,
+    tls_key: str | Path | None = None,
+    tls_self_signed: bool = False,
 ) -> Sandbox:
     """Serve the whole interface from a background thread; use it as a context manager.
 
-    ``host`` is a loopback address or ``localhost``. ``port`` 0 picks a free one. ``db`` is a file
-    that a later start picks up (its history, seed and credentials stay; it holds their secrets in
-    clear, mode 0600); without it everything lives in memory. ``transfers`` and ``profiles`` size
-    the seeded history, the same for the same ``seed``; ``empty`` leaves it out. A million transfers
-    take about a minute and 2.3 GB: give millions a ``db``. ``signing`` makes the credential require
-    signatures and issues a key of ``signing_alg``. ``clock`` is ``real``, ``fast`` or ``manual``.
-    ``scopes`` are those of the credential. Raises ``SandboxError`` naming the argument at fault.
+    ``host`` is a loopback address or ``localhost``, or any with ``allow_remote``. ``port`` 0 picks
+    a free one. ``db`` is a file that a later start picks up (its history, seed and credentials
+    stay; it holds their secrets in clear, mode 0600); without it everything lives in memory.
+    ``transfers`` and ``profiles`` size the seeded history, the same for the same ``seed``;
+    ``empty`` leaves it out. A million transfers take about a minute and 2.3 GB: give millions a
+    ``db``. ``signing`` makes the credential require signatures and issues a key of
+    ``signing_alg``. ``clock`` is ``real``, ``fast`` or ``manual``. ``scopes`` are those of the
+    credential. Raises ``SandboxError`` naming the argument at fault.
 
     ``client_id``, ``client_secret`` and ``signing_key`` (a PEM file, registered under
     ``signing_key_id``; requests must then be signed) fix the credential, which is the sandbox's
     own otherwise; ``credentials`` is a TOML file of several, see `fundlab.sandbox.credentials`.
+
+    With ``allow_remote`` other machines reach it, and the control interface takes only requests
+    whose header ``Sandbox-Control-Key`` holds ``control_key``, by default a fresh one. It serves
+    HTTPS with ``tls_cert`` and ``tls_key`` (PEM files), or with a certificate of its own
+    (``tls_self_signed``), which is written to ``tls_cert`` where that is given, for clients to
+    trust (``ca_bundle``): for this machine by each of its names, and for ``host``.
 
     It stops with the block or with Python. A signal that ends the process at once (SIGKILL, and
     SIGTERM unless the script handles it) leaves the key in the folder for temporary files, mode
@@ -119,10 +146,19 @@ def serve(
         db=Path(db) if db is not None else None, seed=seed, transfers=0 if empty else transfers,
         profiles=profiles, signing=signing, signing_alg=signing_alg, clock=clock, empty=empty,
         scopes=scope_names(scopes), signature_header=signature_header,
-        signature_prefix=signature_prefix, credentials=made,
+        signature_prefix=signature_prefix, credentials=made, allow_remote=allow_remote,
+        control_key=control_key or (secrets.token_urlsafe(32) if allow_remote else None),
     )  # fmt: skip
     options.check()
-    sandbox = Sandbox(options, host, port)
+    if tls_self_signed and tls_key is not None:
+        raise SandboxError("give either tls_self_signed or tls_key: the key is made or given")
+    if not tls_self_signed and (tls_cert is None) != (tls_key is None):
+        raise SandboxError("tls_cert and tls_key go together, or give tls_self_signed")
+    tls = Tls(
+        Path(tls_cert) if tls_cert is not None else None,
+        Path(tls_key) if tls_key is not None else None, tls_self_signed,
+    )  # fmt: skip
+    sandbox = Sandbox(options, host, port, tls)
     try:
         sandbox._start()
     except BaseException:
@@ -229,6 +265,15 @@ def _before_a_terminal() -> bool:
         os.close(terminal)
 
 
+@dataclass(frozen=True)
+class Tls:
+    """The PEM files by which HTTPS is served, given or to be made."""
+
+    certificate: Path | None
+    key: Path | None
+    self_signed: bool
+
+
 class Sandbox:
     """A running sandbox. ``repr`` and ``vars`` do not show the secret.
 
@@ -244,16 +289,19 @@ class Sandbox:
     control_url: str
     client_id: str
 
-    def __init__(self, options: Options, host: str, port: int) -> None:
-        self._options, self._host, self._port = options, host, port
+    def __init__(self, options: Options, host: str, port: int, tls: Tls) -> None:
+        self._options, self._host, self._port, self._tls = options, host, port, tls
+        self.control_key = Secret(options.control_key) if options.control_key else None
+        self.ca_bundle: Path | None = None
         self._closing, self._process = ExitStack(), os.getpid()
         self._stopped = False
+        self._folder: Path | None = None
 
     def _start(self) -> None:
         options, closing = self._options, self._closing
         atexit.register(self.stop)  # a notebook may be closed with a sandbox still running
         closing.callback(atexit.unregister, self.stop)
-        listener = _listen(self._host, self._port)
+        listener = _listen(self._host, self._port, allow_remote=options.allow_remote)
         closing.callback(listener.close)
         database = Database(options.db)
         closing.callback(database.close)
@@ -282,22 +330,34 @@ class Sandbox:
             self.client_id, options.signing_alg,
         )  # fmt: skip
         if key is not None:
-            # a TemporaryDirectory would also go when a forked process ends
-            folder = tempfile.mkdtemp(prefix="fundlab-")
-            closing.callback(_remove, folder)
-            self.signing_key, self.signing_key_id = Path(folder) / "signing-key.pem", key[0]
-            self.signing_key.touch(mode=0o600)
-            self.signing_key.write_bytes(key[1])
+            self.signing_key, self.signing_key_id = self._kept("signing-key.pem", key[1]), key[0]
 
         app = build_app(service)
         add_control(app, self.control)
+        certificate, private = self._tls.certificate, self._tls.key
+        if self._tls.self_signed:
+            made, secret = self_signed([self._host])
+            private = self._kept("tls-key.pem", secret)
+            if certificate is None:
+                certificate = self._kept("tls-certificate.pem", made)
+            else:
+                certificate.write_bytes(made)
+            self.ca_bundle = certificate.resolve()
         config = uvicorn.Config(
             app, http=protocol_class(service.connections), ws="none", lifespan="off",
             loop="asyncio", access_log=False, log_config=None, log_level=logging.CRITICAL,
             server_header=False, proxy_headers=False, timeout_graceful_shutdown=2,
             timeout_keep_alive=60, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+            ssl_certfile=certificate, ssl_keyfile=private,
         )  # fmt: skip
-        server = uvicorn.Server(config)
+        try:
+            config.load()
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise SandboxError(
+                f"tls_cert {certificate} and tls_key {private} cannot be used: {error}"
+            ) from None
+        server = _Server(config)
+        server.connections = service.connections
         thread = threading.Thread(
             target=server.run, args=([listener],), name="fundlab-sandbox", daemon=True
         )
@@ -316,9 +376,22 @@ class Sandbox:
             if not thread.is_alive() or time.monotonic() > deadline:
                 raise SandboxError("the sandbox's HTTP server did not start")
             time.sleep(0.002)
-        shown = f"[{self._host}]" if ":" in self._host else self._host
-        self.base_url = self.auth_url = f"http://{shown}:{listener.getsockname()[1]}"
+        reached = ANY_ADDRESS.get(self._host, self._host)
+        shown = f"[{reached}]" if ":" in reached else reached
+        scheme = "https" if certificate else "http"
+        self.base_url = self.auth_url = f"{scheme}://{shown}:{listener.getsockname()[1]}"
         self.control_url = self.base_url + CONTROL_PREFIX
+
+    def _kept(self, name: str, content: bytes) -> Path:
+        """A file that is there for its owner while the sandbox runs."""
+        if self._folder is None:
+            # a TemporaryDirectory would also go when a forked process ends
+            self._folder = Path(tempfile.mkdtemp(prefix="fundlab-"))
+            self._closing.callback(_remove, self._folder)
+        path = self._folder / name
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+        return path
 
     # ------------------------------------------------------------------ what a user needs
 
@@ -354,6 +427,10 @@ class Sandbox:
             given |= {
                 "signing_key": str(self.signing_key), "signing_key_id": self.signing_key_id,
             }  # fmt: skip
+        if self.ca_bundle is not None:
+            given["ca_bundle"] = str(self.ca_bundle)
+        if not is_loopback(urlsplit(self.base_url).hostname):
+            given["sandbox"] = True
         return connect(**{**given, **overrides})
 
     def requests(self) -> pd.DataFrame:
@@ -393,6 +470,10 @@ class Sandbox:
         }
         if self.signing_key is not None:
             shown |= {"signing_key": str(self.signing_key), "signing_key_id": self.signing_key_id}
+        if self.control_key is not None:
+            shown["control_key"] = self.control_key.reveal()
+        if self.ca_bundle is not None:
+            shown["ca_bundle"] = str(self.ca_bundle)
         return shown
 
     def environment(self) -> dict[str, str]:
@@ -416,6 +497,12 @@ class Sandbox:
             settings |= {
                 "SIGNING_KEY": str(self.signing_key), "SIGNING_KEY_ID": self.signing_key_id,
             }  # fmt: skip
+        if self.control_key is not None:
+            settings["SANDBOX_CONTROL_KEY"] = self.control_key.reveal()
+        if self.ca_bundle is not None:
+            settings["CA_BUNDLE"] = str(self.ca_bundle)
+        if not is_loopback(urlsplit(self.base_url).hostname):
+            settings["SANDBOX"] = "true"
         return {f"{ENVIRONMENT_PREFIX}{name}": value for name, value in settings.items()}
 
     def exports(self) -> str:
@@ -465,6 +552,20 @@ class Sandbox:
         return f"<Sandbox {state}, client_secret=***>"
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server, which leaves no connection half closed: the end of one over TLS takes as
+    long as the other side likes."""
+
+    connections: Connections
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for transport in list(self.connections.values()):
+            transport.abort()
+        for _ in range(3):  # the turns of the loop in which their sockets are closed
+            await asyncio.sleep(0)
+
+
 class Clock:
     """The sandbox's clocks, as a notebook or test moves them."""
 
@@ -484,12 +585,12 @@ class Clock:
         self._control.shift_access(seconds)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
     check_whole("port", port, 0, MAX_PORT)
-    if not is_loopback(str(host)):
+    if not (allow_remote or is_loopback(str(host))):
         raise SandboxError(
-            f"host {host!r} is not loopback: the sandbox serves this machine only, "
-            "on 127.0.0.0/8, ::1 or localhost"
+            f"host {host!r} is not loopback: the sandbox serves this machine only, on 127.0.0.0/8, "
+            "::1 or localhost, unless allow_remote (--allow-remote) lets others in"
         )
     with ExitStack() as unless_bound:
         try:
@@ -497,7 +598,7 @@ def _listen(host: str, port: int) -> socket.socket:
                 host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
             )
             family, kind, protocol, _, address = found[0]
-            if not is_loopback(str(address[0])):
+            if not (allow_remote or is_loopback(str(address[0]))):
                 raise SandboxError(f"host {host!r} is {address[0]} here, which is not loopback")
             # asyncio turns Nagle's delay off only on sockets that name their protocol
             listener = socket.socket(family, kind, protocol)
@@ -514,6 +615,6 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _remove(folder: str) -> None:
+def _remove(folder: Path) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)

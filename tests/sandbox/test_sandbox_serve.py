@@ -62,7 +62,7 @@ def test_an_interrupt_while_starting_leaves_nothing(monkeypatch: pytest.MonkeyPa
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(uvicorn, "Server", interrupted)
+    monkeypatch.setattr(uvicorn.Server, "__init__", interrupted)
     with pytest.raises(KeyboardInterrupt):
         serve(empty=True)
     assert set(threading.enumerate()) == threads
