@@ -75,7 +75,9 @@ Given = TypeVar("Given", bound=BaseModel)
 class Request(BaseModel):
     """A body sent to the service. ``to_json()`` leaves out what was not given."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True
+    )
     rules: ClassVar[Schema] = {}
 
     def to_json(self) -> dict[str, Any]:
@@ -546,7 +548,7 @@ _order_by: Final[Any] = Field(
 class Query(BaseModel):
     """What a list operation is asked for. ``to_params()`` gives the pairs to send, in order."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
     limit: Number = Field(100, ge=1, le=1000, description="Rows on a page.")
     order: Order = Field(Order.DESC, description=_order)

@@ -34,7 +34,9 @@ class Resource(BaseModel):
     Shown with account numbers masked; the attributes and ``to_json()`` have them in full.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="allow", frozen=True, hide_input_in_errors=True, defer_build=True
+    )
     _place: ClassVar[str] = ""  # the path by which ``without_numbers`` knows its members
     listed: ClassVar[tuple[str, ...]] = ()
     """The fields whose values are enumerated, or that hold resources with such fields."""

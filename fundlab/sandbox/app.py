@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from fastapi import APIRouter, FastAPI, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
@@ -64,6 +65,11 @@ def _routes() -> list[BaseRoute]:
     router = APIRouter(route_class=GuardedRoute)
     for name, endpoint in ENDPOINTS.items():
         served = OPERATIONS[name]
+        for model in (Token, served.answer, *get_type_hints(endpoint).values()):
+            if isinstance(model, type) and issubclass(model, BaseModel):
+                # Made when it is first used; FastAPI's own copies of it would lose its settings.
+                model.model_config["defer_build"] = False
+                model.model_rebuild()
         router.add_api_route(
             served.path, endpoint, methods=[served.method], name=name,
             response_model=served.answer,

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -112,6 +114,24 @@ def test_enumerations_have_room_for_new_values() -> None:
 def test_resources_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Transfer(id="t").id = "u"
+
+
+def test_threads_that_need_a_model_first_at_the_same_time_all_have_it() -> None:
+    lines = (
+        "from concurrent.futures import ThreadPoolExecutor",
+        "from threading import Barrier",
+        "from fundlab.models import FiatAccount",
+        "ready = Barrier(8)",
+        "def read(number):",
+        "    ready.wait()",
+        "    return FiatAccount.model_validate({'id': str(number)}).id",
+        "with ThreadPoolExecutor(8) as threads:",
+        "    print(*threads.map(read, range(8)))",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == list("01234567")
 
 
 @pytest.mark.parametrize(
