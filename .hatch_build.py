@@ -1,4 +1,4 @@
-"""What building a wheel does beside copying files: the decoder is compiled where that is possible.
+"""What building a wheel does beside copying files: C sources are compiled where that is possible.
 
 Such a wheel fits this kind of machine only; one without it fits all.
 """
@@ -11,11 +11,13 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class CompiledDecoder(BuildHookInterface[Any]):
+class CompiledSources(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
-        made = runpy.run_path(str(Path(self.root) / "fundlab/tables/compile.py"))
-        if made["compile_decoder"]():
-            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-            build_data["artifacts"].append("fundlab/tables/libplain_pages.so")
-            build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{platform}"
+        made = runpy.run_path(str(Path(self.root) / "fundlab/compiled.py"))
+        for source in made["SOURCES"]:
+            library = made["library_of"](source)
+            if made["compile_source"](source, library):
+                platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+                build_data["artifacts"].append(str(library.relative_to(self.root)))
+                build_data["pure_python"] = False
+                build_data["tag"] = f"py3-none-{platform}"

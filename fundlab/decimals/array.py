@@ -19,7 +19,7 @@ from pandas.api.extensions import ExtensionArray, ExtensionDtype, register_exten
 from pandas.api.indexers import check_array_indexer
 
 from fundlab.arrow import AMOUNT_TYPE
-from fundlab.decimals import convert, groups, int128, operators, text, wide
+from fundlab.decimals import convert, groups, int128, kernels, operators, text, wide
 from fundlab.decimals.int128 import (
     PRECISION,
     SCALE,
@@ -619,20 +619,23 @@ class DecimalArray(ExtensionArray):
 
     def factorize(self, use_na_sentinel: bool = True) -> tuple[Positions, Self]:
         units, missing = self._column
-        if missing.any() or int128.few_values(units):
-            encoded = text.to_arrow(units, missing).dictionary_encode(
-                null_encoding="mask" if use_na_sentinel else "encode"
+        count = len(units)
+        if kernels.library and not count >> 32:
+            codes, rows = np.empty((2, count), np.intp)
+            places = kernels.empty_table(count)
+            found = kernels.call(
+                "distinct", units, missing, int(not use_na_sentinel), count, *places, codes, rows
             )
-            codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
-            return codes, self._of(*convert.from_arrow(encoded.dictionary))
-        codes, rows = int128.distinct(units)
-        return codes, self.take(rows)
+            del places  # before the values are taken
+            return codes, self.take(rows[:found])
+        encoded = text.to_arrow(units, missing).dictionary_encode(
+            null_encoding="mask" if use_na_sentinel else "encode"
+        )
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
+        return codes, self._of(*convert.from_arrow(encoded.dictionary))
 
     def unique(self) -> Self:
-        units, missing = self._column
-        if missing.any() or int128.few_values(units):
-            return self.factorize(use_na_sentinel=False)[1]
-        return self.take(int128.distinct(units, codes=False)[1])
+        return self.factorize(use_na_sentinel=False)[1]
 
     def duplicated(self, keep: Literal["first", "last", False] = "first") -> Bools:
         codes, _ = self.factorize()
@@ -650,28 +653,29 @@ class DecimalArray(ExtensionArray):
             units, missing = convert.from_any(values, strings=False)
         except (TypeError, ValueError, OverflowError):
             # of any values, those that the column can hold exactly
-            found: list[int] = []
+            exactly: list[int] = []
             for one in values:
                 exact = (
                     Decimal.from_float(float(one)) if isinstance(one, float | np.floating) else one
                 )
                 if is_number(exact) and not is_missing(exact):
                     try:
-                        found.append(from_scalar(exact))
+                        exactly.append(from_scalar(exact))
                     except (ValueError, OverflowError):
                         continue
-            units, missing = int128.from_ints(found), np.zeros(len(found), bool)
+            units, missing = int128.from_ints(exactly), np.zeros(len(exactly), bool)
             some_missing = any(is_missing(one) for one in values)
         else:
             some_missing = bool(missing.any())
         own, gone = self._column
-        inside, rows = int128.maybe_among(own, units)
-        exactly = pc.is_in(
-            text.to_arrow(int128.take(own, rows), gone[rows]),
-            value_set=text.to_arrow(units, missing),
-            skip_nulls=True,
-        )
-        inside[rows] = exactly.to_numpy(zero_copy_only=False)
+        if kernels.library and not len(units) >> 32:
+            units, inside = units[~missing], np.empty(len(own), bool)
+            places = kernels.empty_table(len(units))
+            kernels.call("among", own, len(own), units, len(units), *places, inside)
+        else:
+            values, ours = text.to_arrow(units, missing), text.to_arrow(own, gone)
+            found = pc.is_in(ours, value_set=values, skip_nulls=True)
+            inside = found.to_numpy(zero_copy_only=False).copy()
         inside[gone] = some_missing
         return inside
 

@@ -3,18 +3,18 @@
 A column of n values is an array of shape (n, 2) and type uint64, called `units` here: the low
 and the high word of value x 10**18 in two's complement, which is byte for byte the value buffer
 of an Arrow decimal128(38, 18). Nothing in this module knows about missing values: their slots
-hold zero.
+hold zero. Where ``kernels.c`` was compiled, its loops do the work.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from fundlab.decimals import kernels
 from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 Units = npt.NDArray[np.uint64]
@@ -30,7 +30,6 @@ ONE = 10**SCALE
 LIMIT = 10**PRECISION  # every value x 10**18 lies strictly between -LIMIT and LIMIT
 
 BLOCK = 1 << 14  # rows handled at a time, so that temporaries stay in the processor's cache
-_LARGE_BLOCK = 1 << 16  # where these are truth values
 
 _TOP_HIGH = np.int64(LIMIT >> 64)
 
@@ -77,28 +76,29 @@ def overflow() -> OverflowError:
 
 def add(left: Units, right: Units) -> Units:
     """left + right, exact or OverflowError. Either may be one row, which is broadcast."""
-    return _carried(np.add, left, right, lambda result, a, _, out: np.less(result, a, out=out))
+    if kernels.library:
+        return calculated(kernels.ADD, left, right)
+    out = left + right
+    out[:, 1] += out[:, 0] < low(left)
+    # Two numbers of 38 digits add up to less than 2 * 10**38: a sum that wraps around 2**128 lands
+    # beyond 10**38 on the other side, so looking at the result finds every overflow.
+    return checked(out)
 
 
 def subtract(left: Units, right: Units) -> Units:
     """left - right, exact or OverflowError. Either may be one row, which is broadcast."""
-    return _carried(np.subtract, left, right, lambda _, a, b, out: np.less(a, b, out=out))
+    if kernels.library:
+        return calculated(kernels.SUBTRACT, left, right)
+    out = left - right
+    out[:, 1] -= low(left) < low(right)
+    return checked(out)
 
 
-def _carried(operation: np.ufunc, left: Units, right: Units, carries: Callable[..., Any]) -> Units:
-    """`operation` on the words, and on the high one and what the low one carries into it."""
-    left, right = np.broadcast_arrays(left, right)
-    out = np.empty(left.shape, np.uint64)
-    carry = np.zeros(min(len(out), BLOCK), np.uint64)
-    truths = carry.view(bool)[::8]  # 1 is true: so no truth values have to become words
-    for rows in blocks(len(out)):
-        a, b, part = left[rows], right[rows], out[rows]
-        operation(a, b, out=part)
-        carries(part[:, 0], a[:, 0], b[:, 0], truths[: len(part)])
-        operation(part[:, 1], carry[: len(part)], out=part[:, 1])
-        # Two numbers of 38 digits add up to less than 2 * 10**38: a sum that wraps around 2**128
-        # lands beyond 10**38 on the other side, so looking at the result finds every overflow.
-        checked(part)
+def calculated(operation: object, left: Units, right: Units) -> Units:
+    """The result of one of the operations of `kernels`, or OverflowError."""
+    out: Units = kernels.room(np.broadcast_shapes(left.shape, right.shape)[0], "2u8")
+    if kernels.of_two("calculate", left, right, out, operation) < 0:
+        raise overflow()
     return out
 
 
@@ -140,121 +140,64 @@ def cleared(units: Units, missing: Bools) -> Column:
 
 
 def equal(left: Units, right: Units) -> Bools:
-    return _compared(left, right, np.equal)
+    if kernels.library:
+        return _compared("equal", left, right)
+    answer: Bools = (left == right).all(axis=1)
+    return answer
 
 
 def less(left: Units, right: Units) -> Bools:
-    return _compared(left, right, np.less)
+    if kernels.library:
+        return _compared("less", left, right)
+    level = high(left) == high(right)
+    return np.where(level, low(left) < low(right), high(left) < high(right))
 
 
-def _compared(left: Units, right: Units, compare: np.ufunc) -> Bools:
-    """`compare` for each two rows; either side may be one row."""
-    out = np.empty(max(len(left), len(right)) if len(left) and len(right) else 0, bool)
-    for rows in blocks(len(out), _LARGE_BLOCK):
-        a = left if len(left) == 1 else left[rows]
-        b = right if len(right) == 1 else right[rows]
-        part = compare(high(a), high(b), out=out[rows])
-        level = high(a) == high(b)  # there the low words decide; often they are few
-        if np.count_nonzero(level) < len(level) // 8:
-            places = np.flatnonzero(level)
-            words = (one if len(one) == 1 else one[places] for one in (low(a), low(b)))
-            part[places] = compare(*words)
-        else:
-            np.copyto(part, compare(low(a), low(b)), where=level)
+def _compared(name: str, left: Units, right: Units) -> Bools:
+    out: Bools = kernels.room(np.broadcast_shapes(left.shape, right.shape)[0], bool)
+    kernels.of_two(name, left, right, out)
     return out
 
 
 def extreme(units: Units, largest: bool) -> int:
     """The largest of the values, or the least."""
-    of_words, of_integers = (np.max, max) if largest else (np.min, min)
-    best = to_ints(units[:1])[0]
-    for rows in blocks(len(units)):
-        tops = np.ascontiguousarray(high(units[rows]))
-        top = int(of_words(tops))
-        if of_integers(top, best >> 64) == top:
-            word = int(of_words(low(units[rows]).take(np.flatnonzero(tops == top))))
-            best = of_integers(best, (top << 64) | word)
-    return best
+    if kernels.library:
+        out = np.empty((1, 2), np.uint64)
+        kernels.call("extreme", units, len(units), int(largest), out)
+        return to_ints(out)[0]
+    of_words = np.max if largest else np.min
+    top = of_words(high(units))
+    return int(top) << 64 | int(of_words(low(units)[high(units) == top]))
 
 
 def total(units: Units) -> int:
     """The exact sum as a Python integer, however large."""
-    result = 0
-    for rows in blocks(len(units)):
-        result += _sum(low(units[rows])) + (_sum(high(units[rows])) << 64)
-    return result
+    if kernels.library:
+        sums = np.zeros(3, np.uint64)
+        kernels.call("group_totals", units, None, len(units), sums)
+        return int.from_bytes(sums.tobytes(), "little", signed=True)
+    return sum(sum(to_ints(units[rows])) for rows in blocks(len(units)))
 
 
 def running_total(units: Units) -> Units:
     """Sums of the first 1, 2, 3 ... rows, exact or OverflowError."""
-    out = np.empty(units.shape, np.uint64)
-    before_low = before_high = np.zeros(1, np.uint64)
-    for rows in blocks(len(units)):
-        words = np.ascontiguousarray(units[rows, 0])
-        sums = np.cumsum(words)
-        sums += before_low
-        tops = units[rows, 1] + (sums < words)
-        np.cumsum(tops, out=tops)
-        tops += before_high
-        out[rows, 0] = sums
-        out[rows, 1] = tops
-        before_low, before_high = sums[-1:], tops[-1:]
+    out: Units = kernels.room(len(units), "2u8")
+    if kernels.library:
+        if kernels.call("running_total", units, out, len(units)) < 0:
+            raise overflow()
+        return out
+    np.cumsum(low(units), out=out[:, 0])
+    np.cumsum(units[:, 1] + (out[:, 0] < low(units)), out=out[:, 1])
     return checked(out)  # each step adds less than 10**38, so no overflow can pass unseen
 
 
 def order(units: Units) -> Positions:
     """Positions that sort the values; equal values keep their order."""
-    if len(units) < 2:
-        return np.arange(len(units))
-    # NumPy sorts numbers of 16 bits in a tenth of the time of 64. Twice these, the first 32 bits
-    # of the distances from the least value, mostly decide.
-    least = extreme(units, False)
-    bits = (extreme(units, True) - least).bit_length()
-    keys = _bits(units, least, max(bits - 32, 0))
-    positions = _ordered_by(keys)
-    keys = keys.take(positions)
-    tied = np.zeros(len(units), bool)
-    tied[1:] = keys[1:] == keys[:-1]
-    tied[:-1] |= tied[1:]
-    if bits <= 32 or not tied.any():
-        return positions
-    rows = positions[tied]
-    level = take(units, rows)
-    if less(level[1:], level[:-1]).any():  # in order where all that are tied are equal
-        within = None
-        for shift in range(0, bits, 32):
-            within = _ordered_by(_bits(level, least, shift), within)
-        positions[tied] = rows[within]
+    if not kernels.library or len(units) >> 32:
+        return np.lexsort((low(units), high(units)))
+    positions = np.empty(len(units), np.intp)
+    kernels.call("order", units, len(units), np.empty((2, len(units)), np.uint64), positions)
     return positions
-
-
-def _bits(units: Units, least: int, shift: int) -> npt.NDArray[np.uint32]:
-    """32 bits of the distances from `least`, without the last `shift`."""
-    start = from_ints([least])[0]
-    keys = np.empty(len(units), np.uint32)
-    for rows in blocks(len(units)):
-        words = low(units[rows]) - start[0]
-        tops = units[rows, 1] - start[1]
-        tops -= words > low(units[rows])
-        if shift >= 64:
-            words = tops >> np.uint64(shift - 64)
-        elif shift:
-            words >>= np.uint64(shift)
-            words |= tops << np.uint64(64 - shift)
-        keys[rows] = words
-    return keys
-
-
-def _ordered_by(keys: npt.NDArray[np.uint32], positions: Positions | None = None) -> Positions:
-    """`positions`, by default all, sorted by their `keys`; those of equal keys keep their order."""
-    for shift in (0, 16):
-        digits = (keys >> np.uint32(shift)).astype(np.uint16)
-        if positions is None:
-            positions = np.argsort(digits, kind="stable")
-        elif digits.any():
-            positions = positions.take(np.argsort(digits.take(positions), kind="stable"))
-    answer: Positions = np.asarray(positions)
-    return answer
 
 
 def runs(units: Units) -> tuple[Positions, Bools]:
@@ -272,21 +215,6 @@ def ranks(units: Units) -> tuple[Ints, Units]:
     codes = np.empty(len(units), np.int64)
     codes[positions] = np.cumsum(starts) - 1
     return codes, take(units, positions[starts])
-
-
-def distinct(units: Units, codes: bool = True) -> tuple[Positions, Positions]:
-    """(codes, rows): the first row of each value, by appearance, and the number of each value
-    among these; without `codes` only the rows."""
-    positions, starts = runs(units)
-    firsts = positions[starts]
-    chosen = np.zeros(len(units), bool)
-    chosen[firsts] = True
-    rows = np.flatnonzero(chosen)
-    numbers = np.empty(len(units) if codes else 0, np.intp)
-    if codes:
-        by_appearance = (np.cumsum(chosen) - 1)[firsts]
-        numbers[positions] = by_appearance[np.cumsum(starts) - 1]
-    return numbers, rows
 
 
 def sort_keys(units: Units) -> npt.NDArray[np.complex128]:
@@ -309,64 +237,12 @@ def sort_keys(units: Units) -> npt.NDArray[np.complex128]:
     return keys
 
 
-def few_values(units: Units) -> bool:
-    """Whether most values of a sample are repeated: hashing is then faster than sorting."""
-    sample = take(units, np.linspace(0, len(units) - 1, min(len(units), 4096)).astype(np.intp))
-    _, starts = runs(sample)
-    return bool(np.count_nonzero(starts) * 4 < len(sample) * 3)
-
-
-def maybe_among(units: Units, values: Units) -> tuple[Bools, Positions]:
-    """(False for each row, the rows that may equal one of `values`): few others, if values are few.
-
-    Each value marks one place of a table, by its hash.
-    """
-    bits = min(max((16 * len(values)).bit_length(), 12), 22)
-    table = np.zeros(1 << bits, bool)
-
-    def places(part: Units) -> Ints:
-        hashed = part[:, 1] * np.uint64(0xD6E8FEB86659FD93)
-        hashed ^= part[:, 0]
-        hashed *= np.uint64(0x9E3779B97F4A7C15)
-        hashed >>= np.uint64(64 - bits)
-        return hashed.view(np.int64)
-
-    table[places(values)] = True
-    rows = [
-        np.flatnonzero(table.take(places(units[part]))) + part.start for part in blocks(len(units))
-    ]
-    return np.zeros(len(units), bool), np.concatenate([np.zeros(0, np.intp), *rows])
-
-
 def to_floats(units: Units) -> Floats:
     """The nearest float64 to each value, ties to even, as Python's float(Decimal) gives."""
+    if not kernels.library:
+        return np.array([value / ONE for value in to_ints(units)], np.float64)
     floats = np.empty(len(units))
-    piece = np.uint64((1 << 42) - 1)
-    for rows in blocks(len(units)):
-        magnitude = absolute(units[rows])
-        words, tops = magnitude[:, 0], magnitude[:, 1]
-        # value = lead + rest, each piece exact, rest far below the last bit of lead
-        first = (words & piece).astype(np.float64)
-        middle = ((words >> np.uint64(42)) | (tops << np.uint64(22))) & piece
-        last = (tops >> np.uint64(20)).astype(np.float64) * 2.0**84
-        lead, rest = _two_sum(last, middle.astype(np.float64) * 2.0**42)
-        lead, rest = _two_sum(lead, rest + first)
-        # quotient * ONE is the rounded product and its exact error (Dekker)
-        quotient = lead / ONE
-        product = quotient * float(ONE)
-        a, b = _halves(quotient)
-        c, d = (float(half[0]) for half in _halves(np.array([float(ONE)])))
-        error = ((a * c - product) + a * d + b * c) + b * d
-        correction = ((lead - product) - error + rest) / ONE
-        out: Floats = quotient + correction
-        # What is lost by the last rounding is known to 2**-40 of its size: redo near-ties in
-        # integers.
-        lost = np.abs(correction - (out - quotient)) / np.spacing(out)
-        doubtful = (np.abs(lost - 0.5) < 1e-6) | (np.abs(lost - 0.25) < 1e-6)
-        if doubtful.any():
-            out[doubtful] = [value / ONE for value in to_ints(magnitude[doubtful])]
-        out[high(units[rows]) < 0] *= -1.0
-        floats[rows] = out
+    kernels.call("to_floats", units, floats, len(units))
     return floats
 
 
@@ -381,27 +257,8 @@ def blocks(length: int, size: int = BLOCK) -> Iterator[slice]:
         yield slice(start, start + size)
 
 
-def _sum(words: Units | Ints) -> int:
-    """The exact sum of one block of words, from the sum of their upper halves and the whole sum,
-    of which only the remainder by 2**64 is left."""
-    upper = int((words >> words.dtype.type(32)).sum()) << 32
-    return upper + (int(words.sum()) - upper) % (1 << 64)
-
-
 def _numbered_float(numbers: Ints) -> Floats:
     """The float that stands at `number` when all finite floats are counted up from 0.0."""
     bits = np.abs(numbers)
     bits[numbers < 0] |= np.int64(-(1 << 63))
     return bits.view(np.float64)
-
-
-def _two_sum(large: Floats, small: Floats) -> tuple[Floats, Floats]:
-    total = large + small
-    part = total - large
-    return total, (large - (total - part)) + (small - part)
-
-
-def _halves(values: Floats) -> tuple[Floats, Floats]:
-    scaled = values * 134217729.0  # 2**27 + 1
-    top = scaled - (scaled - values)
-    return top, values - top

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fundlab.decimals import convert, groups, int128, text, wide
 from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Column, Units, cleared
-from fundlab.decimals.scalars import from_scalar, is_missing, is_number, is_whole
+from fundlab.decimals.scalars import from_scalar, is_missing, is_number
 from fundlab.exact import MAX_INTEGER_DIGITS
 
 Signs = npt.NDArray[np.int8]
@@ -68,10 +68,6 @@ def calculate(name: str, column: Column, other: Any, reflected: bool) -> Column 
             other = int(other)
         elif getattr(getattr(other, "dtype", None), "kind", None) == "b":
             other = pd.array(other, dtype="Int64")
-    if name == "mul" and is_whole(other):
-        product = wide.multiply_whole(units, int(other))
-        if product is not None:
-            return product, missing.copy()
     if name in {"mul", "truediv"} and _is_finer(other):
         top, bottom = other.as_integer_ratio()
         if name == "mul":

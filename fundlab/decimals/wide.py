@@ -1,7 +1,8 @@
 """Products, quotients and rounding of whole columns, on numbers of any width.
 
 A wide number is a list of int64 arrays, its limbs, 30 bits each, lowest first. Thirty bits leave
-room to add up many products of limbs before carrying. Signs are kept beside the magnitudes.
+room to add up many products of limbs before carrying. Signs are kept beside the magnitudes. What
+``kernels.c`` does faster is left to it, where it was compiled.
 """
 
 from __future__ import annotations
@@ -12,25 +13,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fundlab.decimals import quotients
+from fundlab.decimals import kernels
 from fundlab.decimals.int128 import (
     ONE,
+    PRECISION,
     SCALE,
     Bools,
     Floats,
     Ints,
     Units,
     blocks,
+    calculated,
     checked,
+    from_ints,
     high,
     magnitudes,
     negated,
-    negative,
     overflow,
 )
 
 Wide = list[Ints]
-Words = npt.NDArray[np.uint64]
 
 _BITS = 30
 _BASE = 1 << _BITS
@@ -40,43 +42,26 @@ _STEP = 9  # 10**9 is the largest power of ten below 2**30
 
 def multiply(left: Units, right: Units) -> Units:
     """left * right rounded half-even at 18 decimals, or OverflowError."""
+    if kernels.library:
+        return calculated(kernels.MULTIPLY, left, right)
 
     def product(a: Units, b: Units) -> Units:
         (x, minus_x), (y, minus_y) = split(a), split(b)
         return join(shift_down(times(x, y), SCALE), minus_x ^ minus_y)
 
-    return _blockwise(product, left, right, lambda a, b: quotients.product(a, b, ONE))
-
-
-def multiply_whole(units: Units, factor: int) -> Units | None:
-    """units * factor, exact or OverflowError; None where it takes more than two words to know."""
-    size, mask, half = abs(factor), np.uint64((1 << 32) - 1), np.uint64(32)
-    highs = high(units)
-    if size >= 1 << 31 or (
-        len(units) and size * max(int(highs.max()), -int(highs.min())) >= 1 << 62
-    ):
-        return None
-
-    def product(a: Units, _: Units) -> Units:
-        words = np.ascontiguousarray(a[:, 0])
-        lower = (words & mask) * np.uint64(size)
-        upper = (words >> half) * np.uint64(size) + (lower >> half)
-        out = np.empty(a.shape, np.uint64)
-        out[:, 0] = (lower & mask) | (upper << half)
-        out[:, 1] = a[:, 1] * np.uint64(size) + (upper >> half)  # wraps as two's complement does
-        return checked(negative(out) if factor < 0 else out)
-
-    return _blockwise(product, units, units)
+    return _blockwise(product, left, right)
 
 
 def divide(left: Units, right: Units) -> Units:
     """left / right rounded half-even at 18 decimals, or OverflowError. No divisor is zero."""
+    if kernels.library:
+        return calculated(kernels.DIVIDE, left, right)
 
     def quotient(a: Units, b: Units) -> Units:
         (x, minus_x), (y, minus_y) = split(a), split(b)
         return join(divide_half_even(times(x, constant(ONE)), y), minus_x ^ minus_y)
 
-    return _blockwise(quotient, left, right, lambda a, b: quotients.quotient(a, b, ONE))
+    return _blockwise(quotient, left, right)
 
 
 def scale(units: Units, top: int, bottom: int) -> Units:
@@ -153,16 +138,19 @@ def round_to(units: Units, decimals: int) -> Units:
     places = SCALE - decimals
     if places <= 0:
         return units.copy()
+    if places > PRECISION:
+        return np.zeros(units.shape, np.uint64)
+    if kernels.library:
+        out: Units = kernels.room(len(units), "2u8")
+        if kernels.call("round_to", units, from_ints([10**places]), out, len(units)) < 0:
+            raise overflow()
+        return out
 
     def rounded(a: Units, _: Units) -> Units:
         x, minus = split(a)
-        whole = shift_down(x, min(places, SCALE + 21))  # beyond that all is zero
-        return join(times(whole, constant(10 ** min(places, SCALE + 21))), minus)
+        return join(times(shift_down(x, places), constant(10**places)), minus)
 
-    def near(a: Units, _: Units) -> quotients.Result | None:
-        return quotients.multiples(a, 10**places) if places <= SCALE else None
-
-    return _blockwise(rounded, units, units, near)
+    return _blockwise(rounded, units, units)
 
 
 def scaled_integers(values: Ints | Units) -> Units:
@@ -373,28 +361,11 @@ def magnitude(limbs: Wide, length: int) -> tuple[Wide, Bools]:
     return trimmed(out), minus
 
 
-def _blockwise(
-    kernel: Callable[[Units, Units], Units],
-    left: Units,
-    right: Units,
-    quick: Callable[[Units, Units], quotients.Result | None] = lambda *_: None,
-) -> Units:
-    """`kernel` of each block of rows, or of the rows that `quick` leaves."""
+def _blockwise(kernel: Callable[[Units, Units], Units], left: Units, right: Units) -> Units:
+    """`kernel` of each block of rows, so that temporaries stay small."""
     out = np.empty(np.broadcast_shapes(left.shape, right.shape), np.uint64)
-    again = []
     for rows in blocks(len(out)):
-        a = left if len(left) == 1 else left[rows]
-        b = right if len(right) == 1 else right[rows]
-        found = quick(a, b)
-        if found is None:
-            out[rows] = kernel(a, b)
-        else:
-            out[rows], doubtful = found
-            again.append(np.flatnonzero(doubtful) + rows.start)
-    missed = np.concatenate([np.zeros(0, np.intp), *again])
-    if len(missed):
-        a, b = (one if len(one) == 1 else one[missed] for one in (left, right))
-        out[missed] = kernel(a, b)
+        out[rows] = kernel(*(one if len(one) == 1 else one[rows] for one in (left, right)))
     return out
 
 

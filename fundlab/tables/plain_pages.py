@@ -1,6 +1,6 @@
 """Plain pages → Arrow columns by a compiled decoder: ``plain_pages.c``, which says what is plain.
 
-`fundlab.tables.compile` builds it. Any other page is left to `fundlab.tables.decode`.
+`fundlab.compiled` builds it. Any other page is left to `fundlab.tables.decode`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fundlab.tables.compile import LIBRARY, source_digest
+from fundlab.compiled import load
 from fundlab.tables.schema import Kind, Table, find_table
 
 INSTRUCTIONS: Final = "fiat_network_instructions"
@@ -33,18 +33,8 @@ class _Column(ctypes.Structure):
     )
 
 
-def load(path: Path) -> Any:
-    """The compiled decoder; ``None`` where it was not built, or of another source than now.
-    Other threads run while it does."""
-    try:
-        found = ctypes.CDLL(str(path))
-        found.source_digest.restype = ctypes.c_char_p
-        return found if found.source_digest() == source_digest().encode() else None
-    except (OSError, AttributeError):
-        return None
-
-
-library = load(LIBRARY)
+SOURCE: Final = Path(__file__).with_name("plain_pages.c")
+library = load(SOURCE)
 
 
 @lru_cache(maxsize=64)

@@ -42,6 +42,8 @@ from hypothesis import strategies as st
 
 from fundlab.decimals import rolling
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 INTERPOLATIONS = ["linear", "lower", "higher", "nearest", "midpoint"]
 
 

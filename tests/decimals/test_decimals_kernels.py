@@ -15,6 +15,8 @@ from fundlab.decimals import DecimalArray, int128, text
 from fundlab.decimals.int128 import LIMIT, ONE
 from fundlab.decimals.scalars import format_one, parse_one
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 Pairs = list[tuple[int, int]]
 
 

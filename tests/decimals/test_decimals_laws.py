@@ -43,6 +43,8 @@ from hypothesis import strategies as st
 
 from fundlab.decimals import DecimalArray, rolling, types_mapper
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 # ---- arithmetic
 
 

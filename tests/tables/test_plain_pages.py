@@ -7,16 +7,15 @@ import random
 import shutil
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from test_decode import TRANSFER, page, transfer
 from test_decode_campaign import random_amount, random_instant
 
+from fundlab.compiled import compile_source, load
 from fundlab.errors import DataError, ProtocolError, UnknownValueWarning
 from fundlab.tables import decode_page, plain_pages
-from fundlab.tables.compile import compile_decoder
 from fundlab.tables.schema import TABLES, Column, Table
 
 TEXTS = (
@@ -47,9 +46,9 @@ def _compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler: the package runs without this decoder, too")
     path = tmp_path_factory.mktemp("compiled") / "libplain_pages.so"
-    assert compile_decoder(path, "-Wall", "-Wextra", "-Werror")
+    assert compile_source(plain_pages.SOURCE, path, "-Wall", "-Wextra", "-Werror")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(plain_pages, "library", plain_pages.load(path))
+        patched.setattr(plain_pages, "library", load(plain_pages.SOURCE, path))
         assert plain_pages.library is not None
         yield
 
@@ -207,19 +206,6 @@ def test_every_beginning_of_a_page() -> None:
     body = page(transfer(metadata={"a": "\\u00e9"}, updated_at="2026-03-01T12:00:00Z"))
     for end in range(len(body)):
         assert not compare("transfers", body[:end])
-
-
-def test_another_source_is_not_loaded(tmp_path: Path) -> None:
-    assert compile_decoder(tmp_path / "other.so", "-UDIGEST", '-DDIGEST="0"')
-    assert plain_pages.load(tmp_path / "other.so") is None
-    assert plain_pages.load(tmp_path / "none.so") is None
-
-
-def test_without_a_compiler_there_is_no_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not compile_decoder(tmp_path / "libplain_pages.so")
 
 
 def test_thousands_of_records() -> None:
