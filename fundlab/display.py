@@ -142,7 +142,26 @@ class Card:
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
-        return _CARD.render(card=self, style=_CARD_STYLE)
+        return _CARD.render(card=self, style=CARD_STYLE)
+
+
+def service_band(base_url: str, *, real_money: bool) -> dict[str, Any]:
+    """Of a card, the environment it is about, in a colour that cannot be missed."""
+    name = "PRODUCTION · real money" if real_money else "SANDBOX · play money"
+    return {"service": (name, base_url), "real_money": real_money}
+
+
+class Shown:
+    """What shows itself as its card: as text in a terminal, drawn in a notebook."""
+
+    def card(self) -> Card:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return repr(self.card())
+
+    def _repr_html_(self) -> str:
+        return self.card()._repr_html_()
 
 
 def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> Table:
@@ -238,7 +257,7 @@ _TABLE_STYLE: Final = """
   text-underline-offset: 3px; }
 .fl-table p { color: var(--soft); margin: 6px 12px; }
 """
-_CARD_STYLE: Final = (
+CARD_STYLE: Final = (
     _TABLE_STYLE
     + """
 .fl-card { border: 1px solid var(--line); border-radius: 8px; overflow: hidden; max-width: 46rem; }

@@ -12,13 +12,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fundlab.errors import StoreError
+from fundlab.errors import FundlabError, StoreError
 from fundlab.journals import damaged_journals
+from fundlab.moments import minute_text
 from fundlab.store import TableStore
 from fundlab.store.assertions import Problem
 from fundlab.store.closes import Close
 from fundlab.store.proof import Verification
+from fundlab.store.snapshot import steadily
 from fundlab.sync import SyncResult, sync
+from fundlab.tables.schema import TABLES
 from fundlab.transfers import Basis
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
     from fundlab.analysis.closing import Restatement
     from fundlab.api.client import Client  # which takes long to load: reading does without it
+    from fundlab.display import Card
 
 _PACKAGE: Final = Path(__file__).parent
 _SAMPLES: Final = (_PACKAGE / "data" / "sample", _PACKAGE.parent / "data" / "sample")
@@ -135,6 +139,60 @@ class Store(TableStore):
                 with_breaks=with_breaks, restate=restate, tz=tz,
             )  # fmt: skip
             return self.seal(content, check_held)
+
+    def card(self) -> Card:
+        """The store at a glance: its service, last sync, pins and closes, and of each table how
+        many rows are current and from when to when they are. Read from the files' footers."""
+        from fundlab.display import Card, Cell, Row, Table  # which loads pandas
+
+        place = f"Store at {self.path}" + " · read-only" * self._read_only
+        try:
+            service = self.service()
+            found = {name: steadily(lambda name=name: self.snapshot(name)) for name in TABLES}  # type: ignore[misc]
+            pins, closes = list(self.pins()), self.closes()
+        except (FundlabError, OSError) as error:
+            return Card(place, warnings=(str(error),), notes=("store.verify() says all of it",))
+        if service is None:
+            return Card(place, notes=("empty; fill it: store.sync(fl.connect())",))
+        published = [one.last.published_at for one in found.values() if one.last is not None]
+        begins = found["transfers"].begins
+        rows = [
+            Row("service", service["base_url"], detail=f"as {service['client_id']}"),
+            Row("last new rows", minute_text(max(published, default=None))),
+        ]
+        if begins is not None:
+            rows.append(Row("begins", minute_text(begins), detail="openings are the service's"))
+        rows += [Row("pins", ", ".join(pins))] * bool(pins)
+        if len(closes):
+            closed = sorted(closes.loc[closes["state"] == "closed", "period"].unique())
+            rows.append(Row("closed", ", ".join(closed)))
+        lines = []
+        for name, snapshot in found.items():
+            if snapshot.last is None:
+                continue
+            parts = snapshot.files
+            groups = [group for part in parts for group in part.header.row_groups]
+            first = min((one for _, one, _ in groups if one is not None), default=None)
+            last = max((one for _, _, one in groups if one is not None), default=None)
+            current = sum(part.starts[part.live_groups] for part in parts)
+            current -= sum(sum(part.replacing.values()) for part in parts)
+            lines.append((
+                Cell(name), Cell(f"{current:,}"), Cell(minute_text(first)), Cell(minute_text(last)),
+                Cell(minute_text(snapshot.last.published_at)),
+            ))  # fmt: skip
+        table = Table(
+            (("table", "text"), ("current rows", "number"), ("from", "time"), ("to", "time"),
+             ("last new rows", "time")),
+            tuple(lines),
+        )  # fmt: skip
+        follows = 'store.read("transfers") · fl.reconcile.judge(store) · fl.report(store)'
+        return Card(place, tuple(rows), tables=(table,), notes=(follows,))
+
+    def __repr__(self) -> str:
+        return repr(self.card())
+
+    def _repr_html_(self) -> str:
+        return self.card()._repr_html_()
 
     def restatements(self) -> pd.DataFrame:
         """What leads from each closed period that has moved to what is known of it now, transfer

@@ -32,3 +32,8 @@ def moment_ns(value: object, parameter: str) -> int:
         f"{parameter}={shorten(value)}: {problem}; give ISO text such as '2026-10-01' or "
         "'2026-10-01T09:30:00Z', a datetime or a Timestamp"
     )
+
+
+def minute_text(ns: int | None) -> str:
+    """``2026-10-31 17:04 UTC`` of nanoseconds since 1970, for people; of ``None`` nothing."""
+    return "" if ns is None else f"{Instant.from_ns(ns):%Y-%m-%d %H:%M} UTC"

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -129,3 +132,86 @@ def test_what_would_forge_a_row_or_repaint_the_terminal_is_marked() -> None:
 def test_numbers_are_not_rounded_either(value: float, dtype: str, shown: str) -> None:
     frame = pd.DataFrame({"a": pd.Series([value], dtype=dtype)})
     assert repr(fl.show(frame)).splitlines()[1].strip() == shown
+
+
+# ------------------------------------------------------------------ what shows itself
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any, fl.Store, Any]]:
+    """A sandbox, its client, a store with rows that changed, and the last sync."""
+    with fl.sandbox.serve(seed=7, transfers=60, clock="manual") as sandbox:
+        client = sandbox.connect()
+        store = fl.Store(tmp_path_factory.mktemp("shown") / "store")
+        store.sync(client, progress=False)
+        store.pin("october")
+        sandbox.clock.advance(86_400)  # what was pending is completed
+        yield sandbox, client, store, store.sync(client, progress=False)
+
+
+def test_a_store_says_what_it_holds_as_its_tables_do(world: Any) -> None:
+    *_, store, done = world
+    assert done.changed  # so that current rows are not simply all rows
+    lines = {line.split()[0]: line.split() for line in repr(store).splitlines()}
+    for name in ("transfers", "events", "addresses", "fiat_accounts", "balances"):
+        frame = store.read(name)
+        moments = frame["observed_at" if name == "balances" else "created_at"]
+        assert lines[name][1] == f"{len(frame):,}"
+        first, last = f"{moments.min():%Y-%m-%d %H:%M}", f"{moments.max():%Y-%m-%d %H:%M}"
+        assert " ".join(lines[name][2:8]) == f"{first} UTC {last} UTC"
+    assert lines["pins"] == ["pins", "october"]
+    assert "fl.reconcile.judge(store)" in store._repr_html_()
+
+
+def test_a_store_without_rows_and_a_damaged_one_say_what_to_do(tmp_path: Path) -> None:
+    store = fl.Store(tmp_path / "store")
+    assert repr(store).splitlines()[1] == "empty; fill it: store.sync(fl.connect())"
+    shutil.copytree(fl.sample().path, store.path)
+    for path in (store.path / "events").iterdir():
+        path.write_bytes(b"PAR1 no more")
+    assert "store.verify() says all of it" in repr(store)
+
+
+def test_everything_of_a_service_shows_itself_without_a_secret(world: Any) -> None:
+    sandbox, client, store, done = world
+    account = next(one for one in client.list_fiat_accounts() if one.fiat_network_instructions.wire)
+    account = client.get_fiat_account(account.id)
+    number = account.fiat_network_instructions.wire.account_number
+    shown = {
+        "client": client, "sandbox": sandbox, "sync": done, "judgement": fl.reconcile.judge(store),
+        "verification": store.verify(), "account": account,
+        "transfer": next(iter(client.list_transfers())),
+    }  # fmt: skip
+    pages = {name: value._repr_html_() for name, value in shown.items()}
+    assert all(page.startswith('<div class="fl-card') for page in pages.values())
+    assert all(sandbox.client_secret not in page for page in pages.values())
+    assert number not in pages["account"]
+    assert f"••••{number[-4:]}" in pages["account"]
+    assert "SANDBOX · play money" in pages["client"]
+    assert client.base_url in pages["sandbox"]
+    assert f"{done.new:,} new row" in pages["sync"]
+    assert "Reconciled: 0 breaks" in pages["judgement"]
+    assert "no problems" in pages["verification"]
+
+
+def test_differences_unfold_into_candidates_rows_and_versions() -> None:
+    store = fl.sample()
+    transfers, balances = store.read("transfers"), store.read("balances")
+    again = transfers.iloc[[2500]].assign(id="00000000-0000-4000-8000-000000000000", memo="<b>")
+    doubled = pd.concat([transfers, again], ignore_index=True)
+    found = fl.reconcile.explore(doubled, balances, history=store.history("transfers"))
+    (one,) = found.differences
+    first = one.candidates[0]
+    assert first.cause == "duplicate"
+    assert first.around is not None
+    assert first.versions is not None
+    lines = repr(found).splitlines()
+    assert lines[0] == "1 difference in 40 balances"
+    assert lines[2] == "  1. duplicate: there twice, as 00000000-0000-4000-8000-000000000000"
+    page = found._repr_html_()
+    assert page.count("<details") == page.count("</details>") == len(one.candidates) + 2
+    assert "<script" not in page
+    assert "Each version of it that was seen" in page
+    assert fl.reconcile.explore(transfers, balances).differences == ()
+    with pytest.raises(InvalidRequest, match="transfers='t' is not a frame; give a pandas"):
+        fl.reconcile.explore("t", balances)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ from fundlab.actions.withdrawals import (
 )
 from fundlab.decimals import DecimalArray
 from fundlab.decimals.scalars import is_missing
-from fundlab.display import Card, Cell, Style, Table
+from fundlab.display import Card, Cell, Shown, Style, Table
 from fundlab.errors import (
     ActionRefused,
     Conflict,
@@ -79,7 +79,7 @@ class Total:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class BatchPlan:
+class BatchPlan(Shown):
     """Payments that can be confirmed together. ``plans`` are in the order of ``payments``."""
 
     context: Context = field(repr=False)
@@ -224,12 +224,6 @@ class BatchPlan:
             warnings=tuple(warnings),
             notes=(f"confirmation code {self.code} · expires {until}",),
         )
-
-    def __repr__(self) -> str:
-        return repr(self.card())
-
-    def _repr_html_(self) -> str:
-        return self.card()._repr_html_()
 
 
 def _short(text: str, longest: int = 20) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from fundlab.actions.plan import Plan, context_of, given_rows, new_plan, service_card
 from fundlab.actions.waiting import answers
 from fundlab.api.arguments import Instructions, Metadata, Network, Owner
-from fundlab.display import Card, Row
+from fundlab.display import Card, Row, Shown
 from fundlab.errors import ActionError, ActionRefused, InvalidRequest
 from fundlab.models import (
     DepositAddress,
@@ -109,7 +109,7 @@ def plan_deposit_address(
 
 
 @dataclass(frozen=True, repr=False)
-class DepositSheet:
+class DepositSheet(Shown):
     """What whoever sends the money must quote; the receiving bank's number is shown unmasked."""
 
     instructions: FiatDepositInstructions
@@ -141,12 +141,6 @@ class DepositSheet:
         note = "money that arrives without the memo cannot be attributed"
         title = "Send the money with this"
         return service_card(self.client, title, rows, warnings=warnings, notes=(note,))
-
-    def __repr__(self) -> str:
-        return repr(self.card())
-
-    def _repr_html_(self) -> str:
-        return self.card()._repr_html_()
 
 
 def deposit_sheet(client: Client, instructions: FiatDepositInstructions) -> DepositSheet:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import pandas as pd
 
 from fundlab.api.calls import differences
-from fundlab.display import Card, Row
+from fundlab.display import Card, Row, Shown, service_band
 from fundlab.errors import (
     ActionRefused,
     CallError,
@@ -121,7 +121,7 @@ def context_of(
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Plan(Generic[R]):
+class Plan(Shown, Generic[R]):
     """One action that can be confirmed. ``code`` is what confirms it; it expires after 15 minutes.
 
     ``rows`` and ``warnings`` are what the card shows, ``facts`` what the journal may keep,
@@ -311,18 +311,11 @@ class Plan(Generic[R]):
             status=self.status, notes=(note,),
         )  # fmt: skip
 
-    def __repr__(self) -> str:
-        return repr(self.card())
-
-    def _repr_html_(self) -> str:
-        return self.card()._repr_html_()
-
 
 def service_card(client: Client, title: str, rows: Sequence[Row] = (), **more: Any) -> Card:
-    """A card under the name of the environment it is about, in a colour that cannot be missed."""
-    production = client.settings.is_production
-    name = "PRODUCTION · real money" if production else "SANDBOX · play money"
-    return Card(title, tuple(rows), service=(name, client.base_url), real_money=production, **more)
+    """A card under the name of the environment it is about."""
+    band = service_band(client.base_url, real_money=client.settings.is_production)
+    return Card(title, tuple(rows), **band, **more)
 
 
 # ------------------------------------------------------------------------------ planning

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fundlab.actions.plan import service_card
 from fundlab.api.arguments import AmountLike, Network
-from fundlab.display import Card, Row
+from fundlab.display import Card, Row, Shown
 from fundlab.journals import SECOND, shown_time
 from fundlab.models import CryptoWithdrawalFee
 from fundlab.progress import progress_bar
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class FeeQuote:
+class FeeQuote(Shown):
     """A guaranteed fee (§2.9) and how long it holds; ``now`` (ns) is the service's clock."""
 
     quote: CryptoWithdrawalFee
@@ -70,12 +70,6 @@ class FeeQuote:
             self.client, title, rows, warnings=warnings, status=status,
             notes=(f"quote {quote.id}",),
         )  # fmt: skip
-
-    def __repr__(self) -> str:
-        return repr(self.card())
-
-    def _repr_html_(self) -> str:
-        return self.card()._repr_html_()
 
 
 def quote_fee(

@@ -14,6 +14,7 @@ from fundlab.analysis.bank import bank
 from fundlab.analysis.compare import compare
 from fundlab.analysis.counting import choice
 from fundlab.analysis.explain import explain
+from fundlab.analysis.explore import explore
 from fundlab.analysis.periods import period_bounds
 from fundlab.paths import opened
 from fundlab.store.judgement import Judgement, judge_accounts
@@ -22,7 +23,7 @@ from fundlab.transfers import MOMENTS, Basis, placed_at
 if TYPE_CHECKING:
     from fundlab.store import TableStore
 
-__all__ = ["bank", "compare", "explain", "judge"]
+__all__ = ["bank", "compare", "explain", "explore", "judge"]
 
 
 def judge(

@@ -157,6 +157,24 @@ class Client(Caller):
             raise InvalidRequest(_not_a_sandbox(call.operation, self.base_url))
         return read_json(call, self.transport.send(call))
 
+    def _repr_html_(self) -> str:
+        from fundlab.display import Card, Row, service_band  # which loads pandas
+
+        signed = "requests are not signed"
+        if self.signer is not None:
+            signed = f"requests are signed with {self.settings.signing_key_id or 'your signer'}"
+        rows = (
+            Row("credential", self.client_id),
+            Row("signature", signed),
+            Row("tokens from", self.settings.auth_url),
+        )
+        return Card(
+            "Client",
+            rows,
+            notes=("fl.load_transfers(client) · client.list_transfers() · store.sync(client)",),
+            **service_band(self.base_url, real_money=self.settings.is_production),
+        )._repr_html_()
+
     # ---------------------------------------------------------------- deposit instructions
 
     def create_fiat_deposit_instructions(

@@ -81,12 +81,12 @@ _COLOUR: Final = re.compile(r"#([0-9a-f]{6})")
 _STYLE: Final = re.compile(r' style="[^"]*"')
 
 _FOLLOWING: Final = """
-.fl-chart { color-scheme: light; max-width: 100%; }
+.fl-chart { display: block; max-width: 100%; }
 [data-jp-theme-light="false"] .fl-chart, .vscode-dark .fl-chart, .vscode-high-contrast .fl-chart,
 [theme="dark"] .fl-chart { color-scheme: dark; }
 """
-"""Dark where JupyterLab (and its HTML exports), VS Code or Colab says that it is: an image follows
-the scheme of the element that shows it, not of the page."""
+"""Dark where JupyterLab (and its HTML exports), VS Code or Colab says that it is; elsewhere as the
+page says: an image follows the scheme of the element that shows it."""
 
 
 @contextmanager
@@ -105,11 +105,12 @@ class Chart(Figure):
 
     def _repr_html_(self) -> str:
         width = round(self.get_figwidth() * _CSS_PIXELS_PER_INCH)
-        # The dark theme's colours for a dark scheme. The paper stays opaque, so that all can be
-        # read where a viewer knows no schemes.
+        # The dark theme's colours for a dark scheme, on the notebook's own paper.
         dark = "".join(f"--c{code[1:]}:{shown};" for code, shown in _COLOURS.items())
         rule = f"<style>@media (prefers-color-scheme: dark){{:root{{{dark}}}}}</style>"
-        svg = _STYLE.sub(lambda style: _COLOUR.sub(r"var(--c\1, #\1)", style[0]), to_svg(self))
+        svg = _STYLE.sub(
+            lambda style: _COLOUR.sub(r"var(--c\1, #\1)", style[0]), to_svg(self, transparent=True)
+        )
         drawing = b64encode(svg.replace("<defs>", f"<defs>{rule}", 1).encode()).decode()
         return (
             f'<style>{_FOLLOWING}</style><img class="fl-chart" width="{width}" '
@@ -124,8 +125,9 @@ class Chart(Figure):
         return out.getvalue(), {"width": width, "alt": self.get_label()}
 
 
-def to_svg(figure: Figure) -> str:
-    """The figure as SVG text, the same bytes for the same figure; text stays text.
+def to_svg(figure: Figure, *, transparent: bool = False) -> str:
+    """The figure as SVG text, the same bytes for the same figure; text stays text. On its own
+    paper, or ``transparent``.
 
     >>> figure = fl.charts.transfer_hours(transfers)
     >>> fl.charts.to_svg(figure)[:5]
@@ -133,7 +135,8 @@ def to_svg(figure: Figure) -> str:
     """
     out = StringIO()
     with own_settings():
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        metadata = {"Date": None, "Creator": None}
+        figure.savefig(out, format="svg", metadata=metadata, transparent=transparent)
     return out.getvalue()
 
 

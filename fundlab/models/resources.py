@@ -25,7 +25,7 @@ from fundlab.models.enumerations import (
 )
 from fundlab.models.json_schema import closed
 from fundlab.secret import without_numbers
-from fundlab.values import Amount, Instant
+from fundlab.values import Amount, Instant, money_text
 
 
 class Resource(BaseModel):
@@ -58,6 +58,27 @@ class Resource(BaseModel):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
             yield name, without_numbers(value, f"{self._place}.{name}")
+
+    def _repr_html_(self) -> str:
+        from fundlab.display import Card, Row  # which loads pandas
+
+        rows: list[Row] = []
+
+        def add(label: str, value: Any) -> None:
+            """A row for each value there is, however deep it is; what is masked stays masked."""
+            if isinstance(value, Resource):
+                value = dict(value.__repr_args__())
+            if isinstance(value, Mapping):
+                for name, member in value.items():
+                    add(f"{label} · {name}" if label else str(name), member)
+            elif value is not None:
+                if isinstance(value, Amount):
+                    rows.append(Row(label, money_text(value), money=True))
+                else:
+                    rows.append(Row(label, str(value)))
+
+        add("", self)
+        return Card(type(self).__name__, tuple(rows))._repr_html_()
 
     def to_json(self) -> dict[str, Any]:
         """What was read, unchanged: the same members, absent ones absent, texts to the letter."""

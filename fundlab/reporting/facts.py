@@ -15,17 +15,11 @@ from typing import Any, Final
 import pandas as pd
 
 from fundlab.analysis.bank_reconciliation import Reconciliation
-from fundlab.display import Card, Row, Tone
+from fundlab.display import Card, Row, Shown, Tone
 from fundlab.errors import printable
-from fundlab.store.judgement import Judgement, State
+from fundlab.store.judgement import Judgement
 from fundlab.transfers import Basis
 
-_TONES: Final[Mapping[State, Tone]] = {
-    "proved": "good",
-    "moves_proved": "warn",
-    "breaks": "bad",
-    "nothing_to_compare": "warn",
-}
 _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
 
 
@@ -38,7 +32,7 @@ class KeyFigure:
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class Report(Shown):
     """Everything a report shows. Frames carry exact money and times in UTC; do not change them.
 
     The period is ``first`` (included; ``None``: from the beginning) to ``end`` (excluded), as known
@@ -142,7 +136,7 @@ class Report:
     def tone(self) -> Tone:
         """How the verdict is shown: only what is proved from the first transfer on is good, and
         only while no closed period has moved and the bank's side is explained."""
-        tone = _TONES[self.verdict.state]
+        tone = self.verdict.tone
         return "warn" if (self.moved or self.bank_breaks) and tone == "good" else tone
 
     @property
@@ -218,12 +212,6 @@ class Report:
             detail=self.verdict.detail,
             tone=self.tone,
         )
-
-    def __repr__(self) -> str:
-        return repr(self.card())
-
-    def _repr_html_(self) -> str:
-        return self.card()._repr_html_()
 
 
 def broken_rules(violations: int) -> str:

@@ -551,6 +551,23 @@ class Sandbox:
         state = "stopped" if self._stopped else getattr(self, "base_url", "starting")
         return f"<Sandbox {state}, client_secret=***>"
 
+    def _repr_html_(self) -> str:
+        from fundlab.display import Card, Row, service_band  # which loads pandas
+
+        if self._stopped:
+            return Card(
+                "Sandbox", notes=("stopped; fl.sandbox.serve() starts another",)
+            )._repr_html_()
+        profiles = self.profile_ids
+        rows = (
+            Row("business time", f"{self.clock.now():%Y-%m-%d %H:%M:%S} UTC"),
+            Row("credential", self.client_id),
+            Row("profiles", f"{len(profiles)}", detail=", ".join(profiles[:1]) + " …"),
+        )
+        follows = "sandbox.connect() · sandbox.clock.advance(3600) · sandbox.faults.add(…)"
+        band = service_band(self.base_url, real_money=False)
+        return Card("Sandbox", rows, notes=(f"{follows} · sandbox.stop()",), **band)._repr_html_()
+
 
 class _Server(uvicorn.Server):
     """uvicorn's server, which leaves no connection half closed: the end of one over TLS takes as

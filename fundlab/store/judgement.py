@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 State = Literal["proved", "moves_proved", "breaks", "nothing_to_compare"]
+_TONES: Final[Mapping[State, Literal["good", "bad", "warn"]]] = {
+    "proved": "good",
+    "moves_proved": "warn",
+    "breaks": "bad",
+    "nothing_to_compare": "warn",
+}
 
 KEYS: Final = ["profile_id", "asset"]
 SOUND: Final = ("match", "opening_unknown", "closing_unknown")
@@ -67,6 +74,11 @@ class Judgement:
         return f"{self.headline}. {self.detail}"
 
     @property
+    def tone(self) -> Literal["good", "bad", "warn"]:
+        """How it is shown: only what is proved from the first transfer on is good."""
+        return _TONES[self.state]
+
+    @property
     def broken(self) -> pd.DataFrame:
         """The rows of ``table`` that break."""
         return self.table[~self.table["status"].isin(SOUND)]
@@ -89,6 +101,16 @@ class Judgement:
         return self.text
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from fundlab.display import Card, show  # which loads pandas
+
+        broken = (show(self.broken),) if self.breaks else ()
+        follows = "what may have made each difference: fl.reconcile.explore(transfers, balances)"
+        return Card(
+            "Balances", tables=broken, headline=self.headline, detail=self.detail, tone=self.tone,
+            notes=(follows,) if self.breaks else (),
+        )._repr_html_()  # fmt: skip
 
 
 def judge_accounts(accounts: Accounts) -> Judgement:

@@ -42,7 +42,7 @@ DAMAGE: Final = ("file", "schema", "pointer")
 """The rules that a file breaks which is not what was written."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification:
     """What was looked at, and the problems found, all but ``unlisted`` of them.
 
@@ -89,6 +89,21 @@ class Verification:
         return {**{name: getattr(self, name) for name in names}, "problems": problems,
                 "judgement": judged, "moved": list(self.moved)}  # fmt: skip
 
+    def _repr_html_(self) -> str:
+        from fundlab.display import Card, show  # which loads pandas
+
+        judged = self.judgement
+        found = str(self).splitlines()[0]
+        return Card(
+            "Verification",
+            tables=(show(self.to_frame(), rows=len(self.problems)),) if self.problems else (),
+            warnings=self.moved,
+            headline=found.removeprefix(f"{self.store}: "),
+            detail="No balances to compare." if judged is None else judged.text,
+            tone="bad" if self.problems else "warn" if judged is None else judged.tone,
+            notes=(self.store,),
+        )._repr_html_()
+
     def __str__(self) -> str:
         lines = [
             f"{self.store}: {number_of(self.files, 'file')}, {number_of(self.rows, 'row')}, "
@@ -112,6 +127,8 @@ class Verification:
             verb = "is" if self.unlisted == 1 else "are"
             lines.append(f"… and {number_of(self.unlisted, 'more problem')} {verb} not listed")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def verify_store(path: StorePath, pins: StorePath) -> Verification:

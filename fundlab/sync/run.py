@@ -154,7 +154,24 @@ class SyncResult:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return str(self.to_frame().drop(columns="part").to_html())
+        from fundlab.display import Card, show  # which loads pandas
+
+        changed = self.new or self.changed
+        said = [
+            f"{number_of(self.new, 'new row')}, {self.changed:,} changed" if changed
+            else "Nothing new",
+            f"{self.seconds:.1f} s",
+        ]  # fmt: skip
+        left = number_of(len(self.unsettled), "balance")
+        return Card(
+            f"Sync · {self.store}",
+            tables=(show(self.to_frame().drop(columns="part").reset_index()),),
+            warnings=(f"{left} kept moving and will be read by a later sync",)
+            * bool(self.unsettled),
+            headline=" · ".join(said),
+            tone="good",
+            notes=('fl.reconcile.judge(store) · store.read("transfers") · fl.report(store)',),
+        )._repr_html_()
 
 
 def sync(
