@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, Unpack
 
-import numpy as np
 import pyarrow as pa
 
 from fundlab.api.arguments import (
@@ -29,7 +28,7 @@ from fundlab.api.arguments import (
     spelled_out,
 )
 from fundlab.api.pages import Asked, texts, warn_of_filters, whole_number
-from fundlab.arrow import AMOUNT_TYPE, numbers
+from fundlab.arrow import AMOUNT_TYPE, groups
 from fundlab.background import gathered
 from fundlab.errors import InvalidRequest, NotFound, ProtocolError
 from fundlab.load.table_pages import ask_table, fetch
@@ -249,13 +248,8 @@ def pairs_of(transfers: pa.Table) -> set[Pair]:
     """Every profile and asset whose balance the transfers may have changed."""
     pairs: set[Pair] = set()
     for name in ("asset", "balance_asset"):
-        given = transfers.select(["profile_id", name]).drop_null().combine_chunks()
-        profiles, assets = (column.combine_chunks().dictionary_encode() for column in given.columns)
-        count = len(assets.dictionary)
-        codes = numbers(profiles.indices).astype(np.int64) * count + numbers(assets.indices)
-        for code in np.unique(codes).tolist():
-            profile, asset = divmod(code, count)
-            pairs.add((profiles.dictionary[profile].as_py(), assets.dictionary[asset].as_py()))
+        both = ["profile_id", name]
+        pairs |= {(profile, asset) for (profile, asset), _ in groups(transfers.select(both), both)}
     return {(profile, asset) for profile, asset in pairs if profile and asset}
 
 

@@ -21,22 +21,21 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import pandas as pd
 
 from fundlab.api.any_path import call_of
 from fundlab.api.pages import Pages
-from fundlab.decimals import DecimalDtype
 from fundlab.errors import ProtocolError
 from fundlab.exact import AMOUNT
 from fundlab.values import Instant
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fundlab.api.client import Client
 
 _page: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _text: Final = msgspec.json.Decoder(str | None)
-_TEXT: Final = pd.StringDtype("pyarrow")
 _CURSORS: Final = ("next_page_cursor", "next_page")
 _SIGNED: Final = re.compile(f"-?{AMOUNT}")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
@@ -69,6 +68,8 @@ def load_path(
     >>> fl.load_path(client, "/v2/events", items="events", limit=100)["id"].is_unique
     True
     """
+    import pandas as pd
+
     pages = Pages(call_of("GET", path, scope, params).operation, [])
     rows: list[dict[str, msgspec.Raw]] = []
     met: set[bytes] = set()
@@ -118,6 +119,8 @@ def _rows_and_cursor(
 
 def _column(name: str, values: list[msgspec.Raw | None]) -> Any:
     """A column of the narrowest type that holds every value as it came."""
+    import pandas as pd
+
     raws = [None if raw is None or bytes(raw) == b"null" else bytes(raw) for raw in values]
     kinds = {raw[:1] for raw in raws if raw is not None}
     if kinds and kinds <= {b"t", b"f"}:
@@ -135,7 +138,7 @@ def _column(name: str, values: list[msgspec.Raw | None]) -> Any:
         amounts = not _NAME.search(name) and not any(map(_LEADING_ZERO.match, given))
         amounts = amounts and (any("." in text for text in given) or bool(_MONEY.search(name)))
     if amounts and (numbers or kinds == {b'"'}):
-        return pd.Series(texts, dtype=DecimalDtype())
+        return pd.Series(texts, dtype="decimal")
     if kinds == {b'"'}:
         try:
             moments = [None if text is None else Instant.parse(text).ns for text in texts]
@@ -143,4 +146,4 @@ def _column(name: str, values: list[msgspec.Raw | None]) -> Any:
             pass  # one is not a time, so it is a column of texts
         else:
             return pd.to_datetime(pd.array(moments, dtype="Int64"), unit="ns", utc=True)
-    return pd.Series(texts, dtype=_TEXT)
+    return pd.Series(texts, dtype=pd.StringDtype("pyarrow"))

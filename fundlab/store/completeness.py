@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.arrow import groups
 from fundlab.errors import StoreDamaged, number_of
 from fundlab.exact import EXACT
 from fundlab.store.assertions import exact_table
@@ -153,29 +155,29 @@ def control_of(snapshot: Snapshot, without: Iterable[str]) -> Control:
     """The counts and totals of the current rows, those with the ids ``without`` left out."""
     table, names = snapshot.table, snapshot.table.schema.names
     present = [name for name in ("type", "asset", "total") if name in names]
-    schema = pa.schema([table.schema.field(name) for name in ("id", table.moment, *present)])
     left_out = pa.array(list(without), pa.string())
+    needed = [*(["id"] if len(left_out) else []), table.moment, *present]
+    schema = pa.schema([table.schema.field(name) for name in needed])
 
-    def count(reader: PartReader, group: Group) -> list[dict[str, Any]]:
+    by = ["_month", *(name for name in present if name != "total")]
+
+    def count(reader: PartReader, group: Group) -> list[tuple[dict[str, Any], int, Decimal | None]]:
         rows = keep(reader.read(group.number, schema), group.current)
         if len(left_out):
             rows = rows.filter(pc.invert(pc.is_in(rows.column("id"), value_set=left_out)))
         months = pc.floor_temporal(rows.column(table.moment), unit="month").cast(pa.int64())
-        rows = rows.append_column("_month", months)
-        by = ["_month", *(name for name in present if name != "total")]
-        sums = [("total", "sum")] if "total" in present else []
-        found: list[dict[str, Any]] = (
-            rows.group_by(by).aggregate([([], "count_all"), *sums]).to_pylist()
-        )
+        found = []
+        for values, mine in groups(rows.append_column("_month", months), by):
+            total = pc.sum(mine.column("total")).as_py() if "total" in present else None
+            found.append((dict(zip(by, values, strict=True)), mine.num_rows, total))
         return found
 
     control: dict[Key, tuple[int, Decimal]] = {}
-    for one in (one for found in snapshot.in_each_group(count) for one in found):
+    for one, number, more in chain.from_iterable(snapshot.in_each_group(count)):
         month = "" if one["_month"] is None else str(Instant.from_ns(one["_month"]))[:7]
         key = month, one.get("type") or "", one.get("asset") or ""
         rows, total = control.get(key, (0, Decimal(0)))
-        more = one.get("total_sum") or Decimal(0)
-        control[key] = rows + one["count_all"], EXACT.add(total, more)
+        control[key] = rows + number, EXACT.add(total, more or Decimal(0))
     return control
 
 
