@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import hmac
 import json
+import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
+from inspect import cleandoc
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
-from pydantic import ValidationError, validate_call
+from pydantic import TypeAdapter, ValidationError, validate_call
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from fundlab.errors import SandboxError
-from fundlab.models import CryptoNetwork, TransferType
+from fundlab.models import OPERATIONS, CryptoNetwork, TransferStatus, TransferType
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
 from fundlab.sandbox.app import limited_body, problem_response
 from fundlab.sandbox.bank_book import (
@@ -31,10 +34,11 @@ from fundlab.sandbox.bank_book import (
     statement_file,
 )
 from fundlab.sandbox.clock import nanos_text
-from fundlab.sandbox.due import settle
-from fundlab.sandbox.faults import ANY, FaultKind
+from fundlab.sandbox.due import finish_deposit, settle
+from fundlab.sandbox.faults import ANY, TOKEN, FaultKind
+from fundlab.sandbox.faults import Fault as ArmedFault
 from fundlab.sandbox.ledger import available, trading, units, units_text
-from fundlab.sandbox.movements import Arrival, receive
+from fundlab.sandbox.movements import Arrival, change_transfer, finish_withdrawal, receive
 from fundlab.sandbox.opening import (
     Checkpoint,
     Options,
@@ -48,7 +52,7 @@ from fundlab.sandbox.opening import (
 )
 from fundlab.sandbox.places import add_destination_address, check_address
 from fundlab.sandbox.reading import read_json_object
-from fundlab.sandbox.refusals import Refusal, invalid, not_found
+from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, invalid, not_found
 from fundlab.sandbox.world import ASSETS, IDENTITY_STATUSES, World, seeded_uuid, to_bytes
 from fundlab.settings import is_loopback
 from fundlab.values import Amount
@@ -327,6 +331,55 @@ class Control:
             self.service.database.run("DELETE FROM transfers WHERE id = ?", id)
         return removed
 
+    def deposit(self, profile_id: str, amount: str, asset: str = "USD") -> Json:
+        """What arrives for a profile by wire, without instructions that it quotes; it completes as
+        a simulated wire does."""
+        value = amount_of(amount)
+        if not value:
+            raise invalid("amount", "must be greater than 0")
+        if asset not in ASSETS:
+            raise not_found("asset", "asset", asset)
+        with self._settled():
+            found = self.service.database.one(
+                "SELECT customer_id FROM profiles WHERE id = ?", profile_id
+            )
+            if found is None:
+                raise not_found("profile", "profile_id", profile_id)
+            arrival = Arrival(
+                found[0], TransferType.WIRE_DEPOSIT, profile_id, asset, units(value), "control", {}
+            )
+            receive(self._world, arrival)
+        return {}
+
+    def finish_transfer(
+        self, id: str, status: Literal["COMPLETED", "FAILED"] = "COMPLETED"
+    ) -> Json:
+        """End a pending transfer now, one way or the other, before it comes due."""
+        world, database = self._world, self.service.database
+        with self._settled():
+            row = world.find("transfers", id=id)
+            if row is None:
+                raise not_found("transfer", "id", id)
+            if row["status"] != "PENDING":
+                raise invalid("id", f"the transfer is {row['status']}, not PENDING")
+            failure = ENDED_BY_HAND if status == "FAILED" else {}
+            for seq, kind, subject in database.all("SELECT seq, kind, subject FROM due"):
+                source = ""
+                if kind == "deposit":
+                    subject, source = json.loads(subject)
+                if subject != id:
+                    continue
+                database.run("DELETE FROM due WHERE seq = ?", seq)
+                now = world.clock.now_ns()
+                if kind == "withdrawal":
+                    finish_withdrawal(world, id, now, failure)
+                elif failure:
+                    change_transfer(world, row | failure, TransferStatus.FAILED, now)
+                else:
+                    finish_deposit(world, id, source, now)
+            ended = world.find("transfers", id=id)
+        return ended or {}
+
     # ------------------------------------------------------------------ the bank
 
     def bank_statement(
@@ -405,10 +458,12 @@ class Control:
         return {"number": self.service.faults.add(kind, operation, **options)}
 
     def remove_fault(self, number: int) -> Json:
+        """Disarm the fault of this number."""
         self.service.faults.remove(number)
         return {}
 
     def clear_faults(self) -> Json:
+        """Disarm all faults."""
         self.service.faults.clear()
         return {}
 
@@ -417,10 +472,33 @@ class Control:
         return self.service.log.rows()
 
     def clear_requests(self) -> Json:
+        """Empty the log of requests."""
         self.service.log.clear()
         return {}
 
     # ------------------------------------------------------------------ the whole
+
+    def overview(self) -> Json:
+        """What the page shows: clock, balances, the newest transfers and requests, faults."""
+        with self._settled():
+            balances = self._world.ledger.balances()
+            bodies = self.service.database.all(
+                "SELECT body FROM transfers ORDER BY seq DESC LIMIT ?", SHOWN
+            )
+        owned: dict[tuple[str, str], Json] = {}
+        for (owner, asset), balance in sorted(balances.items()):
+            account, _, profile_id = owner.partition("/")
+            if profile_id:
+                nothing = dict.fromkeys(("available", "held", "trading"), "0.00")
+                start = {"profile_id": profile_id, "asset": asset} | nothing
+                owned.setdefault((profile_id, asset), start)[account] = units_text(balance)
+        return {
+            "clock": self.clock(),
+            "balances": list(owned.values()),
+            "transfers": [json.loads(body) for (body,) in bodies],
+            "faults": self.faults(),
+            "requests": self.requests()[: -SHOWN - 1 : -1],
+        }
 
     def ledger(self) -> Json:
         """Every ledger account, and per asset what all of them sum to (0 when it holds)."""
@@ -484,6 +562,8 @@ def amount_of(text: str) -> Amount:
 
 KEY_HEADER: Final = "Sandbox-Control-Key"
 CONTROL_PREFIX: Final = "/_sandbox"
+DOCUMENT_PATH: Final = f"{CONTROL_PREFIX}/openapi.json"
+SCHEMA_REF: Final = "#/components/schemas/{model}"
 STATE_PATH: Final = f"{CONTROL_PREFIX}/state"
 SQLITE_MEDIA_TYPE: Final = "application/vnd.sqlite3"
 MAX_CHECKPOINTS: Final = 20
@@ -493,10 +573,12 @@ ACTIONS: Final = (
     "advance", "shift_access", "revoke_tokens", "add_credential", "rotate_secret",
     "add_signing_key", "require_signing", "add_destination_address", "add_identity", "add_event",
     "crypto_deposit", "set_trading", "deprecate_instructions", "remove_transfer", "add_fault",
-    "remove_fault", "clear_faults", "clear_requests", "reset", "checkpoint", "restore",
-    "bank_statement",
+    "remove_fault", "clear_faults", "clear_requests", "deposit", "finish_transfer", "reset",
+    "checkpoint", "restore", "bank_statement",
 )  # fmt: skip
-VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests")
+VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests", "overview")
+SHOWN: Final = 50
+ENDED_BY_HAND: Final = {"status_details": {"reason": "the sandbox's operator ended it"}}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -509,8 +591,16 @@ def add_control(app: FastAPI, control: Control) -> None:
     ``GET /_sandbox/<view>`` shows something; ``GET /_sandbox`` lists both.
     """
 
-    async def index(_: Request) -> Response:
-        return JSONResponse({"actions": list(ACTIONS), "views": list(VIEWS), "state": STATE_PATH})
+    async def index(request: Request) -> Response:
+        if "text/html" in request.headers.get("accept", ""):
+            nonce = secrets.token_urlsafe(16)
+            page = files("fundlab.sandbox").joinpath("control.html").read_text(encoding="utf-8")
+            return HTMLResponse(page.replace("{nonce}", nonce), headers=page_headers(nonce))
+        listed = {"actions": list(ACTIONS), "views": list(VIEWS), "state": STATE_PATH}
+        return JSONResponse(listed | {"document": DOCUMENT_PATH})
+
+    async def describe(_: Request) -> Response:
+        return JSONResponse(control_document())
 
     async def save(_: Request) -> Response:
         return Response(control.save(), media_type=SQLITE_MEDIA_TYPE)
@@ -532,9 +622,9 @@ def add_control(app: FastAPI, control: Control) -> None:
         return JSONResponse(action(**arguments))
 
     async def answer(endpoint: Endpoint, request: Request) -> Response:
-        """Problems for whatever is refused."""
+        """Problems for whatever is refused. Page and document hold nothing that needs a key."""
         try:
-            check_access(request, control.options)
+            check_access(request, control.options, keyless=endpoint in (index, describe))
             return await endpoint(request)
         except Refusal as error:
             refusal = error
@@ -549,6 +639,7 @@ def add_control(app: FastAPI, control: Control) -> None:
         app.add_route(path, partial(answer, endpoint), methods=[method], include_in_schema=False)
 
     add(CONTROL_PREFIX, "GET", index)
+    add(DOCUMENT_PATH, "GET", describe)
     add(STATE_PATH, "GET", save)
     add(STATE_PATH, "PUT", load)
     for name in VIEWS:
@@ -558,7 +649,86 @@ def add_control(app: FastAPI, control: Control) -> None:
         add(f"{CONTROL_PREFIX}/{name}", "POST", partial(act, name, action))
 
 
-def check_access(request: Request, options: Options) -> None:
+def page_headers(nonce: str) -> dict[str, str]:
+    """The page runs its own script and asks its own sandbox, in no frame; nothing else."""
+    own = f"'nonce-{nonce}'"
+    policy = (
+        f"default-src 'none'; script-src {own}; style-src {own}; connect-src 'self'; "
+        "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    return {
+        "Content-Security-Policy": policy, "X-Frame-Options": "DENY", "Cache-Control": "no-store",
+        "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+    }  # fmt: skip
+
+
+@cache
+def control_document() -> Json:
+    """The control interface as an OpenAPI document, every argument with its type and default."""
+    paths: Json = {}
+    schemas: Json = {}
+    answered = {
+        "200": {"description": "Done", "content": {"application/json": {"schema": {}}}},
+        "default": {
+            "description": "Refused",
+            "content": {PROBLEM_MEDIA_TYPE: {"schema": {"type": "object"}}},
+        },
+    }
+    for name in ACTIONS:
+        action = getattr(Control, name)
+        if name == "add_fault":  # whose options are those of a fault
+            taken = TypeAdapter(ArmedFault).json_schema(ref_template=SCHEMA_REF)
+        else:
+            bound: Any = partial(action, None)
+            taken = TypeAdapter(bound).json_schema(ref_template=SCHEMA_REF)
+        schemas |= taken.pop("$defs", {})
+        if name == "add_fault":
+            schemas["Fault"], taken = taken, {"$ref": SCHEMA_REF.format(model="Fault")}
+        paths[f"{CONTROL_PREFIX}/{name}"] = {
+            "post": described_by(action, name, "actions")
+            | {
+                "requestBody": {"content": {"application/json": {"schema": taken}}},
+                "responses": answered,
+            }
+        }
+    for name in VIEWS:
+        view = described_by(getattr(Control, name), f"show_{name}", "views")
+        paths[f"{CONTROL_PREFIX}/{name}"] = {"get": view | {"responses": answered}}
+    file = {"content": {SQLITE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+    paths[STATE_PATH] = {
+        "get": described_by(Control.save, "save", "state")
+        | {"responses": {"200": {"description": "The state", **file}}},
+        "put": described_by(Control.load, "load", "state")
+        | {"requestBody": file, "responses": answered},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "The sandbox's control interface",
+            "version": "1",
+            "description": "What a sandbox's operator can do beside the service's own interface.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": KEY_HEADER,
+                        "description": "Where the sandbox was started with one."},
+            },
+        },
+        "security": [{}, {"key": []}],
+        "x-operations": [ANY, TOKEN, *OPERATIONS],
+    }  # fmt: skip
+
+
+def described_by(method: Any, name: str, tag: str) -> Json:
+    """Name, summary and description of a method's operation: from its docstring."""
+    text = cleandoc(method.__doc__ or "")
+    summary = " ".join(text.partition("\n\n")[0].split())
+    return {"operationId": name, "tags": [tag], "summary": summary, "description": text}
+
+
+def check_access(request: Request, options: Options, *, keyless: bool = False) -> None:
     """Who asks is this machine, under a name of its own (against DNS rebinding), and from a web
     page of its own, if any. Where other machines are let in, a page must be the sandbox's own. And
     they have the key, where there is one: no page of another origin knows it, whatever name it goes
@@ -575,5 +745,9 @@ def check_access(request: Request, options: Options) -> None:
     if not (options.allow_remote or local):
         raise Refusal(403, "the control interface answers this machine only")
     key = request.headers.get(KEY_HEADER, "").encode()
-    if options.control_key and not hmac.compare_digest(key, options.control_key.encode()):
+    if (
+        options.control_key
+        and not keyless
+        and not hmac.compare_digest(key, options.control_key.encode())
+    ):
         raise Refusal(403, f"the control interface needs its key in the header {KEY_HEADER}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Final, Literal
 
@@ -147,15 +148,19 @@ def send_out(
     return row
 
 
-def finish_withdrawal(world: World, transfer_id: str, at_ns: int) -> None:
-    """A held withdrawal leaves, or its hold is given back."""
+def finish_withdrawal(
+    world: World, transfer_id: str, at_ns: int, failure: Mapping[str, Any] | None = None
+) -> None:
+    """A held withdrawal leaves, or its hold is given back: for ``failure``, or its amount."""
     row = read_transfer(world, transfer_id)
     asset, profile_id = row["asset"], row["profile_id"]
     amount, fee = units(Amount(row["amount"])), units(Amount(row["fee"]))
     hold: Entry = (held(profile_id), asset, -(amount + fee))
-    if amount % ONE == FAILING_CENTS:
+    if failure is None and amount % ONE == FAILING_CENTS:
+        failure = FAILED_BY_AMOUNT
+    if failure:
         entries = [hold, (available(profile_id), asset, amount + fee)]
-        row |= FAILED_BY_AMOUNT
+        row |= failure
         state = TransferStatus.FAILED
     else:
         entries = [hold, (OUTSIDE, asset, amount), (FEES, asset, fee)]

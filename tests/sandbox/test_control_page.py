@@ -1,0 +1,241 @@
+"""The control interface described, and its page: in Chromium, live, with nothing from outside."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from openapi_spec_validator import validate
+from sandbox_caller import Caller, approved_account, deposit, fund, instructions
+
+from fundlab.sandbox import Sandbox, serve
+from fundlab.sandbox.control import ACTIONS, VIEWS, Control
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def act(sandbox: Sandbox, action: str, **arguments: Any) -> requests.Response:
+    return requests.post(f"{sandbox.control_url}/{action}", json=arguments, timeout=5)
+
+
+def page_of(sandbox: Sandbox, **headers: str) -> requests.Response:
+    return requests.get(sandbox.control_url, headers={"Accept": "text/html"} | headers, timeout=5)
+
+
+# ---------------------------------------------------------------------------- the document
+
+
+def test_every_action_and_argument_is_described(sandbox: Sandbox) -> None:
+    document = requests.get(f"{sandbox.control_url}/openapi.json", timeout=5).json()
+    validate(document)
+    assert document["paths"].keys() == {f"/_sandbox/{name}" for name in (*ACTIONS, *VIEWS, "state")}
+    for name in ACTIONS:
+        described = document["paths"][f"/_sandbox/{name}"]["post"]
+        schema = described["requestBody"]["content"]["application/json"]["schema"]
+        if name == "add_fault":
+            schema = document["components"]["schemas"]["Fault"]
+            assert {"kind", "operation", "count", "seconds", "keep"} <= schema["properties"].keys()
+            continue
+        taken = inspect.signature(getattr(Control, name)).parameters
+        assert list(schema["properties"]) == list(taken)[1:], name
+        needed = [n for n, given in taken.items() if given.default is given.empty][1:]
+        assert schema.get("required", []) == needed, name
+        assert described["summary"].endswith("."), name
+
+
+def test_a_client_made_from_the_document_would_be_understood(sandbox: Sandbox) -> None:
+    """Each default that is described is accepted, and what is not described is refused."""
+    document = requests.get(f"{sandbox.control_url}/openapi.json", timeout=5).json()
+    known = {
+        "advance": {"seconds": 1}, "shift_access": {"seconds": 0},
+        "add_credential": {"client_id": "new"},
+        "add_destination_address": {"crypto_network": "BASE"},
+        "add_event": {"type": "a.b", "object_type": "c", "object": {}},
+        "deposit": {"profile_id": sandbox.profile_ids[0], "amount": "1.00"},
+        "set_trading": {"profile_id": sandbox.profile_ids[0], "asset": "USD", "amount": "0"},
+        "bank_statement": {"period": "2026-10"},
+    }  # fmt: skip
+    for path, operations in document["paths"].items():
+        name = path.rpartition("/")[2]
+        if "post" not in operations or name == "add_fault":
+            continue
+        body = operations["post"]["requestBody"]["content"]["application/json"]["schema"]
+        if name in known or "required" not in body:
+            defaults = {n: s["default"] for n, s in body["properties"].items() if "default" in s}
+            found = act(sandbox, name, **defaults | known.get(name, {}))
+            assert found.ok or name == "restore", (name, found.text)
+        assert act(sandbox, name, unheard_of=1).status_code == 400, name
+
+
+# ---------------------------------------------------------------------------- by hand
+
+
+def test_a_deposit_by_hand_arrives(sandbox: Sandbox, caller: Caller) -> None:
+    profile_id = sandbox.profile_ids[0]
+    assert act(sandbox, "deposit", profile_id=profile_id, amount="12.50").ok
+    assert caller.balance(profile_id)["available"] == "0.00"
+    sandbox.clock.advance(60)
+    assert caller.balance(profile_id)["available"] == "12.50"
+    for bad in ({"amount": "0"}, {"amount": "-1"}, {"asset": "XYZ"}, {"profile_id": "nobody"}):
+        given = {"profile_id": profile_id, "amount": "1"} | bad
+        assert act(sandbox, "deposit", **given).status_code in (400, 404)
+
+
+@pytest.mark.parametrize("status", ["COMPLETED", "FAILED"])
+def test_a_pending_transfer_is_ended_by_hand(status: str, sandbox: Sandbox, caller: Caller) -> None:
+    profile_id = sandbox.profile_ids[0]
+    fund(caller, sandbox, profile_id, "100.00")
+    account = approved_account(caller, sandbox)
+    body = {
+        "amount": "10.13", "asset": "USD", "fiat_account_id": account["id"],
+        "profile_id": profile_id,
+    }  # fmt: skip
+    paid = caller.post("/v2/transfer/fiat-withdrawals", body).json()
+    deposit(caller, instructions(caller, profile_id)["memo_id"], "50.00")
+    incoming = caller.get("/v2/transfer/transfers?limit=1").json()["items"][0]
+    for one in (paid, incoming):
+        ended = act(sandbox, "finish_transfer", id=one["id"], status=status).json()
+        assert ended["status"] == status
+        assert caller.get(f"/v2/transfer/transfers/{one['id']}").json() == ended
+        again = act(sandbox, "finish_transfer", id=one["id"])
+        assert (again.status_code, again.json()["meta"]["field"]) == (400, "id")
+    expected = {"COMPLETED": "114.87", "FAILED": "100.00"}[status]
+    sandbox.clock.advance(3600)  # nothing more comes due
+    assert caller.balance(profile_id)["available"] == expected
+    assert set(sandbox.control.ledger()["totals"].values()) == {"0.00"}
+
+
+# ---------------------------------------------------------------------------- the page
+
+
+def test_programs_get_json_and_browsers_the_page(sandbox: Sandbox) -> None:
+    assert "actions" in requests.get(sandbox.control_url, timeout=5).json()
+    page = page_of(sandbox)
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert page_of(sandbox, Origin="http://evil.example").status_code == 403
+
+
+def test_the_page_is_one_file_that_may_do_nothing_else(sandbox: Sandbox) -> None:
+    found = []
+
+    class Links(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: Any) -> None:
+            found.extend(v for n, v in attrs if n in ("src", "href", "action", "srcset", "style"))
+
+    one, two = page_of(sandbox), page_of(sandbox)
+    Links().feed(one.text)
+    assert found == []
+    assert not re.search(r"https?:|innerHTML|\{nonce\}", one.text)
+    policy = one.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert policy != two.headers["Content-Security-Policy"]  # a nonce serves once
+    assert len(one.content) < 40_000
+
+
+def chromium(folder: Path, url: str, *flags: str) -> str:
+    command = [
+        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--enable-logging=stderr", f"--user-data-dir={folder}/profile", *flags, url,
+    ]  # fmt: skip
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    refused = "the server responded with a status of 403"
+    said = [line for line in ran.stderr.splitlines() if "CONSOLE" in line and refused not in line]
+    assert said == []
+    return ran.stdout
+
+
+@pytest.fixture
+def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """The page's document after ``steps`` (of JavaScript, within the page) and some seconds."""
+    from fundlab.sandbox import control
+
+    real = control.files
+
+    class WithSteps:
+        def __init__(self, steps: str) -> None:
+            self.steps = steps
+
+        def joinpath(self, name: str) -> Any:
+            return self
+
+        def read_text(self, encoding: str) -> str:
+            text = real("fundlab.sandbox").joinpath("control.html").read_text(encoding="utf-8")
+            return text.replace("</script>", f"setTimeout(() => {{{self.steps}}}, 1500);</script>")
+
+    def opened(sandbox: Sandbox, steps: str = "", *flags: str) -> str:
+        monkeypatch.setattr(control, "files", lambda _: WithSteps(steps))
+        return chromium(
+            tmp_path, sandbox.control_url, "--virtual-time-budget=6000", *flags, "--dump-dom"
+        )
+
+    return opened
+
+
+in_browser = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome is installed here"),
+]
+
+
+class TestInABrowser:
+    pytestmark = in_browser
+
+    def test_it_shows_what_there_is(
+        self, sandbox: Sandbox, caller: Caller, open_page: Callable[..., str]
+    ) -> None:
+        fund(caller, sandbox, sandbox.profile_ids[0], "77.70")
+        caller.get("/v2/events?x=<script>alert(1)</script>")
+        sandbox.faults.add("latency", "list_events", seconds=0)
+        show_display = "document.title = getComputedStyle(document.getElementById('key')).display"
+        shown = open_page(sandbox, show_display)
+        assert "<title>none</title>" in shown  # nobody is asked for a key that there is not
+        assert "2026-11-01 00:01:00 UTC" in shown
+        for text in ("77.70", "WIRE_DEPOSIT", "latency", "list_events", "POST /oauth2/token"):
+            assert text in shown, text
+        assert "alert(1)</script>" not in shown
+        for name in ACTIONS:
+            assert f"<summary>{name}</summary>" in shown
+
+    def test_its_buttons_and_forms_move_it(
+        self, sandbox: Sandbox, caller: Caller, open_page: Callable[..., str]
+    ) -> None:
+        profile_id = sandbox.profile_ids[0]
+        steps = f"""
+        [...document.querySelectorAll("#steps button")].find(b => b.textContent === "+1 h").click();
+        const forms = [...document.querySelectorAll("#actions details")];
+        const deposit = forms.find(d => d.querySelector("summary").textContent === "deposit");
+        deposit.querySelector("[name=profile_id]").value = "{profile_id}";
+        deposit.querySelector("[name=amount]").value = "5.25";
+        deposit.querySelector("form").requestSubmit();
+        document.getElementById("fault").requestSubmit();
+        """
+        shown = open_page(sandbox, steps)
+        assert str(sandbox.clock.now()).startswith("2026-11-01T01:00:00")
+        assert len(sandbox.faults.active()) == 1
+        sandbox.faults.clear()
+        (waiting,) = caller.get("/v2/transfer/transfers").json()["items"]
+        assert (waiting["status"], waiting["amount"]) == ("PENDING", "5.25")
+        assert "PENDING" in shown  # live: nothing was reloaded
+        open_page(sandbox, "document.querySelector('#transfers button').click()")
+        assert caller.balance(profile_id)["available"] == "5.25"
+
+    def test_it_asks_for_the_key_where_there_is_one(self, open_page: Callable[..., str]) -> None:
+        with serve(empty=True, clock="manual", control_key="the key") as sandbox:
+            shown = open_page(sandbox)
+            assert "needs its key" in shown
+            assert '<form id="key" hidden' not in shown
+            steps = """const form = document.getElementById("key");
+            form.querySelector("input").value = "the key"; form.requestSubmit();"""
+            shown = open_page(sandbox, steps)
+            assert '<form id="key" hidden' in shown
+            assert "2026-11-01 00:00:00 UTC" in shown
