@@ -20,7 +20,7 @@ README = Path(__file__).parents[1] / "README.md"
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 8  # the sample, one that connects, and five: paying takes two cells
+    assert len(examples) == 9  # six on the sample, a store of one's own, a payment in two cells
     names: dict[str, Any] = {}
     try:
         for example in examples:
