@@ -24,6 +24,8 @@ WRONG_USAGE: Final = 2
 BREAKS: Final = 3
 LOCKED: Final = 4
 INTERRUPTED: Final = 130
+answered = ""
+"""The last result, as text."""
 _quiet = False
 _held: Final[list[str]] = []
 _SEE: Final = "see where it goes, then run the same again"
@@ -56,8 +58,8 @@ def prepare() -> None:
 @contextmanager
 def results() -> Iterator[None]:
     """Around a command: what ``--quiet`` holds back is printed if it does not end well."""
-    global _quiet
-    _quiet = False
+    global _quiet, answered
+    _quiet, answered = False, ""
     try:
         yield
     except BaseException as end:
@@ -77,6 +79,8 @@ def hush(quiet: bool) -> None:
 def answer(body: dict[str, Any], as_json: bool, text: str, *, well: bool = True) -> None:
     """The result, as one JSON object or as ``text``; that is held back by ``--quiet`` while all is
     ``well``."""
+    global answered
+    answered = text
     if as_json:
         _put(sys.stdout, json.dumps(body, default=str))
     elif well and _quiet:
@@ -105,8 +109,8 @@ def ask(question: str, unanswered: FundlabError, **options: Any) -> str:
     raise KeyboardInterrupt if interrupted else unanswered
 
 
-def show_error(error: BaseException, as_json: bool) -> int:
-    """Say what went wrong, in one line or as one JSON object; the exit status for it."""
+def explained(error: BaseException) -> tuple[int, str, str]:
+    """The exit status for what went wrong, of what kind it is, and what to say of it."""
     status, kind, message = FAILED, type(error).__name__, str(error)
     if isinstance(error, UsageError):
         error.message = error.message.removeprefix("Value error, ")  # of the library beneath
@@ -124,7 +128,12 @@ def show_error(error: BaseException, as_json: bool) -> int:
             Path.cwd()
         except FileNotFoundError:
             message = "the current folder is gone; change to another one, then run the same again"
-    message = ". ".join([message, *getattr(error, "__notes__", [])])
+    return status, kind, ". ".join([message, *getattr(error, "__notes__", [])])
+
+
+def show_error(error: BaseException, as_json: bool) -> int:
+    """Say what went wrong, in one line or as one JSON object; the exit status for it."""
+    status, kind, message = explained(error)
     if as_json and not isinstance(error, NoOutput):
         try:
             _put(sys.stdout, json.dumps({"error": {"type": kind, "message": message}}))

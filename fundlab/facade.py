@@ -23,6 +23,7 @@ from fundlab.store.snapshot import steadily
 from fundlab.sync import SyncResult, sync
 from fundlab.tables.schema import TABLES
 from fundlab.transfers import Basis
+from fundlab.values import Instant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,10 +81,14 @@ class Store(TableStore):
         >>> done["transfers"].new, done["transfers"].unchanged
         (0, 1)
         """
-        return sync(
+        done = sync(
             self, client, tables=tables, since=since, workers=workers, full=full, progress=progress,
             clock=self._clock,
         )  # fmt: skip
+        at = str(Instant.from_ns(self._clock()))
+        before = self.runs().get("sync", {}).get("tables", {})
+        self.note_run("sync", {"tables": before | {one.table: at for one in done.tables}})
+        return done
 
     def verify(self) -> Verification:
         """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
@@ -103,7 +108,13 @@ class Store(TableStore):
             for path, wrong in damaged_journals(self)
         )
         moved = () if found.is_damaged else tuple(map(str, self._moved()))
-        return replace(found, problems=(*found.problems, *journals), moved=moved)
+        found = replace(found, problems=(*found.problems, *journals), moved=moved)
+        breaks = 0 if found.judgement is None else found.judgement.breaks
+        self.note_run(
+            "verify",
+            {"breaks": breaks, "problems": found.count, "moved": len(moved)},
+        )
+        return found
 
     def close(
         self,

@@ -34,6 +34,11 @@ ENVIRONMENT_PREFIX: Final = "FUNDLAB_"
 SANDBOX_PREFIX: Final = "FUNDLAB_SANDBOX_"
 """Of what a sandbox reads, or tells the command that it runs beside the settings."""
 DEFAULT_STORE: Final = Path("data/store")
+WATCHED: Final = ("sync", "report", "close", "status")
+"""The commands that can tell somebody how they end."""
+OTHER_VARIABLES: Final = (
+    "FUNDLAB_LOG", "FUNDLAB_NOTIFY", *(f"FUNDLAB_HEARTBEAT_{name.upper()}" for name in WATCHED)
+)  # fmt: skip
 REQUIRED: Final = ("base_url", "auth_url", "client_id", "client_secret")
 
 
@@ -57,7 +62,9 @@ class Settings:
     one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day: what the journal holds and, where
     money is real, every other withdrawal that the service shows) are amounts without fees (of one
     by ``total`` that total, until its fee is known); ``allowed_accounts`` are the fiat accounts
-    that may be paid: a list, or text with commas. ``None`` sets no limit.
+    that may be paid: a list, or text with commas. ``None`` sets no limit. ``mail_server``
+    (``smtps://mail.example.com``, or ``smtp://…`` with STARTTLS) takes what ``--notify mailto:…``
+    sends, from ``mail_from``, logged in as ``mail_user`` with ``mail_password``.
 
     >>> settings = fl.Settings(
     ...     base_url="https://api.example.com",
@@ -90,6 +97,10 @@ class Settings:
     withdrawal_limit: Decimal | None = None
     daily_withdrawal_limit: Decimal | None = None
     allowed_accounts: tuple[str, ...] | None = None
+    mail_server: str | None = None
+    mail_from: str | None = None
+    mail_user: str | None = None
+    mail_password: Secret | None = None
     on_loopback: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -198,7 +209,7 @@ def store_folder(
     environ: Mapping[str, str] | None = None, config_file: Path | None = None
 ) -> Path | str:
     """The store that ``connect()`` would name, a folder or an address, whatever else is missing."""
-    folder: Path | str = _place("store", DEFAULT_STORE, environ, config_file)
+    folder: Path | str = setting("store", environ, config_file) or checked("store", DEFAULT_STORE)
     return folder
 
 
@@ -206,19 +217,20 @@ def journal_folder(
     environ: Mapping[str, str] | None = None, config_file: Path | None = None
 ) -> Path:
     """The folder of journals that ``connect()`` would name, whatever else is missing."""
-    folder: Path = _place("journal", _default_journal(), environ, config_file)
+    folder: Path = setting("journal", environ, config_file) or _default_journal()
     return folder
 
 
-def _place(
-    name: str, default: Path, environ: Mapping[str, str] | None, config_file: Path | None
+def setting(
+    name: str, environ: Mapping[str, str] | None = None, config_file: Path | None = None
 ) -> Any:
+    """The setting ``name`` that ``connect()`` would have, whatever else is missing, or ``None``."""
     found, unknown_variables = _from_environment(environ)
     environ = None
     for problem in unknown_variables:
         log.warning("%s: it has no effect", problem)
     given, _ = _with_profile(found, None, config_file)
-    return checked(name, given.get(name, default))
+    return checked(name, given[name]) if name in given else None
 
 
 class SettingKeywords(TypedDict, total=False):
@@ -248,6 +260,10 @@ class SettingKeywords(TypedDict, total=False):
     withdrawal_limit: str | int | Decimal | None
     daily_withdrawal_limit: str | int | Decimal | None
     allowed_accounts: str | Sequence[str] | None
+    mail_server: str | None
+    mail_from: str | None
+    mail_user: str | None
+    mail_password: str | Secret | None
 
 
 _FIELDS: Final = tuple(one.name for one in fields(Settings) if one.init)
@@ -476,6 +492,14 @@ def _flag(name: str, value: object) -> bool:
     return flag
 
 
+def _server(name: str, value: object) -> str:
+    accepted = "smtps://mail.example.com or smtp://…, without user or path"
+    parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
+    if parts.scheme not in ("smtp", "smtps") or not parts.hostname or "@" in parts.netloc:
+        raise invalid(name, value, accepted)
+    return str(value)
+
+
 def _number(name: str, value: Any) -> float:
     try:
         number = float(value)
@@ -533,6 +557,8 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "withdrawal_limit": _limit,
     "daily_withdrawal_limit": _limit,
     "allowed_accounts": _account_ids,
+    "mail_server": _server,
+    "mail_password": _secret,
 }
 """What each setting may be; any other is ``_text``."""
 _LARGEST_NUMBER: Final = 1_000_000

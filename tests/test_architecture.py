@@ -76,7 +76,10 @@ ROOMS: dict[str, set[str]] = {
         "sync",
         "tables",
         "transfers",
+        "values",
     },
+    "status": FACTS | {"api", "journals", "settings", "store"},
+    "heartbeat": {"errors", "settings", "store"},
     "sandbox": {"exact", "errors", "models", "settings", "values"},
     "sandbox.serve": {"api", "display", "errors", "sandbox", "secret", "settings", "values"},
     "sandbox.__init__": {"sandbox.serve"},
@@ -84,8 +87,8 @@ ROOMS: dict[str, set[str]] = {
     | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},
     "site": {"api", "errors", "models"},
     "cli": WORK
-    | {"actions", "api", "config_file", "console", "demo", "errors", "sandbox.__init__", "secret"}
-    | {"settings", "site", "store", "tables"},
+    | {"actions", "api", "config_file", "console", "demo", "errors", "heartbeat"}
+    | {"sandbox.__init__", "secret", "settings", "site", "status", "store", "tables"},
     "__main__": {"cli"},
     "__init__": WORK
     | {"actions", "api", "arrival", "decimals", "display", "errors", "journals", "models"}

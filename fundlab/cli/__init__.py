@@ -17,8 +17,9 @@ from typer.core import TyperGroup
 
 import fundlab
 from fundlab import console
-from fundlab.cli import banks, books, manual, options, paying, reports, setup, trying
+from fundlab.cli import banks, books, manual, options, paying, reports, setup, trying, watch
 from fundlab.errors import FundlabError, SettingsError
+from fundlab.settings import WATCHED
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,7 +33,7 @@ app = typer.Typer(
     "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
     "run the same command again to go on.",
 )
-for group in (trying, setup, books, reports, banks, paying, manual):
+for group in (trying, setup, books, reports, banks, paying, watch, manual):
     app.add_typer(group.commands)
 
 
@@ -96,6 +97,9 @@ def root_command() -> TyperGroup:
     common, every = typer.main.get_command(options.common).params, [root]
     for command in every:
         every.extend(getattr(command, "commands", {}).values())
+        if command.name in WATCHED and command.callback is not None:
+            params, command.callback = options.watched(command.name, command.callback)
+            command.params += params
         taken = {name for parameter in command.params for name in parameter.opts}
         command.params += [option for option in common if not taken & {*option.opts}]
     return root

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from fundlab import console
-from fundlab.errors import AnalysisError, StoreError
+from fundlab.errors import AnalysisError, FundlabError, StoreError
 
 if TYPE_CHECKING:
     from fundlab.facade import Store
@@ -70,6 +71,68 @@ def _(
     ] = False,
 ) -> None:
     pass
+
+
+watching = typer.Typer(add_completion=False)
+"""Never called either: the options of commands that tell somebody how they end."""
+
+
+def check_target(parameter: typer.CallbackParam, text: str | None) -> str | None:
+    from fundlab.heartbeat import checked_target
+
+    try:
+        return text and checked_target(text, parameter.opts[0])
+    except FundlabError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+@watching.command()
+def _(
+    heartbeat: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|URL",
+            callback=check_target,
+            help="Told of the start and the end: a file, or URL/start, URL, URL/STATUS.",
+        ),
+    ] = None,
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FUNDLAB_NOTIFY",
+            metavar="mailto:…|URL",
+            callback=check_target,
+            help="Told, in a line, where it does not end well.",
+        ),
+    ] = None,
+) -> None:
+    pass
+
+
+def watched(name: str, command: Callable[..., None]) -> tuple[list[Any], Callable[..., None]]:
+    """The options by which ``command`` tells somebody how it ends, and the command that does."""
+    parameters = typer.main.get_command(watching).params
+    parameters[0].envvar = f"FUNDLAB_HEARTBEAT_{name.upper()}"
+
+    def run(heartbeat: str | None, notify: str | None, **given: Any) -> None:
+        if not heartbeat and not notify:
+            command(**given)
+            return
+        from fundlab.heartbeat import beating
+
+        with beating(name, heartbeat, notify) as outcome:
+            try:
+                command(**given)
+            except typer.Exit as end:
+                outcome.status = end.exit_code
+                raise
+            except BaseException as error:
+                outcome.status, _, outcome.verdict = console.explained(error)
+                raise
+            finally:
+                outcome.verdict = outcome.verdict or console.answered.partition("\n")[0]
+
+    return parameters, run
 
 
 class TableName(StrEnum):

@@ -82,11 +82,10 @@ def report(
     if catch_up:
         done = reporting.catch_up(books, out, formats, since=period, tz=tz, basis=basis)
     else:
-        found = reporting.read_report(
-            books, period, as_of=as_of, tz=tz, basis=basis,
+        done = reporting.report(
+            books, period, as_of=as_of, out=out, formats=formats, tz=tz, basis=basis,
             bank=reconciled(books, bank, period, *options, as_of=as_of) if bank else None,
         )  # fmt: skip
-        done = reporting.write_report(found, out, formats)
     answer(done.to_json(), as_json, done.text, well=not done.proves_nothing)
     if done.is_alarming:
         raise typer.Exit(BREAKS)

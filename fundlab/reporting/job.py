@@ -115,7 +115,12 @@ def report(
     """
     check_formats(formats)
     found = read_report(opened(store), period, as_of=as_of, tz=tz, basis=basis, bank=bank)
-    return found if out is None else write_report(found, out, formats)
+    if out is None:
+        return found
+    found = write_report(found, out, formats)
+    if as_of is None:
+        _note(store, found)
+    return found
 
 
 @queries
@@ -188,7 +193,17 @@ def catch_up(
         for month in months
     )
     moved = tuple(map(str, restatements(store)))
-    return CaughtUp(written, *_judged_now(store), moved)
+    found = CaughtUp(written, *_judged_now(store), moved)
+    _note(store, found)
+    return found
+
+
+def _note(store: TableStore, found: CaughtUp | Report) -> None:
+    """For ``fundlab status``."""
+    broken = found.violations
+    problems = broken if isinstance(broken, int) else len(broken)
+    content = {"breaks": found.verdict.breaks, "problems": problems, "moved": len(found.moved)}
+    store.note_run("report", content)
 
 
 @queries

@@ -45,6 +45,7 @@ from fundlab.store.records import (
     read_records,
 )
 from fundlab.store.remote import RemotePath, StorePath, locate
+from fundlab.store.runs import RUNS, Run, read_runs, write_run
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
 from fundlab.store.settled import ADDED, settlements, with_settlement
 from fundlab.store.snapshot import (
@@ -550,6 +551,20 @@ class TableStore:
         )
         check_held()
         return append_record(folder, kind, str(Instant.from_ns(at)), content)
+
+    # ------------------------------------------------------------------------ runs
+
+    def note_run(self, run: Run, content: Mapping[str, Any]) -> None:
+        """Note for ``fundlab status`` that a run ended now, and what it found; not in a
+        ``read_only`` store."""
+        if not self._read_only:
+            at = str(Instant.from_ns(self._clock()))
+            write_run(self.path / RUNS, run, at, content)
+
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """The last ``sync``, ``verify`` and ``report``, as far as they are noted: when each ended
+        (``at``, RFC 3339) and what it found."""
+        return read_runs(self.path / RUNS)
 
     # ------------------------------------------------------------------------ writing
 
