@@ -206,7 +206,7 @@ def format_of(content: bytes) -> str:
     camt = re.search(r"camt\.05[234]", start)
     if start.startswith("<") and camt:
         return camt[0]
-    if start.startswith("01,") and re.search(r"^02,", start, re.MULTILINE):
+    if start.startswith("01,") and re.search(r"(^|/ *)02,", start, re.MULTILINE):
         return "bai2"
     if start.startswith((":20:", "{1:")) or re.search(r"^:(20|60[FM]):", start, re.MULTILINE):
         return "mt942" if re.search(r"^:(34F|13D):", start, re.MULTILINE) else "mt940"

@@ -7,6 +7,7 @@ leaves signs and decimals to its caller.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
@@ -23,6 +24,12 @@ _DECIMALS: Final = {
 }  # fmt: skip
 """How many decimals the last digits of an amount are; two of any other currency."""
 _RECORDS: Final = ("01", "02", "03", "16", "49", "88", "98", "99")
+_NEXT: Final = re.compile(r"/ *(?=(?:02|03|16|49|88|98|99),)", re.ASCII)
+_NEXT_AFTER_TEXT: Final = re.compile(
+    r"/ *(?=16,\d{3},[+-]?\d*,|49,[+-]?\d*,\d+/)|(?<=,)/ *(?=88,)", re.ASCII
+)
+"""Where a record ends and another one follows on the line; texts hold slashes of their own, so
+there only what is unmistakably one."""
 _STATUS: Final = {"010": "opening", "015": "closing", "045": "available"}
 _TOTALS: Final = {"100": ("credits", "credit_sum"), "400": ("debits", "debit_sum")}
 
@@ -30,9 +37,7 @@ _TOTALS: Final = {"100": ("credits", "credit_sum"), "400": ("debits", "debit_sum
 def read_bai2(content: bytes) -> list[Page]:
     text = re.sub(r"\r\n?", "\n", file_text(content))
     records: list[tuple[int, str, str, int]] = []  # line, code, the rest, records it is written in
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in _lines(text):
         code, comma, rest = line.rstrip().partition(",")
         if code not in _RECORDS or not comma:
             raise ValueError(
@@ -92,6 +97,18 @@ def read_bai2(content: bytes) -> list[Page]:
         # A bank may report balances and totals without their details.
         page.summary_only = not page.entries and not page.declared.get("entries")
     return pages
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """The number of each line and a record of it: banks that write blocks put several on one."""
+    in_text = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        rest = line
+        while rest.strip():
+            in_text = rest.startswith("16,") or (in_text and rest.startswith("88,"))
+            end = (_NEXT_AFTER_TEXT if in_text else _NEXT).search(rest)
+            yield number, rest if end is None else rest[: end.start() + 1]
+            rest = "" if end is None else rest[end.end() :]
 
 
 def _close(code: str, fields: list[str], totals: dict[str, list[Any]], pages: list[Page]) -> None:

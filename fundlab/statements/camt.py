@@ -34,8 +34,10 @@ def read_camt(content: bytes, wanted: str | None = None) -> list[Page]:
     parser: Any = ElementTree.XMLParser(target=Builder(), forbid_dtd=True)
     try:
         root: Any = ElementTree.parse(io.BytesIO(content), parser=parser).getroot()
-    except (ElementTree.ParseError, DefusedXmlException, ValueError) as error:
-        raise ValueError(f"not XML: {error!r}") from error
+    except DefusedXmlException as error:
+        raise ValueError("it declares a DTD or entities, which no bank's file needs") from error
+    except (ElementTree.ParseError, ValueError) as error:
+        raise ValueError(f"it is not XML: {error}; the file was cut or edited") from error
     found = [each for each in root.iter() if _name(each) in _KINDS]
     kinds = {"camt.053": "Stmt", "camt.052": "Rpt", "camt.054": "Ntfctn"}
     if wanted is not None and not any(_name(each) == kinds[wanted] for each in found):

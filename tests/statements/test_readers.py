@@ -144,6 +144,7 @@ ENTRY = (
     "</TxDtls></NtryDtls></Ntry>\n"
 )
 CAMT = camt053(balance("OPBD", "18.15") + balance("CLBD", "27.00") + ENTRY)
+BOMB = "<!DOCTYPE d [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;&a;'>]>"
 HONEST = {
     "swiss": SWISS, "dutch": DUTCH, "dutch bank": DUTCH_BANK, "polish": POLISH_DAY, "bai": BAI,
     "summary": SUMMARY, "camt": CAMT,
@@ -196,6 +197,38 @@ def test_bai2_signs_references_dates_and_continuations(tmp_path: Path) -> None:
     (one,) = found.statements.to_dict("records")
     ends = (one["opening"], one["closing"], one["available"])
     assert ends == (D("365.21"), D("338.45"), D("338.45"))
+
+
+def test_bai2_may_have_several_records_on_a_line(tmp_path: Path) -> None:
+    one = read(BAI, tmp_path)
+    # The text of an entry without a slash at its end goes on to the end of the line.
+    joined = "".join(line if line.endswith("/") else f"{line}\n" for line in BAI.split("\n"))
+    assert joined.count("\n") < BAI.count("\n") / 2
+    again = read(joined, tmp_path)
+    columns = ["amount", "bank_ref", "own_ref", "memo", "valued_on"]
+    assert again.entries[columns].to_dict("records") == one.entries[columns].to_dict("records")
+    assert again.statements["closing"].tolist() == one.statements["closing"].tolist()
+    # What only looks like a record within a text is text.
+    text = BAI.replace("OWN4,TFR", "OWN4,INV 12/02,2026 of 3/88, A/16,20")
+    assert read(text, tmp_path).entries["memo"].tolist()[-1] == (
+        "OWN4 INV 12/02,2026 of 3/88, A/16,20"
+    )
+    with pytest.raises(StatementError, match="the control total of the account"):
+        read(joined.replace("16,699,100,Z,REF1,OWN1,TFR XBANKGO24007662", ""), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{BOMB}<Document xmlns='camt.053'/>", "it declares a DTD or entities"),
+        ("<Document xmlns='camt.053'><Stmt>", "it is not XML: no element found: line 1, column"),
+    ],
+)
+def test_what_is_not_xml_is_said_in_plain_words(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match=told) as refused:
+        read(text, tmp_path, format="camt.053")
+    assert "ParseError" not in str(refused.value)
+    assert "Forbidden" not in str(refused.value)
 
 
 def test_camt_entries_keep_all_they_say(tmp_path: Path) -> None:
@@ -336,8 +369,6 @@ def test_without_balances_the_ends_can_be_given(tmp_path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------- hostile files
-
-BOMB = "<!DOCTYPE d [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;&a;'>]>"
 
 
 @pytest.mark.parametrize(
