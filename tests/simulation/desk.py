@@ -223,10 +223,12 @@ class Desk:
         number, until = self._disk_trouble
         return number if number and not self.quiet and Virtual.now_ns < until else None
 
-    def _message(self, actor: Actor) -> str | None:
+    def _message(self, actor: Actor, asked: str) -> str | None:
         for entry in self._armed:
             one, left = entry
-            if one.what == "message" and one.who == actor.name:
+            if one.what != "message" or not asked.startswith(one.more["method"]):
+                continue
+            if one.who == actor.name:
                 if left[0] > 0:
                     left[0] -= 1
                     continue
@@ -245,6 +247,8 @@ class Desk:
         for entry in list(self._armed):
             one, left = entry
             if one.what == "cut_power" or (one.what == "kill" and one.who == actor.name):
+                if not what.startswith(one.more["step"]):
+                    continue
                 left[0] -= 1
                 if left[0] >= 0:
                     continue

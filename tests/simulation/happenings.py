@@ -17,6 +17,10 @@ NETWORK: Final = (
     "broken_after", "expired",
 )  # fmt: skip
 """What may happen to a message; ``network.Line`` says what each means."""
+STEPS: Final = (
+    "", "sends POST /v2", "gets 200 of POST", "COMMIT", "opens", "syncs", "renames", "removes",
+)  # fmt: skip
+"""How the step begins at which somebody ends; any step, those with a payment or a write."""
 PEOPLE: Final = ("payer", "clerk", "auditor")
 
 
@@ -93,13 +97,16 @@ def drawn(seed: int, days: int) -> list[Happening]:
     for day in range(days):
         for _ in range(round(chance.expovariate(1 / (6 * trouble)))):
             kind = chance.choice(NETWORK)
-            count = chance.choice([1, 1, 1, 2, 8])
+            count = chance.choice([1, 1, 2, 8, 8])
             add(some_time(day), chance.choice(PEOPLE), "message", kind=kind, count=count,
-                after=chance.randrange(10))  # fmt: skip
+                method=chance.choice(["", "GET", "POST /v2"]),
+                after=chance.randrange(4))  # fmt: skip
         for _ in range(round(chance.expovariate(1 / trouble))):
-            add(some_time(day), chance.choice(PEOPLE), "kill", after=chance.randrange(60))
+            add(some_time(day), chance.choice(PEOPLE), "kill", step=chance.choice(STEPS),
+                after=chance.randrange(6))  # fmt: skip
         if chance.random() < 0.15 * trouble:
-            add(some_time(day), "world", "cut_power", after=chance.randrange(60))
+            add(some_time(day), "world", "cut_power", step=chance.choice(STEPS),
+                after=chance.randrange(6))  # fmt: skip
         if chance.random() < 0.1 * trouble:
             add(some_time(day), "world", chance.choice(["full", "failing"]),
                 minutes=chance.choice([1, 60]))  # fmt: skip

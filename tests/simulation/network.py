@@ -40,7 +40,7 @@ class Line:
         self,
         schedule: Schedule,
         app: Any,
-        strikes: Callable[[Actor], str | None],
+        strikes: Callable[[Actor, str], str | None],
         later: Callable[[float, Callable[[], object]], None],
         revoke: Callable[[], object],
         chance: random.Random,
@@ -53,7 +53,7 @@ class Line:
         asked = f"{request.method} {parts.path}"
         self._schedule.step(f"sends {asked}", self._chance.uniform(0.005, 0.05))
         actor = self._schedule.current
-        kind = None if actor is None else self._strikes(actor)
+        kind = None if actor is None else self._strikes(actor, asked)
         if kind == "refused":
             return Failure("no connection (Connection refused)", sent=False)
         if kind in ("lost", "late"):

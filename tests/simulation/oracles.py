@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import fundlab as fl
 from fundlab.errors import FundlabError, StoreDamaged
+from fundlab.journals import Journal
 from fundlab.sync.run import OVERLAP_NS
 from tests.simulation.schedule import Wrong
 
@@ -44,6 +45,18 @@ def at_the_service(desk: Desk) -> dict[str, Row]:
 def refusal(desk: Desk, one: Happening, error: FundlabError) -> None:
     """What the program may say where something fails."""
     check(not isinstance(error, StoreDamaged), f"{one.what}: nothing was damaged, yet: {error}")
+    if one.what == "pay":
+        refused(desk)
+
+
+def refused(desk: Desk) -> None:
+    """Of a payment that the service has, the journal of who pays never says that it was refused."""
+    rows = at_the_service(desk).values()
+    made = {row["metadata"]["intent"] for row in rows if "intent" in row.get("metadata", {})}
+    for path in sorted((desk.root / "journal-payer").glob("*.sqlite")):
+        for entry in Journal(path).entries():
+            wrong = entry.state == "refused" and entry.arguments["metadata"]["intent"] in made
+            check(not wrong, f"{entry.ref_id} was made, and the journal says it was refused")
 
 
 def synced(desk: Desk, store: fl.Store, before: dict[str, Row]) -> None:
@@ -85,6 +98,8 @@ def at_the_end(desk: Desk) -> None:
     totals = desk.control.ledger()["totals"]
     check(all(float(total) == 0 for total in totals.values()), f"the ledger sums to {totals}")
 
+    refused(desk)
+
     # Whatever was begun is ended: each payment is there once, and as its people were told.
     for name in ("payer", "auditor"):
         with desk.client(name) as client:
@@ -120,6 +135,8 @@ def at_the_end(desk: Desk) -> None:
         got = tuple(mine[id_][name] for name in COMPARED)
         check(got == wanted, f"transfer {id_} is {got} in the store, {wanted} at the service")
     kept(desk, mine)
+    left = [path.name for path in store.path.rglob(".*.tmp")]
+    check(not left, f"of runs that died days ago there is still {left}")
     events = {row[0] for row in desk.service.database.all("SELECT id FROM events")}
     stored = set(store.read("events", columns=["id"])["id"])
     check(stored == events, f"not the same events: {stored ^ events}")
