@@ -27,7 +27,10 @@ def test_the_numbers_of_a_column(column: pa.Array, expected: list[int]) -> None:
 
 def test_a_missing_value_is_no_number() -> None:
     # NumPy asks once more, in the way of earlier versions
-    with pytest.warns(DeprecationWarning), pytest.raises(pa.ArrowTypeError, match="no nulls"):
+    with (
+        pytest.warns(DeprecationWarning, match="DLPack"),
+        pytest.raises(pa.ArrowTypeError, match="no nulls"),
+    ):
         numbers(pa.array([1, None]))
 
 
