@@ -76,6 +76,9 @@ def sandbox(
     credentials: Annotated[
         Path | None, typer.Option(help="TOML file of several credentials with their scopes.")
     ] = None,
+    behaviour: Annotated[
+        Path | None, typer.Option(help="TOML file of delays, fees, failures and limits.")
+    ] = None,
     allow_remote: Annotated[
         bool,
         typer.Option("--allow-remote", help="Let other machines in; control then needs its key."),
@@ -134,6 +137,7 @@ def sandbox(
         signing_key=signing_key,
         signing_key_id=signing_key_id,
         credentials=credentials,
+        behaviour=behaviour,
         allow_remote=allow_remote,
         control_key=control_key,
         tls_cert=tls_cert,

@@ -167,6 +167,8 @@ def _operate(
     with service.database.lock:
         settle(service.world)
         caller = service.access.identify(authorization)
+        if per_second := service.world.behaviour.limit_of(caller.client_id):
+            service.rates.take(caller.client_id, per_second)
         parts = SignedParts(request.method, request.scope["target"], request.content)
         service.access.check_signature(caller, signatures, parts)
         service.access.check_scope(caller, operation.scope)

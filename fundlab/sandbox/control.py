@@ -33,6 +33,7 @@ from fundlab.sandbox.bank_book import (
     period_days,
     statement_file,
 )
+from fundlab.sandbox.behaviour import Behaviour, behaviour_of
 from fundlab.sandbox.clock import nanos_text
 from fundlab.sandbox.due import finish_deposit, settle
 from fundlab.sandbox.faults import ANY, TOKEN, FaultKind
@@ -447,6 +448,19 @@ class Control:
         return {"name": f"{account}-{period}.{ending}", "format": format, "text": text,
                 "lines": told}  # fmt: skip
 
+    # ------------------------------------------------------------------ behaviour
+
+    def behaviour(self) -> Json:
+        """Delays, fees, failures and limits that are in force."""
+        return self._world.behaviour.model_dump(mode="json")
+
+    def configure(self, /, **changes: Any) -> Json:
+        """Change what is given of the behaviour: members as a file of it has them, see
+        `fundlab.sandbox.behaviour`. What is under way already keeps its time."""
+        with self._settled():
+            self._world.behave(behaviour_of(self.behaviour() | changes))
+        return self.behaviour()
+
     # ------------------------------------------------------------------ faults and log
 
     def faults(self) -> list[Json]:
@@ -574,9 +588,9 @@ ACTIONS: Final = (
     "add_signing_key", "require_signing", "add_destination_address", "add_identity", "add_event",
     "crypto_deposit", "set_trading", "deprecate_instructions", "remove_transfer", "add_fault",
     "remove_fault", "clear_faults", "clear_requests", "deposit", "finish_transfer", "reset",
-    "checkpoint", "restore", "bank_statement",
+    "configure", "checkpoint", "restore", "bank_statement",
 )  # fmt: skip
-VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests", "overview")
+VIEWS: Final = ("clock", "credentials", "ledger", "faults", "requests", "overview", "behaviour")
 SHOWN: Final = 50
 ENDED_BY_HAND: Final = {"status_details": {"reason": "the sandbox's operator ended it"}}
 
@@ -674,16 +688,18 @@ def control_document() -> Json:
             "content": {PROBLEM_MEDIA_TYPE: {"schema": {"type": "object"}}},
         },
     }
+    models = {"add_fault": ArmedFault, "configure": Behaviour}
     for name in ACTIONS:
         action = getattr(Control, name)
-        if name == "add_fault":  # whose options are those of a fault
-            taken = TypeAdapter(ArmedFault).json_schema(ref_template=SCHEMA_REF)
+        if name in models:  # whose options are those of a fault, or of the behaviour
+            taken = TypeAdapter(models[name]).json_schema(ref_template=SCHEMA_REF)
         else:
             bound: Any = partial(action, None)
             taken = TypeAdapter(bound).json_schema(ref_template=SCHEMA_REF)
         schemas |= taken.pop("$defs", {})
-        if name == "add_fault":
-            schemas["Fault"], taken = taken, {"$ref": SCHEMA_REF.format(model="Fault")}
+        if name in models:
+            model = models[name].__name__
+            schemas[model], taken = taken, {"$ref": SCHEMA_REF.format(model=model)}
         paths[f"{CONTROL_PREFIX}/{name}"] = {
             "post": described_by(action, name, "actions")
             | {

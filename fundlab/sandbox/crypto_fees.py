@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ FEE_RATES: Final = {
     "LTC": Decimal("0.01"), "BCH": Decimal("0.002"),
 }  # fmt: skip
 """What one USD buys of the asset; of a stablecoin it buys 1."""
+LEAST: Final = Decimal(1).scaleb(-MAX_FRACTION_DIGITS)
+ONE: Final = Decimal(1)
 CENT: Final = Decimal("0.01")
 STABLECOINS: Final = [asset.value for asset in StableAsset if asset != "USD"]
 COINS: Final = [asset for asset in ASSETS if asset not in set(StableAsset)]
@@ -63,9 +66,13 @@ FEE_RULES: Final[Schema] = {
 """What ``create_fee_quote`` takes, in JSON Schema."""
 
 
-def crypto_withdrawal_fee(asset: str, network: CryptoNetwork) -> Decimal:
-    """The deterministic schedule: the network's fee, in the withdrawn asset."""
-    return NETWORK_FEES_USD[network] * FEE_RATES.get(asset, Decimal(1))
+def crypto_withdrawal_fee(
+    asset: str, network: CryptoNetwork, own: Mapping[CryptoNetwork, Decimal] = NETWORK_FEES_USD
+) -> Decimal:
+    """The deterministic schedule: the network's fee, where it is one of ``own`` that, in the
+    withdrawn asset."""
+    fee = EXACT.multiply(own.get(network, NETWORK_FEES_USD[network]), FEE_RATES.get(asset, ONE))
+    return fee.quantize(LEAST, context=EXACT)
 
 
 def usd_value(asset: str, amount: int) -> str | None:
@@ -107,7 +114,9 @@ def create_fee_quote(
         if saved is None:
             what = "saved destination address of this identity"
             raise not_found(what, "destination_address", wanted.destination_address)
-    fee = units(crypto_withdrawal_fee(wanted.asset, wanted.crypto_network))
+    fee = units(
+        crypto_withdrawal_fee(wanted.asset, wanted.crypto_network, world.behaviour.network_fees)
+    )
     amount, total = amount_and_total(wanted, fee)
     if total > MAX_UNITS:
         raise invalid("amount", "amount and fee together exceed 20 integer digits")

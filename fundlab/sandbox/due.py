@@ -10,14 +10,15 @@ import json
 from typing import Final
 
 from fundlab.models import TransferStatus, TransferType
+from fundlab.sandbox.behaviour import seconds_ns
 from fundlab.sandbox.ledger import Overdrawn
 from fundlab.sandbox.movements import (
-    DEPOSIT_TAKES_NS,
     Arrival,
     add_transfer,
     backdate,
     change_transfer,
     credit_entries,
+    failure_by_rule,
     finish_withdrawal,
     read_transfer,
 )
@@ -61,6 +62,9 @@ def settle(world: World) -> None:
 def finish_deposit(world: World, transfer_id: str, source: str, at_ns: int) -> None:
     """A deposit arrives: credited as it is, or converted by the rule for its source."""
     row = read_transfer(world, transfer_id)
+    if failure := failure_by_rule(world, row):
+        change_transfer(world, row | failure, TransferStatus.FAILED, at_ns)
+        return
     rule = find_rule(world, source, row["profile_id"], row["asset"])
     target = rule["destination_asset"] if rule else conversion_target(world, source, row["asset"])
     if target is not None:
@@ -86,4 +90,5 @@ def finish_late_deposit(world: World, late: Arrival, ordered_ns: int, at_ns: int
         0, TransferStatus.PENDING, at_ns=at_ns, **late.optional,
     )  # fmt: skip
     finish_deposit(world, row["id"], late.source, at_ns)
-    backdate(world, read_transfer(world, row["id"]), ordered_ns, ordered_ns + DEPOSIT_TAKES_NS)
+    takes_ns = seconds_ns(world.behaviour.deposit_seconds)
+    backdate(world, read_transfer(world, row["id"]), ordered_ns, ordered_ns + takes_ns)

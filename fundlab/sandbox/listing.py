@@ -24,6 +24,7 @@ from fundlab.models import (
     Query,
     TransferQuery,
 )
+from fundlab.sandbox.behaviour import seconds_ns
 from fundlab.sandbox.refusals import invalid
 from fundlab.sandbox.world import World
 
@@ -63,6 +64,9 @@ def page(world: World, customer_id: str, query: Query) -> bytes:
         moment = getattr(query, f"{time.removesuffix('_ns')}_{name}")
         if moment is not None:
             conditions.append((f"{time} {sign} ?", [moment.ns]))
+    retained = world.behaviour.event_retention_seconds
+    if listing is EVENTS and retained is not None:
+        conditions.append((f"{time} >= ?", [world.clock.now_ns() - seconds_ns(retained)]))
     if query.page_cursor is not None:
         after = "<" if query.order == "DESC" else ">"
         conditions.append(

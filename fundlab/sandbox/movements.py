@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Final, Literal
@@ -16,6 +17,7 @@ from fundlab.models import (
     TransferStatus,
     TransferType,
 )
+from fundlab.sandbox.behaviour import seconds_ns
 from fundlab.sandbox.clock import NS, micros_text
 from fundlab.sandbox.crypto_fees import amount_and_total, usd_value
 from fundlab.sandbox.ledger import (
@@ -34,13 +36,6 @@ from fundlab.sandbox.refusals import insufficient_funds, invalid, not_found
 from fundlab.sandbox.world import World, own_identity, seeded_uuid, to_bytes
 from fundlab.values import Amount
 
-DEPOSIT_TAKES_NS: Final = 60 * NS
-WITHDRAWAL_TAKES_NS: Final = 5 * NS
-WIRE_FEES: Final = {
-    RoutingNumberType.ABA: Amount("25.00"),
-    RoutingNumberType.SWIFT: Amount("40.00"),
-}
-CUBIX_FEE: Final = Amount("0.00")
 FAILING_CENTS: Final = units(Amount("0.13"))
 ONE: Final = units(Amount("1"))
 
@@ -117,9 +112,9 @@ def withdrawal_terms(
             raise invalid("fiat_account_id", f"the fiat account is of another {owner}")
     wire = account["fiat_network_instructions"].get("wire")
     if wire is None:
-        return TransferType.CUBIX_WITHDRAWAL, CUBIX_FEE
+        return TransferType.CUBIX_WITHDRAWAL, world.behaviour.cubix_fee
     routing = RoutingNumberType(wire["routing_details"]["routing_number_type"])
-    return TransferType.WIRE_WITHDRAWAL, WIRE_FEES[routing]
+    return TransferType.WIRE_WITHDRAWAL, world.behaviour.wire_fee(routing)
 
 
 def send_out(
@@ -144,7 +139,8 @@ def send_out(
     total = amount + fee
     entries = [(available(profile_id), asset, -total), (held(profile_id), asset, total)]
     world.ledger.post(row["id"], entries)
-    world.schedule(at_ns + WITHDRAWAL_TAKES_NS, "withdrawal", row["id"])
+    takes_ns = seconds_ns(world.behaviour.withdrawal_seconds)
+    world.schedule(at_ns + takes_ns, "withdrawal", row["id"])
     return row
 
 
@@ -156,8 +152,9 @@ def finish_withdrawal(
     asset, profile_id = row["asset"], row["profile_id"]
     amount, fee = units(Amount(row["amount"])), units(Amount(row["fee"]))
     hold: Entry = (held(profile_id), asset, -(amount + fee))
-    if failure is None and amount % ONE == FAILING_CENTS:
-        failure = FAILED_BY_AMOUNT
+    if failure is None:
+        by_amount = FAILED_BY_AMOUNT if amount % ONE == FAILING_CENTS else None
+        failure = failure_by_rule(world, row) or by_amount
     if failure:
         entries = [hold, (available(profile_id), asset, amount + fee)]
         row |= failure
@@ -167,6 +164,15 @@ def finish_withdrawal(
         state = TransferStatus.COMPLETED
     world.ledger.post(transfer_id, entries)
     change_transfer(world, row, state, at_ns)
+
+
+def failure_by_rule(world: World, row: Row) -> Row | None:
+    """Why a transfer fails that a rule of the behaviour fits: what its record says of it."""
+    draw = uuid.UUID(seeded_uuid(world.seed, row["id"], 1)).int / 2**128
+    for rule in world.behaviour.failures:
+        if rule.fits(row, draw):
+            return {"status_details": {"reason": rule.reason}}
+    return None
 
 
 # ---------------------------------------------------------------------------- deposits
@@ -217,17 +223,17 @@ class Arrival:
 
 def receive(world: World, arrival: Arrival, *, late_s: float = 0) -> None:
     """List a deposit as ``PENDING`` and let it come due; or do both late."""
-    now = world.clock.now_ns()
+    now, takes_ns = world.clock.now_ns(), seconds_ns(world.behaviour.deposit_seconds)
     if late_s:
         ordered = world.stamp(now)
         subject = json.dumps([*astuple(arrival), ordered])
-        world.schedule(now + DEPOSIT_TAKES_NS + round(late_s * NS), "late_deposit", subject)
+        world.schedule(now + takes_ns + round(late_s * NS), "late_deposit", subject)
         return
     row = add_transfer(
         world, arrival.customer_id, arrival.kind, arrival.profile_id, arrival.asset,
         arrival.amount, 0, TransferStatus.PENDING, **arrival.optional,
     )  # fmt: skip
-    world.schedule(now + DEPOSIT_TAKES_NS, "deposit", json.dumps([row["id"], arrival.source]))
+    world.schedule(now + takes_ns, "deposit", json.dumps([row["id"], arrival.source]))
 
 
 def backdate(world: World, row: Row, created_ns: int, updated_ns: int) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from fundlab.errors import SandboxError
 from fundlab.models import SCOPES
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key, public_pem
+from fundlab.sandbox.behaviour import Behaviour, Rates
 from fundlab.sandbox.clock import (
     HISTORY_END_NS,
     HISTORY_START_NS,
@@ -51,6 +52,7 @@ class Service:
     faults: Faults = field(default_factory=Faults)
     log: RequestLog = field(default_factory=RequestLog)
     connections: Connections = field(default_factory=dict)
+    rates: Rates = field(default_factory=Rates)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Options:
     signature_prefix: str
     credentials: tuple[Wanted, ...] = ()
     allow_remote: bool = False
+    behaviour: Behaviour | None = None
     control_key: str | None = field(default=None, repr=False)
 
     def check(self) -> None:
@@ -115,6 +118,8 @@ def open_service(database: Database, options: Options) -> Service:
     world = World(database, _business_clock(database, options.clock), AccessClock())
     access = Access(database, world.access_clock, signature_prefix=options.signature_prefix)
     with database.transaction():
+        if options.behaviour is not None:
+            world.behave(options.behaviour)
         for one in options.credentials:
             _establish(world, access, one)
         if options.credentials:
@@ -275,6 +280,8 @@ def _create(database: Database, options: Options) -> None:
     database.set_meta("instance", uuid.uuid4().hex)
     history = {name: getattr(options, name) for name in ("transfers", "profiles", "empty")}
     database.set_meta("history", json.dumps(history))
+    if options.behaviour is not None:
+        database.set_meta("behaviour", options.behaviour.model_dump_json())
     database.set_meta("customer_id", seeded_uuid(options.seed, "customers", 1))
     start_ns = _start_ns(None, options.clock)
     users = min(MAX_USERS, max(MIN_USERS, options.transfers // 500))

@@ -201,7 +201,7 @@ def pass_on(world: World, rule: Rule, deposit: Rule, at_ns: int) -> None:
                 world, customer_id, asset, amount, profile_id, target, at_ns, **user
             )
     elif (crypto := destination.get("crypto")) and "address" in crypto:
-        fee = units(crypto_withdrawal_fee(asset, crypto["network"]))
+        fee = units(crypto_withdrawal_fee(asset, crypto["network"], world.behaviour.network_fees))
         if amount > fee:
             passed = send_out(
                 world, customer_id, TransferType.CRYPTO_WITHDRAWAL, profile_id, asset,

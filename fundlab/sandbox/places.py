@@ -18,12 +18,12 @@ from fundlab.models import (
     UpdateFiatAccount,
 )
 from fundlab.models.json_schema import Schema
-from fundlab.sandbox.clock import NS, micros_text
+from fundlab.sandbox.behaviour import seconds_ns
+from fundlab.sandbox.clock import micros_text
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.refusals import invalid
 from fundlab.sandbox.world import World, own_identity, seeded_uuid, to_bytes
 
-REVIEW_TAKES_NS: Final = 10 * NS
 REJECTED_ROUTING: Final = ("000000000", "XXXXXXXX")
 MASK_KEEPS: Final = 4
 
@@ -48,7 +48,11 @@ def create_fiat_account(world: World, customer_id: str, wanted: CreateFiatAccoun
     }
     insert_fiat_account(world.database, customer_id, account, stamp)
     _emit_account(world, customer_id, account, stamp)
-    world.schedule(world.clock.now_ns() + REVIEW_TAKES_NS, "review", f"{account['id']} 1")
+    world.schedule(
+        world.clock.now_ns() + seconds_ns(world.behaviour.review_seconds),
+        "review",
+        f"{account['id']} 1",
+    )
     return account
 
 
@@ -83,8 +87,17 @@ def update_fiat_account(
     _store_account(world, customer_id, account, stamp)
     found = world.database.one("SELECT version FROM fiat_accounts WHERE id = ?", account["id"])
     version = found[0] if found else 0
-    world.schedule(world.clock.now_ns() + REVIEW_TAKES_NS, "review", f"{account['id']} {version}")
+    world.schedule(
+        world.clock.now_ns() + seconds_ns(world.behaviour.review_seconds),
+        "review",
+        f"{account['id']} {version}",
+    )
     return account
+
+
+def review_later(world: World, account_id: str, version: int) -> None:
+    takes_ns = seconds_ns(world.behaviour.review_seconds)
+    world.schedule(world.clock.now_ns() + takes_ns, "review", f"{account_id} {version}")
 
 
 def review_fiat_account(world: World, subject: str, at_ns: int) -> None:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ import uvicorn
 from fundlab.api.client import Client, connect
 from fundlab.errors import SandboxError
 from fundlab.sandbox.app import build_app, protocol_class
+from fundlab.sandbox.behaviour import read_behaviour
 from fundlab.sandbox.certificate import self_signed
 from fundlab.sandbox.clock import ClockMode
 from fundlab.sandbox.control import CONTROL_PREFIX, Control, add_control
@@ -98,6 +99,7 @@ def serve(
     tls_cert: str | Path | None = None,
     tls_key: str | Path | None = None,
     tls_self_signed: bool = False,
+    behaviour: str | Path | Mapping[str, Any] | None = None,
 ) -> Sandbox:
     """Serve the whole interface from a background thread; use it as a context manager.
 
@@ -113,6 +115,9 @@ def serve(
     ``client_id``, ``client_secret`` and ``signing_key`` (a PEM file, registered under
     ``signing_key_id``; requests must then be signed) fix the credential, which is the sandbox's
     own otherwise; ``credentials`` is a TOML file of several, see `fundlab.sandbox.credentials`.
+
+    ``behaviour`` is a TOML file, or a mapping, of delays, fees, failures and limits, see
+    `fundlab.sandbox.behaviour`.
 
     With ``allow_remote`` other machines reach it, and the control interface takes only requests
     whose header ``Sandbox-Control-Key`` holds ``control_key``, by default a fresh one. It serves
@@ -147,6 +152,7 @@ def serve(
         profiles=profiles, signing=signing, signing_alg=signing_alg, clock=clock, empty=empty,
         scopes=scope_names(scopes), signature_header=signature_header,
         signature_prefix=signature_prefix, credentials=made, allow_remote=allow_remote,
+        behaviour=read_behaviour(behaviour) if behaviour is not None else None,
         control_key=control_key or (secrets.token_urlsafe(32) if allow_remote else None),
     )  # fmt: skip
     options.check()

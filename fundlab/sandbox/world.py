@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fundlab.models.json_schema import NULL, TEXT, Schema
+from fundlab.sandbox.behaviour import Behaviour
 from fundlab.sandbox.clock import AccessClock, BusinessClock, nanos_text
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.ledger import Ledger
@@ -42,10 +43,17 @@ class World:
         self.clock = clock
         self._last_stamp = int(self.database.get_meta("last_stamp_ns") or 0)
         self._last_event = int(self.database.get_meta("last_event_ns") or 0)
+        stored = self.database.get_meta("behaviour")
+        self.behaviour = Behaviour.model_validate_json(stored) if stored else Behaviour()
         self.seed = int(self.database.get_meta("seed") or 0)
         self.instance = self.database.get_meta("instance")
         self.customer_id = self.database.get_meta("customer_id") or ""
         self.cursor_key = seeded_uuid(self.seed, "cursor_key", 1).encode()
+
+    def behave(self, behaviour: Behaviour) -> None:
+        """As ``behaviour`` says from now on."""
+        self.database.set_meta("behaviour", behaviour.model_dump_json())
+        self.behaviour = behaviour
 
     # ------------------------------------------------------------------ ids and time
 

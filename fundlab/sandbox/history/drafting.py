@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fundlab.models import RoutingNumberType
+from fundlab.sandbox.behaviour import WIRE_FEES
 from fundlab.sandbox.clock import DAY_NS, HISTORY_DAYS, HISTORY_END_NS, HISTORY_START_NS, NS
 from fundlab.sandbox.crypto_fees import crypto_withdrawal_fee
 from fundlab.sandbox.history.mix import (
@@ -28,7 +29,6 @@ from fundlab.sandbox.history.mix import (
     T,
 )
 from fundlab.sandbox.ledger import SCALE, units
-from fundlab.sandbox.movements import WIRE_FEES
 from fundlab.sandbox.people import People, SavedAccount
 from fundlab.values import Amount
 
