@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from typing import Final
 
 from fundlab.statements.model import Entry, Page, joined
@@ -13,7 +14,10 @@ _LINE: Final = re.compile(rb"<(STMTTRN|STMTRS|CCSTMTRS)>", re.IGNORECASE)
 
 def read_ofx(content: bytes) -> list[Page]:
     from ofxtools.header import OFXHeaderError
+    from ofxtools.models import CCSTMTRS, STMTRS
+    from ofxtools.models.base import PrivateTagWarning
     from ofxtools.Parser import OFXTree, ParseError
+    from ofxtools.Types import OFXTypeWarning
 
     if re.search(rb"<!(DOCTYPE|ENTITY)", content, re.IGNORECASE):
         raise ValueError("it declares entities, which no bank's file needs")
@@ -22,11 +26,19 @@ def read_ofx(content: bytes) -> list[Page]:
         tree.parse(io.BytesIO(content))
         for posted in tree.iter("DTPOSTED"):  # the day is that of the bank's own zone
             posted.text = re.sub(r"\[.*\]$", "", posted.text or "")
-        statements = tree.convert().statements
-    except (ParseError, OFXHeaderError) as error:
+        with warnings.catch_warnings():
+            # What a bank adds for programs of its own, and texts longer than they should be.
+            warnings.simplefilter("ignore", PrivateTagWarning)
+            warnings.simplefilter("ignore", OFXTypeWarning)
+            found = tree.convert().statements
+    except OFXHeaderError as error:
+        raise ValueError("its header is not one of OFX, such as OFXHEADER:100") from error
+    except ParseError as error:
         raise ValueError(str(error).splitlines()[0]) from error
+    # Those of investments know their balances in another way.
+    statements = [one for one in found if isinstance(one, STMTRS | CCSTMTRS)]
     if not statements:
-        raise ValueError("it holds no statement")
+        raise ValueError("it holds no statement of a bank account or card")
     # The parser gives no places: entries and statements stand in the file's order.
     places: dict[bytes, list[int]] = {b"STMTTRN": [], b"STMTRS": []}
     number, before = 1, 0
