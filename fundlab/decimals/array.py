@@ -32,7 +32,14 @@ from fundlab.decimals.int128 import (
     cleared,
 )
 from fundlab.decimals.operators import boolean
-from fundlab.decimals.scalars import from_scalar, is_missing, is_number, to_scalar
+from fundlab.decimals.scalars import (
+    ExactDecimal,
+    format_one,
+    from_scalar,
+    is_missing,
+    is_number,
+    to_scalar,
+)
 
 
 @register_extension_dtype
@@ -322,7 +329,7 @@ class DecimalArray(ExtensionArray):
         if type(item) is int and self._rows is None:  # one cell, as often as a row is looked at
             (word, top), gone = self._store.units[item].tolist(), self._store.missing[item]
             signed = top - (1 << 64) if top >> 63 else top
-            return pd.NA if gone else to_scalar((signed << 64) | word)
+            return pd.NA if gone else ExactDecimal(format_one((signed << 64) | word))
         item = check_array_indexer(self, _one_dimension(item))
         if isinstance(item, slice):
             # A view: it shares the store, so that writing to one is seen by the other.
@@ -618,21 +625,8 @@ class DecimalArray(ExtensionArray):
         return keys, complex(np.nan, np.nan)
 
     def factorize(self, use_na_sentinel: bool = True) -> tuple[Positions, Self]:
-        units, missing = self._column
-        count = len(units)
-        if kernels.library and not count >> 32:
-            codes, rows = np.empty((2, count), np.intp)
-            places = kernels.empty_table(count)
-            found = kernels.call(
-                "distinct", units, missing, int(not use_na_sentinel), count, *places, codes, rows
-            )
-            del places  # before the values are taken
-            return codes, self.take(rows[:found])
-        encoded = text.to_arrow(units, missing).dictionary_encode(
-            null_encoding="mask" if use_na_sentinel else "encode"
-        )
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
-        return codes, self._of(*convert.from_arrow(encoded.dictionary))
+        codes, column = text.distinct(*self._column, kept=not use_na_sentinel)
+        return codes, self._of(*column)
 
     def unique(self) -> Self:
         return self.factorize(use_na_sentinel=False)[1]

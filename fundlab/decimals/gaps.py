@@ -217,7 +217,7 @@ def row_builder(pandas_own: Function, arrays: Any, *args: Any) -> Callable[[int]
         return theirs
     units = np.stack([one._units for one in arrays], axis=1)
     missing = np.stack([one._missing for one in arrays], axis=1)
-    return lambda row: DecimalArray._of(units[row].copy(), missing[row].copy())
+    return lambda row: DecimalArray._of(units[row], missing[row])  # of memory of its own
 
 
 @instead_of("pandas.core.groupby.groupby:GroupBy", "ohlc", issue=37493)

@@ -173,7 +173,7 @@ def is_number(value: object) -> bool:
 def format_one(value: int) -> str:
     """value / 10**18 without padding zeros or an exponent."""
     whole, fraction = divmod(abs(value), ONE)
-    digits = f"{whole}.{fraction:0{SCALE}}".rstrip("0").rstrip(".")
+    digits = f"{whole}.{fraction:018}".rstrip("0") if fraction else str(whole)
     return f"-{digits}" if value < 0 else digits
 
 

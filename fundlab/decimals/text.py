@@ -7,7 +7,6 @@ optional sign, at most 64 characters and at most 20 digits before and 18 after t
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +19,12 @@ from fundlab.decimals.int128 import (
     BLOCK,
     Bools,
     Column,
+    Positions,
     Units,
     blocks,
+    cleared,
     from_ints,
+    take,
     to_ints,
 )
 from fundlab.decimals.scalars import ExactDecimal, format_one, parse_one
@@ -69,17 +71,39 @@ def to_text(units: Units, missing: Bools) -> pa.Array:
 
 
 def to_objects(units: Units, missing: Bools, na_value: object) -> npt.NDArray[np.object_]:
-    """An object array of Decimals, one Python object a value."""
-    out = np.empty(len(units), object)
-    texts: list[Any] = to_text(units, missing).to_pylist()
+    """An object array of Decimals. Equal values of a long column share one."""
+    codes = None
+    if len(units) > BLOCK:  # of amounts that are many, some are mostly the same
+        codes, (units, _) = distinct(units, np.zeros(len(units), bool), kept=True)
+    texts = to_text(units, np.zeros(len(units), bool)).to_pylist()
     collecting = gc.isenabled()
     gc.disable()  # looking for cycles among new numbers would take most of the time
     try:
-        out[:] = [na_value if text is None else ExactDecimal(text) for text in texts]
+        # not through a list: NumPy would look for sequences in each of its numbers
+        out = np.fromiter(map(ExactDecimal, texts), object, len(texts))
     finally:
         if collecting:
             gc.enable()
+    out = out if codes is None else out[codes]
+    out[missing] = na_value
     return out
+
+
+def distinct(units: Units, missing: Bools, *, kept: bool) -> tuple[Positions, Column]:
+    """(codes, column): the different values by appearance, and the number of each row's value
+    among these. What is missing has the number -1, or is one of them where it is `kept`."""
+    count = len(units)
+    if kernels.library and not count >> 32:
+        codes, rows = np.empty((2, count), np.intp)
+        places = kernels.empty_table(count)
+        found = kernels.call("distinct", units, missing, int(kept), count, *places, codes, rows)
+        del places  # before the values are taken
+        rows = rows[:found]
+        return codes, (take(units, rows), missing[rows])
+    nulls = "encode" if kept else "mask"
+    encoded = to_arrow(units, missing).dictionary_encode(null_encoding=nulls)
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
+    return codes, cleared(*from_arrow_buffers(encoded.dictionary))
 
 
 def validity(missing: Bools) -> pa.Buffer | None:
