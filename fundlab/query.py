@@ -22,7 +22,8 @@ def sql(query: str, **frames: Any) -> pd.DataFrame:
     ``datetime64[ns, UTC]``, dates ``datetime64[ns]``, whole numbers ``Int64``, other columns
     ``string`` and ``boolean``. Sums, differences and products by whole numbers are exact; DuckDB's
     own ``/`` and ``avg`` give floats, which stay ``float64``: divide in the frame. Its plain
-    ``duckdb.sql(query).df()`` makes floats of all amounts.
+    ``duckdb.sql(query).df()`` makes floats of all amounts. Moments have nanoseconds, but DuckDB's
+    functions of time take microseconds: ``date_trunc('day', created_at::timestamptz)``.
 
     Each call has a database of its own, so that no name outlives it, and variables of the notebook
     are no tables. Raises ``InvalidRequest`` for a query that fails or gives no rows, for whole
@@ -43,9 +44,13 @@ def sql(query: str, **frames: Any) -> pd.DataFrame:
                 raise InvalidRequest("the query gives no rows: expected a SELECT over the frames")
             rows, types = found.to_arrow_table(), list(map(str, found.types))
         except duckdb.Error as error:
-            given = ", ".join(frames) or "none"
+            given, hint = ", ".join(frames) or "none", ""
+            if "TIMESTAMPTZ_NS" in str(error):
+                hint = (
+                    "; DuckDB computes with moments of microseconds: write created_at::timestamptz"
+                )
             raise InvalidRequest(
-                f"the query failed: {first_line(error)} (frames given by name: {given})"
+                f"the query failed: {first_line(error)} (frames given by name: {given}){hint}"
             ) from error
     for place, (field, kind) in enumerate(zip(rows.schema, types, strict=True)):
         target = field.type

@@ -54,6 +54,15 @@ def test_results_are_typed_as_our_own_frames_are(rows: pd.DataFrame) -> None:
     assert found.dtypes["mean"] == "float64"
 
 
+def test_functions_of_time_take_moments_of_microseconds(rows: pd.DataFrame) -> None:
+    query = "select date_trunc('day', created_at{}) as day from rows where n = 1"
+    for wrong in (query.format(""), "select 1 from rows where created_at > now()"):
+        with pytest.raises(InvalidRequest, match=r"microseconds: write created_at::timestamptz$"):
+            fl.sql(wrong, rows=rows)
+    found = fl.sql(query.format("::timestamptz"), rows=rows)
+    assert found.loc[0, "day"] == pd.Timestamp("2026-10-01", tz="UTC")
+
+
 def test_decimals_of_any_scale_and_whole_numbers_of_any_size_have_our_types(
     rows: pd.DataFrame,
 ) -> None:

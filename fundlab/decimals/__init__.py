@@ -35,5 +35,5 @@ __all__ = [
 ]
 
 gaps.close(gaps.GAPS)
-for library, plots in gaps.PLOTS.items():
-    arrival.when_imported(library, partial(gaps.close, plots))
+for module, later in gaps.ON_IMPORT.items():
+    arrival.when_imported(module, partial(gaps.close, later))

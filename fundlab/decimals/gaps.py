@@ -75,11 +75,10 @@ def close(gaps: list[Gap]) -> None:
                 stacklevel=2,
             )
         else:
-            of_property = isinstance(pandas_own, property)
-            answer: Any = _bound(gap.answer, pandas_own.fget if of_property else pandas_own)
+            answer: Any = _bound(gap.answer, pandas_own)
             if isinstance(getattr_static(owner, gap.name), staticmethod):
                 answer = staticmethod(answer)
-            setattr(owner, gap.name, property(answer) if of_property else answer)
+            setattr(owner, gap.name, answer)
 
 
 def _bound(answer: Function, pandas_own: Function) -> Function:
@@ -404,18 +403,17 @@ def bars(pandas_own: Function, data: Any, *args: Any, **kwargs: Any) -> Any:
     return pandas_own(_in_floats(data), *args, **kwargs)
 
 
-STYLES = [
-    Gap("pandas.io.formats.style_render", "_maybe_wrap_formatter", 15171, styled),
-    Gap("pandas.io.formats.style", "_bar", 56283, bars),
-]
-
-
-@instead_of("pandas:DataFrame", "style", issue=15171)
-def style(pandas_own: Function, frame: pd.DataFrame) -> Any:
-    """The first style closes the gap in styles: only then pandas has loaded what makes them."""
-    close(STYLES)
-    STYLES.clear()
-    return pandas_own(frame)
+@instead_of("pandas.core.generic:NDFrame", "to_latex", issue=15171)
+def to_latex(pandas_own: Function, data: Any, *args: Any, **kwargs: Any) -> Any:
+    """``to_latex(float_format="%.2f", decimal=",")``, unless `formatters` has a column's own."""
+    frame = data.to_frame() if isinstance(data, pd.Series) else data
+    float_format, formatters = kwargs.get("float_format"), kwargs.get("formatters")
+    if float_format is not None and (formatters is None or isinstance(formatters, dict)):
+        shown = _as_asked(float_format, kwargs.get("decimal", "."))
+        names = frame.columns[frame.dtypes == DecimalDtype()]
+        if len(names):
+            kwargs["formatters"] = {**dict.fromkeys(names, shown), **(formatters or {})}
+    return pandas_own(data, *args, **kwargs)
 
 
 # ---- plots and Excel take the frame in other types
@@ -453,10 +451,14 @@ def drawn(own: Function, *args: Any, **kwargs: Any) -> Any:
     )
 
 
-PLOTS = {
+ON_IMPORT = {
+    "pandas.io.formats.style": [
+        Gap("pandas.io.formats.style_render", "_maybe_wrap_formatter", 15171, styled),
+        Gap("pandas.io.formats.style", "_bar", 56283, bars),
+    ],
     "matplotlib.axes": [
         Gap("matplotlib.axes:Axes", name, 23991, drawn)
-        for name in ("boxplot", "imshow", "pcolormesh", "pie", "violinplot")
+        for name in ("boxplot", "hist2d", "imshow", "pcolormesh", "pie", "violinplot")
     ],
     "altair": [Gap("altair:Chart", "__init__", 2272, drawn)],
     "seaborn": [

@@ -268,6 +268,10 @@ def test_other_plots(frame: pd.DataFrame) -> None:
     box = frame.boxplot("x", return_type="dict")
     assert box["medians"][0].get_ydata().tolist() == [0.15, 0.15]
     assert frame[["x"]].hist()[0, 0].patches[0].get_height() == 4
+    assert frame["x"].hist(ax=plt.subplots()[1]).patches[0].get_height() == 4
+    (a, b) = frame["x"].hist(by=frame["x"].isna() | (frame["x"] > 0), bins=3)
+    assert sum(bar.get_height() for axes in (a, b) for bar in axes.patches) == 5
+    assert plt.subplots()[1].hist2d(frame["x"].dropna(), frame["x"].dropna())[0].sum() == 5
     assert frame["x"].dtype == "decimal"
     plt.close("all")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from decimal import Decimal
 from typing import Any
@@ -152,6 +154,24 @@ def test_text_of_frames_is_shown_as_asked(column: pd.Series) -> None:
     assert column.to_string(float_format="{:,.1f}".format).split()[1] == "1,234.5"
     assert "<td>2.3</td>" in frame.to_html(float_format="%.1f")
     assert pd.DataFrame({"f": [1.25]}).to_string(float_format="%.1f", header=False) == "0 1.2"
+
+
+def test_latex_is_shown_as_asked_before_any_style(column: pd.Series) -> None:
+    frame = column.to_frame().assign(f=[0.125, 1, 2, 3])
+
+    def cells(**asked: Any) -> list[list[str]]:
+        rows = frame.to_latex(index=False, header=False, **asked).splitlines()
+        return [line[:-3].split(" & ") for line in rows if " & " in line]
+
+    assert [x for x, _ in cells(float_format="%.2f")] == ["1234.50", "2.34", "NaN", "0.00"]
+    assert cells(float_format="%.2f", decimal=",")[0] == ["1234,50", "0,12"]
+    assert cells(float_format="{:,.1f}".format, formatters={"x": str})[0] == ["1234.5", "0.1"]
+    script = """
+import fundlab, pandas
+print(pandas.Series(["1234.5"], dtype="decimal").to_latex(decimal=","))
+"""
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "0 & 1234,5 " in shown.stdout, shown.stderr
 
 
 def test_bins_are_exact(column: pd.Series) -> None:
