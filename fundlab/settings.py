@@ -39,6 +39,10 @@ WATCHED: Final = ("sync", "report", "close", "status")
 OTHER_VARIABLES: Final = (
     "FUNDLAB_LOG", "FUNDLAB_NOTIFY", *(f"FUNDLAB_HEARTBEAT_{name.upper()}" for name in WATCHED)
 )  # fmt: skip
+SECRETS: Final = tuple(
+    f"{ENVIRONMENT_PREFIX}{name}"
+    for name in ("CLIENT_SECRET", "SIGNING_KEY_PASSWORD", "MAIL_PASSWORD")
+)
 REQUIRED: Final = ("base_url", "auth_url", "client_id", "client_secret")
 
 
@@ -288,7 +292,7 @@ def _from_environment(environ: Mapping[str, str] | None) -> tuple[dict[str, Any]
         f"{with_likely(key, _VARIABLES)} is set, but is not a setting"
         for key in sorted(environ)
         if key.startswith(ENVIRONMENT_PREFIX)
-        and key not in (*_VARIABLES, "FUNDLAB_LOG")
+        and key not in (*_VARIABLES, *OTHER_VARIABLES)
         and not key.startswith(SANDBOX_PREFIX)
     ]
     return masked(found), unknown

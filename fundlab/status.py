@@ -58,7 +58,8 @@ class Status:
     ``synced`` has each table that was ever synced and when it was last; ``verified``, ``reported``
     and ``closed`` are the last of each (``closed_period`` says which), ``None`` where there was
     none. ``breaks``, ``problems`` (rows that break a rule, files that are not what was written) and
-    ``moved`` (closed periods) are what the last verification or report found, whichever came later.
+    ``moved`` (closed periods) are what the last verification or report found, whichever came later;
+    ``gone`` are rows that the service lists no more and nobody accepted.
     ``pending`` are payments and other actions of which nobody knows whether they were carried out;
     ``free_bytes`` is ``None`` of a store elsewhere, ``clock_skew`` (seconds by which the service's
     clock is ahead) where it was not asked.
@@ -74,6 +75,7 @@ class Status:
     breaks: int
     problems: int
     moved: int
+    gone: int
     pending: int
     free_bytes: int | None
     clock_skew: float | None
@@ -121,6 +123,7 @@ class Status:
             "breaks": ("Balances that do not match", self.breaks),
             "problems": ("Rows that break a rule, and damaged files", self.problems),
             "moved_periods": ("Closed periods that have moved", self.moved),
+            "gone_rows": ("Rows that the service lists no more", self.gone),
             "pending_actions": ("Actions that may or may not have been sent", self.pending),
             "free_bytes": ("Free on the disk of the store", self.free_bytes),
             "clock_skew_seconds": ("Of the service's clock ahead of this one", self.clock_skew),
@@ -214,6 +217,10 @@ def status(
             detail = f"{number_of(count, what)}, by the last {last_look}; run 'fundlab verify'"
             found.append(Finding(f"{what}s", "open", detail))
 
+    if gone := sum(row.state == "gone" for row in store.gone_rows()):
+        detail = f"the service lists {number_of(gone, 'row')} no more; see store.gone()"
+        found.append(Finding("gone rows", "open", detail))
+
     # Payments of this user to the store's service.
     pending, service = 0, store.service()
     if service:
@@ -257,7 +264,7 @@ def status(
         verified=dates["verify"], reported=dates["report"],
         closed=None if last_close is None else last_close.record.at,
         closed_period=None if last_close is None else last_close.period,
-        breaks=breaks, problems=problems, moved=moved, pending=pending, free_bytes=free,
+        breaks=breaks, problems=problems, moved=moved, gone=gone, pending=pending, free_bytes=free,
         clock_skew=skew, findings=tuple(found),
     )  # fmt: skip
 

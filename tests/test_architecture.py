@@ -80,6 +80,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "status": FACTS | {"api", "journals", "settings", "store"},
     "heartbeat": {"errors", "settings", "store"},
+    "schedules": {"errors", "unfinished"},
     "sandbox": {"exact", "errors", "models", "settings", "values"},
     "sandbox.serve": {"api", "display", "errors", "sandbox", "secret", "settings", "values"},
     "sandbox.__init__": {"sandbox.serve"},
@@ -88,7 +89,7 @@ ROOMS: dict[str, set[str]] = {
     "site": {"api", "errors", "models"},
     "cli": WORK
     | {"actions", "api", "config_file", "console", "demo", "errors", "heartbeat"}
-    | {"sandbox.__init__", "secret", "settings", "site", "status", "store", "tables"},
+    | {"sandbox.__init__", "schedules", "secret", "settings", "site", "status", "store", "tables"},
     "__main__": {"cli"},
     "__init__": WORK
     | {"actions", "api", "arrival", "decimals", "display", "errors", "journals", "models"}

@@ -165,7 +165,7 @@ def init(
     checks = run_checks(Settings.load(name, environ={}))
     chosen = read_config(path).get(CHOSEN)
     run = "fundlab" if chosen and chosen.reveal() == name else f"fundlab --profile {name}"
-    steps = [f"{run} sync", f"{run} report", f"{run} verify"]
+    steps = [f"{run} sync", f"{run} report", f"{run} schedule systemd"]
     if key is not None and not key_id:
         steps.insert(0, f"fundlab init --name {name} --key {key} --key-id ID --force")
     body = {"profile": name, "config": str(path), "public_key": public, "next": steps}

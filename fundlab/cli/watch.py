@@ -1,17 +1,19 @@
-"""``fundlab status``: did everything happen that was expected?"""
+"""``fundlab status`` and ``schedule``: did everything happen, and how it comes to happen."""
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
-from fundlab.cli.options import Json, StorePath, existing_store
-from fundlab.console import BREAKS, FAILED, answer
+from fundlab.cli.options import Json, StorePath, checked_period, existing_store
+from fundlab.console import BREAKS, FAILED, answer, say
 from fundlab.errors import SettingsError
 
 ASKING_S: Final = 20.0
@@ -74,3 +76,79 @@ def status(
     answer(found.to_json(), as_json, str(found))
     if not found.ok:
         raise typer.Exit(FAILED if found.missed else BREAKS)
+
+
+@commands.command()
+def schedule(
+    scheduler: Annotated[Literal["cron", "systemd", "launchd"], typer.Argument()],
+    at: Annotated[str, typer.Option(help="Time of day.")] = "06:00",
+    tz: Annotated[str | None, typer.Option(help="Its zone; by default the machine's.")] = None,
+    work: Annotated[
+        Path | None, typer.Option(help="Folder that the reports go into; by default this one.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the files.")] = Path("schedule"),
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the files, with their modes; else print them.")
+    ] = False,
+    period: Annotated[str | None, typer.Option(help="First month to report.")] = None,
+    heartbeat: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|URL", help="Told of each report: of a night without, too."),
+    ] = None,
+    notify: Annotated[
+        str | None,
+        typer.Option(metavar="mailto:…|URL", help="Told, in a line, what did not end well."),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Who runs it, with systemd; by default you.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print what runs a sync and the reports each day.
+
+    For cron, systemd or launchd: a script, a timer, and the settings in a file of mode 600.
+    """
+    from fundlab.errors import FundlabError
+    from fundlab.heartbeat import checked_target
+    from fundlab.schedules import schedule as make
+    from fundlab.settings import SECRETS, store_folder
+
+    # What this shell has is what the timer will have; secrets stay where they are.
+    names = [n for n in os.environ if n.startswith("FUNDLAB_") and n not in SECRETS]
+    variables = {name: os.environ[name] for name in sorted(names) if os.environ[name]}
+    lost = [name for name in SECRETS if os.environ.get(name)]
+    variables["FUNDLAB_STORE"] = str(store_folder())
+    here = (work or Path()).expanduser().absolute()
+    try:
+        if heartbeat is not None:
+            variables["FUNDLAB_HEARTBEAT_REPORT"] = checked_target(heartbeat, "--heartbeat")
+        if notify is not None:
+            variables["FUNDLAB_NOTIFY"] = checked_target(notify, "--notify")
+        if period is not None:
+            checked_period(period, "--period")
+        made = make(
+            scheduler, out.expanduser().absolute(), here, variables, at=at, tz=tz,
+            user=user or getpass.getuser(), period=period,
+        )  # fmt: skip
+    except typer.BadParameter:
+        raise
+    except FundlabError as error:
+        raise typer.BadParameter(str(error)) from None
+    if write:
+        made.write()
+    body = {
+        "files": [
+            {"path": str(one.path), "mode": f"{one.mode:o}", "content": one.content}
+            for one in made.files
+        ],
+        "install": made.install, "written": write,
+    }  # fmt: skip
+    text = str(made)
+    if write:
+        text = "\n".join([*(str(one.path) for one in made.files), "then:", *made.install])
+    answer(body, as_json, text)
+    if lost:
+        say(
+            f"{', '.join(lost)} is not in {made.files[0].path}: put it there by hand, or write a "
+            "profile with 'fundlab init' and run this with --profile"
+        )

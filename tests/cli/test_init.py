@@ -64,7 +64,7 @@ def test_a_profile_is_written_and_works(
     lines = out.splitlines()
     assert lines[0] == f"profile [production] is in {config}"
     assert lines[-4:] == [
-        "next:", "  fundlab sync", "  fundlab report", "  fundlab verify",
+        "next:", "  fundlab sync", "  fundlab report", "  fundlab schedule systemd",
     ]  # fmt: skip
     assert service.client_secret not in out
     # The commands that it names work as they stand.
