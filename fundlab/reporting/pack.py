@@ -41,6 +41,8 @@ from fundlab.tables import TABLES
 from fundlab.values import exact_sum, money_text
 
 ALL: Final = "All profiles"
+TOTAL: Final = "sum of the profiles"
+"""What stands behind :data:`ALL`; page and paper set the rows that have it in bold."""
 _SIDES: Final = {
     "opening": "opening", "receipt": "receipts", "disbursement": "disbursements",
     "conversion": "conversions", "internal": "internal", "fee": "fees",
@@ -350,7 +352,7 @@ def pack_tables(pack: Pack) -> dict[str, Table]:
 
 
 def profile_name(value: object) -> Cell:
-    return text(value) if value == ALL else short(value)
+    return Cell(ALL, title=TOTAL) if value == ALL else short(value)
 
 
 def line_type(value: object) -> Cell:

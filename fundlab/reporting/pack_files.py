@@ -21,7 +21,7 @@ from fundlab.exports import Sheet, replacing, write_csv, write_workbook
 from fundlab.paths import local_path
 from fundlab.reporting.close import figures_of
 from fundlab.reporting.facts import versions
-from fundlab.reporting.pack import ALL, Pack, pack_sections, read_pack
+from fundlab.reporting.pack import TOTAL, Pack, pack_sections, read_pack
 from fundlab.reporting.page import HERE, TEMPLATES
 from fundlab.reporting.report_files import arrow_of, one_run_at_a_time
 from fundlab.store import TableStore
@@ -197,7 +197,7 @@ def _on_paper(view: Table) -> dict[str, Any]:
             [
                 {
                     "text": cell.text.replace(",", ",\u200b"), "style": cell.style,
-                    "strong": any(one.text == ALL for one in row),
+                    "strong": any(one.title == TOTAL for one in row),
                 }
                 for cell in row
             ]
