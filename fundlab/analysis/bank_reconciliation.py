@@ -318,7 +318,9 @@ def reconcile(
     # which was carried.
     since = min(begin - timedelta(days=window + EARLY), first)
     matching = match(
-        _between(rows, settled, since, old["service"] | paired, {row["item_id"] for row in kept}),
+        _between(
+            rows, asset, settled, since, old["service"] | paired, {row["item_id"] for row in kept}
+        ),
         entries, side=side, window=window, asset=asset, fees=fees, fixed=fixed, forbidden=forbidden,
     )  # fmt: skip
     booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
@@ -457,9 +459,11 @@ def _settled_days(transfers: object) -> dict[str, date]:
 
 
 def _between(
-    transfers: object, settled: Mapping[str, date], since: date, old: set[str], done: set[str]
-) -> Any:
-    """The transfers from ``since`` on, and those that were open before, without ``done``."""
+    transfers: object, asset: str, settled: Mapping[str, date], since: date, old: set[str],
+    done: set[str],
+) -> Any:  # fmt: skip
+    """The transfers of ``asset`` from ``since`` on, and those that were open before, without
+    ``done``."""
     missing = sorted(old - settled.keys())
     if missing:
         raise AnalysisError(f"carried: transfer {missing[0]} is not among the transfers")
@@ -467,7 +471,8 @@ def _between(
         name for name, day in settled.items() if (day >= since or name in old) and name not in done
     ]
     frame: Any = nw.from_native(transfers)
-    return frame.filter(nw.col("id").is_in(wanted)).to_native()
+    own = (nw.col("asset") == asset) | nw.col("id").is_in(sorted(old))
+    return frame.filter(nw.col("id").is_in(wanted) & own).to_native()
 
 
 def _items_in(path: Path) -> pd.DataFrame:

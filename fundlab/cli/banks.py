@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from fundlab.facade import Store
 
 commands = typer.Typer()
-SideOption = Annotated[
-    Literal["ours", "service"], typer.Option(help="Whose account at the bank it is.")
-]
+Side = Literal["ours", "service"]
+SideOption = Annotated[Side, typer.Option(help="Whose account at the bank it is.")]
 Account = Annotated[str | None, typer.Option(help="One of several in the files.")]
 Asset = Annotated[str, typer.Option(help="What is reconciled with the bank.")]
 Window = Annotated[int, typer.Option(min=0, help="Days a transfer may take at the bank.")]
@@ -70,9 +69,10 @@ def bank(
 
 
 def reconciled(
-    books: Store, files: Sequence[Path], period: str | None, side: Literal["ours", "service"],
-    account: str | None, asset: str, window: int, opening: str | None, balance: str | None,
-    carried: Path | None, format: str | None = None, as_of: str | None = None,
+    books: Store, files: Sequence[Path], period: str | None, side: Side = "service",
+    account: str | None = None, asset: str = "USD", window: int = 3, opening: str | None = None,
+    balance: str | None = None, carried: Path | str | None = None, format: str | None = None,
+    as_of: str | None = None,
 ) -> Reconciliation:  # fmt: skip
     from fundlab import bank as banking
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +23,10 @@ from fundlab.console import BREAKS, answer
 from fundlab.errors import CloseRefused
 
 commands = typer.Typer()
+Bank = Annotated[
+    list[Path] | None,
+    typer.Option(help="A statement of the bank, reconciled in it; may be given again."),
+]
 
 
 @commands.command()
@@ -44,10 +49,7 @@ def report(
             "current breaks are shown each time.",
         ),
     ] = False,
-    bank: Annotated[
-        list[Path] | None,
-        typer.Option(help="A statement of the bank, reconciled in it; may be given again."),
-    ] = None,
+    bank: Bank = None,
     side: SideOption = "service",
     account: Account = None,
     asset: Asset = "USD",
@@ -73,9 +75,7 @@ def report(
     for given, name in ((as_of, "--as-of"), (bank, "--bank")):
         if catch_up and given:
             raise typer.BadParameter(f"give either --catch-up or {name}", param_hint="--catch-up")
-    options = (side, account, asset, window, opening, balance, carried)
-    if not bank and options != ("service", None, "USD", 3, None, None, None):
-        raise typer.BadParameter("give the statements that it is of with --bank")
+    options = _of_bank(bank, side, account, asset, window, opening, balance, carried)
     checked_period(period or "2000", "--period or --tz", tz)
     books = existing_store(store)
     done: reporting.CaughtUp | reporting.Report
@@ -84,7 +84,7 @@ def report(
     else:
         done = reporting.report(
             books, period, as_of=as_of, out=out, formats=formats, tz=tz, basis=basis,
-            bank=reconciled(books, bank, period, *options, as_of=as_of) if bank else None,
+            bank=reconciled(books, bank, period, **options, as_of=as_of) if bank else None,
         )  # fmt: skip
     answer(done.to_json(), as_json, done.text, well=not done.proves_nothing)
     if done.is_alarming:
@@ -109,12 +109,21 @@ def close(
         bool, typer.Option("--restate", help="Accept what moved since it was closed, for --reason.")
     ] = False,
     reason: Annotated[str | None, typer.Option(help="Of --with-breaks or --restate.")] = None,
+    bank: Bank = None,
+    side: SideOption = "service",
+    account: Account = None,
+    asset: Asset = "USD",
+    window: Window = 3,
+    opening: Opening = None,
+    balance: Balance = None,
+    carried: Carried = None,
     as_json: Json = False,
 ) -> None:
     """Close a period: check it, freeze its figures, write its pack.
 
-    A closed period stays as it was closed; exit status 3 where something stands in the way, or it
-    has moved. The same command again changes nothing.
+    A closed period stays as it was closed; exit status 3 where something stands in the way, it has
+    moved, or something at the bank stays unexplained. The same command again changes nothing.
+    --side and the options after it are those of 'fundlab bank'.
     """
     from fundlab import reporting
     from fundlab.analysis.closing import restatements
@@ -125,6 +134,9 @@ def close(
         )
     checked_period(period, "PERIOD or --tz", tz or "UTC")
     books = existing_store(store)
+    options = _of_bank(bank, side, account, asset, window, opening, balance, carried)
+    if bank and out is None:
+        raise typer.BadParameter("give the pack's folder with --out", param_hint="--bank")
     found = reporting.find_close(books, period, basis)
     if found is not None and tz not in (None, found.tz):
         raise typer.BadParameter(
@@ -132,6 +144,8 @@ def close(
             param_hint="--tz",
         )
     done = None if restate else found
+    if bank and done is None:  # what the bank's files lack is said before anything is closed
+        reconciled(books, bank, period, **options)
     moved = [] if done is None else [str(one) for one in restatements(books) if one.close == done]
     said = "closed at"
     if done is not None:
@@ -143,28 +157,47 @@ def close(
                 restate=reason if restate else None, tz=tz or (found.tz if found else "UTC"),
             )  # fmt: skip
     except CloseRefused as refusal:
-        body = {"period": period, "closed": False, "obstacles": list(refusal.obstacles)}
+        refused = {"period": period, "closed": False, "obstacles": list(refusal.obstacles)}
         error = {"type": "CloseRefused", "message": str(refusal)}
         text = [f"{period} is not closed:", *refusal.obstacles, refusal.advice]
-        answer(body | {"error": error}, as_json, "\n".join(text))
+        answer(refused | {"error": error}, as_json, "\n".join(text))
         raise typer.Exit(BREAKS) from None
     by_whom = f" by {done.content['by']}" if done.content["by"] else ""
     lines = [
         f"{done} {said} {done.record.at[:19]}Z{by_whom}, record {done.hash[:16]}, pin {done.pin}"
     ]
-    body = {
+    body: dict[str, Any] = {
         "period": period, "basis": basis, "closed": True, "closed_at": done.record.at,
         "changed": done is not found, "hash": done.hash, "pin": done.pin, "moved": moved,
     }  # fmt: skip
     if out is not None:
-        files = reporting.write_pack(books, done, out)
+        files = reporting.write_pack(books, done, out, bank or (), **options)
         body["files"] = [str(path) for path in files]
         lines.append(f"the pack is {files[0]} and {len(files) - 1} files beside it")
         if not any(path.suffix == ".pdf" for path in files):
             lines.append(reporting.NO_PDF)
+        for path in files:
+            if path.name.endswith(".bank.json"):
+                body["bank"] = json.loads(path.read_text(encoding="utf-8"))
+                lines.append(f"Bank: {body['bank']['verdict']}")
     answer(body, as_json, "\n".join([*lines, *moved]))
-    if moved:
+    if moved or not body.get("bank", {"ok": True})["ok"]:
         raise typer.Exit(BREAKS)
+
+
+def _of_bank(
+    bank: list[Path] | None, side: str, account: str | None, asset: str, window: int,
+    opening: str | None, balance: str | None, carried: Path | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The options that are asked for otherwise than by default; they need statements."""
+    usual = {"side": "service", "asset": "USD", "window": 3}
+    given = {"side": side, "account": account, "asset": asset, "window": window,
+             "opening": opening, "balance": balance,
+             "carried": None if carried is None else str(carried)}  # fmt: skip
+    found = {name: value for name, value in given.items() if value != usual.get(name)}
+    if found and not bank:
+        raise typer.BadParameter("give the statements that it is of with --bank")
+    return found
 
 
 @commands.command()

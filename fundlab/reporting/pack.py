@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import pandas as pd
 
 from fundlab.analysis import balances, flows
+from fundlab.analysis.bank_reconciliation import Reconciliation
 from fundlab.analysis.closing import BRIDGE, CAUSES
 from fundlab.analysis.reconcile import judge
 from fundlab.charts import humanise
@@ -22,6 +24,9 @@ from fundlab.decimals import DecimalDtype
 from fundlab.display import Cell, Table
 from fundlab.reporting.inputs import ASSET, COMPLETE, Relation, Span, frame_of, moment
 from fundlab.reporting.page_tables import (
+    bank_line,
+    bank_tables,
+    explained,
     identifier,
     money,
     number,
@@ -64,6 +69,7 @@ class Pack:
     proved: bool
     exceptions: tuple[str, ...]
     frames: Mapping[str, pd.DataFrame]
+    bank: Reconciliation | None = None
 
     @property
     def title(self) -> str:
@@ -76,12 +82,20 @@ class Pack:
 
     @property
     def headline(self) -> str:
-        return f"Unexplained difference: {self.unexplained}"
+        bank = "" if self.bank is None else f". Bank: {self.bank.verdict.rstrip('.')}"
+        return f"Unexplained difference: {self.unexplained}{bank}"
+
+    @property
+    def tone(self) -> Literal["good", "bad"]:
+        return "good" if self.proved and (self.bank is None or self.bank.ok) else "bad"
 
 
 @queries
-def read_pack(store: TableStore, close: Close, records: list[Record]) -> Pack:
-    """The pack of ``close`` from its pin; ``records`` are those known when it was written."""
+def read_pack(
+    store: TableStore, close: Close, records: list[Record], bank: Reconciliation | None = None
+) -> Pack:
+    """The pack of ``close`` from its pin; ``records`` are those known when it was written, ``bank``
+    is the bank's side of the period at the same pin."""
     content, pin = close.content, close.pin
     judgement = judge(store, pin=pin)
     transfers = store.scan("transfers", settled=close.basis == "settled", pin=pin)
@@ -119,7 +133,7 @@ def read_pack(store: TableStore, close: Close, records: list[Record]) -> Pack:
     gaps = judgement.broken.groupby("asset")["difference"].sum()
     return Pack(
         close,
-        facts_of(close, store.service() or {}, sorted({*lines["profile_id"]}), records),
+        facts_of(close, store.service() or {}, sorted({*lines["profile_id"]}), records, bank),
         content["figures"]["text"],
         ", ".join(f"{money_text(gap)} {asset}" for asset, gap in gaps.items()) or "none",
         judgement.breaks == 0,
@@ -131,16 +145,26 @@ def read_pack(store: TableStore, close: Close, records: list[Record]) -> Pack:
             "proof-of-cash": proof_of_cash(roll, judgement, pd.Timestamp(content["first"])),
             "open-items": items,
             "ageing": aged(items),
+            **({} if bank is None else {
+                "bank-reconciliation": bank.statement,
+                "bank-proof-of-cash": bank.proof,
+                "bank-items": with_notes(bank.items, records),
+            }),
             "restatements": bridge,
             "decisions": decided[["item_id", "decision", "comment", "by", "at"]],
             "control-totals": frame_of(totals.order("asset")),
             "data": pd.DataFrame(data, columns=["table", "publication", "rows"]),
         },
-    )
+        bank,
+    )  # fmt: skip
 
 
 def facts_of(
-    close: Close, service: Mapping[str, str], profiles: list[str], records: list[Record]
+    close: Close,
+    service: Mapping[str, str],
+    profiles: list[str],
+    records: list[Record],
+    bank: Reconciliation | None,
 ) -> dict[str, str]:
     content = close.content
     first, end = (content[name][:19] for name in ("first", "end"))
@@ -165,7 +189,11 @@ def facts_of(
         "Made by": command,
         "Performed again by": "fundlab reperform DIR --store STORE",
         "Versions": ", ".join(f"{name} {found}" for name, found in made),
-    }
+        **({} if bank is None else {
+            f"Statement {Path(file).name}": f"SHA-256 {digest}"
+            for file, digest in bank.files.items()
+        }),
+    }  # fmt: skip
 
 
 def reconciliation(
@@ -233,11 +261,7 @@ def with_totals(sides: pd.DataFrame) -> pd.DataFrame:
 def open_items(close: Close, records: list[Record], settled: pd.DataFrame) -> pd.DataFrame:
     """The items of the close with their age, owner, comment, and when they should clear: nine in
     ten of their type settle within that time."""
-    notes: dict[str, dict[str, str]] = {}
-    for record in records:
-        if record.kind == "annotate":
-            mine = notes.setdefault(record.content["item_id"], {})
-            mine |= {k: v for k, v in record.content.items() if v and k != "item_id"}
+    notes = last_notes(records)
     usual = dict(zip(settled["type"], settled["p90"], strict=True))
     rows = []
     end = moment(close.end)
@@ -265,6 +289,25 @@ def open_items(close: Close, records: list[Record], settled: pd.DataFrame) -> pd
     return frame.assign(total=exact_column(frame["total"]))
 
 
+def last_notes(records: list[Record]) -> dict[str, dict[str, str]]:
+    """The last owner, comment and decision of each item."""
+    notes: dict[str, dict[str, str]] = {}
+    for record in records:
+        if record.kind == "annotate":
+            mine = notes.setdefault(record.content["item_id"], {})
+            mine |= {k: v for k, v in record.content.items() if v and k != "item_id"}
+    return notes
+
+
+def with_notes(items: pd.DataFrame, records: list[Record]) -> pd.DataFrame:
+    """Items of the bank with their owner and comment."""
+    notes = last_notes(records)
+    for name in ("owner", "comment"):
+        said = [notes.get(item, {}).get(name) for item in items["item_id"]]
+        items = items.assign(**{name: pd.array(said, "string")})
+    return items
+
+
 def aged(items: pd.DataFrame) -> pd.DataFrame:
     """``asset``, ``age``, ``count``, ``total`` of the open items, the youngest first."""
     order = [name for _, name in _AGES]
@@ -287,7 +330,31 @@ def pack_tables(pack: Pack) -> dict[str, Table]:
     def amounts(**labels: str) -> list[Any]:
         return [(f"#{label}", money, name) for name, label in labels.items()]
 
-    return {
+    beside = bank_tables(pack.bank)
+    if pack.bank is not None:
+        beside = {
+            "bank-reconciliation": beside["bank_statement"],
+            "bank-proof-of-cash": beside["bank_proof"],
+            "bank-items": table(
+                "Open items at the bank, oldest first",
+                frames["bank-items"].assign(asset=pack.bank.asset),
+                [
+                    ("On", text, "on"),
+                    ("#Age in days", number, "age"),
+                    ("#Amount", money, "amount"),
+                    ("Line", bank_line, "category"),
+                    ("State", explained, "explained"),
+                    ("Why", text, "why"),
+                    ("Cleared", text, "cleared_on"),
+                    ("Owner", text, "owner"),
+                    ("Comment", text, "comment"),
+                    ("Memo", text, "memo"),
+                    ("Item", identifier, "item_id"),
+                ],
+                every,
+            ),
+        }
+    return beside | {
         "roll-forward": table(
             "Roll-forward by asset and profile", frames["roll-forward"],
             [asset, profile, *((f"#{name.capitalize()}", money, name) for name in shown)],
@@ -395,6 +462,18 @@ def pack_sections(pack: Pack) -> list[Section]:
             (*lines, *missing), tuple(tables[table] for table, _ in shown if tables[table].rows),
         )  # fmt: skip
 
+    bank = []
+    if pack.bank is not None:
+        derived = "The balance per service follows from the bank's opening balance. "
+        bank = [
+            section(
+                "bank", "The bank's side",
+                f"{pack.bank.title[:1].upper()}{pack.bank.title[1:]}; days are UTC. "
+                + derived * (pack.bank.basis == "derived") + pack.bank.verdict,
+                ("bank-reconciliation", ""), ("bank-proof-of-cash", ""),
+                ("bank-items", "No item is open at the bank."),
+            )
+        ]  # fmt: skip
     return [
         section(
             "header", "What was closed",
@@ -419,6 +498,7 @@ def pack_sections(pack: Pack) -> list[Section]:
             "ends by the transfers known.",
             ("proof-of-cash", "No balance moved."),
         ),
+        *bank,
         section(
             "open", "Open items", f"Times are in {pack.close.tz}, here and below.",
             ("ageing", "No item was open at the end of the period."), ("open-items", ""),
@@ -435,7 +515,8 @@ def pack_sections(pack: Pack) -> list[Section]:
         section(
             "data", "Data used", "", ("data", ""),
             ("control-totals", "No transfer was completed."),
-            facts=("Pin", "Record", "Records read", "Made by", "Performed again by", "Versions"),
+            facts=("Pin", "Record", "Records read", "Made by", "Performed again by", "Versions",
+                   *(fact for fact in pack.facts if fact.startswith("Statement "))),
         ),
         Section("signoff", "Sign-off"),
     ]  # fmt: skip

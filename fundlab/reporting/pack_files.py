@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -14,9 +14,10 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 from markupsafe import Markup
 
+from fundlab.analysis.bank_reconciliation import Reconciliation, reconcile
 from fundlab.analysis.reconcile import judge
 from fundlab.display import Table
-from fundlab.errors import InvalidRequest, StoreError
+from fundlab.errors import FundlabError, InvalidRequest, StoreError
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook
 from fundlab.paths import local_path
 from fundlab.reporting.close import figures_of
@@ -24,8 +25,9 @@ from fundlab.reporting.facts import versions
 from fundlab.reporting.pack import TOTAL, Pack, pack_sections, read_pack
 from fundlab.reporting.page import HERE, TEMPLATES
 from fundlab.reporting.report_files import arrow_of, one_run_at_a_time
+from fundlab.statements import read
 from fundlab.store import TableStore
-from fundlab.store.closes import Close, closes_of
+from fundlab.store.closes import Close, annotations_table, closes_of
 from fundlab.store.records import Record, canonical
 
 MANIFEST: Final = "pack.json"
@@ -39,40 +41,89 @@ _FOLDED: Final = 24
 """Letters of a text that need not stand in one line."""
 
 
-def write_pack(store: TableStore, close: Close, out: str | os.PathLike[str]) -> list[Path]:
+def write_pack(
+    store: TableStore,
+    close: Close,
+    out: str | os.PathLike[str],
+    statements: Sequence[str | Path] = (),
+    **options: Any,
+) -> list[Path]:
     """The pack of ``close`` in the folder ``out``: ``close-2026-10.html``, ``.pdf``, ``.xlsx``, one
     ``close-2026-10.<table>.csv`` for each table, the record ``close-2026-10.json``, and
     ``pack.json``, which names the SHA-256 of each, and those of other packs in the folder. The same
     close gives the same bytes, as long as no more is annotated. Returns the files, the page first;
     without the extra ``pdf`` there is no PDF among them.
 
-    Raises ``InvalidRequest`` where ``pack.json`` of other packs is damaged."""
+    ``statements`` are files of the bank; ``options`` are of ``fl.bank.read`` (``format``,
+    ``asset``, ``opening``) and ``fl.bank.reconcile`` (``side``, ``account``, ``asset``, ``window``,
+    ``balance``, and ``carried``, a path). The pack then has the bank's side, copies of the files,
+    and ``close-2026-10.bank.json``, which the next period takes as ``carried``. Without
+    ``statements`` those that the pack in ``out`` has stay.
+
+    Raises ``InvalidRequest`` where ``pack.json`` of other packs, or a statement in ``out``, is
+    damaged, and what reading and reconciling statements raises."""
     records = store.records()
-    read = max(one.seq for one in records if one.kind == "annotate" or one.hash == close.hash)
+    last = max(one.seq for one in records if one.kind == "annotate" or one.hash == close.hash)
+    folder, stem = local_path(out, "out"), file_stem(close)
+    options = json.loads(json.dumps(options, default=str))  # as reperform finds them
+    if statements:
+        sources = {
+            f"{stem}.bank-{number}-{Path(path).name}": Path(path)
+            for number, path in enumerate(statements, 1)
+        }
+        bank: dict[str, Any] | None = {"statements": list(sources), "options": options}
+        if options.get("carried") is not None:
+            carried = f"{stem}.bank-carried.json"
+            sources[carried] = Path(options["carried"])
+            bank = {"statements": list(sources)[:-1], "options": options | {"carried": carried}}
+    else:
+        before = _read_manifest(folder).get(stem, {"bank": None})
+        bank = before["bank"]
+        sources = _bank_files(folder, bank)
+        for name, path in sources.items():
+            if not path.exists() or _sha256(path) != before["files"].get(name):
+                raise InvalidRequest(f"{path} is not what {MANIFEST} names: give the statements")
     return _write(
-        store, close, records[:read], local_path(out, "out"), versions(_MADE_WITH),
+        store, close, records[:last], folder, versions(_MADE_WITH), bank, sources,
         with_pdf=_can_print(),
     )  # fmt: skip
 
 
+def _bank_files(folder: Path, bank: Mapping[str, Any] | None) -> dict[str, Path]:
+    """The copies in ``folder`` of what the bank's side of a pack was made of."""
+    if bank is None:
+        return {}
+    carried = bank["options"].get("carried")
+    return {name: folder / name for name in filter(None, [*bank["statements"], carried])}
+
+
 def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """``close``, ``records`` and ``files`` of each pack in ``folder``, by its stem."""
+    """What each pack in ``folder`` was made of and with, and its ``files``, by its stem."""
     try:
         packs = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return {
+        found: dict[str, dict[str, Any]] = {
             str(stem): {
                 "close": str(pack["close"]),
                 "records": int(pack["records"]),
                 "last_record": str(pack["last_record"]),
                 "versions": {str(name): str(found) for name, found in pack["versions"].items()},
+                "bank": pack["bank"] and {
+                    "statements": [str(name) for name in pack["bank"]["statements"]],
+                    "options": dict(pack["bank"]["options"]),
+                },
                 "files": {str(name): str(digest) for name, digest in pack["files"].items()},
             }
             for stem, pack in packs.items()
-        }
+        }  # fmt: skip
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InvalidRequest(f"{MANIFEST} is not what was written") from None
+    for pack in found.values():
+        for name in (*pack["files"], *_bank_files(folder, pack["bank"])):
+            if not name.startswith("close-") or Path(name).name != name:
+                raise InvalidRequest(f"{MANIFEST} is not what was written: it names {name!r}")
+    return found
 
 
 def _write(
@@ -81,9 +132,12 @@ def _write(
     records: list[Record],
     folder: Path,
     made_with: Mapping[str, str],
+    bank: Mapping[str, Any] | None,
+    sources: Mapping[str, Path],
+    *,
     with_pdf: bool,
 ) -> list[Path]:
-    pack = read_pack(store, close, records)
+    """``sources`` are the files of the ``bank``, by their names in the pack."""
     stem = file_stem(close)
     files: list[Path] = []
 
@@ -92,9 +146,20 @@ def _write(
         with replacing(files[-1]) as unfinished:
             unfinished.write_bytes(content)
 
+    contents = {name: path.read_bytes() for name, path in sources.items()}
     with one_run_at_a_time(folder):
         packs = _read_manifest(folder)
-        write(f"{stem}.html", render_page(pack).encode())
+        for name in _bank_files(folder, packs.get(stem, {"bank": None})["bank"]):
+            (folder / name).unlink(missing_ok=True)
+        for name, content in contents.items():  # what is read are the very bytes of the pack
+            write(name, content)
+        pack = read_pack(
+            store, close, records,
+            None if bank is None else _reconciled(store, close, records, folder, bank),
+        )  # fmt: skip
+        files.insert(0, folder / f"{stem}.html")
+        with replacing(files[0]) as unfinished:
+            unfinished.write_text(render_page(pack), encoding="utf-8")
         if with_pdf:
             write(f"{stem}.pdf", render_pdf(pack))
         files.append(folder / f"{stem}.xlsx")
@@ -108,16 +173,41 @@ def _write(
             files.append(folder / f"{stem}.{name}.csv")
             with replacing(files[-1]) as unfinished:
                 write_csv(arrow_of(frame), unfinished)
+        if bank is not None and pack.bank is not None:
+            said = pack.bank.to_json() | {"options": bank["options"]}
+            said["files"] = {name: _sha256(folder / name) for name in bank["statements"]}
+            write(f"{stem}.bank.json", json.dumps(said, indent=1, sort_keys=True).encode() + b"\n")
         write(f"{stem}.json", canonical(dict(close.content)) + b"\n")
         packs[stem] = {
             "close": close.hash,
             "records": len(records),
             "last_record": records[-1].hash,
             "versions": made_with,
+            "bank": bank,
             "files": {path.name: _sha256(path) for path in sorted(files)},
         }
         write(MANIFEST, json.dumps(packs, indent=1, sort_keys=True).encode() + b"\n")
     return files
+
+
+def _reconciled(
+    store: TableStore, close: Close, records: list[Record], folder: Path, bank: Mapping[str, Any]
+) -> Reconciliation:
+    """The bank's side of the period as it was known at the close, decided by what ``records``
+    say."""
+    options = dict(bank["options"])
+    reading = {name: options.pop(name, None) for name in ("format", "opening")}
+    if options.get("carried") is not None:
+        options["carried"] = folder / options["carried"]
+    statements = read(
+        *(folder / name for name in bank["statements"]),
+        asset=options.get("asset", "USD"),
+        **reading,
+    )
+    return reconcile(
+        store, statements, close.period, pin=close.pin, decisions=annotations_table(records),
+        **options,
+    )  # fmt: skip
 
 
 def file_stem(close: Close) -> str:
@@ -158,7 +248,7 @@ def render_pdf(pack: Pack, format: Literal["pdf", "png"] = "pdf") -> Any:
     ]  # fmt: skip
     content = {
         "title": pack.title, "subtitle": pack.subtitle, "headline": pack.headline,
-        "verdict": pack.verdict, "tone": "good" if pack.proved else "bad", "roles": _ROLES,
+        "verdict": pack.verdict, "tone": pack.tone, "roles": _ROLES,
         "footer": f"Pin {pack.close.pin} · record SHA-256 {pack.close.hash}",
         "sections": sections,
     }  # fmt: skip
@@ -278,13 +368,16 @@ def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
                     if new is not None:
                         found.append(f"{name}: the pin gives {new}, which the record does not have")
                 if (seq := seqs.get(pack["last_record"])) is not None:
-                    with_pdf = f"{stem}.pdf" in pack["files"]
-                    _write(store, close, records[:seq], Path(scratch), pack["versions"], with_pdf)
+                    _write(
+                        store, close, records[:seq], Path(scratch), pack["versions"],
+                        pack["bank"], _bank_files(place, pack["bank"]),
+                        with_pdf=f"{stem}.pdf" in pack["files"],
+                    )  # fmt: skip
             for path in sorted(Path(scratch).iterdir()):
                 other = place / path.name
                 if other.exists() and path.read_bytes() != other.read_bytes():
                     found.append(_first_difference(path, other))
-    except StoreError as error:
+    except (FundlabError, OSError) as error:  # of the store, or of a statement
         found.append(str(error))
     if found:
         here = versions(_MADE_WITH)

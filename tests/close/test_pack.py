@@ -322,3 +322,86 @@ def test_without_typst_the_pack_has_no_pdf_and_says_how_to_get_one(
     assert "there is no PDF: it needs typst, pip install 'fundlab[pdf]'" in out
     assert not [*(tmp_path / "pack").glob("*.pdf")]
     assert reporting.reperform(packed[0], tmp_path / "pack") == []
+
+
+def statement_of(store: fl.Store, path: Path, *more: tuple[str, str]) -> Path:
+    """A bank's statement of February: what settled then on our accounts there, and ``more``."""
+    rows = store.read("transfers", settled=True)
+    at_bank = rows["type"].isin(["WIRE_DEPOSIT", "WIRE_WITHDRAWAL", "CUBIX_WITHDRAWAL"])
+    rows = rows[at_bank & (rows["asset"] == "USD") & rows["settled_at"].notna()]
+    moved = [
+        (
+            row.settled_at.date().isoformat(),
+            row.amount if row.direction == "CREDIT" else -row.amount,
+        )
+        for row in rows.itertuples()
+    ]
+    lines, balance = ["date,amount,balance"], D(10**6)
+    for day, change in sorted([*moved, *((day, D(text)) for day, text in more)]):
+        if "2026-02-01" <= day < "2026-03-01":
+            balance += change
+            lines.append(f"{day},{change},{balance}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_the_banks_side_is_in_the_pack_and_performed_again(
+    packed: tuple[fl.Store, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = fl.Store(shutil.copytree(str(packed[0].path), tmp_path / "store"))
+    whole = statement_of(store, tmp_path / "february.csv", ("2026-02-03", "-12.00"))
+    folder = tmp_path / "pack"
+    command = ["close", "2026-02", "--store", str(store.path), "--out", str(folder)]
+    with pytest.raises(cli.typer.BadParameter, match="give the pack's folder with --out"):
+        cli.run([*command[:4], "--bank", str(whole)])
+    with pytest.raises(cli.typer.Exit) as end:
+        cli.run([*command, "--bank", str(whole), "--window", "5"])
+    assert end.value.exit_code == 3
+    assert "\nBank: 1 item unexplained" in capsys.readouterr().out
+    assert reporting.reperform(store, folder) == []
+
+    page = of_page(folder)
+    said = json.loads((folder / f"{STEM}.bank.json").read_text(encoding="utf-8"))
+    proofs = [page["Proof of cash"], of_csv(folder, "bank-proof-of-cash"),
+              of_workbook(folder, "Bank proof of cash")]  # fmt: skip
+    proof = [{k: "" if v is None else v for k, v in row.items()} for row in said["proof"]]
+    captions = list(of_pdf(folder))
+    assert "Bank reconciliation" in captions
+    (item,) = page["Open items at the bank, oldest first"]
+    assert (item["amount"], item["state"]) == ("-12.00", "✗ unexplained")
+    for rows in (*proofs[1:], proof):
+        lines = {row["line"]: row for row in rows}
+        for row in rows:
+            parts = [amount(row[name]) for name in ("opening", "receipts", "disbursements")]
+            assert parts[0] + parts[1] - parts[2] == amount(row["closing"]), row
+        for name in ("opening", "closing"):
+            adjusted = [amount(lines[f"adjusted_{side}"][name]) for side in ("bank", "service")]
+            assert adjusted[0] - adjusted[1] == amount(lines["difference"][name])
+    assert amount(of_workbook(folder, "Bank items")[0]["amount"]) == D(-12)
+
+    entry = of_csv(folder, "bank-items")[0]["item_id"]
+    store.annotate(entry, decision="accepted", owner="Ben", comment="a fee", by="Ana")
+    assert reporting.reperform(store, folder) == []  # of the records that were there
+    cli.run(command)  # the statements that were given stay
+    assert "\nBank: All explained." in capsys.readouterr().out
+    assert reporting.reperform(store, folder) == []
+    (item,) = of_page(folder)["Open items at the bank, oldest first"]
+    assert (item["owner"], item["comment"], item["state"]) == ("Ben", "a fee", "explained")
+
+    copy = folder / f"{STEM}.bank-1-february.csv"
+    assert copy.read_bytes() == whole.read_bytes()
+    copy.write_text(copy.read_text("utf-8").replace("-12.00", "-12.01"), encoding="utf-8")
+    found = reporting.reperform(store, folder)
+    assert f"{copy.name} is not what pack.json names" in found
+    assert any(line.startswith(f"{STEM}.bank-proof-of-cash.csv differs") for line in found)
+    with pytest.raises(InvalidRequest, match="names: give the statements"):
+        cli.run(command)
+    copy.unlink()
+    assert f"{copy.name} is missing" in reporting.reperform(store, folder)
+    manifest = folder / "pack.json"
+    manifest.write_text(
+        manifest.read_text("utf-8").replace(copy.name, "../x.csv"), encoding="utf-8"
+    )
+    assert reporting.reperform(store, folder) == [
+        "pack.json is not what was written: it names '../x.csv'"
+    ]
