@@ -37,6 +37,8 @@ _MADE_WITH: Final = ("fundlab", "jinja2", "pandas", "pyarrow", "typst", "xlsxwri
 _ROLES: Final = ("Prepared by", "Reviewed by", "Approved by")
 _PAPER_WIDTH: Final = 760
 """Of A4 across, between its margins, in points."""
+MAX_PAPER_ROWS: Final = 2_000
+"""Of one table: some fifty pages."""
 _FOLDED: Final = 24
 """Letters of a text that need not stand in one line."""
 
@@ -242,7 +244,7 @@ def render_pdf(pack: Pack, format: Literal["pdf", "png"] = "pdf") -> Any:
         {
             "name": section.name, "title": section.title, "lead": section.lead,
             "facts": list(section.facts.items()), "lines": section.lines,
-            "tables": [_on_paper(view) for view in section.tables],
+            "tables": [_on_paper(view, MAX_PAPER_ROWS) for view in section.tables],
         }
         for section in pack_sections(pack)
     ]  # fmt: skip
@@ -269,12 +271,12 @@ def _can_print() -> bool:
     return True
 
 
-def _on_paper(view: Table) -> dict[str, Any]:
+def _on_paper(view: Table, limit: int) -> dict[str, Any]:
     """The letters of a wide table are smaller, long texts are folded, and amounts may break after
     a comma where that is not enough."""
-    widths = []
+    shown, widths = view.rows[:limit], []
     for place, (head, _) in enumerate(view.columns):
-        cells = [row[place] for row in view.rows]
+        cells = [row[place] for row in shown]
         widths.append(max(
             len(head), *(len(one.text[: _FOLDED if one.style == "text" else None]) for one in cells)
         ))  # fmt: skip
@@ -291,8 +293,10 @@ def _on_paper(view: Table) -> dict[str, Any]:
                 }
                 for cell in row
             ]
-            for row in view.rows
+            for row in shown
         ],
+        "note": f"The first {limit:,} of {len(view.rows):,} rows; the page, the workbook and the "
+                "CSV of this table have them all." if len(view.rows) > limit else "",
     }  # fmt: skip
 
 
