@@ -17,8 +17,9 @@ MAX_ENDS: Final = 7
 _GAP: Final = 0.03
 _WIDTH: Final = 0.022
 _LEAST: Final = 0.062  # between two labels
-_MARGINS: Final = (176.0, 192.0, 30.0, 10.0)
-_LAYOUT: Final = Layout((720.0, 252.0), _MARGINS, columns=1)
+_MARGINS: Final = (190.0, 306.0, 30.0, 10.0)
+_LAYOUT: Final = Layout((900.0, 264.0), _MARGINS, columns=1)
+_LONGEST: Final = 40
 
 Spans = dict[str, tuple[float, float]]
 
@@ -107,7 +108,7 @@ def _draw(axes: Axes, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) 
                 Rectangle((start, top), _WIDTH, max(bottom - top, 0.002), facecolor=color,
                           linewidth=0)
             )  # fmt: skip
-            words = name if len(name) <= 22 else f"{name[:20]}…"
+            words = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 2]}…"
             if not side:
                 _label(axes, start + _WIDTH, height, words, 4, "left", theme.ink)
                 continue
@@ -115,7 +116,7 @@ def _draw(axes: Axes, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) 
             if abs(height - (top + bottom) / 2) > _LEAST / 4:  # moved: a line leads to its bar
                 shift *= 3
                 axes.annotate(
-                    "", (x, (top + bottom) / 2), (x + shift / 352, height), annotation_clip=False,
+                    "", (x, (top + bottom) / 2), (x + shift / 404, height), annotation_clip=False,
                     arrowprops={"arrowstyle": "-", "color": theme.muted, "linewidth": 0.6,
                                 "shrinkA": 0, "shrinkB": 0},
                 )  # fmt: skip

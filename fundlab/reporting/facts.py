@@ -25,9 +25,12 @@ _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "mat
 
 @dataclass(frozen=True)
 class KeyFigure:
+    """A headline figure; ``section`` of the page has the rows it is made of."""
+
     label: str
     value: str
     note: str
+    section: str
     tone: Tone = "plain"
 
 

@@ -384,6 +384,7 @@ def key_figures(
             f"{matching:,} of {judgement.balances:,}",
             f"{number_of(comparison['profile_id'].nunique(), 'profile')}, "
             f"{number_of(comparison['asset'].nunique(), 'asset')}",
+            "reconciliation",
             "bad" if judgement.breaks else tone,
         ),
         KeyFigure(
@@ -391,13 +392,15 @@ def key_figures(
             f"{sum(states.values()):,}",
             f"{completed:,} completed, {states.get('FAILED', 0):,} failed"
             + (f"; {later:,} dated later than this report left out" if later else ""),
+            "flows",
         ),
-        KeyFigure("Open items", f"{len(waiting):,}", oldest),
-        KeyFigure("Fees in USD", money_text(dollars), "completed transfers"),
+        KeyFigure("Open items", f"{len(waiting):,}", oldest, "open"),
+        KeyFigure("Fees in USD", money_text(dollars), "completed transfers", "fees"),
         KeyFigure(
             "Row checks",
             "all hold" if broken_rules.empty else f"{len(broken_rules):,} violated",
             "totals, fees, states, times, ids",
+            "checks",
             "good" if broken_rules.empty else "bad",
         ),
     )

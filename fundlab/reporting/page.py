@@ -94,8 +94,8 @@ def write(report: Report, path: str | Path) -> Path:
 
 
 def galleries(report: Report) -> Mapping[str, Gallery]:
-    """The charts of each section. Where not every asset is drawn, the busiest are, the same in
-    each section, in order of their names."""
+    """The charts of each section, of the busiest assets (by completed transfers) first, so in the
+    same order in each; where not every asset is drawn, those are."""
     counts = report.fees.groupby("asset", observed=True)["count"].sum().sort_index()
     busiest = counts.sort_values(ascending=False, kind="stable").index.astype(str).tolist()
 
@@ -109,7 +109,7 @@ def galleries(report: Report) -> Mapping[str, Gallery]:
     ) -> Gallery:
         there = sorted({str(asset) for asset in frame["asset"]})
         busy = [asset for asset in busiest if asset in there]
-        shown = sorted([*busy, *(asset for asset in there if asset not in busy)][:most])
+        shown = [*busy, *(asset for asset in there if asset not in busy)][:most]
         pictures = tuple(
             inline_svg(draw(frame, PAGE_COLOURS, asset=asset, **given), f"{name}{number}")
             for number, asset in enumerate(shown)

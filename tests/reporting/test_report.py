@@ -122,6 +122,21 @@ def test_the_verdict_comes_first() -> None:
     assert html.index("Reconciled: 0 breaks") < html.index('id="balances"')
 
 
+def test_each_headline_figure_leads_to_the_rows_it_is_made_of() -> None:
+    html = usual_page()
+    leads = re.findall(r'<dd class="value"><a href="#(\w+)">', html)
+    assert leads == ["reconciliation", "flows", "open", "fees", "checks"]
+    assert set(leads) <= set(Page(html).ids)
+
+
+def test_only_a_long_table_scrolls_by_itself(undrawn: None) -> None:
+    waiting = [{"amount": "1", "status": "PENDING"}] * 60
+    html = reporting.render_html(build(transfers(*waiting)))
+    boxes = re.findall(r'<div class="(scroll[^"]*)".*?<tbody>(.*?)</tbody>', html, re.DOTALL)
+    rows = {(box, body.count("<tr>") > 50) for box, body in boxes}
+    assert rows == {("scroll", False), ("scroll long", True)}
+
+
 def test_a_report_shows_its_verdict_and_key_figures() -> None:
     lines = repr(usual()).splitlines()
     assert lines[:2] == ["Report", "Reconciled: 0 breaks"]
@@ -564,6 +579,7 @@ def test_every_gallery_draws_the_assets_with_the_most_transfers() -> None:
     page = reporting.render_html(build(transfers(*many, *few)))
     drawn = re.findall(r'role="img" aria-label="([^"]*)"', page)
     assert sum("BTC" in label for label in drawn) == 5  # course, waterfall, flows, calendar, links
+    assert "BTC" in drawn[0]  # the busiest first, not by name
 
 
 def test_times_must_be_times() -> None:
