@@ -6,6 +6,7 @@ client and no journal. And ``fl.sample()``, the store that comes with fundlab.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fundlab.errors import FundlabError, StoreError
-from fundlab.journals import damaged_journals
+from fundlab.journals import damaged_journals, journal_lanes
 from fundlab.moments import minute_text
 from fundlab.store import TableStore
+from fundlab.store.anchors import Anchor, check_anchor, make_anchor, read_anchor
 from fundlab.store.assertions import Problem
 from fundlab.store.closes import Close
 from fundlab.store.proof import Verification
@@ -90,25 +92,50 @@ class Store(TableStore):
         self.note_run("sync", {"tables": before | {one.table: at for one in done.tables}})
         return done
 
-    def verify(self) -> Verification:
-        """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
-        the change between any two balances observed against the transfers in between, pins, and
-        the journals of payments to its service: the user's, and what earlier versions kept here.
+    def lanes(self) -> dict[str, Sequence[str]]:
+        """Beside those of the tables and records those of the journals of its service."""
+        return {**super().lanes(), **journal_lanes(self)}
 
-        Finds and names problems rather than raising; ``.ok`` is true when there are none. That
-        the newest file of a table was taken away shows only where a pin, or balances observed,
-        belong to it.
+    def anchor(self) -> Anchor:
+        """One line (``.line``) that stands for everything there is: every version of every row,
+        closes, annotations, passes, and the journals of payments to its service. Keep it elsewhere;
+        ``verify(anchor=…)`` proves with it that all of this is still there, as it was. Reads every
+        row.
+
+        >>> line = store.anchor().line
+        >>> store.verify(anchor=line).ok
+        True
+        """
+        return make_anchor(self.lanes())
+
+    def verify(self, anchor: str | os.PathLike[str] | None = None) -> Verification:
+        """Read every byte and check it: files, pages, schemas, ids, the chain of files, the
+        invariants of transfers, the change between any two balances observed against the transfers
+        in between, pins, and the journals of payments to its service: the user's, and what earlier
+        versions kept here.
+
+        With ``anchor`` (a line, or the file of one: :meth:`anchor`) also that what was anchored is
+        still there: what was removed, rolled back, rewritten, reordered or cut is named. Finds and
+        names problems rather than raising; ``.ok`` is true when there are none. Raises
+        ``InvalidRequest`` for what is not an anchor.
 
         >>> store.verify().ok
         True
         """
+        wanted = None if anchor is None else read_anchor(anchor)
         found = super().verify()
-        journals = (
-            Problem("journal", "file", path.name, "intact", wrong)
-            for path, wrong in damaged_journals(self)
-        )
+        wrong = [
+            Problem("journal", "file", path.name, "intact", what)
+            for path, what in damaged_journals(self)
+        ]
+        if wanted is not None:
+            try:
+                wrong += check_anchor(wanted, self.lanes())
+            except (StoreError, OSError) as error:
+                said = f"not to be read ({error})"
+                wrong.append(Problem("anchor", "anchor", "what was anchored", "as it was", said))
         moved = () if found.is_damaged else tuple(map(str, self._moved()))
-        found = replace(found, problems=(*found.problems, *journals), moved=moved)
+        found = replace(found, problems=(*found.problems, *wrong), moved=moved)
         breaks = 0 if found.judgement is None else found.judgement.breaks
         self.note_run(
             "verify",

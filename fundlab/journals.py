@@ -872,11 +872,9 @@ def journal_frame(entries: Sequence[tuple[Entry, str]]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:
-    """Each journal with payments of ``store``'s service that is not intact, and why.
-
-    Those that earlier versions kept in the store, and the user's own.
-    """
+def journals_of(store: TableStore) -> list[Path]:
+    """The file of each journal with payments of ``store``'s service: those that earlier versions
+    kept in the store, and the user's own."""
     paths = journal_files(store.path / FOLDER) if isinstance(store.path, Path) else []
     try:
         service = store.service()
@@ -885,7 +883,26 @@ def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:
     if service:  # what benchmarks and other tools write may name none
         _, begin = identity_of(service)
         paths += [path for path in journal_files(journal_folder()) if path.name.startswith(begin)]
-    for path in paths:
+    return paths
+
+
+def journal_lanes(store: TableStore) -> dict[str, list[str]]:
+    """What an anchor stands for of the journals of ``store``'s service: a hash of each row.
+
+    Raises ``StoreDamaged`` for a row that is not what was written."""
+    lanes = {}
+    for path in journals_of(store):
+        with Journal(path).opened() as (book, _):
+            for table in ("intents", "events"):
+                lanes[f"journal-{book.id[:12]}-{table}"] = [
+                    row_hash(*row.values()) for row in book._rows(table)
+                ]
+    return lanes
+
+
+def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:
+    """Each of ``journals_of`` that is not intact, and why."""
+    for path in journals_of(store):
         try:
             book = Journal(path)
             with book.opened(counted=False) as (_, database):

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.utils import (
+    decode_dss_signature,
+    encode_dss_signature,
+)
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -106,6 +109,21 @@ class EdSigner:
 
     def sign(self, message: bytes) -> bytes:
         return self.key.sign(message)
+
+
+def is_signed(signer: Signer, message: bytes, signature: bytes) -> bool:
+    """Whether ``signer``, whose key is in memory, made this ``signature`` of ``message``."""
+    if not isinstance(signer, EcSigner | EdSigner):
+        raise SettingsError(f"the public key of {signer.kid!r} is not here to check with")
+    try:
+        if isinstance(signer, EdSigner):
+            signer.key.public_key().verify(signature, message)
+        else:
+            r, s = (int.from_bytes(signature[n : n + _COORDINATE_BYTES], "big") for n in (0, 32))
+            signer.key.public_key().verify(encode_dss_signature(r, s), message, _ES256)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def raw_signature(der: bytes) -> bytes:

@@ -17,7 +17,18 @@ from typer.core import TyperGroup
 
 import fundlab
 from fundlab import console
-from fundlab.cli import banks, books, manual, options, paying, reports, setup, trying, watch
+from fundlab.cli import (
+    banks,
+    books,
+    keeping,
+    manual,
+    options,
+    paying,
+    reports,
+    setup,
+    trying,
+    watch,
+)
 from fundlab.errors import FundlabError, SettingsError
 from fundlab.settings import WATCHED
 
@@ -33,7 +44,7 @@ app = typer.Typer(
     "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
     "run the same command again to go on.",
 )
-for group in (trying, setup, books, reports, banks, paying, watch, manual):
+for group in (trying, setup, books, keeping, reports, banks, paying, watch, manual):
     app.add_typer(group.commands)
 
 

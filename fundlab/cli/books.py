@@ -64,18 +64,29 @@ def sync(
 
 
 @commands.command()
-def verify(store: StorePath = None, as_json: Json = False) -> None:
+def verify(
+    store: StorePath = None,
+    anchor: Annotated[
+        str | None, typer.Option(help="A line or file of 'fundlab anchor': all of it is there.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Prove the store: files, rows and balances.
 
     Checks checksums, schemas, ids, row invariants, and balance changes against transfers.
     """
+    from fundlab.cli.keeping import signature_words
+
     books = existing_store(store)
-    found = books.verify()
+    signed = None if anchor is None else signature_words(anchor)
+    found = books.verify(anchor)
     body = found.to_json()
+    if signed is not None:
+        body["anchor"] = signed
     if not found.ok:
         message = f"{number_of(found.count, 'problem')} in {books.path}"
         body["error"] = {"type": "ProblemsFound", "message": message}
-    answer(body, as_json, str(found))
+    answer(body, as_json, "\n".join(filter(None, [str(found), signed])))
     if not found.ok or found.moved:
         raise typer.Exit(BREAKS)
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.errors import StoreDamaged, StoreError, first_line, number_of, printable
+from fundlab.store.anchors import Link, broken_links, read_head, record_links, table_links
 from fundlab.store.assertions import Problem, broken_changes, read_accounts
 from fundlab.store.changes import equal_or_null
 from fundlab.store.closes import Close, closes_of
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_PROBLEMS: Final = 1_000
-DAMAGE: Final = ("file", "schema", "pointer")
+DAMAGE: Final = ("file", "schema", "pointer", "chain", "anchor")
 """The rules that a file breaks which is not what was written."""
 
 
@@ -144,8 +145,10 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
         closes = closes_of(records)
     except (StoreError, OSError) as error:
         problems.append(_damage(RECORDS, RECORDS, error))
+    passes: list[Record] = []
     try:
-        for row in gone_rows(read_records(path / PASSES), records):
+        passes = read_records(path / PASSES)
+        for row in gone_rows(passes, records):
             if row.state == "gone":
                 found_at = f"not listed since {Instant.from_ns(row.gone_at)}"
                 problems.append(
@@ -170,6 +173,8 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
         for name, limit in limits.items():
             if name in snapshots and limit > snapshots[name].limit:
                 problems.append(_cut_short(name, f"pin {pin}", limit, snapshots[name]))
+    if not any(one.rule == "file" for one in problems):
+        problems += _broken_chain(path)
     there = {pin for pin, _ in named}
     for close in (one for one in closes if one.pin not in there):
         where, wanted = f"the close of {close}", f"the pin {close.pin}"
@@ -220,6 +225,26 @@ def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot, list[Proble
         times = f"{row.pop('count_all')} rows"
         damage.append(Problem(table.name, "unique_id", _key_text(row), "1 row", times))
     return snapshot, damage
+
+
+def _broken_chain(path: StorePath) -> list[Problem]:
+    """Where the chain of the store has gaps; a sync meanwhile is no gap, so it is looked at until
+    nothing is new."""
+    seen: list[Link] = []
+    while True:
+        head = read_head(path)  # first: what it names is there by now
+        records = read_records(path / RECORDS)
+        links = [
+            *record_links(RECORDS, records),
+            *record_links(PASSES, read_records(path / PASSES)),
+        ]
+        for name, table in TABLES.items():
+            links += steadily(lambda n=name, t=table: table_links(take_snapshot(path / n, t)))  # type: ignore[misc]
+        lost = [n for one in records if one.kind == "repair" for n in one.content["lost"]]
+        problems = broken_links(links, head, lost)
+        if not problems or links == seen:
+            return problems
+        seen = links
 
 
 def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:

@@ -23,18 +23,25 @@ RECORDS: Final = "records"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
 RESTORE: Final = "restore the folder of records from a backup"
 
-Kind = Literal["close", "reopen", "annotate", "accept", "pass"]
+Kind = Literal["close", "reopen", "annotate", "accept", "pass", "repair"]
 
 
 @dataclass(frozen=True)
 class Record:
-    """``at`` is when it was made (RFC 3339), ``hash`` the SHA-256 of all its bytes."""
+    """``at`` is when it was made (RFC 3339), ``hash`` the SHA-256 of all its bytes; ``chain`` its
+    number in the chain of the store and the file before it there."""
 
     seq: int
     kind: str
     at: str
     hash: str
     content: Mapping[str, Any]
+    chain: tuple[int, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return f"{self.seq:08d}-{self.hash[:16]}.json"
 
 
 def canonical(content: Any) -> bytes:
@@ -54,20 +61,35 @@ def check_texts(**given: str | None) -> None:
             raise InvalidRequest(f"{name}={text!r} is not a valid text: half a character") from None
 
 
-def append_record(folder: StorePath, kind: Kind, at: str, content: Mapping[str, Any]) -> Record:
+def append_record(
+    folder: StorePath,
+    kind: Kind,
+    at: str,
+    content: Mapping[str, Any],
+    chain: tuple[int, str] | None = None,
+) -> Record:
     """Publish one more record; the caller holds the store's lock. Amounts in ``content`` are
     text."""
     before = read_records(folder)
     seq, previous = len(before) + 1, before[-1].hash if before else ""
-    whole = {"seq": seq, "kind": kind, "at": at, "previous": previous, "content": dict(content)}
+    whole: dict[str, Any] = {
+        "seq": seq,
+        "kind": kind,
+        "at": at,
+        "previous": previous,
+        "content": dict(content),
+    }
+    if chain is not None:
+        whole["chain"] = list(chain)
     written = canonical(whole)
     digest = hashlib.sha256(written).hexdigest()
-    path = folder / f"{seq:08d}-{digest[:16]}.json"
+    made = Record(seq, kind, at, digest, json.loads(written)["content"], chain)
+    path = folder / made.name
     hidden = disk.hidden_file(folder, path.stem)
     with disk.new_file(hidden) as file:
         file.write(written)
     disk.publish(hidden, path)
-    return Record(seq, kind, at, digest, json.loads(written)["content"])
+    return made
 
 
 def read_records(folder: StorePath) -> list[Record]:
@@ -88,5 +110,8 @@ def read_records(folder: StorePath) -> list[Record]:
             raise StoreDamaged(
                 "does not follow the record before it, which was replaced", path=path, hint=RESTORE
             )
-        found.append(Record(whole["seq"], whole["kind"], whole["at"], digest, whole["content"]))
+        chain = tuple(whole["chain"]) if "chain" in whole else None
+        found.append(
+            Record(whole["seq"], whole["kind"], whole["at"], digest, whole["content"], chain)
+        )
     return found

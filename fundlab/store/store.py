@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -23,6 +24,7 @@ import pyarrow.compute as pc
 from fundlab.errors import InvalidRequest, StoreError
 from fundlab.moments import moment_ns
 from fundlab.store import disk
+from fundlab.store.anchors import part_link, read_head, record_links, table_lane, write_head
 from fundlab.store.assertions import (
     Accounts,
     asserted_balances,
@@ -549,8 +551,33 @@ class TableStore:
                 *(Instant.parse(record.at).ns + 1 for record in read_records(folder)[-1:]),
             ]
         )
+        number, previous = self.next_link()
         check_held()
-        return append_record(folder, kind, str(Instant.from_ns(at)), content)
+        made = append_record(folder, kind, str(Instant.from_ns(at)), content, (number, previous))
+        write_head(self.path, [number, f"{folder.name}/{made.name}"])
+        return made
+
+    # ------------------------------------------------------------------------ the chain
+
+    def next_link(self) -> tuple[int, str]:
+        """The number of the next publication or record in the chain of the store, and the name of
+        the file before it. The caller holds the lock."""
+        links = [part_link(part.header.table, part) for part in self._newest_files()]
+        links.append(read_head(self.path))
+        for lane in (RECORDS, PASSES):
+            links += record_links(lane, read_records(self.path / lane))[-1:]
+        last = max(filter(None, links), key=attrgetter("number"), default=None)
+        return (1, "") if last is None else (last.number + 1, last.name)
+
+    def lanes(self) -> dict[str, Sequence[str]]:
+        """What an anchor stands for: a hash of each publication of each table, with all of its
+        rows, and of each record. Reads every row."""
+        found: dict[str, Sequence[str]] = {}
+        for name in TABLES:
+            found[name] = steadily(lambda name=name: table_lane(self.snapshot(name)))  # type: ignore[misc]
+        found[PASSES] = [record.hash for record in self.passes()]
+        found[RECORDS] = [record.hash for record in self.records()]
+        return found
 
     # ------------------------------------------------------------------------ runs
 

@@ -50,6 +50,7 @@ from fundlab.models import FINAL_STATUSES, OPERATIONS
 from fundlab.moments import moment_ns
 from fundlab.progress import expect, progress_bar
 from fundlab.store import compaction, disk
+from fundlab.store.anchors import write_head
 from fundlab.store.changes import Changes, all_new, differing, find_rows
 from fundlab.store.completeness import (
     SWEEP_EVERY_NS,
@@ -280,6 +281,7 @@ class _Run:
     unsettled: list[Pair] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     swept_at: int | None = None
+    link: tuple[int, str] = (1, "")
 
     def fetch(self, name: str, since: int | None, full: bool) -> None:
         """Fetch what may have changed, onto the disk; a run that died may have had some of it."""
@@ -440,6 +442,7 @@ class _Run:
         """Write the parts of every table, then let them appear."""
         pa.default_memory_pool().release_unused()  # of the pages, before memory is at its fullest
         published_at, done = self.store.now(), []
+        self.link = self.store.next_link()
         proved_by = 0  # the publication of transfers that the balances belong to
         for name, one in self.fetches.items():
             if one.gone_before:
@@ -476,6 +479,8 @@ class _Run:
         check_held()
         for draft in self.drafts:
             disk.publish(draft.hidden, draft.path)
+        if self.drafts:
+            write_head(self.store.path, [self.link[0] - 1, self.link[1]])
         self.drafts.clear()
         for one in self.fetches.values():
             one.stage.discard()
@@ -499,10 +504,12 @@ class _Run:
         groups = chain([] if first is None else [first], filled)
         del first  # may be large, and is written long before the last one
         name, seq = snapshot.table.name, snapshot.limit + 1
+        query = {**query, "chain": list(self.link)}
         publication = Publication(seq, published_at, 0, query, marks, proved_by)
         header = Header(name, SCHEMA_VERSION, self.service, (publication,))
         draft = write_part(self.store.path / name, "part", snapshot.table, header, groups)
         self.drafts.append(draft)
+        self.link = self.link[0] + 1, f"{name}/{draft.path.name}"
         return str(draft.path)
 
 

@@ -1,0 +1,89 @@
+"""``fundlab anchor``: that a store stays what it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fundlab.cli.options import Json, StorePath, existing_store
+from fundlab.console import answer
+from fundlab.errors import SettingsError
+
+if TYPE_CHECKING:
+    from fundlab.api.signing import Signer
+
+commands = typer.Typer()
+
+
+@commands.command()
+def anchor(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A file that also names each thing; an earlier one is replaced."),
+    ] = None,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Print one line that stands for all that the store and its journals hold.
+
+    Keep it elsewhere: print, mail or commit it, or have it time-stamped. 'fundlab verify --anchor'
+    proves with it that nothing of this was removed, rolled back or rewritten. Signed with the
+    signing key, if one is set.
+    """
+    from fundlab.store.disk import replacing
+
+    made = existing_store(store).anchor()
+    signer = configured_signer()
+    if signer is not None:
+        signature = urlsafe_b64encode(signer.sign(made.line.encode())).rstrip(b"=").decode()
+        made = replace(made, key=signer.kid, signature=signature)
+    if out is not None:
+        with replacing(out) as file:
+            file.write(json.dumps(made.to_json(), indent=0).encode())
+    body = {"anchor": made.signed_line, "file": None if out is None else str(out)}
+    answer(body, as_json, made.signed_line)
+
+
+def configured_signer() -> Signer | None:
+    """The signing key of the settings, if there is one."""
+    from fundlab.api.signing import load_signer
+    from fundlab.settings import Settings
+
+    try:
+        settings = Settings.load()
+    except SettingsError:
+        if "FUNDLAB_SIGNING_KEY" in os.environ or "FUNDLAB_PROFILE" in os.environ:
+            raise
+        return None  # a store can be anchored where no service is set up
+    if settings.signing_key is None or settings.signing_key_id is None:
+        return None
+    return load_signer(settings.signing_key, settings.signing_key_id, settings.signing_key_password)
+
+
+def signature_words(given: str) -> str:
+    """Who signed the anchor, as far as the configured key shows it.
+
+    Raises ``SettingsError`` where the signature is not that of the configured key of its name.
+    """
+    from fundlab.api.signing import is_signed
+    from fundlab.store.anchors import read_anchor
+
+    found = read_anchor(given)
+    if found.signature is None:
+        return "The anchor is not signed."
+    signer = configured_signer()
+    if signer is None or signer.kid != found.key:
+        return f"The anchor says it is signed with the key {found.key}, which is not set here."
+    signature = urlsafe_b64decode(found.signature + "=" * (-len(found.signature) % 4))
+    if not is_signed(signer, found.line.encode(), signature):
+        raise SettingsError(
+            f"the anchor {given[:80]!r} is not signed with the key {found.key}: somebody changed "
+            "it; take the one that you kept"
+        )
+    return f"The anchor is signed with the key {found.key}."
