@@ -21,6 +21,7 @@ from fundlab.store.anchors import Anchor, check_anchor, make_anchor, read_anchor
 from fundlab.store.assertions import Problem
 from fundlab.store.closes import Close
 from fundlab.store.proof import Verification
+from fundlab.store.repair import Repair, look_for_damage, set_aside
 from fundlab.store.snapshot import steadily
 from fundlab.sync import SyncResult, sync
 from fundlab.tables.schema import TABLES
@@ -91,6 +92,24 @@ class Store(TableStore):
         before = self.runs().get("sync", {}).get("tables", {})
         self.note_run("sync", {"tables": before | {one.table: at for one in done.tables}})
         return done
+
+    def repair(self, client: Client | None = None) -> Repair:
+        """Say of each damaged or missing file what is lost, set aside what cannot be read (in
+        ``set-aside``; nothing is removed), record it, and fetch it again from the service of
+        ``client``; without one the next ``sync(full=True)`` does.
+
+        Records, pins and journals come back from a backup only. Raises what ``sync`` raises.
+
+        >>> str(store.repair())
+        'nothing is damaged or missing'
+        """
+        with self.lock() as check_held:
+            found = look_for_damage(self)
+            if found.aside or found.lost:
+                set_aside(self, found, check_held)
+        if found.tables and client is not None:
+            self.sync(client, sorted(found.tables), full=True)
+        return found
 
     def lanes(self) -> dict[str, Sequence[str]]:
         """Beside those of the tables and records those of the journals of its service."""

@@ -1,4 +1,4 @@
-"""``fundlab anchor``: that a store stays what it was."""
+"""``fundlab anchor``, ``repair``: that a store stays what it was, or becomes it again."""
 
 from __future__ import annotations
 
@@ -48,6 +48,30 @@ def anchor(
             file.write(json.dumps(made.to_json(), indent=0).encode())
     body = {"anchor": made.signed_line, "file": None if out is None else str(out)}
     answer(body, as_json, made.signed_line)
+
+
+@commands.command()
+def repair(
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Fetch nothing; 'fundlab sync --full' does it later.")
+    ] = False,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Set aside damaged files, say what is lost, and fetch it again.
+
+    Nothing is removed: what cannot be read goes to the store's folder set-aside. Records, pins and
+    journals come back from a backup only.
+    """
+    from fundlab.api.client import connect
+
+    books = existing_store(store)
+    if offline:
+        found = books.repair()
+    else:
+        with connect() as client:
+            found = books.repair(client)
+    answer(found.to_json(), as_json, str(found))
 
 
 def configured_signer() -> Signer | None:

@@ -58,7 +58,7 @@ _GROUPS_AT_ONCE: Final = 4
 
 Kind = Literal["part", "base"]
 T = TypeVar("T")
-_NAME: Final = re.compile(r"(part|base)-(\d{8})-([0-9a-f]{16})\.parquet", re.ASCII)
+FILE_NAME: Final = re.compile(r"(part|base)-(\d{8})-([0-9a-f]{16})\.parquet", re.ASCII)
 _FOOTER: Final = "the footer is not what was written"
 _MAGIC: Final = b"PAR1"
 _TAIL: Final = 8
@@ -193,28 +193,54 @@ def stored_schema(table: Table, kind: Kind) -> pa.Schema:
 
 def damaged(path: StorePath, problem: str) -> StoreDamaged:
     """The error for what was found at ``path``, a file or the folder of a table."""
-    return StoreDamaged(
-        problem, path=path, hint="restore it from a backup, or sync into a new store"
-    )
+    hint = "restore it from a backup, or let 'fundlab repair' say what is lost and fetch it again"
+    return StoreDamaged(problem, path=path, hint=hint)
 
 
-def find_parts(folder: StorePath) -> dict[tuple[Kind, int], StorePath]:
-    """The published files of ``folder`` by kind and number."""
-    found: dict[tuple[Kind, int], StorePath] = {}
+def find_parts(
+    folder: StorePath, strays: list[StorePath] | None = None
+) -> dict[tuple[Kind, int], StorePath]:
+    """The published files of ``folder`` by kind and number.
+
+    A file that only has the name of one is left out, and added to ``strays``: one of a number that
+    another file has, or beyond a gap in the numbers, whose name does not end in the hash of its
+    footer. Raises ``StoreDamaged`` where two of one number are both what was written.
+    """
+    every: dict[tuple[Kind, int], list[StorePath]] = {}
     for path in disk.files_in(folder):
-        match = _NAME.fullmatch(path.name)
+        match = FILE_NAME.fullmatch(path.name)
         if match is not None:
             kind: Kind = "base" if match[1] == "base" else "part"
-            if (kind, int(match[2])) in found:
-                raise damaged(path, "there are two files of this number")
-            found[kind, int(match[2])] = path
+            every.setdefault((kind, int(match[2])), []).append(path)
+    base = max((seq for kind, seq in every if kind == "base"), default=0)
+    later = sorted(seq for kind, seq in every if kind == "part" and seq > base)
+    reached = base + next((n for n, seq in enumerate(later) if seq != base + 1 + n), len(later))
+    found: dict[tuple[Kind, int], StorePath] = {}
+    for (kind, seq), paths in every.items():
+        if len(paths) > 1 or seq > reached:
+            genuine = [path for path in paths if has_its_hash(path)]
+            if strays is not None:
+                strays += [path for path in paths if path not in genuine]
+            paths = genuine
+        if len(paths) > 1:
+            raise damaged(paths[1], "there are two files of this number")
+        if paths:
+            found[kind, seq] = paths[0]
     return found
+
+
+def has_its_hash(path: StorePath) -> bool:
+    """Whether the name of a file ends in the hash of its footer."""
+    try:
+        return path.stem.endswith(read_footer(path)[1])
+    except (StoreError, OSError):  # not of the store; or gone meanwhile
+        return False
 
 
 def open_part(path: StorePath, table: Table) -> Part:
     """The part at ``path``. Raises ``StoreDamaged`` unless its footer is what was written, and
     that of this table and number; ``StoreError`` for a file of a later version of fundlab."""
-    match = _NAME.fullmatch(path.name)
+    match = FILE_NAME.fullmatch(path.name)
     if match is None:
         raise damaged(path, "is not a file of the store")
     with _reading(path):

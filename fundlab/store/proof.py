@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +26,16 @@ from fundlab.store.closes import Close, closes_of
 from fundlab.store.completeness import PASSES, gone_rows
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement, judge_accounts
-from fundlab.store.parts import FROM, THREADS, TO, Part, PartReader, check_data, stored_schema
+from fundlab.store.parts import (
+    FROM,
+    THREADS,
+    TO,
+    Part,
+    PartReader,
+    check_data,
+    find_parts,
+    stored_schema,
+)
 from fundlab.store.pins import each_pin
 from fundlab.store.records import RECORDS, Record, read_records
 from fundlab.store.remote import StorePath
@@ -117,8 +126,8 @@ class Verification:
         lines += map(str, self.problems)
         if self.is_damaged:
             lines.append(
-                "Restore the files that are not what was written from a backup, or sync into a new "
-                "store."
+                "Restore the files that are not what was written from a backup, or run 'fundlab "
+                "repair': it says what is lost, and fetches it again where it can."
             )
         if self.unexplained:
             verb = "is" if self.unexplained == 1 else "are"
@@ -164,8 +173,16 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
             snapshots[name], wrong = steadily(lambda n=name, t=table: _check_table(path / n, t))  # type: ignore[misc]
         except (StoreError, OSError) as error:
             wrong = [_damage(name, name, error)]
-        problems += wrong
         intact |= set() if wrong else {name}
+        problems += wrong
+        strays: list[StorePath] = []
+        with suppress(StoreDamaged):  # which is named already
+            find_parts(path / name, strays)
+        expected = "a file of the store, or another name"
+        problems += [
+            Problem(name, "file", stray.name, expected, "a foreign file, which is left out")
+            for stray in strays
+        ]
     for pin, limits in named:
         if not isinstance(limits, Mapping):
             problems.append(replace(_damage("pins", pin, limits), where=f"pin {pin}"))
@@ -173,8 +190,6 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
         for name, limit in limits.items():
             if name in snapshots and limit > snapshots[name].limit:
                 problems.append(_cut_short(name, f"pin {pin}", limit, snapshots[name]))
-    if not any(one.rule == "file" for one in problems):
-        problems += _broken_chain(path)
     there = {pin for pin, _ in named}
     for close in (one for one in closes if one.pin not in there):
         where, wanted = f"the close of {close}", f"the pin {close.pin}"
@@ -196,6 +211,11 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
         except (StoreError, OSError) as error:
             problems.append(_damage("transfers", "transfers", error))
     every = [*problems, *found.problems]
+    if not any(one.rule == "file" for one in problems):
+        try:
+            every += _broken_chain(path)
+        except (StoreError, OSError) as error:  # of what was whole a moment ago
+            every.append(_damage("chain", "chain", error))
     count, listed = len(every) + found.unlisted, tuple(every[:MAX_PROBLEMS])
     return replace(found, problems=listed, unlisted=count - len(listed))
 
@@ -240,8 +260,8 @@ def _broken_chain(path: StorePath) -> list[Problem]:
         ]
         for name, table in TABLES.items():
             links += steadily(lambda n=name, t=table: table_links(take_snapshot(path / n, t)))  # type: ignore[misc]
-        lost = [n for one in records if one.kind == "repair" for n in one.content["lost"]]
-        problems = broken_links(links, head, lost)
+        repaired = [one.content for one in records if one.kind == "repair"]
+        problems = broken_links(links, head, repaired[-1]["lost"] if repaired else ())
         if not problems or links == seen:
             return problems
         seen = links

@@ -21,7 +21,7 @@ from fundlab.store.remote import StorePath
 
 RECORDS: Final = "records"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
-RESTORE: Final = "restore the folder of records from a backup"
+RESTORE: Final = "restore its folder from a backup: nobody else has what people recorded"
 
 Kind = Literal["close", "reopen", "annotate", "accept", "pass", "repair"]
 

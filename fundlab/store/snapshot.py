@@ -227,8 +227,8 @@ def take_snapshot(
             except FileNotFoundError as error:
                 problem = StoreDamaged(f"the store changes too fast to be read: {error}")
         else:
-            missing = sorted(set(range(base + 1, later[-1])) - set(later))
-            problem = damaged(folder, f"publication {missing[0]} of {table.name} is missing")
+            first = next(base + 1 + n for n, seq in enumerate(later) if seq != base + 1 + n)
+            problem = damaged(folder, f"publication {first} of {table.name} is missing")
         time.sleep(_PAUSE_S)
     else:
         raise problem or AssertionError

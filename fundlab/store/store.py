@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import InvalidRequest, StoreError
+from fundlab.errors import InvalidRequest, StoreDamaged, StoreError
 from fundlab.moments import moment_ns
 from fundlab.store import disk
 from fundlab.store.anchors import part_link, read_head, record_links, table_lane, write_head
@@ -299,13 +299,32 @@ class TableStore:
         if as_of is not None and pin is not None:
             raise InvalidRequest("give either as_of or pin, not both")
         found = find_table(table)
-        limit = None if pin is None else pinned_limits(self.path / _PINS, pin).get(table, 0)
+        limit = None
+        if pin is not None:
+            limit = pinned_limits(self.path / _PINS, pin).get(table, 0)
+            self._check_pinned(table, pin, limit)
         return take_snapshot(
             self.path / found.name,
             found,
             limit=limit,
             as_of=None if as_of is None else moment_ns(as_of, "as_of"),
         )
+
+    def _check_pinned(self, table: str, pin: str, limit: int) -> None:
+        """Raises ``StoreDamaged`` where a repair found that the state of a pin is lost: other
+        publications have its numbers by now."""
+        made_at = Instant.parse(self.pins()[pin]).ns
+        for record in self.records():
+            lost_from = record.content["tables"].get(table) if record.kind == "repair" else None
+            if (
+                lost_from is not None
+                and lost_from <= limit
+                and made_at < Instant.parse(record.at).ns
+            ):
+                raise StoreDamaged(
+                    f"the state of {table} that the pin {pin!r} names was lost before the repair "
+                    f"of {record.at[:19]}Z: restore it from a backup, or pin again"
+                )
 
     def known(
         self,
@@ -644,7 +663,8 @@ class TableStore:
                 for hidden in {folder, disk.hidden_file(folder, "").parent}:
                     disk.remove(list(hidden.glob(".*.tmp")))
             for table in TABLES:
-                remove_superseded(self.path / table)
+                with suppress(StoreDamaged):  # what reads the table says so, and repair mends it
+                    remove_superseded(self.path / table)
             yield check_held
 
     def compact(self, tables: Sequence[str] | None = None) -> dict[str, StorePath]:
@@ -697,7 +717,8 @@ class TableStore:
         raise StoreError(
             f"{self.path} was last written at {Instant.from_ns(latest)}, but this machine's clock "
             f"says {Instant.from_ns(now)}: set the clock right; or, if it was wrong then, move "
-            f"away what was written by it, and the next sync brings it again: {', '.join(wrong)}"
+            "away what was written by it, and 'fundlab repair' fetches it again: "
+            f"{', '.join(wrong)}"
         )
 
     def service(self) -> Mapping[str, str] | None:

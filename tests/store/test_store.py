@@ -391,7 +391,9 @@ class TestDamage:
         assert said.isprintable()  # neither lines nor control characters of what read the file
         assert said.startswith(f"{path}: ")
         assert said.count(path.name) == 1
-        assert said.endswith("; restore it from a backup, or sync into a new store")
+        assert said.endswith(
+            "restore it from a backup, or let 'fundlab repair' say what is lost and fetch it again"
+        )
         assert str(pickle.loads(pickle.dumps(caught.value))) == said
         (problem,) = store.verify().problems
         assert problem.where in (path.name, "transfers")

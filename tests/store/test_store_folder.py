@@ -333,6 +333,7 @@ class TestClock:
         assert str(wrong) in str(caught.value)
         wrong.unlink()  # as the message says
         assert len(sync(store, 4, 5).read("transfers")) == 5
+        assert "is missing" in str(store.repair())
         assert store.verify().ok
 
 
