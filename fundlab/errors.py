@@ -293,8 +293,8 @@ class ActionRefused(ActionError):
 
     Attributes: ``reason`` names the rule: ``account_not_approved``, ``insufficient_balance``,
     ``own_limit``, ``expired``, ``balance_changed``, ``fee_changed``, ``account_changed``,
-    ``wrong_environment``, ``code``, ``amount``, ``memo``, ``duplicate``, ``end_user``, ``ref_id``
-    or ``batch``.
+    ``wrong_environment``, ``code``, ``amount``, ``memo``, ``duplicate``, ``end_user``, ``ref_id``,
+    ``restored_journal`` or ``batch``.
     """
 
     def __init__(self, reason: str, message: str) -> None:

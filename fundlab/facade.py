@@ -7,6 +7,7 @@ client and no journal. And ``fl.sample()``, the store that comes with fundlab.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -14,13 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fundlab.errors import FundlabError, StoreError
-from fundlab.journals import damaged_journals, journal_lanes
+from fundlab.journals import (
+    copy_journal,
+    damaged_journals,
+    journal_lanes,
+    journals_of,
+    put_back,
+)
 from fundlab.moments import minute_text
 from fundlab.store import TableStore
 from fundlab.store.anchors import Anchor, check_anchor, make_anchor, read_anchor
 from fundlab.store.assertions import Problem
+from fundlab.store.backup import Backup, back_up, restore
 from fundlab.store.closes import Close
 from fundlab.store.proof import Verification
+from fundlab.store.remote import StorePath, locate
 from fundlab.store.repair import Repair, look_for_damage, set_aside
 from fundlab.store.snapshot import steadily
 from fundlab.sync import SyncResult, sync
@@ -92,6 +101,23 @@ class Store(TableStore):
         before = self.runs().get("sync", {}).get("tables", {})
         self.note_run("sync", {"tables": before | {one.table: at for one in done.tables}})
         return done
+
+    def backup(self, destination: str | StorePath) -> Backup:
+        """Copy to ``destination`` (a folder or a URI) what it lacks of this store and of the
+        journals of its service, each file read back. Nothing there is ever removed, and a sync
+        meanwhile does no harm.
+
+        >>> store.backup(folder / "copy").copied > 0
+        True
+        >>> store.backup(folder / "copy").copied
+        0
+        """
+        with tempfile.TemporaryDirectory(prefix="fundlab-") as folder:
+            copies = {}
+            for number, path in enumerate(journals_of(self)):
+                copies[path.name] = Path(folder) / f"{number}.sqlite"
+                copy_journal(path, copies[path.name])
+            return back_up(self.path, locate(destination), copies, self._clock())
 
     def repair(self, client: Client | None = None) -> Repair:
         """Say of each damaged or missing file what is lost, set aside what cannot be read (in
@@ -268,6 +294,20 @@ class Store(TableStore):
         from fundlab.analysis.closing import restatements
 
         return restatements(self)
+
+
+def restored(source: str | StorePath, target: str | Path) -> tuple[Store, list[str]]:
+    """The store of the newest backup at ``source``, in the new folder ``target``, each file
+    checked; and what became of its journals, in words. A journal comes back only where there is
+    none, and pays nothing before ``fl.resume`` has asked the service about what came after.
+
+    Raises ``StoreError`` where ``target`` holds anything or there is no backup, ``StoreDamaged``
+    where a file of the backup is not what was written.
+    """
+    with tempfile.TemporaryDirectory(prefix="fundlab-") as folder:
+        done, journals = restore(source, Path(target), Path(folder))
+        said = [put_back(path, done.at) for path in journals.values()]
+    return Store(target), [str(done), *said]
 
 
 def sample() -> Store:

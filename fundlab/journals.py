@@ -359,6 +359,13 @@ class Journal:
         """
         with self.opened(write=True) as (book, _):
             found = book.find(ref_id)
+            if (restored := book.restored_from()) is not None:
+                raise ActionRefused(
+                    "restored_journal",
+                    f"the journal {self.path} was restored from a backup of {restored[:19]}Z, and "
+                    "what was paid since is not in it; nothing was sent: run fl.resume() first, "
+                    "which asks the service about everything since",
+                )
             if found is not None:
                 found.check_asks(operation, arguments, self._clock())
                 if found.state in ("done", "unknown"):
@@ -404,6 +411,25 @@ class Journal:
             noun, status = NOUNS[entry.operation], getattr(made, "status", None) or "done"
             known = known or f"{noun} {made.id} was accepted by the service ({status})"
             raise not_noted(error, known, otherwise) from error
+
+    def restored_from(self) -> str | None:
+        """The time (RFC 3339) of the backup that it was restored from, while nobody has asked the
+        service about what came after it."""
+        with self.opened() as (_, database):
+            row = database.execute("SELECT value FROM about WHERE name = 'restored'").fetchone()
+        return None if row is None else str(row[0])
+
+    def mark_restored(self, at: str | None) -> None:
+        """Note that it was restored from a backup made ``at`` (RFC 3339), or, with ``None``, that
+        the service has been asked about everything since."""
+        with self.opened(write=True) as (_, database):
+            about = dict(database.execute("SELECT name, value FROM about"))
+            del about["sha256"]
+            about.pop("restored", None)
+            about |= {} if at is None else {"restored": at}
+            about["sha256"] = row_hash(*chain.from_iterable(sorted(about.items())))
+            database.execute("DELETE FROM about")
+            database.executemany("INSERT INTO about VALUES (?, ?)", about.items())
 
     def take_over(self, other: Journal) -> None:
         """Add what the journal ``other``, in a store, holds and this one does not hold yet.
@@ -884,6 +910,29 @@ def journals_of(store: TableStore) -> list[Path]:
         _, begin = identity_of(service)
         paths += [path for path in journal_files(journal_folder()) if path.name.startswith(begin)]
     return paths
+
+
+def copy_journal(path: Path, target: Path) -> None:
+    """A consistent copy of a journal that may be in use."""
+    with Journal(path).opened() as (_, database), closing(sqlite3.connect(target)) as copied:
+        database.backup(copied)
+
+
+def put_back(copied: Path, at: str) -> str:
+    """Put a restored journal where this user's are, unless one of its name is there; what was
+    done, in words. It refuses to pay until ``fl.resume`` has asked about what came after ``at``."""
+    target = journal_folder() / copied.name
+    if target.exists():
+        return f"journal {copied.name}: one is here already and stays; the copy is {copied}"
+    Journal(copied).mark_restored(at)
+    make_folder(target.parent)
+    hidden = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    hidden.write_bytes(copied.read_bytes())
+    hidden.chmod(0o600)
+    os.link(hidden, target)
+    hidden.unlink()
+    sync_folder(target.parent)
+    return f"journal {copied.name}: restored; it pays nothing before fl.resume() has run"
 
 
 def journal_lanes(store: TableStore) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""``fundlab anchor``, ``repair``: that a store stays what it was, or becomes it again."""
+"""``fundlab anchor``, ``backup``, ``restore``, ``repair``: a store stays, or becomes, what it was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fundlab.cli.options import Json, StorePath, existing_store
-from fundlab.console import answer
+from fundlab.console import BREAKS, answer
 from fundlab.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -48,6 +48,40 @@ def anchor(
             file.write(json.dumps(made.to_json(), indent=0).encode())
     body = {"anchor": made.signed_line, "file": None if out is None else str(out)}
     answer(body, as_json, made.signed_line)
+
+
+@commands.command()
+def backup(
+    destination: Annotated[str, typer.Argument(help="A folder, or s3://….")],
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Copy what a backup lacks of the store and its journals, and check it.
+
+    Nothing is ever removed there; it may run beside a sync.
+    """
+    done = existing_store(store).backup(destination)
+    answer(vars(done), as_json, str(done))
+
+
+@commands.command()
+def restore(
+    source: Annotated[str, typer.Argument(help="Where 'fundlab backup' wrote to.")],
+    store: Annotated[str, typer.Option(help="A new folder for the store.")],
+    as_json: Json = False,
+) -> None:
+    """Write a backup into a new folder, check every file, and verify the store.
+
+    A journal comes back only where there is none; it pays nothing before fl.resume() has asked the
+    service about everything since. Exit status 3 where the store has problems.
+    """
+    from fundlab.facade import restored
+
+    books, said = restored(source, store)
+    found = books.verify()
+    answer(found.to_json() | {"restored": said}, as_json, "\n".join([*said, str(found)]))
+    if not found.ok:
+        raise typer.Exit(BREAKS)
 
 
 @commands.command()

@@ -168,15 +168,16 @@ class State:
 
     mark: tuple[object, ...]
     changed_ns: int | None
+    size: int
 
 
 def state_of(path: StorePath) -> State:
     """The state of a file. Raises ``FileNotFoundError`` where there is none."""
     if isinstance(path, RemotePath):
-        return State(*path.state())
+        return State(*path.state(), path.size())
     found = path.stat()
     moments = found.st_mtime_ns, found.st_ctime_ns
-    return State((found.st_dev, found.st_ino, found.st_size, *moments), max(moments))
+    return State((found.st_dev, found.st_ino, found.st_size, *moments), max(moments), found.st_size)
 
 
 def has_settled(state: State) -> bool:

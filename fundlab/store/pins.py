@@ -15,6 +15,7 @@ from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, first_line
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
 
+PINS: Final = "pins"
 _RESTORE: Final = "restore it from a backup, or delete it and with it the pin"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 

@@ -35,7 +35,7 @@ from fundlab.store.closes import Close, annotations_table, closes_of, closes_tab
 from fundlab.store.compaction import compact_table, remove_superseded
 from fundlab.store.completeness import PASSES, Gone, gone_lines, gone_rows, gone_table
 from fundlab.store.parts import Part, find_parts, open_part
-from fundlab.store.pins import is_pin_name, pinned_limits, read_pins, write_pin
+from fundlab.store.pins import PINS, is_pin_name, pinned_limits, read_pins, write_pin
 from fundlab.store.plain_files import export_files, write_current
 from fundlab.store.proof import Verification, verify_store
 from fundlab.store.records import (
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-_PINS: Final = "pins"
 _BANK_ENTRY: Final = re.compile("bank-[0-9a-f]{20}", re.ASCII)
 _CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
 
@@ -301,7 +300,7 @@ class TableStore:
         found = find_table(table)
         limit = None
         if pin is not None:
-            limit = pinned_limits(self.path / _PINS, pin).get(table, 0)
+            limit = pinned_limits(self.path / PINS, pin).get(table, 0)
             self._check_pinned(table, pin, limit)
         return take_snapshot(
             self.path / found.name,
@@ -410,7 +409,7 @@ class TableStore:
         with self.lock() as check_held:
             limits = {table: self.snapshot(table).limit for table in TABLES}
             check_held()
-            write_pin(self.path / _PINS, name, str(Instant.from_ns(self._clock())), limits)
+            write_pin(self.path / PINS, name, str(Instant.from_ns(self._clock())), limits)
 
     def pins(self) -> dict[str, str]:
         """Every pin and when it was made, oldest first.
@@ -419,7 +418,7 @@ class TableStore:
         >>> list(store.pins())
         ['october']
         """
-        return read_pins(self.path / _PINS)
+        return read_pins(self.path / PINS)
 
     # ------------------------------------------------------------------------ records
 
@@ -555,7 +554,7 @@ class TableStore:
             name = f"{name}-again"
         limits = {table: self.snapshot(table).limit for table in TABLES}
         check_held()
-        write_pin(self.path / _PINS, name, str(Instant.from_ns(self._clock())), limits)
+        write_pin(self.path / PINS, name, str(Instant.from_ns(self._clock())), limits)
         whole = {**content, "pin": name, "publications": limits}
         return Close(self.record("close", whole, check_held), "closed")
 
@@ -659,7 +658,7 @@ class TableStore:
                 file.write(str(os.getpid()))
                 file.flush()
             # What a killed run left half written.
-            for folder in [self.path / name for name in (*TABLES, _PINS, RECORDS, PASSES)]:
+            for folder in [self.path / name for name in (*TABLES, PINS, RECORDS, PASSES)]:
                 for hidden in {folder, disk.hidden_file(folder, "").parent}:
                     disk.remove(list(hidden.glob(".*.tmp")))
             for table in TABLES:
@@ -694,7 +693,7 @@ class TableStore:
         the newest file of a table was taken away shows only where a pin, or balances observed,
         belong to it.
         """
-        return verify_store(self.path, self.path / _PINS)
+        return verify_store(self.path, self.path / PINS)
 
     def now(self) -> int:
         """The time of the next publication (ns): the clock's, but never before the last one's.

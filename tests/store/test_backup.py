@@ -1,0 +1,143 @@
+"""Backups: complete, checked, never less than before; and what comes back from them."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_service import FakeService, transfer, withdrawal
+
+import fundlab as fl
+from fundlab import Store
+from fundlab.cli import run
+from fundlab.errors import ActionRefused, StoreDamaged, StoreError
+from fundlab.facade import restored
+from fundlab.journals import WITHDRAWAL, Journal, identity_of
+from fundlab.store import compaction
+
+
+@pytest.fixture
+def service() -> FakeService:
+    return FakeService([transfer(1), withdrawal(2)])
+
+
+@pytest.fixture
+def store(tmp_path: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "journals"))
+    store = Store(tmp_path / "store")
+    store.sync(service)
+    store.pin("one")
+    store.annotate("t-000001", comment="why")
+    return store
+
+
+def test_each_state_comes_back_as_it_was(
+    store: Store, service: FakeService, tmp_path: Path
+) -> None:
+    for number in range(4):
+        service.transfers.append(transfer(10 + number))
+        store.sync(service)
+        if number == 2:
+            store.compact()
+        anchor, done = store.anchor().line, store.backup(str(tmp_path / "copy"))
+        assert done.copied > 0
+        again, _ = restored(str(tmp_path / "copy"), tmp_path / f"back-{number}")
+        assert again.verify(anchor).ok
+        assert again.read("transfers").equals(store.read("transfers"))
+    before = {path for path in (tmp_path / "copy").rglob("*") if "manifests" not in str(path)}
+    assert store.backup(str(tmp_path / "copy")).copied == 0
+    assert {p for p in (tmp_path / "copy").rglob("*") if "manifests" not in str(p)} == before
+
+
+def test_nothing_is_overwritten_and_damage_is_named(store: Store, tmp_path: Path) -> None:
+    store.backup(str(tmp_path / "copy"))
+    with pytest.raises(StoreError, match="is not empty"):
+        restored(str(tmp_path / "copy"), store.path)
+    with pytest.raises(StoreError, match="there is no backup at"):
+        restored(str(tmp_path / "none"), tmp_path / "back")
+    part = next((tmp_path / "copy" / "transfers").iterdir())
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(StoreDamaged, match="is not what was backed up"):
+        restored(str(tmp_path / "copy"), tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+    store.backup(str(tmp_path / "copy"))  # mends what is shorter than it was
+    assert restored(str(tmp_path / "copy"), tmp_path / "back")[0].verify().ok
+
+
+def test_beside_a_compaction_that_takes_files_away(
+    store: Store, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fundlab.store import backup
+
+    service.transfers.append(transfer(5))
+    store.sync(service)
+    copy, calls = backup._copy, []
+
+    def interfering(source: Any, target: Any, digest: Any = None) -> list[Any]:
+        if not calls:
+            calls.append(1)
+            monkeypatch.setattr(compaction, "GRACE_S", -10)
+            store.compact()
+            with store.lock():
+                pass
+        return copy(source, target, digest)
+
+    monkeypatch.setattr(backup, "_copy", interfering)
+    store.backup(str(tmp_path / "copy"))
+    assert restored(str(tmp_path / "copy"), tmp_path / "back")[0].verify().ok
+
+
+def test_a_restored_journal_pays_only_after_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "journals"))
+    with fl.sandbox.serve(seed=7, transfers=50) as sandbox, sandbox.connect() as client:
+        store = Store(tmp_path / "store")
+        store.sync(client)
+        account = next(
+            one for one in client.list_fiat_accounts()
+            if one.status == "APPROVED" and one.identity_id is None
+        )  # fmt: skip
+        wanted = {
+            "profile_id": sandbox.profile_ids[0], "fiat_account_id": account.id, "store": store,
+            "say": lambda line: None,
+        }  # fmt: skip
+        first = fl.plan_withdrawal(client, amount="1.00", **wanted)
+        first.submit(confirm=first.code)
+        store.backup(str(tmp_path / "copy"))
+        second = fl.plan_withdrawal(client, amount="2.00", **wanted)
+        paid = second.submit(confirm=second.code)
+
+        shutil.rmtree(tmp_path / "journals")
+        shutil.rmtree(store.path)
+        _, said = restored(str(tmp_path / "copy"), store.path)
+        assert "it pays nothing before fl.resume() has run" in said[-1]
+        third = fl.plan_withdrawal(client, amount="3.00", **wanted)
+        with pytest.raises(ActionRefused, match=r"nothing was sent: run fl\.resume\(\) first"):
+            third.submit(confirm=third.code)
+        shown: list[str] = []
+        fl.resume(client, store=store, say=shown.append)
+        assert any(paid.id in line for line in shown)
+        assert not any("1.00" in line for line in shown)
+        again = fl.plan_withdrawal(client, amount="2.00", **wanted)
+        found = again.submit(confirm=again.code)
+        assert found.id == paid.id  # the same payment, by its ref_id, not another one
+        third = fl.plan_withdrawal(client, amount="3.00", **wanted)
+        third.submit(confirm=third.code)
+
+
+def test_a_journal_that_is_here_stays(store: Store, service: FakeService, tmp_path: Path) -> None:
+    owner = {"base_url": service.base_url, "client_id": service.client_id}
+    book = Journal(tmp_path / "journals" / f"{identity_of(owner)[1]}.sqlite", owner)
+    book.record("r-1", WITHDRAWAL, {"amount": "1", "fiat_account_id": "f"}, b"{}", {})
+    store.backup(str(tmp_path / "copy"))
+    book.record("r-2", WITHDRAWAL, {"amount": "2", "fiat_account_id": "f"}, b"{}", {})
+    _, said = restored(str(tmp_path / "copy"), tmp_path / "back")
+    assert "one is here already and stays" in said[-1]
+    assert len(book.entries()) == 2
+
+
+def test_from_the_command_line(store: Store, tmp_path: Path, capsys: Any) -> None:
+    run(["backup", str(tmp_path / "copy"), "--store", str(store.path)])
+    run(["restore", str(tmp_path / "copy"), "--store", str(tmp_path / "back")])
+    assert "no problems" in capsys.readouterr().out
