@@ -1,4 +1,4 @@
-"""``fundlab anchor``, ``backup``, ``restore``, ``repair``: a store stays, or becomes, what it was."""
+"""``fundlab anchor``, ``backup``, ``restore``, ``repair``: a store stays what it was."""
 
 from __future__ import annotations
 
