@@ -81,15 +81,18 @@ ROOMS: dict[str, set[str]] = {
     "status": FACTS | {"api", "journals", "settings", "store"},
     "heartbeat": {"errors", "settings", "store"},
     "schedules": {"errors", "unfinished"},
-    "sandbox": {"exact", "errors", "models", "settings", "values"},
-    "sandbox.serve": {"api", "display", "errors", "sandbox", "secret", "settings", "values"},
+    "sandbox.recording": {"errors", "models", "secret", "settings"},
+    "sandbox": {"exact", "errors", "models", "sandbox.recording", "settings", "values"},
+    "sandbox.serve": {"api", "display", "errors", "sandbox", "sandbox.recording", "secret"}
+    | {"settings", "values"},
     "sandbox.__init__": {"sandbox.serve"},
     "demo": WORK
     | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},
     "site": {"api", "errors", "models"},
     "cli": WORK
     | {"actions", "api", "config_file", "console", "demo", "errors", "heartbeat"}
-    | {"sandbox.__init__", "schedules", "secret", "settings", "site", "status", "store", "tables"},
+    | {"sandbox", "sandbox.__init__", "sandbox.recording", "schedules", "secret"}
+    | {"settings", "site", "status", "store", "tables"},
     "__main__": {"cli"},
     "__init__": WORK
     | {"actions", "api", "arrival", "decimals", "display", "errors", "journals", "models"}

@@ -76,6 +76,10 @@ def sandbox(
     credentials: Annotated[
         Path | None, typer.Option(help="TOML file of several credentials with their scopes.")
     ] = None,
+    load: Annotated[Path | None, typer.Option(help="Saved state to begin with.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Recording to answer with, and with nothing else.")
+    ] = None,
     behaviour: Annotated[
         Path | None, typer.Option(help="TOML file of delays, fees, failures and limits.")
     ] = None,
@@ -137,6 +141,8 @@ def sandbox(
         signing_key=signing_key,
         signing_key_id=signing_key_id,
         credentials=credentials,
+        load=load,
+        replay=replay,
         behaviour=behaviour,
         allow_remote=allow_remote,
         control_key=control_key,
@@ -146,3 +152,47 @@ def sandbox(
     )
     if status:
         raise typer.Exit(status)
+
+
+@commands.command()
+def record(
+    base_url: Annotated[str, typer.Argument(help="Of the service, such as https://api…")],
+    out: Annotated[Path, typer.Option(help="File that the answers are added to.")],
+    auth_url: Annotated[str | None, typer.Option(help="Of its tokens, where it differs.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 0,
+    ca_bundle: Annotated[Path | None, typer.Option(help="Certificates to trust.")] = None,
+) -> None:
+    """Keep what a service answers, with account numbers masked.
+
+    Serves until Ctrl-C as the base and auth URL of any client, and passes everything on. Headers,
+    tokens and secrets are never kept.
+    """
+    import signal
+    from threading import Event
+
+    from fundlab.sandbox.recording import recording
+
+    ended = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    with recording(base_url, out, auth_url=auth_url, port=port, ca_bundle=ca_bundle) as url:
+        answer({"base_url": url, "auth_url": url, "out": str(out)}, True, "")
+        ended.wait()
+
+
+@commands.command()
+def mirror(
+    file: Annotated[Path, typer.Argument(help="A recording, or an OpenAPI document in JSON.")],
+    as_json: Json = False,
+) -> None:
+    """List where the sandbox and a deployment differ.
+
+    By operation and member: of a recording what was answered, of a document what is published.
+    """
+    from fundlab.sandbox.mirror import differences_of
+
+    found = differences_of(file)
+    text = "\n".join(map(str, found)) or "no differences"
+    answer({"differences": [one.to_json() for one in found]}, as_json, text)
+    if found:
+        raise typer.Exit(BREAKS)

@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cache, partial
 from typing import Any, Final, get_type_hints
 
@@ -36,6 +36,7 @@ from fundlab.sandbox.log import Logged
 from fundlab.sandbox.openapi import OAUTH2, TOKEN_DESCRIBED, TOKEN_PATH, described, document
 from fundlab.sandbox.opening import Connections, Service
 from fundlab.sandbox.reading import MAX_BODY_BYTES, check_query, read_members, refusal_of
+from fundlab.sandbox.recording import Replay
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, TokenRefusal, invalid, phrase
 
 MAX_FORM_FIELDS: Final = 20
@@ -81,6 +82,11 @@ def _routes() -> list[BaseRoute]:
         **TOKEN_DESCRIBED,
     )  # fmt: skip
     return router.routes
+
+
+def own_document() -> dict[str, Any]:
+    """The document of the interface as the sandbox serves it."""
+    return _document("Service-Signature")
 
 
 @cache
@@ -179,6 +185,8 @@ def _operate(
             request.members = read_members(operation.body, request.content, content_types)
         elif request.content:
             raise invalid("body", "this operation takes none")
+        if service.replay is not None:
+            return replayed(service.replay, request)
         request.state.call = Call(service.world, caller.customer_id, late_s)
         writing = operation.method != "GET"
         with service.database.transaction() if writing else nullcontext():
@@ -186,6 +194,18 @@ def _operate(
                 return _at_once(handle(request))
             except RequestValidationError as error:
                 raise refusal_of(operation, error.errors()) from None
+
+
+def replayed(replay: Replay, request: Request) -> Response:
+    """The recorded answer. Raises the 404 ``Refusal`` where there is none."""
+    target = request.scope["target"].decode("latin-1")
+    found = replay.answer(request.method, target)
+    if found is None:
+        raise Refusal(404, f"nothing was recorded for {request.method} {target}"[:500])
+    media = PROBLEM_MEDIA_TYPE if found.status >= 400 else "application/json"
+    text = json.dumps(found.answer, separators=(",", ":"), ensure_ascii=False)
+    body = b"" if found.answer is None else text.encode()
+    return Response(body, found.status, media_type=media)
 
 
 def _at_once(running: Coroutine[Any, Any, Response]) -> Response:
@@ -372,6 +392,10 @@ async def framework_problem(request: Request, error: Exception) -> Response:
     """The framework's own refusals (404, 405 …) in the interface's form."""
     if not isinstance(error, HTTPException):
         raise error
+    replay = request.app.state.service.replay
+    if replay is not None and error.status_code == 404:
+        with suppress(Refusal):  # it was not recorded either: the framework's own answer
+            return replayed(replay, request)
     headers = dict(error.headers or {})
     status, detail = error.status_code, phrase(error.status_code)
     if status == 404 and not request.scope["raw_path"].startswith(b"/"):

@@ -29,6 +29,7 @@ from fundlab.sandbox.database import ACCESS_TABLES, INDEXES, SCHEMA, SCHEMA_VERS
 from fundlab.sandbox.faults import Faults
 from fundlab.sandbox.log import Logged, RequestLog
 from fundlab.sandbox.people import seed_people
+from fundlab.sandbox.recording import Replay
 from fundlab.sandbox.world import World, seeded_uuid
 
 MAX_TRANSFERS: Final = 10_000_000
@@ -53,6 +54,7 @@ class Service:
     log: RequestLog = field(default_factory=RequestLog)
     connections: Connections = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
+    replay: Replay | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Options:
     credentials: tuple[Wanted, ...] = ()
     allow_remote: bool = False
     behaviour: Behaviour | None = None
+    replay: Replay | None = None
     control_key: str | None = field(default=None, repr=False)
 
     def check(self) -> None:
@@ -138,7 +141,7 @@ def open_service(database: Database, options: Options) -> Service:
             if not database.one("SELECT 1 FROM signing_keys WHERE kid = ?", kid):
                 private, public = key_pair_pem(new_private_key(options.signing_alg))
                 access.add_key(client_id, kid, public, private)
-    return Service(database, world, access, options.signature_header)
+    return Service(database, world, access, options.signature_header, replay=options.replay)
 
 
 def _establish(world: World, access: Access, one: Wanted) -> None:

@@ -46,6 +46,7 @@ from fundlab.sandbox.opening import (
     open_service,
     scope_names,
 )
+from fundlab.sandbox.recording import Replay, read_recording
 from fundlab.secret import Secret
 from fundlab.settings import ENVIRONMENT_PREFIX, SettingKeywords, is_loopback
 from fundlab.values import Instant
@@ -100,6 +101,8 @@ def serve(
     tls_key: str | Path | None = None,
     tls_self_signed: bool = False,
     behaviour: str | Path | Mapping[str, Any] | None = None,
+    load: str | Path | None = None,
+    replay: str | Path | None = None,
 ) -> Sandbox:
     """Serve the whole interface from a background thread; use it as a context manager.
 
@@ -118,6 +121,9 @@ def serve(
 
     ``behaviour`` is a TOML file, or a mapping, of delays, fees, failures and limits, see
     `fundlab.sandbox.behaviour`.
+
+    ``load`` is a saved state to begin with (``sandbox.control.save()``). With ``replay``, a
+    recording (`fundlab.sandbox.recording`), it answers what was recorded, and nothing else.
 
     With ``allow_remote`` other machines reach it, and the control interface takes only requests
     whose header ``Sandbox-Control-Key`` holds ``control_key``, by default a fresh one. It serves
@@ -152,6 +158,7 @@ def serve(
         profiles=profiles, signing=signing, signing_alg=signing_alg, clock=clock, empty=empty,
         scopes=scope_names(scopes), signature_header=signature_header,
         signature_prefix=signature_prefix, credentials=made, allow_remote=allow_remote,
+        replay=Replay(read_recording(Path(replay))) if replay is not None else None,
         behaviour=read_behaviour(behaviour) if behaviour is not None else None,
         control_key=control_key or (secrets.token_urlsafe(32) if allow_remote else None),
     )  # fmt: skip
@@ -166,7 +173,13 @@ def serve(
     )  # fmt: skip
     sandbox = Sandbox(options, host, port, tls)
     try:
+        state = Path(load).read_bytes() if load is not None else None
+    except OSError as error:
+        raise SandboxError(f"the state {load} cannot be read: {error.strerror}") from None
+    try:
         sandbox._start()
+        if state is not None:
+            sandbox.control.load(state)
     except BaseException:
         sandbox.stop()
         raise

@@ -1,0 +1,262 @@
+"""Where the sandbox and a deployment part: by what it answered, or by the document it publishes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from fundlab.errors import SandboxError
+from fundlab.models import OPERATIONS
+from fundlab.sandbox.app import own_document
+from fundlab.sandbox.recording import operation_at, read_recording
+
+_NAMED: Final = re.compile(r"\{[^}]*\}")
+_DEPTH: Final = 12
+_SHOWN: Final = 60
+
+
+@dataclass(frozen=True, order=True)
+class Difference:
+    """One: at which operation, in which ``part`` (``query``, ``request``, ``answer`` or a status)
+    and member; what the sandbox has there, what the other has; how often it was met."""
+
+    operation: str
+    part: str
+    field: str
+    sandbox: str
+    theirs: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        often = f" ({self.count} times)" if self.count > 1 else ""
+        place = f"{self.part} {self.field}".strip()
+        return (
+            f"{self.operation}: {place}: sandbox {self.sandbox}, recorded or published "
+            f"{self.theirs}{often}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def differences_of(path: Path) -> list[Difference]:
+    """Every difference between the sandbox and what a recording, or an OpenAPI document (JSON),
+    says of a deployment. Raises ``SandboxError`` for a file that is neither."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SandboxError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        content = None  # a recording has an object in each line
+    own = own_document()
+    if isinstance(content, dict) and "openapi" in content:
+        found = list(_of_documents(own, content))
+    else:
+        found = list(_of_recording(own, path))
+    return sorted(replace(one, count=count) for one, count in Counter(found).items())
+
+
+# ---------------------------------------------------------------------------- a recording
+
+
+def _of_recording(own: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+    for exchange in read_recording(path):
+        name = operation_at(exchange.method, exchange.path)
+        if name is None:
+            label = f"{exchange.method} {exchange.path}"
+            yield Difference(label, "path", "", "absent", f"answered {exchange.status}")
+            continue
+        described = _operations(own)[_place(exchange.method, OPERATIONS[name].path)]
+        answers, status = described["responses"], str(exchange.status)
+        if status not in answers:
+            yield Difference(name, "status", "", ", ".join(sorted(answers)), status)
+        for part, value, within in (
+            ("request", exchange.request, described.get("requestBody", {})),
+            ("answer", exchange.answer, answers.get(status, {})),
+        ):
+            schema = _schema(within)
+            if schema is not None and value is not None:
+                for field, ours, theirs in _unlike(own, schema, value, ""):
+                    yield Difference(name, part, field, ours, theirs)
+
+
+def _unlike(
+    root: Mapping[str, Any], schema: Mapping[str, Any], value: Any, field: str
+) -> Iterator[tuple[str, str, str]]:
+    """Where ``value`` is not what ``schema`` allows: field, what it allows, what is there."""
+    kinds = _variants(root, schema)
+    types = sorted({one["type"] for one in kinds if "type" in one})
+    found = _type(value)
+    if types and found not in types and not (found == "integer" and "number" in types):
+        yield field, " or ".join(types), found
+        return
+    listed = [one for kind in kinds for one in kind.get("enum", ())]
+    if listed and isinstance(value, str) and value not in listed:
+        yield field, f"one of {len(listed)} values", repr(value[:_SHOWN])
+    if isinstance(value, dict):
+        members, required = _members(root, schema)
+        for name in sorted(required - value.keys()):
+            yield f"{field}.{name}".strip("."), "always", "absent"
+        for name, member in value.items():
+            place = f"{field}.{name}".strip(".")
+            if name in members:
+                yield from _unlike(root, members[name], member, place)
+            elif members:
+                yield place, "absent", _type(member)
+    elif isinstance(value, list):
+        items: Mapping[str, Any] = next((kind["items"] for kind in kinds if "items" in kind), {})
+        for one in value:
+            yield from _unlike(root, items, one, f"{field}[]")
+
+
+def _type(value: Any) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
+    return names.get(type(value), "null" if value is None else "number")
+
+
+# ---------------------------------------------------------------------------- a document
+
+
+def _of_documents(own: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Difference]:
+    ours, theirs = _operations(own), _operations(other)
+    for place, described in ours.items():
+        name, published = described["operationId"], theirs.get(place)
+        if name not in OPERATIONS:
+            continue
+        if published is None:
+            yield Difference(name, "path", "", place, "absent")
+            continue
+        sides = [_facts(own, described), _facts(other, published)]
+        for part, field in sorted(sides[0].keys() | sides[1].keys()):
+            first, second = (side.get((part, field)) for side in sides)
+            if first is None or second is None:
+                shown = [_shown(side) if side else "absent" for side in (first, second)]
+                yield Difference(name, part, field, shown[0], shown[1])
+                continue
+            for kind in sorted(first.keys() & second.keys()):
+                one, two = first[kind], second[kind]
+                if one == two:
+                    continue
+                if kind != "required":  # only what the other lacks
+                    only = one - two, two - one
+                    one, two = (", ".join(sorted(map(str, side))) or "no more" for side in only)
+                yield Difference(name, part, field, f"{kind} {one}", f"{kind} {two}")
+    for place in theirs.keys() - ours.keys():
+        yield Difference(place, "path", "", "absent", "published")
+
+
+def _facts(
+    root: Mapping[str, Any], described: Mapping[str, Any]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """What a document says of each parameter and member of an operation."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for parameter in described.get("parameters", ()):
+        one = _resolved(root, parameter)
+        if one.get("in") == "query":
+            _flatten(root, one.get("schema", {}), one["name"], bool(one.get("required")), "query",
+                     found)  # fmt: skip
+    body = _schema(_resolved(root, described.get("requestBody", {})))
+    answers = described.get("responses", {})
+    success = _schema(_resolved(root, answers.get("200", answers.get(200, {}))))
+    for part, schema in (("request", body), ("answer", success)):
+        if schema:
+            _flatten(root, schema, "", False, part, found)
+    return found
+
+
+def _flatten(
+    root: Mapping[str, Any], schema: Mapping[str, Any], field: str, required: bool, part: str,
+    found: dict[tuple[str, str], dict[str, Any]], depth: int = 0,
+) -> None:  # fmt: skip
+    kinds = _variants(root, schema)
+    if field:
+        types = frozenset(one["type"] for one in kinds if one.get("type", "null") != "null")
+        facts: dict[str, Any] = {"required": required}
+        if types:
+            facts["type"] = types
+        if values := frozenset(v for one in kinds for v in one.get("enum", ()) if v is not None):
+            facts["values"] = values
+        found[part, field] = facts
+    if depth >= _DEPTH:
+        return
+    members, needed = _members(root, schema)
+    for name, member in members.items():
+        place = f"{field}.{name}".strip(".")
+        _flatten(root, member, place, name in needed, part, found, depth + 1)
+    for items in (one["items"] for one in kinds if isinstance(one.get("items"), Mapping)):
+        _flatten(root, items, f"{field}[]", False, part, found, depth + 1)
+
+
+def _shown(facts: Mapping[str, Any]) -> str:
+    kind = " or ".join(sorted(facts.get("type", {"present"})))
+    return f"{kind}, required" if facts["required"] else kind
+
+
+# ---------------------------------------------------------------------------- schemas
+
+
+def _operations(root: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {
+        _place(method.upper(), path): described
+        for path, methods in root.get("paths", {}).items()
+        for method, described in methods.items()
+        if method in ("get", "post", "put", "patch", "delete")
+    }
+
+
+def _place(method: str, path: str) -> str:
+    """Method and path, whatever its parts are called."""
+    return f"{method} {_NAMED.sub('{}', path)}"
+
+
+def _schema(within: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    content: Mapping[str, Any] = within.get("content", {})
+    for media, described in content.items():
+        if "json" in media:
+            schema: Mapping[str, Any] | None = described.get("schema")
+            return schema
+    return None
+
+
+def _resolved(root: Mapping[str, Any], schema: Any) -> Mapping[str, Any]:
+    for _ in range(_DEPTH):
+        if not isinstance(schema, Mapping):
+            return {}
+        if "$ref" not in schema:
+            break
+        found: Any = root
+        for step in str(schema["$ref"]).removeprefix("#/").split("/"):
+            found = found.get(step, {}) if isinstance(found, Mapping) else {}
+        schema = found
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _variants(
+    root: Mapping[str, Any], schema: Mapping[str, Any], depth: int = 0
+) -> list[Mapping[str, Any]]:
+    """A schema and what it is made of, each with one type at most."""
+    whole = _resolved(root, schema)
+    types = whole.get("type")
+    made: list[Mapping[str, Any]] = [whole]
+    if isinstance(types, list):
+        made = [{**whole, "type": one} for one in types]
+    if whole.get("nullable"):
+        made.append({"type": "null"})
+    for name in ("anyOf", "oneOf", "allOf") if depth < _DEPTH else ():
+        for part in whole.get(name, ()):
+            made += _variants(root, part, depth + 1)
+    return made
+
+
+def _members(root: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The members of an object's schema, and those that it always has."""
+    members: dict[str, Any] = {}
+    for one in _variants(root, schema):
+        for name, member in one.get("properties", {}).items():
+            members.setdefault(name, member)
+    return members, set(_resolved(root, schema).get("required", ()))

@@ -1,0 +1,239 @@
+"""What a deployment answers: recorded with its numbers masked, replayed, and held against the
+sandbox; another sandbox stands for the deployment."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from sandbox_caller import WIRE, caller_of, fund
+from scripted import answer, running
+
+import fundlab as fl
+from fundlab.errors import SandboxError
+from fundlab.sandbox import Sandbox, serve
+from fundlab.sandbox.app import own_document
+from fundlab.sandbox.mirror import Difference, differences_of
+from fundlab.sandbox.recording import read_recording, recording
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Iterator[Sandbox]:
+    """It requires signatures, so that what is passed on must be exact."""
+    with serve(transfers=150, clock="manual", signing=True, profiles=2) as live:
+        yield live
+
+
+def record(live: Sandbox, out: Path) -> dict[str, Any]:
+    """What a client finds through the recording proxy."""
+    seen: dict[str, Any] = {}
+    with (
+        recording(live.base_url, out) as url,
+        live.connect(base_url=url, auth_url=url) as client,
+    ):
+        seen["transfers"] = fl.load_transfers(client)
+        account = client.create_fiat_account(
+            fiat_account_owner={"institution_details": {"name": "Harbor"}},
+            fiat_network_instructions=WIRE, metadata={"a": "b"},
+        )  # fmt: skip
+        seen["account"] = client.get_fiat_account(account.id)
+        seen["balances"] = [
+            client.get_profile_balance(live.profile_ids[0], "USD").available for _ in range(2)
+        ]
+        with pytest.raises(fl.errors.NotFound):
+            client.get_transfer("00000000-0000-4000-8000-000000000000")
+    return seen
+
+
+def test_what_is_kept_has_no_secret_and_no_account_number(
+    deployment: Sandbox, tmp_path: Path
+) -> None:
+    out = tmp_path / "live.jsonl"
+    seen = record(deployment, out)
+    text = out.read_text()
+    assert out.stat().st_mode & 0o777 == 0o600
+    number = WIRE["wire"]["account_number"]
+    assert seen["account"].fiat_network_instructions.wire.account_number == number
+    assert number not in text
+    assert number[-4:] in text
+    for secret in (deployment.client_secret, "Bearer", "access_token", "Service-Signature", "eyJ"):
+        assert secret not in text
+    kept = read_recording(out)
+    assert {one.method for one in kept} == {"GET", "POST"}
+    assert [one.status for one in kept].count(404) == 1
+
+
+def test_a_sandbox_answers_with_it(deployment: Sandbox, tmp_path: Path) -> None:
+    out = tmp_path / "live.jsonl"
+    seen = record(deployment, out)
+    with serve(empty=True, replay=out) as sandbox, sandbox.connect() as client:
+        assert fl.load_transfers(client).equals(seen["transfers"])
+        account = client.get_fiat_account(seen["account"].id)
+        assert account.status == seen["account"].status
+        profile_id = deployment.profile_ids[0]
+        for available in [*seen["balances"], seen["balances"][-1]]:  # the last one stays
+            assert client.get_profile_balance(profile_id, "USD").available == available
+        for id_ in ("00000000-0000-4000-8000-000000000000", "11111111-0000-4000-8000-000000000000"):
+            with pytest.raises(fl.errors.NotFound):
+                client.get_transfer(id_)
+        assert "nothing was recorded for GET" in sandbox.requests()["problem"].iloc[-1]
+    with serve(empty=True, replay=out, scopes=["events:read_event"]) as sandbox:
+        caller = caller_of(sandbox)  # a replay lets nobody in who was not
+        assert caller.get("/v2/transfer/transfers").status_code == 403
+        assert (
+            requests.get(f"{sandbox.base_url}/v2/transfer/transfers", timeout=5).status_code == 401
+        )
+        caller.close()
+
+
+def test_what_the_interface_does_not_describe_is_replayed_too(tmp_path: Path) -> None:
+    out = tmp_path / "live.jsonl"
+    with running() as service:
+        service.script(answer({"items": [{"id": "a", "amount": "1.50"}], "next_page_cursor": ""}))
+        with (
+            recording(service.url, out) as url,
+            fl.connect(base_url=url, auth_url=url, client_id="a", client_secret="b") as client,
+        ):
+            live = fl.load_path(client, "/v2/other", limit=5)
+    with serve(empty=True, replay=out) as sandbox, sandbox.connect() as client:
+        assert fl.load_path(client, "/v2/other", limit=5).equals(live)
+        with pytest.raises(fl.errors.NotFound):
+            fl.load_path(client, "/v2/other", limit=6)
+
+
+def test_what_a_sandbox_itself_answers_differs_in_nothing(
+    deployment: Sandbox, tmp_path: Path
+) -> None:
+    out = tmp_path / "live.jsonl"
+    record(deployment, out)
+    assert differences_of(out) == []
+    published = tmp_path / "openapi.json"
+    published.write_text(json.dumps(own_document()))
+    assert differences_of(published) == []
+
+
+def test_a_recording_that_differs_is_shown_by_operation_and_member(tmp_path: Path) -> None:
+    with serve(empty=True, clock="manual") as sandbox:
+        caller, profile_id = caller_of(sandbox), sandbox.profile_ids[0]
+        fund(caller, sandbox, profile_id, "5.00")
+        (row,) = caller.get("/v2/transfer/transfers").json()["items"]
+        caller.close()
+    other = {**row, "status": "COMPLETE", "amount": 5, "region": "EU"}
+    del other["fee"]
+    out = tmp_path / "live.jsonl"
+    lines = [
+        {"answer": {"items": [other, other], "next_page_cursor": None}, "status": 200},
+        {"answer": {"items": []}, "status": 418},
+    ]
+    target = {"method": "GET", "target": "/v2/transfer/transfers?limit=2", "request": None}
+    lines = [{**target, **line} for line in lines]
+    lines.append({**target, "target": "/v2/new", "answer": None, "status": 200})
+    out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = {(one.operation, one.part, one.field): one for one in differences_of(out)}
+    assert set(found) == {
+        ("GET /v2/new", "path", ""), ("list_transfers", "status", ""),
+        ("list_transfers", "answer", "next_page_cursor"),
+        ("list_transfers", "answer", "items[].status"),
+        ("list_transfers", "answer", "items[].amount"),
+        ("list_transfers", "answer", "items[].region"),
+        ("list_transfers", "answer", "items[].fee"),
+    }  # fmt: skip
+    fee = found["list_transfers", "answer", "items[].fee"]
+    assert (fee.sandbox, fee.theirs, fee.count) == ("always", "absent", 2)
+    status = found["list_transfers", "answer", "items[].status"]
+    assert status.theirs == "'COMPLETE'"
+
+
+def test_a_document_that_differs_is_shown_by_operation_and_member(tmp_path: Path) -> None:
+    document = json.loads(json.dumps(own_document()))
+    schemas = document["components"]["schemas"]
+    schemas["Transfer"]["properties"]["region"] = {"type": "string"}
+    del schemas["Transfer"]["properties"]["memo"]
+    schemas["CreateFiatWithdrawal"]["required"].append("ref_id")
+    del document["paths"]["/v2/events"]
+    document["paths"]["/v2/new/{id}"] = {"get": {"responses": {}}}
+    renamed = document["paths"].pop("/v2/transfer/transfers/{id}")
+    document["paths"]["/v2/transfer/transfers/{transfer_id}"] = renamed  # no difference
+    path = tmp_path / "openapi.json"
+    path.write_text(json.dumps(document))
+    found = differences_of(path)
+    assert Difference("list_events", "path", "", "GET /v2/events", "absent") in found
+    assert Difference("GET /v2/new/{}", "path", "", "absent", "published") in found
+    assert Difference("get_transfer", "answer", "region", "absent", "string") in found
+    assert Difference("get_transfer", "answer", "memo", "string", "absent") in found
+    needs = Difference(
+        "create_fiat_withdrawal", "request", "ref_id", "required False", "required True"
+    )
+    assert needs in found
+    assert {one.operation for one in found} == {
+        "list_events", "GET /v2/new/{}", "get_transfer", "list_transfers",
+        "create_fiat_withdrawal",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("content", ["", "text", "[]", '{"a": 1}', '{"method": "GET"}\n'])
+def test_a_file_that_is_neither_is_named(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text(content)
+    if not content:
+        assert differences_of(path) == []
+        return
+    with pytest.raises(SandboxError, match="is not a recording: line 1"):
+        differences_of(path)
+
+
+def test_nothing_passes_unencrypted_beyond_this_machine(tmp_path: Path) -> None:
+    with (
+        pytest.raises(SandboxError, match="must be an https:// address"),
+        recording("http://api.example.com", tmp_path / "x"),
+    ):
+        pass
+    with running() as service, recording(service.url, tmp_path / "x") as url:
+        rebound = requests.get(f"{url}/v2/events", headers={"Host": "evil.example"}, timeout=5)
+        assert rebound.status_code == 400
+        assert service.received == []
+
+
+@pytest.mark.thorough
+def test_the_commands(deployment: Sandbox, tmp_path: Path, fundlab: Any) -> None:
+    out = tmp_path / "live.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fundlab", "record", deployment.base_url, "--out", str(out)],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    url = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+    assert url is not None
+    with deployment.connect(base_url=url[0], auth_url=url[0]) as client:
+        list(client.list_events(max_rows=1))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    process.stdout.close()
+    assert fundlab("mirror", out)[:2] == (0, "no differences\n")
+    out.write_text(out.read_text().replace('"object_type"', '"objectType"'))
+    status, shown, _ = fundlab("mirror", out, "--json")
+    assert status == 3
+    assert {one["field"] for one in json.loads(shown)["differences"]} == {
+        "events[].objectType", "events[].object_type",
+    }  # fmt: skip
+
+
+def test_a_saved_state_is_begun_with(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    with serve(empty=True, clock="manual") as sandbox:
+        caller = caller_of(sandbox)
+        fund(caller, sandbox, sandbox.profile_ids[0], "5.00")
+        path.write_bytes(sandbox.control.save())
+        caller.close()
+    with serve(empty=True, clock="manual", load=path) as sandbox, sandbox.connect() as client:
+        assert client.get_profile_balance(sandbox.profile_ids[0], "USD").available == 5
+    with pytest.raises(SandboxError, match="cannot be read"):
+        serve(empty=True, load=tmp_path / "none")
