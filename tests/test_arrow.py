@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from fundlab.arrow import groups, numbers
+from fundlab.arrow import frugal_memory, groups, numbers
 
 
 @pytest.mark.parametrize(
@@ -57,3 +59,14 @@ def test_groups_are_those_of_arrow() -> None:
 def test_of_no_rows_there_are_no_groups(by: list[str]) -> None:
     empty = pa.table({"a": pa.array([], pa.string()), "b": pa.array([], pa.string())})
     assert list(groups(empty, by)) == []
+
+
+def test_afterwards_arrow_has_the_memory_pool_that_it_had() -> None:
+    usual = pa.default_memory_pool().backend_name
+    with suppress(ValueError), frugal_memory():
+        assert pa.default_memory_pool().backend_name == "system"
+        with frugal_memory():
+            pass
+        assert pa.default_memory_pool().backend_name == "system"
+        raise ValueError("stop")
+    assert pa.default_memory_pool().backend_name == usual

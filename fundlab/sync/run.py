@@ -33,6 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.api.pages import warn_of_filters, whole_number
+from fundlab.arrow import frugal_memory
 from fundlab.background import gathered
 from fundlab.errors import (
     InvalidRequest,
@@ -213,7 +214,7 @@ def sync(
         wanted.add("transfers")
     chosen = [name for name in TABLES if name in wanted]
     first = None if since is None else moment_ns(since, "since")
-    with store.lock() as check_held:
+    with frugal_memory(), store.lock() as check_held:
         service = {"base_url": client.base_url, "client_id": client.client_id}
         owner = store.service()
         if owner is not None and dict(owner) != service:
