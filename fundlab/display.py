@@ -19,6 +19,7 @@ import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from fundlab.config_file import name_of
 from fundlab.decimals import DecimalDtype
 from fundlab.decimals.scalars import is_missing
 from fundlab.errors import InvalidRequest, printable, shorten
@@ -222,7 +223,7 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
         else:
             texts = ["" if value is None else printable(str(value)) for value in there]
             cells = [
-                Cell(f"{text[:8]}…{text[-4:]}", title=text)
+                Cell(name_of(text) or f"{text[:8]}…{text[-4:]}", title=text)
                 if _LONG_ID.fullmatch(text)
                 else Cell(text)
                 for text in texts

@@ -31,9 +31,9 @@ ROOMS: dict[str, set[str]] = {
     "paths": {"errors"},
     "secret": {"errors"},
     "decimals": {"arrival", "arrow", "compiled", "exact", "errors"},
-    "display": {"exact", "decimals", "errors", "values"},
     "moments": {"errors", "values"},
     "config_file": {"errors", "secret", "unfinished"},
+    "display": {"config_file", "exact", "decimals", "errors", "values"},
     "settings": {"config_file", "exact", "errors", "secret"},
     "models": {"display", "errors", "exact", "secret", "values"},
     "tables": {"arrow", "compiled", "exact", "decimals", "errors", "models", "moments", "values"},
@@ -92,7 +92,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": WORK
     | {"actions", "api", "config_file", "console", "demo", "errors", "heartbeat"}
     | {"sandbox", "sandbox.__init__", "sandbox.recording", "schedules", "secret"}
-    | {"settings", "site", "status", "store", "tables"},
+    | {"settings", "site", "status", "store", "tables", "values"},
     "__main__": {"cli"},
     "__init__": WORK
     | {"actions", "api", "arrival", "decimals", "display", "errors", "journals", "models"}

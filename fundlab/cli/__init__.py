@@ -21,6 +21,7 @@ from fundlab.cli import (
     banks,
     books,
     keeping,
+    looking,
     manual,
     options,
     paying,
@@ -44,7 +45,7 @@ app = typer.Typer(
     "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
     "run the same command again to go on.",
 )
-for group in (trying, setup, books, keeping, reports, banks, paying, watch, manual):
+for group in (trying, setup, books, keeping, looking, reports, banks, paying, watch, manual):
     app.add_typer(group.commands)
 
 

@@ -1,0 +1,178 @@
+"""``fundlab profiles``, ``accounts``, ``balances``, ``addresses``, ``transfers``: what is there, so
+that ids come from the shell."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from fundlab.cli.options import Json, StorePath, existing_store
+from fundlab.console import answer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
+USUAL_LIMIT: Final = 100
+
+commands = typer.Typer()
+
+
+@commands.command()
+def profiles(
+    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+) -> None:
+    """List the profiles, their names and assets.
+
+    From the service, or from --store.
+    """
+    found: dict[str, list[str]] = {}
+    for profile_id, asset in _table("balances", store)[["profile_id", "asset"]].itertuples(
+        index=False
+    ):
+        assets = found.setdefault(str(profile_id), [])
+        if asset not in assets:
+            assets.append(str(asset))
+    rows = [{"profile_id": one, "assets": " ".join(sorted(found[one]))} for one in sorted(found)]
+    _show("profiles", rows, limit, as_json)
+
+
+@commands.command()
+def accounts(
+    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+) -> None:
+    """List the fiat accounts, numbers masked.
+
+    From the service, or from --store.
+    """
+    from fundlab.secret import mask_number
+
+    rows = []
+    for one in _records(_table("fiat_accounts", store)):
+        networks: dict[str, dict[str, Any]] = json.loads(one["fiat_network_instructions"] or "{}")
+        network, details = next(iter(networks.items()), ("", {}))
+        routing = details.get("routing_details") or {}
+        number = details.get("account_number") or details.get("iban")
+        rows.append(
+            {"id": one["id"], "status": one["status"], "network": network,
+             "bank": routing.get("bank_name"), "number": mask_number(number),
+             "identity_id": one["identity_id"], "created_at": one["created_at"]}
+        )  # fmt: skip
+    _show("accounts", rows, limit, as_json)
+
+
+@commands.command()
+def balances(
+    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+) -> None:
+    """List the balances.
+
+    As the service has them, or as --store last saw them.
+    """
+    names = ["profile_id", "asset", "available", "trading", "observed_at"]
+    latest = {
+        (one["profile_id"], one["asset"]): {name: one[name] for name in names}
+        for one in _records(_table("balances", store).sort_values("observed_at"))
+    }
+    _show("balances", [latest[key] for key in sorted(latest)], limit, as_json)
+
+
+@commands.command()
+def addresses(
+    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+) -> None:
+    """List the crypto addresses that can be paid.
+
+    From the service, or from --store.
+    """
+    names = ["id", "status", "crypto_network", "nickname", "address", "created_at"]
+    rows = [{name: one[name] for name in names} for one in _records(_table("addresses", store))]
+    _show("addresses", rows, limit, as_json)
+
+
+@commands.command()
+def transfers(
+    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+) -> None:
+    """List the newest transfers.
+
+    From the service, or from --store.
+    """
+    from fundlab.api.client import connect
+
+    names = ["id", "created_at", "profile_id", "type", "status", "amount", "fee", "asset", "ref_id"]
+    if store is None:
+        with connect() as client:
+            found = [one.model_dump() for one in client.list_transfers(max_rows=limit + 1)]
+    else:
+        newest = _table("transfers", store).sort_values("created_at", ascending=False)
+        found = _records(newest.head(limit + 1))
+    _show("transfers", [{name: one[name] for name in names} for one in found], limit, as_json)
+
+
+def _table(name: str, store: str | None) -> pd.DataFrame:
+    from fundlab import load
+    from fundlab.api.client import connect
+
+    if store is not None:
+        return existing_store(store).read(name)
+    with connect() as client:
+        found: pd.DataFrame = getattr(load, f"load_{name}")(client)
+    return found
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows, with ``None`` where a value is missing."""
+    import pandas as pd
+
+    return [
+        {str(name): None if pd.api.types.is_scalar(value) and pd.isna(value) else value
+         for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]  # fmt: skip
+
+
+def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> None:
+    """Aligned, ids complete, amounts by their point; names stand after their ids."""
+    from decimal import Decimal
+
+    from fundlab.config_file import name_of
+    from fundlab.errors import number_of, printable
+    from fundlab.values import Amount, plain_text
+
+    def text(value: Any) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, Amount | Decimal):
+            return plain_text(Decimal(getattr(value, "text", value)), 2)
+        if hasattr(value, "isoformat"):
+            return str(value.isoformat())
+        return printable(str(value))
+
+    shown = []
+    for row in rows[:limit]:
+        named: dict[str, Any] = {}
+        for key, value in row.items():
+            named[key] = text(value)
+            if key in ("id", "profile_id") and (name := name_of(str(value))) is not None:
+                named["name" if key == "id" or what == "profiles" else "profile"] = name
+        shown.append(named)
+    columns = list(dict.fromkeys(key for row in shown for key in row))
+    cells = [columns, *([row.get(key, "") for key in columns] for row in shown)]
+    right = {key for key in columns if key in ("amount", "fee", "available", "trading")}
+    widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if key in right else cell.ljust(width)
+            for cell, width, key in zip(line, widths, columns, strict=True)
+        ).rstrip()
+        for line in cells
+    ]
+    more = len(rows) > limit
+    if more:
+        lines.append(f"… and more; give --limit to see more than {number_of(limit, 'row')}")
+    if not rows:
+        lines = [f"no {what}"]
+    answer({what: shown, "more": more}, as_json, "\n".join(lines), well=False)
