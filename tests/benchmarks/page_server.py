@@ -21,17 +21,18 @@ class Pages:
     """The encoded records in order of creation."""
 
     def __init__(self, rows: int) -> None:
-        self.records, self.moments = [], []
+        self.records, self.moments, self.updates = [], [], []
         for record in transfer_records(rows):
             self.records.append(json.dumps(record).encode())
             self.moments.append(record["created_at"])
+            self.updates.append(record["updated_at"].rstrip("Z"))
 
     def answer(self, query: dict[str, list[str]]) -> bytes:
         one = {name: values[-1] for name, values in query.items()}
-        if "updated_at.gte" in one:  # in the second that it was created in
-            one["created_at.gte"] = one["updated_at.gte"][:19]
         low = bisect_left(self.moments, one["created_at.gte"]) if "created_at.gte" in one else 0
         end = len(self.records)
+        if "updated_at.gte" in one:  # each is updated in the second that it was created in
+            low = bisect_left(self.updates, one["updated_at.gte"].rstrip("Z"))
         if "created_at.lt" in one:
             end = bisect_left(self.moments, one["created_at.lt"])
         limit = int(one.get("limit", 100))
