@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -94,12 +93,11 @@ def record_links(folder: str, records: Sequence[Record]) -> list[Link]:
 
 
 def write_head(folder: StorePath, link: Sequence[Any]) -> None:
-    """Note which link is the last one: for accidents, so it need not outlive a power cut."""
+    """Note which link is the last one: for accidents, so it need not outlive a power cut, and half
+    of it counts as none."""
     if isinstance(folder, Path):
-        hidden = folder / f".{HEAD}.{uuid4().hex}.tmp"
         with suppress(OSError):  # the links themselves are there
-            hidden.write_text(json.dumps(link), encoding="utf-8")
-            hidden.replace(folder / HEAD)
+            (folder / HEAD).write_text(json.dumps(link), encoding="utf-8")
 
 
 def read_head(folder: StorePath) -> Link | None:

@@ -577,10 +577,11 @@ class TableStore:
 
     # ------------------------------------------------------------------------ the chain
 
-    def next_link(self) -> tuple[int, str]:
+    def next_link(self, newest: Sequence[Part] | None = None) -> tuple[int, str]:
         """The number of the next publication or record in the chain of the store, and the name of
-        the file before it. The caller holds the lock."""
-        links = [part_link(part.header.table, part) for part in self._newest_files()]
+        the file before it. The caller holds the lock, and may give the ``newest`` files."""
+        files = self.newest_files() if newest is None else newest
+        links = [part_link(part.header.table, part) for part in files]
         links.append(read_head(self.path))
         for lane in (RECORDS, PASSES):
             links += record_links(lane, read_records(self.path / lane))[-1:]
@@ -695,13 +696,15 @@ class TableStore:
         """
         return verify_store(self.path, self.path / PINS)
 
-    def now(self) -> int:
-        """The time of the next publication (ns): the clock's, but never before the last one's.
+    def now(self, newest: Sequence[Part] | None = None) -> int:
+        """The time of the next publication (ns): the clock's, but never before the last one's, of
+        the ``newest`` files.
 
         Raises ``StoreError`` where that is days ahead: ``as_of`` could tell nothing apart.
         """
         now = self._clock()
-        published = [part.header.publications[-1].published_at for part in self._newest_files()]
+        files = self.newest_files() if newest is None else newest
+        published = [part.header.publications[-1].published_at for part in files]
         latest = max(published, default=None)
         if latest is None:
             return now
@@ -726,6 +729,10 @@ class TableStore:
         if self._newest is None or not self._newest.path.exists():
             self._newest = next(self._newest_files(), None)
         return None if self._newest is None else self._newest.header.service
+
+    def newest_files(self) -> list[Part]:
+        """The newest file of each table, and no other: there may be many."""
+        return list(self._newest_files())
 
     def _newest_files(self) -> Iterator[Part]:
         """The newest file of each table, and no other: there may be many."""

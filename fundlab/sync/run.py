@@ -442,8 +442,9 @@ class _Run:
     def publish(self, check_held: Callable[[], None]) -> list[TableSync]:
         """Write the parts of every table, then let them appear."""
         pa.default_memory_pool().release_unused()  # of the pages, before memory is at its fullest
-        published_at, done = self.store.now(), []
-        self.link = self.store.next_link()
+        newest = self.store.newest_files()
+        published_at, done = self.store.now(newest), []
+        self.link = self.store.next_link(newest)
         proved_by = 0  # the publication of transfers that the balances belong to
         for name, one in self.fetches.items():
             if one.gone_before:

@@ -273,3 +273,56 @@ def test_over_http_a_removed_transfer_is_named_everywhere(
     run(["accept-gone", removed, "--by", "Ana", "--reason", "a test", *arguments])
     assert json.loads(capsys.readouterr().out)["accepted"] == [removed]
     run(["verify", *arguments])
+
+
+def paging_run(folder: Path, seed: int) -> None:
+    """One store through five full passes over a faulty list: nothing is named that is there."""
+    chance = random.Random(seed)
+    count = chance.randrange(2, 120)
+    rows = [transfer(number) for number in range(1, count)]
+    honours = set(chance.sample(["created_at", "updated_at", "ids"], chance.randrange(4)))
+    service = Faulty(rows, honours=honours, largest_page=chance.randrange(1, 30), complete=True)
+    store = Store(folder)
+    store.sync(service, tables=["transfers"])
+    removed = {service.transfers.pop(chance.randrange(len(service.transfers)))["id"]}
+    service.share, service.chance = chance.random() * 0.6, chance
+    for _ in range(5):
+        store.sync(service, tables=["transfers"], full=True)
+    assert {id_ for id_, _ in gone(store)} <= removed, seed
+    assert len(store.read("transfers", columns=["id"])) == count - 1, seed
+
+
+@pytest.mark.campaign
+def test_a_thousand_runs_over_faulty_pages(tmp_path: Path) -> None:
+    for seed in range(1_000):
+        paging_run(tmp_path / str(seed), seed)
+
+
+@pytest.mark.thorough
+def test_some_runs_over_faulty_pages(tmp_path: Path) -> None:
+    for seed in range(15):
+        paging_run(tmp_path / str(seed), seed)
+
+
+def deletions(tmp_path: Path, rows: int, deleted: int) -> None:
+    with fl.sandbox.serve(seed=7, transfers=rows) as sandbox, sandbox.connect() as client:
+        store = Store(tmp_path / "store")
+        store.sync(client)
+        before = store.read("transfers")
+        wanted = random.Random(1).sample(before["id"].tolist(), deleted)
+        for id_ in wanted:
+            sandbox.control.remove_transfer(id_)
+        assert sorted(store.sync(client, full=True).gone) == sorted(
+            ("transfers", w) for w in wanted
+        )
+        assert store.read("transfers").equals(before)
+
+
+@pytest.mark.campaign
+def test_a_thousand_deletions_among_a_million(tmp_path: Path) -> None:
+    deletions(tmp_path, 1_000_000, 1_000)
+
+
+@pytest.mark.thorough
+def test_deletions_among_many(tmp_path: Path) -> None:
+    deletions(tmp_path, 5_000, 60)
