@@ -130,6 +130,13 @@ def read_pack(
     if restated is not None:
         old = restated["hash"][:16]
         exceptions.append(f"Restates the close {old}, because: {restated['reason']}")
+    exceptions += [
+        f"The service does not list {name} of {kind} since {at[:19]}Z; "
+        f"accepted by {record.content['by']}, because: {record.content['reason']}"
+        for record in records
+        if record.kind == "accept"
+        for kind, name, at in record.content["rows"]
+    ]
     gaps = judgement.broken.groupby("asset")["difference"].sum()
     return Pack(
         close,
@@ -140,7 +147,7 @@ def read_pack(
         tuple(exceptions),
         {
             "roll-forward": roll,
-            "lines": lines,
+            "lines": lines.sort_values(["asset", "profile_id"], kind="stable", ignore_index=True),
             "reconciliation": reconciliation(roll, judgement, transfers, close),
             "proof-of-cash": proof_of_cash(roll, judgement, pd.Timestamp(content["first"])),
             "open-items": items,

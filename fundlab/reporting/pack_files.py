@@ -65,7 +65,7 @@ def write_pack(
     Raises ``InvalidRequest`` where ``pack.json`` of other packs, or a statement in ``out``, is
     damaged, and what reading and reconciling statements raises."""
     records = store.records()
-    last = max(one.seq for one in records if one.kind == "annotate" or one.hash == close.hash)
+    said = [one for one in records if one.kind in ("annotate", "accept") or one.hash == close.hash]
     folder, stem = local_path(out, "out"), file_stem(close)
     options = json.loads(json.dumps(options, default=str))  # as reperform finds them
     if statements:
@@ -86,7 +86,7 @@ def write_pack(
             if not path.exists() or _sha256(path) != before["files"].get(name):
                 raise InvalidRequest(f"{path} is not what {MANIFEST} names: give the statements")
     return _write(
-        store, close, records[:last], folder, versions(_MADE_WITH), bank, sources,
+        store, close, records[: said[-1].seq], folder, versions(_MADE_WITH), bank, sources,
         with_pdf=_can_print(),
     )  # fmt: skip
 

@@ -162,12 +162,21 @@ def test_a_row_that_the_service_lists_no_longer_stays_in_the_close_and_shows_as_
     gone = month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
     month.sync(CLOSED_AT + DAY)
     month.store.close("2026-02")
+    month.service.complete = True  # does not have what it does not list
     month.service.transfers.remove(gone)
     month.sync(MARCH + 40 * DAY)
     assert month.store.restatements().empty
     assert not month.store.verify().ok
-    with pytest.raises(CloseRefused, match="2026-03 cannot be closed"):
+    with pytest.raises(CloseRefused, match="2026-03 cannot be closed") as refused:
         month.store.close("2026-03")
+    assert any(gone["id"] in line for line in refused.value.obstacles)
+    month.store.accept_gone(gone["id"], by="Ana", reason="a test payment")
+    (closed,) = closes_of(month.store.records())
+    reporting.write_pack(month.store, closed, tmp_path / "pack")
+    page = (tmp_path / "pack" / "close-2026-02.html").read_text(encoding="utf-8")
+    assert f"The service does not list {gone['id']} of transfers since 2026-" in page
+    assert "accepted by Ana, because: a test payment" in page
+    assert reporting.reperform(month.store, tmp_path / "pack") == []
 
 
 def test_what_stands_in_the_way_is_listed_and_breaks_can_be_accepted(tmp_path: Path) -> None:
