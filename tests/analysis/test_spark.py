@@ -217,6 +217,24 @@ def test_the_cluster_reads_the_store(session: Any, tmp_path: Path, compacted: bo
     )
 
 
+def test_the_cluster_reads_when_transfers_settled(session: Any, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    first = withdrawal(1, profile_id="p-2")
+    for given in ([first], [{**first, "status": "COMPLETED", "updated_at": moment(10)}]):
+        store.sync(FakeService([*given, service_transfer(2)]), tables=["transfers"], full=True)
+    rows = store.scan("transfers", spark=session, settled=True)
+    read = as_nanoseconds(store.read_arrow("transfers", settled=True))
+    assert rows.columns == read.column_names
+    assert sorted(rows.toArrow().to_pylist(), key=itemgetter("id")) == sorted(
+        read.to_pylist(), key=itemgetter("id")
+    )
+    on_spark = balances.roll_forward(rows, "2026-10", basis="settled").toArrow()
+    here = balances.roll_forward(
+        store.read_arrow("transfers", settled=True), "2026-10", basis="settled"
+    )
+    assert records(on_spark) == records(here)
+
+
 def test_the_cluster_reads_each_state_and_no_damage(session: Any, tmp_path: Path) -> None:
     """Parts, a base and parts again, with rows replaced in each; then a bit flips."""
     store = Store(tmp_path / "status=FAILED" / "store")
