@@ -24,7 +24,9 @@ html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": True}
 
 nb_execution_mode = "off"  # notebooks are shown as they were executed
-nb_ipywidgets_js = {}  # widgets of a stored notebook have no kernel, and the site no network
+nb_ipywidgets_js: dict[
+    str, dict[str, str]
+] = {}  # widgets of a stored notebook have no kernel, and the site no network
 suppress_warnings = ["misc.highlighting_failure"]  # an example may leave an argument out with …
 nb_mime_priority_overrides = [("html", "text/html", 0)]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
