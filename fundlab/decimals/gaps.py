@@ -28,7 +28,7 @@ import pandas as pd
 
 from fundlab.decimals.array import DecimalArray, DecimalDtype
 from fundlab.decimals.int128 import LIMIT, ONE
-from fundlab.decimals.scalars import to_scalar
+from fundlab.decimals.scalars import is_missing, to_scalar
 
 EXCEL_DIGITS = 15  # significant ones, of a number in a cell
 
@@ -251,16 +251,28 @@ def to_numeric(
 
 @instead_of("pandas.core.generic:NDFrame", "_clip_with_one_bound", issue=40420)
 def clip(pandas_own: Function, data: Any, bound: Any, method: Any, axis: Any, inplace: Any) -> Any:
-    """``series.clip(lower=others)``: a bound that is missing does not bind.
+    """``clip(lower=others)``: a bound that is missing does not bind.
 
     pandas fills it with an infinity, which is a float.
     """
-    if (
-        isinstance(data, pd.DataFrame)
-        or not isinstance(data.dtype, DecimalDtype)
-        or not pd.api.types.is_list_like(bound)
-    ):
-        return pandas_own(data, bound, method, axis, inplace)
+    if isinstance(data, pd.DataFrame):
+        if not pd.api.types.is_list_like(bound) or DecimalDtype() not in list(data.dtypes):
+            return pandas_own(data, bound, method, axis, inplace)
+        if not isinstance(bound, pd.Series | pd.DataFrame):
+            align: Any = data._align_for_op
+            bound = align(bound, axis, flex=None)[1]
+        by_row = isinstance(bound, pd.Series) and axis == 0
+        clipped = data if inplace else data.copy()
+        for place, name in enumerate(data.columns):
+            column = data.iloc[:, place]
+            their_own = bound if by_row else bound[name]
+            compared: Any = getattr(column, method.__name__)
+            clipped.isetitem(place, clip(pandas_own, column, their_own, compared, 0, False))
+        return None if inplace else clipped
+    if not isinstance(data.dtype, DecimalDtype):
+        return pandas_own(data, _in_floats(bound), method, axis, inplace)
+    if not pd.api.types.is_list_like(bound):
+        return data.copy() if is_missing(bound) else pandas_own(data, bound, method, axis, inplace)
     if not isinstance(bound, pd.Series):
         bound = pd.Series(bound, index=data.index, dtype=DecimalDtype())
     within = method(bound, axis=axis).fillna(True)
@@ -343,9 +355,10 @@ def as_of(pandas_own: Function, merge: Any) -> Any:
 # ---- text: what is asked for of floats holds for decimals
 
 
+@instead_of("pandas.core.indexes.base", "get_values_for_csv", issue=26276)
 @instead_of("pandas.core.internals.blocks", "get_values_for_csv", issue=26276)
 def csv_block(pandas_own: Function, values: Any, **kwargs: Any) -> Any:
-    """``to_csv(decimal=",", float_format="%.2f")``."""
+    """``to_csv(decimal=",", float_format="%.2f")``, of columns and of the index."""
     if not isinstance(values, DecimalArray):
         return pandas_own(values, **kwargs)
     shown = _as_asked(kwargs.get("float_format"), kwargs.get("decimal", "."))
@@ -452,10 +465,10 @@ def drawn(own: Function, *args: Any, **kwargs: Any) -> Any:
 
 
 ON_IMPORT = {
-    "pandas.io.formats.style": [
-        Gap("pandas.io.formats.style_render", "_maybe_wrap_formatter", 15171, styled),
-        Gap("pandas.io.formats.style", "_bar", 56283, bars),
+    "pandas.io.formats.style_render": [
+        Gap("pandas.io.formats.style_render", "_maybe_wrap_formatter", 15171, styled)
     ],
+    "pandas.io.formats.style": [Gap("pandas.io.formats.style", "_bar", 56283, bars)],
     "matplotlib.axes": [
         Gap("matplotlib.axes:Axes", name, 23991, drawn)
         for name in ("boxplot", "hist2d", "imshow", "pcolormesh", "pie", "violinplot")

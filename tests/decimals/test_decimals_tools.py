@@ -123,6 +123,10 @@ def test_csv_files_are_written_as_asked(column: pd.Series) -> None:
     assert "1,234.5" in frame.to_csv(float_format=lambda value: f"{value:,.1f}")
     with pytest.raises(ValueError, match=r"float_format='%e': decimal columns take '%\.2f'"):
         frame.to_csv(float_format="%e")
+    by_amount = pd.DataFrame({"n": [1]}, index=pd.Index(column[1:2]))
+    assert by_amount.to_csv(sep=";", decimal=",") == "x;n\n2,345;1\n"
+    by_both = by_amount.assign(k="a").set_index("k", append=True)
+    assert by_both.to_csv(float_format="%.1f") == "x,k,n\n2.3,a,1\n"
     floats = pd.DataFrame({"f": [1.5]})
     assert floats.to_csv(index=False, decimal=",", float_format="%.2f") == 'f\n"1,50"\n'
 
@@ -145,6 +149,15 @@ def test_a_missing_bound_does_not_bind(column: pd.Series) -> None:
     assert column.clip(upper=[None, 2, 2, 2]).tolist() == [D("1234.5"), 2, pd.NA, D("1E-7")]
     floats = pd.Series([1.0, 5.0])
     assert floats.clip(upper=[None, 2.0]).tolist() == [1.0, 2.0]
+    frame = pd.DataFrame({"x": column, "n": [1.5, 2.5, 3.5, 4.5]})
+    by_row = frame.clip(lower=pd.Series([None, 3, 3, 3], dtype="decimal"), axis=0)
+    assert by_row["x"].tolist() == [D("1234.5"), 3, pd.NA, 3]
+    by_name = frame.clip(upper=pd.Series({"n": 2, "x": None}), axis=1)
+    assert by_name["x"].equals(column)
+    assert by_name["n"].tolist() == [1.5, 2, 2, 2]
+    assert frame[["x"]].clip(lower=frame[["x"]] + 1)["x"].equals(column + 1)
+    frame.clip(upper=pd.Series({"x": D(2), "n": D(2)}), axis=1, inplace=True)
+    assert frame["x"].tolist() == [2, 2, pd.NA, D("1E-7")]
 
 
 def test_text_of_frames_is_shown_as_asked(column: pd.Series) -> None:
