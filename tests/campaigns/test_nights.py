@@ -1,0 +1,114 @@
+"""What goes wrong at night is told in the morning, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from nights import night
+
+import fundlab as fl
+from fundlab import sandbox
+from fundlab.status import status
+from fundlab.values import Instant
+
+HOUR = 3600 * 10**9
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["nights", "fundlab.reporting", "fundlab.facade"])
+
+Night = Callable[..., int | None]
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[sandbox.Sandbox]:
+    with sandbox.serve(seed=7, transfers=30) as serving:
+        yield serving
+
+
+@pytest.fixture
+def run(service: sandbox.Sandbox) -> Night:
+    names = ("base_url", "auth_url", "client_id", "client_secret")
+    settings = {name: service.announcement()[name] for name in names}
+
+    def one(
+        folder: Path, now: int, die_at: int | None = None, largest_file: int | None = None
+    ) -> int | None:
+        process = PROCESSES.Process(
+            target=night, args=(settings, folder, now, die_at, largest_file)
+        )
+        process.start()
+        process.join(120)
+        return process.exitcode
+
+    return one
+
+
+@pytest.fixture
+def after_a_good_night(run: Night, tmp_path: Path) -> tuple[Path, int]:
+    folder = tmp_path / "good"
+    folder.mkdir()
+    now = Instant.parse("2026-11-20T06:00:00Z").ns
+    assert run(folder, now) == 0
+    return folder, now
+
+
+def morning(folder: Path, now: int) -> str:
+    """What status says, three hours after the run at ``now`` was due; nothing while all is well."""
+    found = status(fl.Store(folder / "books"), now=now + 3 * HOUR)
+    return "" if found.ok else str(found)
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.campaign)])
+def test_a_run_that_was_killed_is_told_in_the_morning(
+    run: Night, after_a_good_night: tuple[Path, int], tmp_path: Path, seed: int, kills: int,
+    figure: Callable[[str], None],
+) -> None:  # fmt: skip
+    good, first = after_a_good_night
+    now = first + 24 * HOUR
+    counted = shutil.copytree(good, tmp_path / "counted")
+    assert run(counted, now) == 0
+    assert morning(counted, now) == ""
+    calls = int((counted / "count").read_text())
+    chance, told = random.Random(seed), 0
+    for at in sorted(chance.sample(range(1, calls), kills)):
+        folder = shutil.copytree(good, tmp_path / f"killed-{at}")
+        assert run(folder, now, die_at=at) == -9
+        beat = json.loads((folder / "beat.json").read_text())
+        runs = fl.Store(folder / "books").runs()
+        noted = [Instant.parse(runs[name]["at"]).ns for name in ("sync", "report")]
+        said = morning(folder, now)
+        # Whatever was not done is told by status; the rest is only that nobody heard of the end.
+        assert (said == "") == (noted == [now, now]), (at, said)
+        ended_well = beat["status"] == 0 and beat["ended"] == beat["last_success"]
+        before = json.loads((good / "beat.json").read_text())["last_success"]
+        assert said or beat["ended"] is None or ended_well
+        told += bool(said) or beat["ended"] is None or beat["last_success"] == before
+        # One more night, and nothing is said.
+        assert run(folder, now + 24 * HOUR) == 0
+        assert morning(folder, now + 24 * HOUR) == ""
+        shutil.rmtree(folder)
+    figure(f"{kills} nightly runs killed: {told} told by status or heartbeat; later nights silent")
+    assert told == kills
+
+
+@pytest.mark.thorough
+def test_a_dead_timer_a_full_disk_and_a_clock_that_jumps(
+    run: Night, after_a_good_night: tuple[Path, int], tmp_path: Path
+) -> None:
+    good, first = after_a_good_night
+    now = first + 24 * HOUR
+    assert "the last was 27 h ago" in morning(good, now)
+    full = shutil.copytree(good, tmp_path / "full")
+    assert run(full, now, largest_file=64) == 1
+    assert "the last was 27 h ago" in morning(full, now)
+    ahead = shutil.copytree(good, tmp_path / "ahead")
+    run(ahead, now + 12 * HOUR)
+    assert "which is yet to come: set the clock right" in morning(ahead, now)
+    behind = shutil.copytree(good, tmp_path / "behind")
+    run(behind, now - 40 * 24 * HOUR)
+    assert "see whether the timer runs" in morning(behind, now)
