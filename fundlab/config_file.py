@@ -66,6 +66,14 @@ def profile_names(config: Mapping[str, Masked]) -> list[str]:
     return [n for n, value in config.items() if n != NAMES and isinstance(value.reveal(), dict)]
 
 
+def check_profile_name(name: str) -> None:
+    """Raises ``SettingsError`` for a name that no profile can have."""
+    if not _PROFILE_NAME.fullmatch(name) or name in (NAMES, CHOSEN):
+        raise SettingsError(
+            f"{name!r} is not a valid name of a profile; give letters, digits, '-' and '_'"
+        )
+
+
 def write_profile(path: Path, name: str, values: Mapping[str, Any], drop: Collection[str]) -> None:
     """Write the profile ``name`` with ``values``, some of them wrapped. Of one that is there the
     settings ``drop`` go, and others stay as they are. The file's first profile becomes its choice.
@@ -73,10 +81,7 @@ def write_profile(path: Path, name: str, values: Mapping[str, Any], drop: Collec
     The file gets mode 0600, its folder 0700; it is replaced at once. Raises ``SettingsError``
     where it cannot be written, or what is there is not understood well enough to be kept.
     """
-    if not _PROFILE_NAME.fullmatch(name) or name in (NAMES, CHOSEN):
-        raise SettingsError(
-            f"{name!r} is not a valid name of a profile; give letters, digits, '-' and '_'"
-        )
+    check_profile_name(name)
     path = path.resolve()  # where it is kept elsewhere, and linked
     before = read_config(path) if is_there(path) else {}
     text = Masked(path.read_text(encoding="utf-8-sig") if before else "")

@@ -82,6 +82,7 @@ def init(
     from fundlab.api.doctor import doctor as run_checks
     from fundlab.config_file import (
         CHOSEN,
+        check_profile_name,
         config_path,
         is_there,
         profile_names,
@@ -104,6 +105,7 @@ def init(
         return console.ask(question, unanswered, value_proc=accept, **how)
 
     # What is there already, before anything is asked.
+    check_profile_name(name)
     path = config_path()
     config = read_config(path) if is_there(path) else {}
     if name in profile_names(config) and not force:

@@ -1,0 +1,130 @@
+"""Forty wrong commands and forty wrong calls: each answer names the cause and the way out.
+
+The table of them is ``wrong_usage.txt``; ``WRITE_TABLE=1`` writes it anew, to be looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fundlab as fl
+from fundlab import sandbox
+from fundlab.settings import Settings
+
+TABLE = Path(__file__).with_name("wrong_usage.txt")
+WAY_OUT = re.compile(
+    r"\b(give|name|run|choose|change|check|set|write|needed|did you mean|is for|such as|do what)\b"
+    r"|is not one of|there are|closed are|has |known are|should be|Try |no name holds|There are"
+    r"|Options:"
+)
+"""What is accepted, what there is, or what to do: one of these words leads to it."""
+COMMANDS = [
+    [], ["snyc"], ["sync", "transfer"], ["sync", "moons"], ["sync", "--workers", "0"],
+    ["sync", "--since", "yesterday"], ["sync", "--stroe", "x"], ["sync"],
+    ["sync", "--profile", "x"],
+    ["verify", "--store", "nowhere"], ["verify", "now"], ["compact", "--store", "nowhere"],
+    ["export", "transfers"], ["export", "moons", "--out", "a.csv", "--format", "csv"],
+    ["export", "transfers", "--out", "a.xlsx", "--format", "csv"],
+    ["export", "transfers", "--out", "a.pdf", "--format", "pdf"],
+    ["report", "--period", "October"], ["report", "--period", "2026-13"],
+    ["report", "--tz", "Moon"],
+    ["report", "--format", "pdf"], ["report", "--catch-up", "--as-of", "2026-10-01"],
+    ["report", "--basis", "booked"], ["report", "--store", "nowhere"],
+    ["close", "soon"], ["close"], ["close", "2026-10", "--with-breaks"],
+    ["reopen", "2026-10"], ["bank"], ["bank", "a.csv", "--side", "theirs"],
+    ["withdraw"], ["withdraw", "--profile", "p", "--fiat-account", "a", "--amount", "ten"],
+    ["keys"], ["keys", "new"], ["keys", "new", "--alg", "RSA", "--out", "k"], ["doctor"],
+    ["init", "--name", "a b"], ["status", "--max-age", "long"], ["status", "--expect", "moon"],
+    ["schedule", "anacron"], ["schedule", "cron", "--at", "6am"],
+]  # fmt: skip
+CALLS: list[Callable[[fl.Client, fl.Store], object]] = [
+    lambda c, s: s.read("transfer"),
+    lambda c, s: s.read("transfers", columns=["totl"]),
+    lambda c, s: s.read("transfers", as_of="yesterday"),
+    lambda c, s: s.read("transfers", pin="october"),
+    lambda c, s: s.read("transfers", as_of="2026-10-01", pin="october"),
+    lambda c, s: s.read("addresses", profile_id="x"),
+    lambda c, s: s.read("events", settled=True),
+    lambda c, s: s.scan("transfers", engine="polars"),
+    lambda c, s: s.scan("transfers", engine="spark"),
+    lambda c, s: s.scan("transfers", memory_limit="much"),
+    lambda c, s: s.sync(c, tables=["moons"]),
+    lambda c, s: s.sync(c, tables=[]),
+    lambda c, s: s.sync(c, since="soon"),
+    lambda c, s: s.pin("a/b"),
+    lambda c, s: s.reopen("2026-10", by="Ana", reason="late"),
+    lambda c, s: s.reopen("2026-10", by="", reason="late"),
+    lambda c, s: s.annotate("t-1"),
+    lambda c, s: s.compact(["moons"]),
+    lambda c, s: s.export_current(s.path),
+    lambda c, s: fl.Store("s3//bucket\0"),
+    lambda c, s: c.get_transfer(""),
+    lambda c, s: c.get_transfer("nobody"),
+    lambda c, s: list(c.list_transfers(statuses=["DONE"])),
+    lambda c, s: list(c.list_transfers(page_size=0)),
+    lambda c, s: list(c.list_transfers(created_at_gte="soon")),
+    lambda c, s: c.get_profile_balance("nobody", "USD"),
+    lambda c, s: fl.connect(base_url="http://example.com"),
+    lambda c, s: fl.connect(base_urll="x"),  # type: ignore[call-arg]
+    lambda c, s: Settings.load("nobody"),
+    lambda c, s: s.known("moons"),
+    lambda c, s: fl.load_transfers(c, statuses="DONE"),
+    lambda c, s: fl.report(s, "October"),
+    lambda c, s: fl.report("books"),  # type: ignore[arg-type]
+    lambda c, s: fl.report(s, formats=["pdf"]),
+    lambda c, s: fl.flows.net(s.read("transfers"), freq="Z"),
+    lambda c, s: fl.balances.running(s.read("transfers"), view="net"),
+    lambda c, s: fl.fees.summary(s.read("transfers"), by=["colour"]),
+    lambda c, s: fl.plan_withdrawal(c, profile_id="p", fiat_account_id="a", amount="ten"),
+    lambda c, s: fl.plan_withdrawal(c, profile_id="p", fiat_account_id="a", amount=1.5),
+    lambda c, s: s.history("moons"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[sandbox.Sandbox]:
+    with sandbox.serve(seed=7, transfers=10) as serving:
+        yield serving
+
+
+def answers(fundlab: Any, service: sandbox.Sandbox, folder: Path) -> Iterator[tuple[str, str]]:
+    for arguments in COMMANDS:
+        status, _, err = fundlab(*arguments)
+        assert status in (1, 2), arguments
+        said = " ".join(line for line in err.splitlines() if not line.startswith("Usage:"))
+        yield f"fundlab {' '.join(arguments)}", f"{status} {said}"
+    source = Path(__file__).read_text(encoding="utf-8").partition("CALLS: ")[2]
+    texts = re.findall(r"^    lambda c, s: (.*?),(?:  #.*)?$", source, re.MULTILINE)
+    with service.connect() as client:
+        store = fl.Store(folder / "books")
+        store.sync(client, tables=["transfers"])
+        for text, call in zip(texts, CALLS, strict=True):
+            with pytest.raises((fl.errors.FundlabError, OSError, TypeError)) as caught:
+                call(client, store)
+            yield text, f"{type(caught.value).__name__} {caught.value}"
+
+
+def test_each_names_the_cause_and_the_way_out(
+    fundlab: Any, service: sandbox.Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("FUNDLAB_STORE", str(tmp_path / "books"))
+    (tmp_path / "books").mkdir()
+    rows = []
+    for wrong, said in answers(fundlab, service, tmp_path):
+        text = " ".join(said.split()).replace(str(tmp_path), "FOLDER")
+        text = re.sub(r"http://127\.0\.0\.1:\d+", "SERVICE", text)
+        text = re.sub(r"(sandbox|request|req)[-_ ][0-9a-f-]{8,}", r"\1-ID", text)
+        rows.append(f"{wrong}\n    {text}\n")
+    if os.environ.get("WRITE_TABLE"):
+        TABLE.write_text("\n".join(rows), encoding="utf-8")
+    assert len(rows) == 80
+    assert [row for row in rows if not WAY_OUT.search(row.partition("\n")[2])] == []
+    assert "\n".join(rows) == TABLE.read_text(encoding="utf-8")
