@@ -278,7 +278,7 @@ def test_over_http_a_removed_transfer_is_named_everywhere(
 def paging_run(folder: Path, seed: int) -> None:
     """One store through five full passes over a faulty list: nothing is named that is there."""
     chance = random.Random(seed)
-    count = chance.randrange(2, 120)
+    count = chance.randrange(3, 120)
     rows = [transfer(number) for number in range(1, count)]
     honours = set(chance.sample(["created_at", "updated_at", "ids"], chance.randrange(4)))
     service = Faulty(rows, honours=honours, largest_page=chance.randrange(1, 30), complete=True)
