@@ -99,7 +99,7 @@ def accept_gone(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Record that rows which the service lists no more are known to be gone.
+    """Accept that the service lists certain rows no more.
 
     They stay in the store as last seen; verify and reports find nothing wrong with it any more.
     """

@@ -30,7 +30,7 @@ def anchor(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Print one line that stands for all that the store and its journals hold.
+    """Print a line that proves what the store and journals hold.
 
     Keep it elsewhere: print, mail or commit it, or have it time-stamped. 'fundlab verify --anchor'
     proves with it that nothing of this was removed, rolled back or rewritten. Signed with the
@@ -56,7 +56,7 @@ def backup(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Copy what a backup lacks of the store and its journals, and check it.
+    """Copy what a backup lacks of the store, and check it.
 
     Nothing is ever removed there; it may run beside a sync.
     """
@@ -70,7 +70,7 @@ def restore(
     store: Annotated[str, typer.Option(help="A new folder for the store.")],
     as_json: Json = False,
 ) -> None:
-    """Write a backup into a new folder, check every file, and verify the store.
+    """Write a backup into a new folder, and verify it.
 
     A journal comes back only where there is none; it pays nothing before fl.resume() has asked the
     service about everything since. Exit status 3 where the store has problems.
@@ -92,7 +92,7 @@ def repair(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Set aside damaged files, say what is lost, and fetch it again.
+    """Set damaged files aside, and fetch their rows again.
 
     Nothing is removed: what cannot be read goes to the store's folder set-aside. Records, pins and
     journals come back from a backup only.
