@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import runpy
+from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -208,6 +211,33 @@ def test_a_sum_of_any_of_many_proves_nothing() -> None:
     assert result.groups.empty
     (why,) = result.open.loc[result.open["item_id"] == "b", "why"]
     assert why.startswith("too many combinations of")
+
+
+measure = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "bank.py"))["measure"]
+
+
+def nothing_is_wrong(count: int, seed: int) -> dict[str, Any]:
+    month: dict[str, Any] = measure(count, seed)
+    assert month["wrong"] == 0, month
+    assert float(month["of the rest"].rstrip("%")) >= 99, month
+    assert month["several answers"] <= 0.02 * month["lines"], month
+    return month
+
+
+@pytest.mark.thorough
+def test_a_month_with_batches_is_matched_and_nothing_wrongly() -> None:
+    nothing_is_wrong(3_000, 3)
+
+
+@pytest.mark.campaign
+def test_months_of_10_000_and_100_000_are_matched_and_nothing_wrongly(
+    seed: int, figure: Callable[[str], None]
+) -> None:
+    months = [nothing_is_wrong(10_000, seed + n) for n in range(20)]
+    months += [nothing_is_wrong(100_000, seed + n) for n in range(2)]
+    right = sum(month["right"] for month in months)
+    lines, listed = (sum(month[name] for month in months) for name in ("lines", "several answers"))
+    figure(f"{right:,} of {lines:,} lines of the bank matched, {listed:,} listed, 0 wrong")
 
 
 def referred(count: int, amount: int) -> tuple[list[Bank], list[Paid]]:
