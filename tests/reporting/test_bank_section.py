@@ -21,6 +21,7 @@ from test_report import build, transfers, undrawn
 import fundlab as fl
 from fundlab import bank
 from fundlab.errors import InvalidRequest
+from fundlab.reporting.job import sources
 from fundlab.reporting.page import render_html
 from fundlab.reporting.page_tables import bank_tables
 from fundlab.reporting.report_files import sheets
@@ -139,8 +140,11 @@ def test_a_report_takes_what_was_read_or_reconciled(october: Path) -> None:
     assert f"--bank {october / 'wrong.sta'}" in report.sources["Command"]
     assert "The bank's side" in render_html(report)
     ours = bank.reconcile(store, read, "2026-10", window=5)
-    assert "--window 5" in fl.report(store, "2026-10", bank=ours).sources["Command"]
-    assert "The bank's side" not in render_html(fl.report(store, "2026-10"))
+    assert "--window 5" in sources(store, "2026-10", report.as_of, bank=ours)["Command"]
+    without = replace(report, bank=None)
+    assert "The bank's side" not in render_html(without)
+    assert not {*SHEETS.values()} & {sheet.name for sheet in sheets(without)}
+    assert without.tone == "good"
     with pytest.raises(InvalidRequest, match="reconciled for 2026-10-01 to 2026-10-31, the report"):
         fl.report(store, "2026-09", bank=ours)
 
