@@ -189,7 +189,8 @@ def match(
     are a group), whatever their amounts. ``reference``: same amount, and the entry names the
     transfer by id or ``ref_id``, as whole words; any day. ``references``: entries and transfers
     that name each other so, of equal sums. ``counterparty``: same amount, within the window, and
-    the entry names the counterparty or repeats the memo. ``counterparty_sum``: the sum of several
+    the entry names the counterparty or repeats the memo; where both sides belong to such sums as
+    come next, too, they are judged together. ``counterparty_sum``: the sum of several
     of those that it names, or of several entries that name the one. ``amount``: same amount within
     the window. Then sums, within the window and of one direction, of one entry for several
     transfers or one transfer for several entries: ``total_of_day``, of all of a day, or of its
@@ -225,7 +226,7 @@ def match(
     search.step("reference", search.by_reference())
     search.step("references", search.by_references())
     for search.early in (0, EARLY):
-        search.step("counterparty", search.by_amount(named=True))
+        search.step("counterparty", search.by_counterparty())
         search.step("counterparty_sum", search.by_sum(search.named_pools))
         search.step("amount", search.by_amount())
         search.step("total_of_day", search.by_total())
@@ -487,6 +488,20 @@ class _Search:
                 for item in (*silent, *transfers):
                     self.held[item.number] = "too many of one amount"
 
+    def by_counterparty(self) -> Iterator[_Edge]:
+        """Pairs that a name supports. Where both sides of one belong to other sums of that name as
+        well, those are another answer, and are judged with it."""
+        pairs = [*self.by_amount(named=True)]
+        sums: dict[int, list[_Edge]] = defaultdict(list)
+        for edge in self.by_sum(self.named_pools):
+            for number in edge:
+                sums[number].append(edge)
+        for pair in pairs:
+            yield pair
+            rivals = [[edge for edge in sums[number] if not pair <= edge] for number in pair]
+            if all(rivals):
+                yield from (edge for side in rivals for edge in side)
+
     def alike(self, entry: _Item, transfer: _Item) -> int:
         """How many others, matched or not, have the amount of one of them within its window."""
         reach, most = self.window + EARLY + self.longest, 0
@@ -739,7 +754,8 @@ class _Search:
                     self.doubts |= dict.fromkeys(answer, how)
             else:
                 for edge in answer:
-                    self._take(how, edge, less)
+                    sums = how == "counterparty" and len(edge) > 2
+                    self._take("counterparty_sum" if sums else how, edge, less)
         self.open -= self.held.keys()
 
     def _take(self, how: str, edge: _Edge, less: Decimal) -> None:

@@ -198,8 +198,20 @@ def by_force(
                 if named(e, t) and only and alike and same_way([e, t]):
                     yield frozenset([e]), frozenset([t])
 
+    def of_name() -> Iterator[Group]:
+        """The pairs, and where both sides of one are in other sums of the name, those sums."""
+        one_for_one = list(pairs(lambda e, t: says(e, t.name) and near(e, t)))
+        sums = list(one_to_many(lambda es, ts: all(linked(e, t) for e in es for t in ts)))
+        yield from one_for_one
+        for (e,), (t,) in one_for_one:
+            with_e = [g for g in sums if e in g[0] and t not in g[1]]
+            with_t = [g for g in sums if t in g[1] and e not in g[0]]
+            if with_e and with_t:
+                yield from with_e
+                yield from with_t
+
     steps: list[tuple[str, Callable[[], Iterator[Group]]]] = [
-        ("counterparty", lambda: pairs(lambda e, t: says(e, t.name) and near(e, t))),
+        ("counterparty", of_name),
         ("counterparty_sum", lambda: one_to_many(
             lambda es, ts: all(linked(e, t) for e in es for t in ts))),
         ("amount", lambda: pairs(lambda e, t: near(e, t))),
@@ -223,7 +235,15 @@ def by_force(
                 and set().union(*(g[0] | g[1] for g in chosen)) == members
             ]
             if len(covers) == 1:
-                done += [(how, group) for group in covers[0]]
+                done += [
+                    (
+                        "counterparty_sum"
+                        if how == "counterparty" and len(g[0] | g[1]) > 2
+                        else how,
+                        g,
+                    )
+                    for g in covers[0]
+                ]
                 taken |= members
             else:
                 held |= members

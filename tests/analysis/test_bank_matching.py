@@ -102,6 +102,12 @@ def transfer(id: str, amount: int, day: int = 0, **more: str) -> Paid:
             [transfer("t", 10), transfer("u", 10, name="acme ltd")],
             {("counterparty", "bu"), ("amount", "ct")},
         ),
+        # One of a batch is as much as a part of another one: the whole batches say which it is.
+        (
+            [entry("b", 9, 0, "acme"), entry("c", 5, 0, "acme"), entry("d", 3, 0, "acme")],
+            [transfer(n, a, name="acme") for n, a in (("t", 5), ("u", 4), ("v", 8))],
+            {("counterparty_sum", "btu"), ("counterparty_sum", "cdv")},
+        ),
         # Two of an amount for two have two answers; two for one as well.
         ([entry("b", 10), entry("c", 10)], [transfer("t", 10), transfer("u", 10)], set()),
         ([entry("b", 10)], [transfer("t", 10), transfer("u", 10)], set()),
