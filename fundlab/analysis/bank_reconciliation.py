@@ -471,8 +471,9 @@ def _between(
         name for name, day in settled.items() if (day >= since or name in old) and name not in done
     ]
     frame: Any = nw.from_native(transfers)
-    own = (nw.col("asset") == asset) | nw.col("id").is_in(sorted(old))
-    return frame.filter(nw.col("id").is_in(wanted) & own).to_native()
+    # An empty list has no type that Arrow could compare with.
+    own = (nw.col("asset") == asset) | nw.col("id").is_in(sorted(old) or [""])
+    return frame.filter(nw.col("id").is_in(wanted or [""]) & own).to_native()
 
 
 def _items_in(path: Path) -> pd.DataFrame:
