@@ -86,6 +86,7 @@ ROOMS: dict[str, set[str]] = {
     "sandbox.serve": {"api", "display", "errors", "sandbox", "sandbox.recording", "secret"}
     | {"settings", "values"},
     "sandbox.__init__": {"sandbox.serve"},
+    "sandbox.pytest_fundlab": {"sandbox.__init__", "sandbox.serve"},
     "demo": WORK
     | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},
     "site": {"api", "errors", "models"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,7 @@ from fundlab.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
 
 ROOT = Path(__file__).parents[2]
+PLUGIN = "fundlab/sandbox/pytest_fundlab.py"
 TRANSFERS = "/v2/transfer/transfers?limit=1000"
 TESTS, WORKERS = 200, 2
 SUITE = '''
@@ -73,10 +75,11 @@ def pytest_sessionfinish(session):
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """A suite of its own process, with the plugin as an installation has it."""
+    """A suite of its own process, with the plugin beside the package, as an installation has it."""
+    shutil.copy(ROOT / PLUGIN, folder)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "pytest_fundlab", *arguments], cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ | {"PYTHONPATH": f"{folder}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -128,7 +131,7 @@ def test_an_installation_brings_the_fixtures() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["entry-points"]["pytest11"] == {"pytest_fundlab": "pytest_fundlab"}
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["force-include"]["pytest_fundlab.py"] == "pytest_fundlab.py"
+    assert wheel["force-include"][PLUGIN] == "pytest_fundlab.py"
 
 
 # ---------------------------------------------------------------------------- checkpoints

@@ -8,7 +8,7 @@
 changes is undone after it. Each worker of pytest-xdist has one of its own. A ``conftest.py`` may
 override ``fundlab_sandbox_options``, the arguments of ``fundlab.sandbox.serve``.
 
-It stands beside the package, so that a suite which uses none of it imports nothing of it.
+It is installed beside the package, so that a suite which uses none of it imports nothing of it.
 """
 
 from __future__ import annotations
