@@ -15,8 +15,8 @@ README = Path(__file__).parents[1] / "README.md"
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    # six on the sample, a store of one's own, a payment in two cells, a test of a team's
-    assert len(examples) == 10
+    # four on the sample, a payment from a store of one's own in two cells
+    assert len(examples) == 6
     names: dict[str, Any] = {}
     try:
         for example in examples:
@@ -25,8 +25,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert [(one.amount.text, one.status) for one in transfers] == [("100.00", "PENDING")]
         assert names["account"].identity_id is None  # an end user's is not one's own to pay
         assert not any("end user" in warning for warning in names["plan"].warnings)
-        names["test_a_balance"](names["sandbox"])  # as its fixture would give it
-        shows, sends, _ = examples[-3:]
+        shows, sends = examples[-2:]
         assert ast.unparse(ast.parse(shows).body[-1]) == "plan"  # the cell ends with its card
         assert "submit" not in shows
         assert "submit(confirm=plan.code)" in sends
