@@ -81,12 +81,14 @@ _COLOUR: Final = re.compile(r"#([0-9a-f]{6})")
 _STYLE: Final = re.compile(r' style="[^"]*"')
 
 _FOLLOWING: Final = """
-.fl-chart { display: block; max-width: 100%; }
+.fl-chart { color-scheme: light; display: block; max-width: 100%; }
 [data-jp-theme-light="false"] .fl-chart, .vscode-dark .fl-chart, .vscode-high-contrast .fl-chart,
-[theme="dark"] .fl-chart { color-scheme: dark; }
+[theme="dark"] .fl-chart, [data-theme="dark"] .fl-chart, body.dark .fl-chart { color-scheme: dark; }
+@media (prefers-color-scheme: dark) { [data-theme="auto"] .fl-chart { color-scheme: dark; } }
 """
-"""Dark where JupyterLab (and its HTML exports), VS Code or Colab says that it is; elsewhere as the
-page says: an image follows the scheme of the element that shows it."""
+"""Dark where JupyterLab (and its HTML exports), VS Code, Colab, marimo or the documentation says
+that it is: an image follows the scheme of the element that shows it, and where that has none, the
+system's, in which a light notebook may be shown."""
 
 
 @contextmanager

@@ -366,7 +366,7 @@ def test_rows_that_break_a_rule_are_told(
 ) -> None:  # fmt: skip
     row = {"transfer_id": "t1", "rule": "total", "expected": "2", "found": "1"}
     broken = dataclasses.replace(october[0], violations=pd.DataFrame([row]))
-    monkeypatch.setattr(reporting, "read_report", lambda *_, **__: broken)
+    monkeypatch.setattr(reporting.job, "read_report", lambda *_, **__: broken)
     usual = ("report", "--store", good.path, "--out", tmp_path, "--format", "csv", "--quiet")
     status, out, _ = fundlab(*usual)
     assert (status, "1 row check is violated." in out) == (3, True)

@@ -77,9 +77,10 @@ def pytest_sessionfinish(session):
 def run(folder: Path, *arguments: str) -> str:
     """A suite of its own process, with the plugin beside the package, as an installation has it."""
     shutil.copy(ROOT / PLUGIN, folder)
+    own = {name: value for name, value in os.environ.items() if name != "PYTEST_XDIST_WORKER"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "pytest_fundlab", *arguments], cwd=folder,
-        env=os.environ | {"PYTHONPATH": f"{folder}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
+        env=own | {"PYTHONPATH": f"{folder}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
