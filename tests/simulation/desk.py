@@ -45,7 +45,6 @@ class Wish:
     number: int
     ref_id: str | None
     amount: str
-    tried: bool = False
     paid: set[str] = field(default_factory=set)
     """The transfers that its people were shown."""
 
@@ -69,7 +68,7 @@ class Desk:
         self.trace: list[str] = []
         self.said: list[str] = []
         Virtual.now_ns, Virtual.chance = BEGIN_NS, random.Random(f"chance {seed}")
-        self.schedule = Schedule(self._note)
+        self.schedule = Schedule(self.note)
         self.schedule.before_step = self._strike
         Virtual.sleep = self.schedule.sleep
         Virtual.skew_ns = self._skew
@@ -104,10 +103,10 @@ class Desk:
                 if not one.identity_id and one.status == "APPROVED"
             )  # fmt: skip
         for person in people.values():
-            person.actor = Actor(person.name, "a", person.live)
+            person.actor = Actor(person.name, person.live)
             self.schedule.add(person.actor, BEGIN_NS)
         world = [one for one in happenings if one.who == "world" or one.what in FAULTS]
-        self.schedule.add(Actor("world", "outside", lambda: self._turn(world)), BEGIN_NS)
+        self.schedule.add(Actor("world", lambda: self._turn(world)), BEGIN_NS)
 
     # ------------------------------------------------------------------------------ a run
 
@@ -155,9 +154,6 @@ class Desk:
         return fl.Store(self.root / "store")
 
     def note(self, text: str) -> None:
-        self._note(text)
-
-    def _note(self, text: str) -> None:
         self.trace.append(f"{Virtual.now_ns - BEGIN_NS:>18} {text}".replace(str(self.root), "~"))
         if self.schedule.steps > STEPS_A_DAY * self.days:
             raise Wrong(f"after {self.schedule.steps} steps the run does not end")
@@ -172,7 +168,7 @@ class Desk:
             self._later = [late for late in self._later if late[0] > Virtual.now_ns]
             for _, act in sorted(due, key=lambda late: late[0]):
                 act()
-            self._note(f"world: {one.what} {one.who}")
+            self.note(f"world: {one.what} {one.who}")
             if one.what in ("message", "kill", "cut_power"):
                 self._armed.append((one, [one.more["after"], one.more.get("count", 1)]))
             elif one.what in ("full", "failing"):
@@ -236,7 +232,7 @@ class Desk:
                 if left[1] == 0:
                     self._armed.remove(entry)
                 kind: str = one.more["kind"]
-                self._note(f"{actor.name} meets {kind}")
+                self.note(f"{actor.name} meets {kind}")
                 return kind
         return None
 
@@ -256,7 +252,7 @@ class Desk:
                 if one.what == "kill":
                     actor.doomed = True
                     continue
-                self._note(f"the power goes at {what}")
+                self.note(f"the power goes at {what}")
                 self.disk.cut(random.Random(f"cut {self.seed} {one.number}"))
                 for person in self.people.values():
                     person.actor.dead = True
@@ -268,7 +264,7 @@ class Person:
 
     def __init__(self, desk: Desk, name: str, happenings: Sequence[Happening]) -> None:
         self.desk, self.name = desk, name
-        self.actor: Actor = Actor(name, "a", lambda: None)
+        self.actor: Actor = Actor(name, lambda: None)
         self.list = [one for one in happenings if one.who == name and one.what not in FAULTS]
 
     def live(self) -> None:
@@ -309,7 +305,6 @@ class Person:
         ref_id = f"invoice-{intent}" if named else None
         amount = f"{1 + intent // 100}.{intent % 100:02d}"
         wish = self.desk.wishes.setdefault(intent, Wish(intent, ref_id, amount))
-        wish.tried = True
         plan = fl.plan_withdrawal(
             client, profile_id=self.desk.profiles[0], fiat_account_id=self.desk.account,
             amount=wish.amount, ref_id=wish.ref_id, metadata={"intent": str(intent)},

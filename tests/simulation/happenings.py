@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.simulation.environment import BEGIN_NS, NS
@@ -13,10 +13,19 @@ from tests.simulation.environment import BEGIN_NS, NS
 HOUR: Final = 3600 * NS
 DAY: Final = 24 * HOUR
 NETWORK: Final = (
-    "refused", "lost", "unanswered", "late", "doubled", "cut", "slow", "too_many", "broken",
-    "broken_after", "expired",
-)  # fmt: skip
-"""What may happen to a message; ``network.Line`` says what each means."""
+    "refused",  # no connection: nothing was sent
+    "lost",  # the request never arrives
+    "unanswered",  # done, and the answer is lost
+    "late",  # given up, then it arrives all the same
+    "doubled",  # arrives twice; the second answer is the one that comes
+    "cut",  # half of the answer
+    "slow",  # within a second of the time-out
+    "too_many",  # 429
+    "broken",  # 500 before anything was done
+    "broken_after",  # 502 after all was done
+    "expired",  # the token has ended
+)
+"""What may go wrong with one message."""
 STEPS: Final = (
     "", "sends POST /v2", "gets 200 of POST", "COMMIT", "opens", "syncs", "renames", "removes",
 )  # fmt: skip
@@ -118,7 +127,3 @@ def drawn(seed: int, days: int) -> list[Happening]:
 
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]
-
-
-def to_json(happenings: list[Happening]) -> str:
-    return json.dumps([asdict(one) for one in happenings])

@@ -17,21 +17,6 @@ from requests.structures import CaseInsensitiveDict
 from fundlab.api.http import Answer, Failure, Outgoing
 from tests.simulation.schedule import Actor, Schedule
 
-KINDS = (
-    "refused",  # no connection: nothing was sent
-    "lost",  # the request never arrives
-    "unanswered",  # done, and the answer is lost
-    "late",  # given up, then it arrives all the same
-    "doubled",  # arrives twice; the second answer is the one that comes
-    "cut",  # half of the answer
-    "slow",  # within a second of the time-out
-    "too_many",  # 429
-    "broken",  # 500 before anything was done
-    "broken_after",  # 502 after all was done
-    "expired",  # the token has ended
-)
-"""What may go wrong with one exchange."""
-
 
 class Line:
     """The connections of one client."""

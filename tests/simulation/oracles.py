@@ -39,6 +39,12 @@ def at_the_service(desk: Desk) -> dict[str, Row]:
     return found
 
 
+def payments(desk: Desk) -> Counter[str]:
+    """How many transfers the service has for each wish."""
+    found = (row.get("metadata", {}).get("intent") for row in at_the_service(desk).values())
+    return Counter(filter(None, found))
+
+
 # ------------------------------------------------------------------------------ at quiet moments
 
 
@@ -51,8 +57,7 @@ def refusal(desk: Desk, one: Happening, error: FundlabError) -> None:
 
 def refused(desk: Desk) -> None:
     """Of a payment that the service has, the journal of who pays never says that it was refused."""
-    rows = at_the_service(desk).values()
-    made = {row["metadata"]["intent"] for row in rows if "intent" in row.get("metadata", {})}
+    made = payments(desk)
     for path in sorted((desk.root / "journal-payer").glob("*.sqlite")):
         for entry in Journal(path).entries():
             wrong = entry.state == "refused" and entry.arguments["metadata"]["intent"] in made
@@ -109,10 +114,7 @@ def at_the_end(desk: Desk) -> None:
         if not wish.paid:
             with desk.client("payer") as client:
                 person.pay(client, wish.number, wish.ref_id is not None)
-    rows = at_the_service(desk)
-    made = Counter(
-        row["metadata"]["intent"] for row in rows.values() if row.get("metadata", {}).get("intent")
-    )
+    made = payments(desk)
     for wish in desk.wishes.values():
         count = made[str(wish.number)]
         check(count == 1, f"payment {wish.number} was made {count} times")

@@ -29,7 +29,6 @@ class Actor:
     """A person at a machine, or the world outside; ``work`` is their whole day."""
 
     name: str
-    machine: str
     work: Callable[[], None]
     turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     dead: bool = False
@@ -37,7 +36,6 @@ class Actor:
     doomed: bool = False
     """To be killed at the next step."""
     error: BaseException | None = None
-    ended: bool = False
 
 
 class Schedule:
@@ -123,7 +121,6 @@ class Schedule:
             actor.work()
         except BaseException as error:  # noqa: BLE001 - raised again where the run is asked for
             actor.error = error
-        actor.ended = True
         self._hand_over()
 
     def _wait(self, actor: Actor, at_ns: int) -> None:
