@@ -301,14 +301,14 @@ CARD_STYLE: Final = (
 .fl-card .fl-table table { width: 100%; margin: 0 0 10px; }
 """
 )
-_TEMPLATES: Final = Environment(
+TEMPLATES: Final = Environment(
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
     finalize=lambda value: printable(value) if type(value) is str else value,  # no Markup
 )
-_BODY: Final = _TEMPLATES.from_string(
+_BODY: Final = TEMPLATES.from_string(
     """\
 <thead><tr>
 {% for name, style in table.columns %}<th scope="col"\
@@ -327,14 +327,14 @@ _BODY: Final = _TEMPLATES.from_string(
 </tbody>
 """
 )
-_TABLE: Final = _TEMPLATES.from_string(
+_TABLE: Final = TEMPLATES.from_string(
     """\
 <div class="fl-table"><style>{{ style|safe }}</style>
 <table>{{ table.body() }}</table>
 <p>{{ table.note }}</p></div>
 """
 )
-_CARD: Final = _TEMPLATES.from_string(
+_CARD: Final = TEMPLATES.from_string(
     """\
 <div class="fl-card{{ ' fl-wide' if card.tables }}{{ ' fl-report' if card.headline }}">\
 <style>{{ style|safe }}</style>

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
-from jinja2 import Environment, StrictUndefined
 
 from fundlab.analysis.compare import compare
 from fundlab.analysis.explain import explain
-from fundlab.display import CARD_STYLE, Table, show
+from fundlab.display import CARD_STYLE, TEMPLATES, Table, show
 from fundlab.errors import InvalidRequest, number_of, printable, shorten
 from fundlab.store.judgement import SOUND
 from fundlab.values import money_text
@@ -140,13 +139,7 @@ def explore(
     return Exploration(tuple(differences), len(table))
 
 
-_PAGE: Final = Environment(
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    finalize=lambda value: printable(value) if type(value) is str else value,  # no Markup
-).from_string(
+_PAGE: Final = TEMPLATES.from_string(
     """\
 {% macro drawn(table) %}
 <div class="fl-table"><table>{{ table.body() }}</table></div>
