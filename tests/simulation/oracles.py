@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import fundlab as fl
@@ -101,7 +102,7 @@ def at_the_end(desk: Desk) -> None:
     """Once all is quiet, everybody has started again and nothing fails any more."""
     # The service's own books.
     totals = desk.control.ledger()["totals"]
-    check(all(float(total) == 0 for total in totals.values()), f"the ledger sums to {totals}")
+    check(not any(map(Decimal, totals.values())), f"the ledger sums to {totals}")
 
     refused(desk)
 
