@@ -35,6 +35,7 @@ from fundlab.store.remote import StorePath
 from fundlab.store.snapshot import Snapshot, read_group_versions
 
 HEAD: Final = "head"
+_HEAD_BYTES: Final = 160
 _FORMAT: Final = "fundlab-anchor-1"
 _LINE: Final = re.compile(
     rf"{_FORMAT} (?P<lanes>(?:[\w.-]+=\d+:[0-9a-f]{{16}} )*)(?P<hash>[0-9a-f]{{64}})"
@@ -94,10 +95,15 @@ def record_links(folder: str, records: Sequence[Record]) -> list[Link]:
 
 def write_head(folder: StorePath, link: Sequence[Any]) -> None:
     """Note which link is the last one: for accidents, so it need not outlive a power cut, and half
-    of it counts as none."""
+    of it counts as none. Written over the one before it, as long: to cut a file takes longer."""
     if isinstance(folder, Path):
+        note = json.dumps(link).encode().ljust(_HEAD_BYTES)
         with suppress(OSError):  # the links themselves are there
-            (folder / HEAD).write_text(json.dumps(link), encoding="utf-8")
+            file = os.open(folder / HEAD, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            try:
+                os.write(file, note)
+            finally:
+                os.close(file)
 
 
 def read_head(folder: StorePath) -> Link | None:

@@ -38,7 +38,7 @@ from pyarrow import fs
 from fundlab.errors import StoreChanged, StoreDamaged, StoreError, first_line
 from fundlab.store import disk
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.tables.schema import SCHEMA_VERSION, Table
+from fundlab.tables.schema import SCHEMA_VERSION, TABLES, Table
 from fundlab.values import Instant
 
 REPLACED_PART: Final = "_part"
@@ -119,6 +119,17 @@ class Part:
     live_groups: int
     replacing: Mapping[int, int]
 
+    @property
+    def digest(self) -> str:
+        """The hash in its name, of its footer."""
+        return self.path.stem.rpartition("-")[2]
+
+    @property
+    def follows(self) -> str | None:
+        """The ``digest`` of the file of its table that it was written after; ``None`` where it does
+        not say, as those of earlier versions."""
+        return next(iter(self.header.publications[-1].query.get("chain", ())[2:]), None)
+
     def groups_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
         """The row groups that hold the rows at these positions."""
         numbers = np.searchsorted(self.starts, rows, side="right") - 1
@@ -198,13 +209,15 @@ def damaged(path: StorePath, problem: str) -> StoreDamaged:
 
 
 def find_parts(
-    folder: StorePath, strays: list[StorePath] | None = None
+    folder: StorePath, left_out: dict[StorePath, str] | None = None
 ) -> dict[tuple[Kind, int], StorePath]:
     """The published files of ``folder`` by kind and number.
 
-    A file that only has the name of one is left out, and added to ``strays``: one of a number that
-    another file has, or beyond a gap in the numbers, whose name does not end in the hash of its
-    footer. Raises ``StoreDamaged`` where two of one number are both what was written.
+    What only has the name of one is left out and named in ``left_out``: a file of a number that
+    another has, or beyond a gap in the numbers, which is not what was written under that number.
+    Of two that both were written, by two runs at once or copied together, the one counts that the
+    next file was written after, or that was published first. Raises ``StoreDamaged`` where the next
+    one does not say.
     """
     every: dict[tuple[Kind, int], list[StorePath]] = {}
     for path in disk.files_in(folder):
@@ -215,26 +228,39 @@ def find_parts(
     base = max((seq for kind, seq in every if kind == "base"), default=0)
     later = sorted(seq for kind, seq in every if kind == "part" and seq > base)
     reached = base + next((n for n, seq in enumerate(later) if seq != base + 1 + n), len(later))
-    found: dict[tuple[Kind, int], StorePath] = {}
-    for (kind, seq), paths in every.items():
-        if len(paths) > 1 or seq > reached:
-            genuine = [path for path in paths if has_its_hash(path)]
-            if strays is not None:
-                strays += [path for path in paths if path not in genuine]
-            paths = genuine
-        if len(paths) > 1:
-            raise damaged(paths[1], "there are two files of this number")
-        if paths:
-            found[kind, seq] = paths[0]
+    found = {key: paths[0] for key, paths in every.items()}
+    doubtful = [key for key, paths in every.items() if len(paths) > 1 or key[1] > reached]
+    for kind, seq in sorted(doubtful, key=lambda key: key[1], reverse=True):
+        own = {path: part for path in every[kind, seq] if (part := own_part(path)) is not None}
+        out = dict.fromkeys(every[kind, seq], "a foreign file, which is left out")
+        chosen = min(
+            own,
+            key=lambda path: (own[path].header.publications[-1].published_at, path.name),
+            default=None,
+        )
+        after = own_part(found["part", seq + 1]) if ("part", seq + 1) in found else None
+        if len(own) > 1 and after is not None and seq + (kind == "base") > base:
+            chosen = next((path for path in own if own[path].digest == after.follows), None)
+            if chosen is None:
+                raise damaged(max(own), "there are two files of this number")
+        if chosen is None:
+            del found[kind, seq]
+        else:
+            found[kind, seq] = chosen
+            twin = f"a second file of its number, left out: {chosen.name} is read"
+            out |= dict.fromkeys(own, twin)
+            del out[chosen]
+        if left_out is not None:
+            left_out |= out
     return found
 
 
-def has_its_hash(path: StorePath) -> bool:
-    """Whether the name of a file ends in the hash of its footer."""
+def own_part(path: StorePath) -> Part | None:
+    """The part at ``path``, if it is one of the table of its folder, as it was written."""
     try:
-        return path.stem.endswith(read_footer(path)[1])
-    except (StoreError, OSError):  # not of the store; or gone meanwhile
-        return False
+        return open_part(path, TABLES[path.parent.name])
+    except (StoreDamaged, OSError):  # not of the store; or gone meanwhile
+        return None
 
 
 def open_part(path: StorePath, table: Table) -> Part:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +33,6 @@ from fundlab.store.parts import (
     Part,
     PartReader,
     check_data,
-    find_parts,
     stored_schema,
 )
 from fundlab.store.pins import each_pin
@@ -175,13 +174,10 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
             wrong = [_damage(name, name, error)]
         intact |= set() if wrong else {name}
         problems += wrong
-        strays: list[StorePath] = []
-        with suppress(StoreDamaged):  # which is named already
-            find_parts(path / name, strays)
-        expected = "a file of the store, or another name"
+        left_out = snapshots[name].left_out if name in snapshots else {}
+        expected = "the one file of its number"
         problems += [
-            Problem(name, "file", stray.name, expected, "a foreign file, which is left out")
-            for stray in strays
+            Problem(name, "file", one.name, expected, why) for one, why in left_out.items()
         ]
     for pin, limits in named:
         if not isinstance(limits, Mapping):

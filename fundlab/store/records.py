@@ -95,23 +95,36 @@ def append_record(
 def read_records(folder: StorePath) -> list[Record]:
     """Every record, oldest first. Raises ``StoreDamaged`` unless all are there as written."""
     found: list[Record] = []
-    for path in disk.files_in(folder):
-        match = _NAME.fullmatch(path.name)
-        if match is None:
-            continue  # unfinished, or a system's own
-        if int(match[1]) != len(found) + 1:
+    for path in _files(folder):
+        if int(path.name[:8]) != len(found) + 1:
             raise StoreDamaged(f"record {len(found) + 1} is missing", path=folder, hint=RESTORE)
-        text = path.read_bytes()
-        digest = hashlib.sha256(text).hexdigest()
-        if digest[:16] != match[2]:
-            raise StoreDamaged("is not what was written", path=path, hint=RESTORE)
-        whole = json.loads(text)
-        if whole["previous"] != (found[-1].hash if found else "") or whole["seq"] != int(match[1]):
+        record, previous = _read(path)
+        if previous != (found[-1].hash if found else "") or record.seq != len(found) + 1:
             raise StoreDamaged(
                 "does not follow the record before it, which was replaced", path=path, hint=RESTORE
             )
-        chain = tuple(whole["chain"]) if "chain" in whole else None
-        found.append(
-            Record(whole["seq"], whole["kind"], whole["at"], digest, whole["content"], chain)
-        )
+        found.append(record)
     return found
+
+
+def newest_record(folder: StorePath) -> Record | None:
+    """The last one alone. Raises ``StoreDamaged`` where it is not what was written."""
+    files = _files(folder)
+    return _read(files[-1])[0] if files else None
+
+
+def _files(folder: StorePath) -> list[StorePath]:
+    """Without those that are unfinished, or a system's own."""
+    return [path for path in disk.files_in(folder) if _NAME.fullmatch(path.name)]
+
+
+def _read(path: StorePath) -> tuple[Record, str]:
+    """A record, and the hash of the one before it."""
+    text = path.read_bytes()
+    digest = hashlib.sha256(text).hexdigest()
+    if not path.stem.endswith(digest[:16]):
+        raise StoreDamaged("is not what was written", path=path, hint=RESTORE)
+    whole = json.loads(text)
+    chain = tuple(whole["chain"]) if "chain" in whole else None
+    made = Record(whole["seq"], whole["kind"], whole["at"], digest, whole["content"], chain)
+    return made, whole["previous"]

@@ -15,7 +15,7 @@ from fundlab.errors import StoreDamaged, StoreError
 from fundlab.store import disk
 from fundlab.store.anchors import read_head, record_links, table_links
 from fundlab.store.completeness import PASSES
-from fundlab.store.parts import FILE_NAME, check_data, find_parts, has_its_hash, open_part
+from fundlab.store.parts import FILE_NAME, Part, check_data, find_parts, open_part, own_part
 from fundlab.store.records import RECORDS, RESTORE
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.tables.schema import TABLES, Table
@@ -89,33 +89,32 @@ def missing_names(store: TableStore, without: Collection[str] = ()) -> list[str]
 
 
 def _look_at_table(folder: StorePath, table: Table, found: Repair) -> None:
-    strays: list[StorePath] = []
+    left_out: dict[StorePath, str] = {}
     files: Mapping[Any, StorePath] = {}
     try:
-        files = find_parts(folder, strays)
+        files = find_parts(folder, left_out)
     except StoreDamaged:
-        # Two that are both what was written: two runs published at once, each knowing the earlier
-        # files only. The later one stays aside, and a sync brings what it had.
-        by_number: dict[tuple[str, str], list[StorePath]] = {}
+        # Of two that were both written, and none says which one the next was written after: the
+        # later one goes aside.
+        by_number: dict[str, list[Part]] = {}
         for path in disk.files_in(folder):
-            match = FILE_NAME.fullmatch(path.name)
-            if match is not None and has_its_hash(path):
-                by_number.setdefault((match[1], match[2]), []).append(path)
+            part = own_part(path) if FILE_NAME.fullmatch(path.name) else None
+            if part is not None:
+                by_number.setdefault(path.name[:13], []).append(part)
         for same in by_number.values():
-            at = {
-                path: open_part(path, table).header.publications[-1].published_at for path in same
-            }
-            for path in sorted(same, key=lambda one: at[one])[1:]:
-                found.aside.append(path)
-                found.tables[table.name] = open_part(path, table).seq + 1
-                found.lines.append(
-                    f"{table.name}/{path.name}: another file of its number was there before; set "
-                    "aside, and what it held is fetched again"
-                )
-        return
-    for path in strays:
+            same.sort(key=lambda part: part.header.publications[-1].published_at)
+            left_out |= dict.fromkeys((part.path for part in same[1:]), "a second file")
+    # What a second file of a number held is fetched again.
+    for path in left_out:
         found.aside.append(path)
-        found.lines.append(f"{table.name}/{path.name}: not a file of the store; nothing is lost")
+        twin = own_part(path)
+        if twin is not None:
+            found.tables[table.name] = twin.seq + 1
+        lost = "nothing is lost" if twin is None else "set aside, what it held is fetched again"
+        what = "not a file of the store" if twin is None else "a second file of its number"
+        found.lines.append(f"{table.name}/{path.name}: {what}; {lost}")
+    if not files:
+        return
     base = max((seq for kind, seq in files if kind == "base"), default=0)
     later = sorted(seq for kind, seq in files if kind == "part" and seq > base)
     wrong: int | None = None

@@ -83,7 +83,8 @@ class Snapshot:
 
     ``publications`` are those that count, in order, ``last`` the last of them, and ``begins`` is
     where its rows begin (ns, ``None``: with the first there is). ``inside_base``: it is older than
-    its first file, so a row's own life there says whether it was current.
+    its first file, so a row's own life there says whether it was current. ``left_out`` are files of
+    its folder that do not count although they have the name of one, and why.
     """
 
     table: Table
@@ -93,6 +94,7 @@ class Snapshot:
     last: Publication | None
     begins: int | None
     inside_base: bool
+    left_out: Mapping[StorePath, str]
 
     @cached_property
     def pointers(self) -> Sequence[Pointer]:
@@ -213,7 +215,8 @@ def take_snapshot(
     """
     problem: StoreDamaged | None = None
     for _ in range(_LISTINGS):
-        found = find_parts(folder)
+        left_out: dict[StorePath, str] = {}
+        found = find_parts(folder, left_out)
         base = max((seq for kind, seq in found if kind == "base"), default=0)
         later = sorted(seq for kind, seq in found if kind == "part" and seq > base)
         if later == list(range(base + 1, base + 1 + len(later))):
@@ -256,6 +259,7 @@ def take_snapshot(
         last,
         begins=None if last is None else last.begins,
         inside_base=bool(counting) and reached < counting[0].seq,
+        left_out=left_out,
     )
 
 

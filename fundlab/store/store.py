@@ -44,6 +44,7 @@ from fundlab.store.records import (
     Record,
     append_record,
     check_texts,
+    newest_record,
     read_records,
 )
 from fundlab.store.remote import RemotePath, StorePath, locate
@@ -559,17 +560,18 @@ class TableStore:
         return Close(self.record("close", whole, check_held), "closed")
 
     def record(
-        self, kind: Kind, content: Mapping[str, Any], check_held: Callable[[], None]
+        self,
+        kind: Kind,
+        content: Mapping[str, Any],
+        check_held: Callable[[], None],
+        link: tuple[int, str] | None = None,
     ) -> Record:
-        """One more record, a pass among the passes; the caller holds the lock."""
+        """One more record, a pass among the passes; the caller holds the lock, and may know its
+        ``link``, as :meth:`next_link` gives it."""
         folder = self.path / (PASSES if kind == "pass" else RECORDS)
-        at = max(
-            [
-                Instant.from_ns(self._clock()).ns,
-                *(Instant.parse(record.at).ns + 1 for record in read_records(folder)[-1:]),
-            ]
-        )
-        number, previous = self.next_link()
+        last = newest_record(folder)
+        at = max(self._clock(), 0 if last is None else Instant.parse(last.at).ns + 1)
+        number, previous = self.next_link() if link is None else link
         check_held()
         made = append_record(folder, kind, str(Instant.from_ns(at)), content, (number, previous))
         write_head(self.path, [number, f"{folder.name}/{made.name}"])
@@ -584,7 +586,8 @@ class TableStore:
         links = [part_link(part.header.table, part) for part in files]
         links.append(read_head(self.path))
         for lane in (RECORDS, PASSES):
-            links += record_links(lane, read_records(self.path / lane))[-1:]
+            record = newest_record(self.path / lane)
+            links += [] if record is None else record_links(lane, [record])
         last = max(filter(None, links), key=attrgetter("number"), default=None)
         return (1, "") if last is None else (last.number + 1, last.name)
 

@@ -65,6 +65,7 @@ from fundlab.store.completeness import (
     unlisted,
 )
 from fundlab.store.parts import Draft, Header, Publication, write_part
+from fundlab.store.records import Record
 from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.store.staging import STAGING, Stage, missing
 from fundlab.tables.decode import decode_page
@@ -224,7 +225,8 @@ def sync(
                 f"{service['client_id']}); use another store (a sandbox started anew is another "
                 "service, too)"
             )
-        run = _Run(store, client, service, workers, progress, clock, gone_rows(store.passes(), ()))
+        passes = store.passes()
+        run = _Run(store, client, service, workers, progress, clock, passes, gone_rows(passes, ()))
         try:
             for name in chosen:
                 if TABLES[name].operation is not None:
@@ -275,6 +277,7 @@ class _Run:
     workers: int
     progress: bool | None
     clock: Callable[[], int]
+    passes: Sequence[Record] = ()
     gone: Sequence[Gone] = ()
     fetches: dict[str, _Fetch] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
@@ -300,6 +303,10 @@ class _Run:
             self.store.path / STAGING / name, snapshot.table, question if resumable else None
         )
         known = {} if last is None else last.watermark
+        self.notes += [
+            f"{name}: {path.name} is {why} ('fundlab repair' sees to it)"
+            for path, why in snapshot.left_out.items()
+        ]
         one = self.fetches[name] = _Fetch(
             self.client, snapshot, stage, self.workers, self.clock() + OVERLAP_NS, begins,
             {
@@ -381,7 +388,6 @@ class _Run:
         """Keep what the passes over all rows found: what is gone or back, and the counts and
         control totals where they are not those of the pass before."""
         content: dict[str, dict[str, Any]] = {"gone": {}, "back": {}, "control": {}}
-        passes = self.store.passes()
         for name, one in self.fetches.items():
             for kind, ids in (("gone", one.gone), ("back", sorted(one.back))):
                 if ids:
@@ -389,7 +395,7 @@ class _Run:
                     verb = "no longer at the service" if kind == "gone" else "at the service again"
                     more = f" and {len(ids) - 5:,} more" if len(ids) > 5 else ""
                     self.notes.append(f"{name}: {verb}: {', '.join(ids[:5])}{more}")
-            before = control_known(passes, name)
+            before = control_known(self.passes, name)
             if not (one.gone or one.back or (one.passed and (one.published or not before))):
                 continue
             without = one.gone_before.union(one.gone) - one.back
@@ -398,7 +404,8 @@ class _Run:
             if changed := control_changes(before, after):
                 content["control"][name] = changed
         if any(content.values()):
-            self.store.record("pass", {k: v for k, v in content.items() if v}, check_held)
+            found = {kind: tables for kind, tables in content.items() if tables}
+            self.store.record("pass", found, check_held, self.link)
 
     def observe(self) -> None:
         """Read the balances until they belong to the transfers, whatever moves meanwhile."""
@@ -506,7 +513,8 @@ class _Run:
         groups = chain([] if first is None else [first], filled)
         del first  # may be large, and is written long before the last one
         name, seq = snapshot.table.name, snapshot.limit + 1
-        query = {**query, "chain": list(self.link)}
+        before = snapshot.files[-1].digest if snapshot.files else ""
+        query = {**query, "chain": [*self.link, before]}
         publication = Publication(seq, published_at, 0, query, marks, proved_by)
         header = Header(name, SCHEMA_VERSION, self.service, (publication,))
         draft = write_part(self.store.path / name, "part", snapshot.table, header, groups)

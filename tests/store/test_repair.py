@@ -9,6 +9,7 @@ from fake_service import FakeService, moment, transfer, withdrawal
 from fundlab import Store
 from fundlab.errors import StoreDamaged
 from fundlab.store import compaction
+from fundlab.store.parts import Part
 from fundlab.store.repair import SET_ASIDE
 
 
@@ -58,13 +59,22 @@ def test_a_foreign_file_far_ahead_stops_nothing(store: Store, service: FakeServi
     assert len(store.read("transfers")) == 5
 
 
-def test_a_gap_far_ahead_is_named_at_once(store: Store) -> None:
-    own = files(store)[-1]
-    shutil.copy(own, own.with_name(own.name.replace("00000003", "90000000")))
+def test_a_copy_of_an_own_file_far_ahead_stops_nothing(store: Store) -> None:
+    before, own = store.read("transfers"), files(store)[-1]
+    copied = own.with_name(own.name.replace("00000003", "90000000"))
+    shutil.copy(own, copied)
+    assert store.read("transfers").equals(before)
+    (problem,) = store.verify().problems
+    assert (problem.where, problem.found) == (copied.name, "a foreign file, which is left out")
+
+
+def test_a_missing_file_in_between_is_named(store: Store) -> None:
+    files(store)[1].unlink()
     with pytest.raises(
-        StoreDamaged, match=r"publication 4 of transfers is missing.*fundlab repair"
+        StoreDamaged, match=r"publication 2 of transfers is missing.*fundlab repair"
     ):
         store.read("transfers")
+    assert store.read_arrow("balances").num_rows == 3
 
 
 def test_two_files_of_one_number(store: Store, service: FakeService) -> None:
@@ -77,23 +87,62 @@ def test_two_files_of_one_number(store: Store, service: FakeService) -> None:
     assert store.verify().ok
 
 
-def test_two_that_are_both_what_was_written(
-    store: Store, service: FakeService, tmp_path: Path
-) -> None:
-    twin = tmp_path / "twin"
-    shutil.copytree(store.path, twin)
+@pytest.fixture
+def twin(store: Store, service: FakeService, tmp_path: Path) -> Store:
+    """A copy of the store that went another way from publication 4 on, a little later."""
+    shutil.copytree(store.path, tmp_path / "twin")
     service.transfers.append(transfer(80))
     store.sync(service, ["transfers"])
     service.transfers.append(transfer(81))
-    Store(twin).sync(service, ["transfers"])
-    (theirs,) = (twin / "transfers").glob("part-00000004-*")
-    shutil.copy(theirs, store.path / "transfers")
-    with pytest.raises(StoreDamaged, match="two files of this number"):
-        store.read("transfers")
+    made = Store(tmp_path / "twin")
+    made.sync(service, ["transfers"])
+    return made
+
+
+def test_two_that_are_both_what_was_written(
+    store: Store, twin: Store, service: FakeService
+) -> None:
+    """Every read goes on with the one that was there first; the other one is named."""
+    before = store.read("transfers")
+    theirs = Path(shutil.copy(files(twin)[-1], store.path / "transfers"))
+    assert store.read("transfers").equals(before)
+    (problem,) = store.verify().problems
+    (kept,) = (one for one in files(store)[3:] if one != theirs)
+    assert problem.where == theirs.name
+    assert problem.found == f"a second file of its number, left out: {kept.name} is read"
+    done = store.sync(service, ["transfers"])
+    assert f"transfers: {theirs.name} is a second file of its number" in str(done)
+    assert len(store.read("transfers")) == 6
     found = store.repair(service)
     assert theirs.name in str(found)
     assert len(store.read("transfers")) == 6
     assert store.verify().ok, str(store.verify())
+
+
+def test_the_one_that_the_next_file_was_written_after_counts(
+    store: Store, twin: Store, service: FakeService
+) -> None:
+    """Not the one that was there first: positions of rows in the later files are of the other."""
+    service.transfers[0].update(memo="x", updated_at=moment(90))
+    twin.sync(service, ["transfers"])
+    before = twin.read("transfers")
+    earlier = shutil.copy(files(store)[-1], twin.path / "transfers")
+    assert twin.read("transfers").equals(before)
+    assert [one.where for one in twin.verify().problems] == [Path(earlier).name]
+
+
+def test_where_no_file_says_which_one_counts_nothing_is_guessed(
+    store: Store, twin: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Part, "follows", None)  # as files of earlier versions
+    twin.sync(service, ["transfers"])
+    service.transfers.append(transfer(95))
+    twin.sync(service, ["transfers"])
+    shutil.copy(files(store)[-1], twin.path / "transfers")
+    with pytest.raises(StoreDamaged, match="two files of this number"):
+        twin.read("transfers")
+    twin.repair(service)
+    assert len(twin.read("transfers")) == 7
 
 
 def test_a_newest_file_that_is_gone(store: Store, service: FakeService) -> None:

@@ -495,9 +495,10 @@ class TestWriting:
         assert (part.header.table, publication.seq, publication.rows) == ("transfers", 2, 2)
         assert part.header.service == {"base_url": "http://127.0.0.1:1", "client_id": "client-1"}
         assert publication.watermark["updated"]["id"] == "t-000001"
-        number, before = publication.query["chain"]
-        assert publication.query == {"since": None, "chain": [number, before]}
+        number, before, follows = publication.query["chain"]
+        assert publication.query == {"since": None, "chain": [number, before, follows]}
         assert (store.path / before).is_file()
+        assert files(store)[0].stem.endswith(follows)
         compression = pq.ParquetFile(files(store)[1]).metadata.row_group(0).column(0).compression
         assert compression == "ZSTD"
 
