@@ -52,6 +52,9 @@ def before_load_schema(_context: Any, raw_schema: dict[str, Any]) -> None:
             for parameter in operation.get("parameters", ()):
                 if parameter["in"] == "path" and parameter["name"] in known:
                     parameter["schema"] = _or_known(parameter["schema"], known[parameter["name"]])
+            for link in operation["responses"]["200"].get("links", {}).values():
+                if "x-requestBody" in link:
+                    link["requestBody"] = link.pop("x-requestBody")
 
 
 def _unconditional(schema: dict[str, Any]) -> dict[str, Any]:

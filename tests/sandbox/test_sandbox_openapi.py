@@ -14,6 +14,7 @@ from sandbox_caller import WIRE, Gallery, with_routing
 
 from fundlab.models import OPERATIONS
 from fundlab.sandbox import Sandbox
+from fundlab.sandbox.openapi import LINK_BODY
 
 ON_BASE = {"network": "BASE", "address": "0x" + "ab" * 20}
 RULES: list[tuple[str, dict[str, Any]]] = [
@@ -202,7 +203,7 @@ def follow(document: dict[str, Any], gallery: Gallery, link: dict[str, Any], sou
         if operation["operationId"] == link["operationId"]
     )
     given = {name: look_up(source, text) for name, text in link.get("parameters", {}).items()}
-    body = {name: look_up(source, text) for name, text in link.get("requestBody", {}).items()}
+    body = {name: look_up(source, text) for name, text in link.get(LINK_BODY, {}).items()}
     return call(gallery, method, path, link["operationId"], given, body)
 
 
