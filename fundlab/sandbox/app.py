@@ -173,8 +173,7 @@ def _operate(
     with service.database.lock:
         settle(service.world)
         caller = service.access.identify(authorization)
-        if per_second := service.world.behaviour.limit_of(caller.client_id):
-            service.rates.take(caller.client_id, per_second)
+        service.rates.take(caller.client_id, service.world.behaviour.rate_limits)
         parts = SignedParts(request.method, request.scope["target"], request.content)
         service.access.check_signature(caller, signatures, parts)
         service.access.check_scope(caller, operation.scope)
@@ -228,7 +227,11 @@ async def issue_token(request: Request) -> Response:
         raise TokenRefusal(400, "invalid_request", "the form cannot be read") from None
     fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
     service: Service = request.app.state.service
-    token = service.access.issue_token(fields)
+    with service.database.lock:
+        client_id = dict(fields).get("client_id", "")
+        if service.access.credential(client_id) is not None:  # with whatever secret
+            service.token_rates.take(client_id, service.world.behaviour.token_rate_limits)
+        token = service.access.issue_token(fields)
     return _token_response(200, json.dumps(token).encode())
 
 

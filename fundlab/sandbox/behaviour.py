@@ -9,6 +9,7 @@ A file of it is TOML, and so is what the control interface takes as JSON; what i
     cubix_fee = "0.00"
     network_fees = { SOLANA = "0.05" }  # of a crypto withdrawal, in USD; others as they are
     rate_limits = { "*" = 50, desk = 5 }  # requests a second by client id; 429 beyond
+    token_rate_limits = { "*" = 0.1 }     # the same for requests of a token
     event_retention_seconds = 2592000   # older events are listed no more
 
     [[failures]]                      # the first that fits a transfer lets it fail when it is due
@@ -43,6 +44,7 @@ WIRE_FEES: Final = {
     RoutingNumberType.SWIFT: Amount("40.00"),
 }
 _Seconds = Annotated[float, Field(ge=0, le=366 * 86_400)]
+_PerSecond = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
 class Failure(BaseModel):
@@ -81,13 +83,9 @@ class Behaviour(BaseModel):
     cubix_fee: Amount = Amount("0.00")
     network_fees: dict[CryptoNetwork, Amount] = Field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
-    rate_limits: dict[str, Annotated[float, Field(gt=0, le=1_000_000)]] = Field(
-        default_factory=dict
-    )
+    rate_limits: dict[str, _PerSecond] = Field(default_factory=dict)
+    token_rate_limits: dict[str, _PerSecond] = Field(default_factory=dict)
     event_retention_seconds: Annotated[float | None, Field(gt=0)] = None
-
-    def limit_of(self, client_id: str) -> float | None:
-        return self.rate_limits.get(client_id, self.rate_limits.get("*"))
 
     def wire_fee(self, routing: RoutingNumberType) -> Amount:
         return self.wire_fees.get(routing, WIRE_FEES[routing])
@@ -133,8 +131,12 @@ class Rates:
         self._clock = clock
         self._left: dict[str, tuple[float, float]] = {}
 
-    def take(self, client_id: str, per_second: float) -> None:
-        """One request more. Raises the 429 ``Refusal``, which says when to come again."""
+    def take(self, client_id: str, limits: Mapping[str, float]) -> None:
+        """One request more, if ``limits`` (by client id, or ``*``) say how many there may be.
+        Raises the 429 ``Refusal``, which says when to come again."""
+        per_second = limits.get(client_id, limits.get("*"))
+        if per_second is None:
+            return
         now, most = self._clock(), max(1.0, per_second)
         left, at = self._left.get(client_id, (most, now))
         left = min(most, left + (now - at) * per_second)

@@ -54,6 +54,7 @@ class Service:
     log: RequestLog = field(default_factory=RequestLog)
     connections: Connections = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
+    token_rates: Rates = field(default_factory=Rates)
     replay: Replay | None = None
 
 

@@ -140,6 +140,23 @@ def test_each_credential_has_its_own_limit(sandbox: Sandbox, caller: Caller) -> 
     other.close()
 
 
+def test_tokens_have_a_limit_of_their_own(sandbox: Sandbox, caller: Caller) -> None:
+    """A wrong secret counts, and no other credential feels it."""
+    made = sandbox.control.add_credential("other")
+    sandbox.control.configure(token_rate_limits={"other": 1000, "*": 0.02})
+    other = caller_of(sandbox, client_id="other", client_secret=made["client_secret"])
+    assert caller.ask_token(client_secret="wrong").status_code == 401
+    refused = caller.ask_token()
+    assert_problem(refused, 429)
+    assert 45 <= int(refused.headers["Retry-After"]) <= 50
+    assert sandbox.requests()["problem"].iloc[-1].startswith("more than 0.02 requests a second")
+    for _ in range(3):
+        assert other.ask_token().ok
+        assert caller.ask_token(client_id="unknown").status_code == 401
+        assert other.get("/v2/events").ok
+    other.close()
+
+
 def test_our_client_goes_at_the_pace_it_is_given(sandbox: Sandbox) -> None:
     sandbox.control.configure(rate_limits={"*": 1})
     with sandbox.connect() as client:
@@ -152,20 +169,20 @@ def test_requests_come_back_with_time() -> None:
     now = [0.0]
     rates = Rates(lambda: now[0])
     for _ in range(4):
-        rates.take("a", 4)
+        rates.take("a", {"*": 4})
     with pytest.raises(Refusal) as caught:
-        rates.take("a", 4)
+        rates.take("a", {"*": 4})
     assert caught.value.headers == {"Retry-After": "1"}
     now[0] += 0.5
-    rates.take("a", 4)
-    rates.take("a", 4)
+    rates.take("a", {"*": 4})
+    rates.take("a", {"*": 4})
     with pytest.raises(Refusal):
-        rates.take("a", 4)
+        rates.take("a", {"*": 4})
     now[0] += 1000  # no more than a second's worth is saved up
     for _ in range(4):
-        rates.take("a", 4)
+        rates.take("a", {"*": 4})
     with pytest.raises(Refusal):
-        rates.take("a", 4)
+        rates.take("a", {"*": 4})
 
 
 # ---------------------------------------------------------------------------- what is wrong
