@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -306,6 +307,10 @@ def test_the_containers_example_serves_as_it_says(tmp_path: Path) -> None:
             verify=given["FUNDLAB_CA_BUNDLE"],
         )  # fmt: skip
         assert advanced.ok
+        kind, *check = sandbox["healthcheck"]["test"]
+        assert (kind, check[0]) == ("CMD", "python")
+        asked = check[2].replace(f":{port}", f":{urlsplit(own).port}").replace(*mounted)
+        assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
     finally:
         process.terminate()
         process.communicate(timeout=30)
