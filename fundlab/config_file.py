@@ -8,19 +8,17 @@ else stands there stays, comments too; the result is read back before it takes t
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from platformdirs import user_config_dir
 
-from fundlab.errors import SettingsError, printable
+from fundlab.errors import SettingsError
 from fundlab.secret import Masked, read_private
 from fundlab.unfinished import unfinished
 
@@ -29,7 +27,6 @@ CHOSEN: Final = "profile"
 """The key that names the file's own choice of a profile."""
 NAMES: Final = "names"
 """The table that names ids."""
-log = logging.getLogger(__name__)
 _PROFILE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
 _HEADER: Final = re.compile(r"\s*\[")
 
@@ -147,27 +144,3 @@ def _parsed(text: str) -> dict[str, Masked]:
 def _toml(value: Any) -> str:
     plain = value if isinstance(value, bool | int) else str(value)
     return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON's may be plain
-
-
-@lru_cache(maxsize=1)
-def _names(path: Path, changed_ns: int) -> dict[str, str]:  # noqa: ARG001 - read anew when changed
-    try:
-        found = read_config(path).get(NAMES, Masked({})).reveal()
-    except SettingsError as error:
-        log.warning("ids are shown without names: %s", error)
-        return {}
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
-        log.warning('ids are shown without names: [names] of %s must hold id = "name"', path)
-        return {}
-    return {str(key).lower(): printable(name) for key, name in found.items()}
-
-
-def name_of(identifier: str) -> str | None:
-    """What the user calls the profile, account or address with this id: ``[names]`` of the
-    settings file."""
-    path = config_path()
-    try:
-        changed_ns = path.stat().st_mtime_ns
-    except OSError:
-        return None
-    return _names(path, changed_ns).get(identifier.lower())

@@ -19,10 +19,10 @@ import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from fundlab.config_file import name_of
 from fundlab.decimals import DecimalDtype
 from fundlab.decimals.scalars import is_missing
 from fundlab.errors import InvalidRequest, printable, shorten
+from fundlab.names import name_of
 from fundlab.values import money_text
 
 Tone = Literal["good", "bad", "warn", "plain"]

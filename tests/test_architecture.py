@@ -33,7 +33,8 @@ ROOMS: dict[str, set[str]] = {
     "decimals": {"arrival", "arrow", "compiled", "exact", "errors"},
     "moments": {"errors", "values"},
     "config_file": {"errors", "secret", "unfinished"},
-    "display": {"config_file", "exact", "decimals", "errors", "values"},
+    "names": {"config_file", "errors", "secret"},
+    "display": {"names", "exact", "decimals", "errors", "values"},
     "settings": {"config_file", "exact", "errors", "secret"},
     "models": {"display", "errors", "exact", "secret", "values"},
     "tables": {"arrow", "compiled", "exact", "decimals", "errors", "models", "moments", "values"},
@@ -58,12 +59,13 @@ ROOMS: dict[str, set[str]] = {
         "transfers",
     },
     "bank": FACTS | {"analysis", "statements"},
-    "charts": {"analysis", "decimals", "errors"},
+    "charts": {"analysis", "decimals", "errors", "names"},
     "reporting": FACTS
-    | {"analysis", "charts", "decimals", "display", "exports", "paths", "secret", "statements"}
-    | {"store", "transfers", "unfinished"},
+    | {"analysis", "charts", "decimals", "display", "exports", "names", "paths", "secret"}
+    | {"statements", "store", "transfers", "unfinished"},
     "journals": FACTS | {"api", "settings", "store"},
-    "actions": FACTS | {"api", "display", "journals", "progress", "secret", "settings", "store"},
+    "actions": FACTS
+    | {"api", "display", "journals", "names", "progress", "secret", "settings", "store"},
     "facade": {
         "analysis",
         "api",
@@ -91,7 +93,7 @@ ROOMS: dict[str, set[str]] = {
     | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},
     "site": {"api", "errors", "models"},
     "cli": WORK
-    | {"actions", "api", "config_file", "console", "demo", "errors", "heartbeat"}
+    | {"actions", "api", "config_file", "console", "demo", "errors", "heartbeat", "names"}
     | {"sandbox", "sandbox.__init__", "sandbox.recording", "schedules", "secret"}
     | {"settings", "site", "status", "store", "tables", "values"},
     "__main__": {"cli"},

@@ -22,6 +22,7 @@ from fundlab.models import (
     Transfer,
     TransferType,
 )
+from fundlab.names import with_name
 from fundlab.store import TableStore
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def plan_deposit(
     return replace(
         plan,
         title=f"Deposit instructions for a {network} into the profile",
-        rows=(Row("Credits", f"profile {profile_id}", "strong"), *given_rows(plan.arguments)),
+        rows=(
+            Row("Credits", f"profile {with_name(profile_id)}", "strong"),
+            *given_rows(plan.arguments),
+        ),
         facts=MappingProxyType({"profile_id": profile_id}),
     )
 
@@ -99,7 +103,10 @@ def plan_deposit_address(
     return replace(
         plan,
         title=f"Deposit address on {crypto_network}",
-        rows=(Row("Credits", f"profile {profile_id}", "strong"), *given_rows(plan.arguments)),
+        rows=(
+            Row("Credits", f"profile {with_name(profile_id)}", "strong"),
+            *given_rows(plan.arguments),
+        ),
         warnings=(f"What arrives from another network than {crypto_network} may be lost.",),
         facts=MappingProxyType({"profile_id": profile_id}),
     )
@@ -134,7 +141,7 @@ class DepositSheet(Shown):
         elif bank is not None:
             cubix = bank.cubix.account_id if bank.cubix is not None else bank.wallet_address
             rows.append(Row("CUBIX account", cubix or "not shown"))
-        rows.append(Row("Credits", f"profile {found.profile_id}", "faint"))
+        rows.append(Row("Credits", f"profile {with_name(str(found.profile_id))}", "faint"))
         warnings: tuple[str, ...] = ()
         if found.status != "VALID":
             warnings = (f"These instructions are {found.status}: do not send money to them.",)

@@ -12,6 +12,7 @@ from fundlab.actions.plan import Plan, context_of, given_rows, new_plan
 from fundlab.api.arguments import Asset, End
 from fundlab.display import Row
 from fundlab.models import OrchestrationRule
+from fundlab.names import with_name
 from fundlab.store import TableStore
 
 if TYPE_CHECKING:
@@ -61,8 +62,11 @@ def plan_rule(
     rows = [
         Row("What arrives", f"{arguments['source_asset']} at {_end(arguments['source'])}"),
         Row("Becomes", into, "strong", "all of it, from now on"),
-        Row("Then goes to", _end(target) if target else f"profile {profile_id}, where it stays"),
-        Row("Profile", profile_id, "faint"),
+        Row(
+            "Then goes to",
+            _end(target) if target else f"profile {with_name(profile_id)}, where it stays",
+        ),
+        Row("Profile", with_name(profile_id), "faint"),
     ]
     if arguments.get("nickname"):
         rows.append(Row("Nickname", arguments["nickname"]))

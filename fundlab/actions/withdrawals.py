@@ -44,6 +44,7 @@ from fundlab.journals import (
     shown_time,
 )
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer, TransferType
+from fundlab.names import with_name
 from fundlab.store import TableStore
 from fundlab.values import Amount, Instant, exact_sum, fraction_digits, money_text
 
@@ -498,7 +499,7 @@ def describe(
     else:
         sums.append(("Available now", plan.available, ""))
     rows = [
-        Row("From", f"profile {plan.profile_id}"),
+        Row("From", f"profile {with_name(plan.profile_id)}"),
         Row("To", account.owner, "strong", f"{account.bank} {account.number}"),
         Row("Account", account.id, "faint", f"{account.network} · {account.status}"),
     ]

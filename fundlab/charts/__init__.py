@@ -27,11 +27,11 @@ from fundlab.charts.look import (
     humanise,
     rank_profiles,
     rank_types,
-    shorten_id,
     to_svg,
 )
 from fundlab.charts.settlement import settlement_times
 from fundlab.charts.waterfall import waterfall
+from fundlab.names import shorten_id
 
 __all__ = [
     "DARK",

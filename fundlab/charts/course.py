@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fundlab.charts import look
-from fundlab.charts.look import LIGHT, Theme, compact, rank_profiles, shorten_id
+from fundlab.charts.look import LIGHT, Theme, compact, rank_profiles
+from fundlab.names import labels, names_given
 
 MAX_POINTS: Final = 400
 MAX_MARKS: Final = 40
@@ -27,7 +28,8 @@ def balance_course(
     asset: str | None = None,
     legend: bool = True,
 ) -> Figure:
-    """Step lines of the closing balance of each profile (``balances.daily``, of the same ``tz``).
+    """Step lines of the closing balance of each profile (``balances.daily``, of the same ``tz``),
+    by the names that ``[names]`` of the settings gives them.
 
     ``assertions`` (``store.assertions()``) are marked where they were observed: a ring where the
     reported balance agrees with the transfers, a cross where it does not.
@@ -86,8 +88,8 @@ def balance_course(
         axes.set_ylim(*look.with_zero(np.append(lines.to_numpy().ravel(), observed["reported"])))
 
     panels = look.by_asset(rows, asset)
-    labels = [shorten_id(name) for name in names] + (["agrees", "differs"] if len(marks) else [])
-    below = look.legend_rows(labels, len(panels)) if legend else 0
+    words = [*labels(names, names_given()).values(), *["agrees", "differs"] * (len(marks) > 0)]
+    below = look.legend_rows(words, len(panels)) if legend else 0
     figure = look.panels(panels, draw, theme, "No balances", rows_below=below)
     if legend and panels:
         handles = [
@@ -99,7 +101,7 @@ def balance_course(
                 Line2D([], [], color=color, linestyle="none", marker=marker, markersize=5,
                        markerfacecolor="none")
             )  # fmt: skip
-        look.legend_row(figure, handles, labels, theme)
+        look.legend_row(figure, handles, words, theme)
     shown = look.rows_of(rows, asset)
     if not len(shown):
         return look.described(figure, "Balance course: no balances.")

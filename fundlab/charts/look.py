@@ -160,15 +160,6 @@ def compact(value: float, *, signed: bool = False) -> str:
     return f"{plus}{value:.3g}".replace("-", "−")
 
 
-def shorten_id(identifier: str) -> str:
-    """A UUID by its first and last characters: ``3f2a…9c1d``.
-
-    >>> fl.charts.shorten_id("3f2a77d1-0000-4000-8000-0000000c9c1d")
-    '3f2a…9c1d'
-    """
-    return identifier if len(identifier) <= 12 else f"{identifier[:4]}…{identifier[-4:]}"
-
-
 def humanise(name: str) -> str:
     """``WIRE_DEPOSIT`` as ``Wire deposit``, ``RTP_DEPOSIT`` as ``RTP deposit``.
 

@@ -138,8 +138,8 @@ def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> N
     """Aligned, ids complete, amounts by their point; names stand after their ids."""
     from decimal import Decimal
 
-    from fundlab.config_file import name_of
     from fundlab.errors import number_of, printable
+    from fundlab.names import name_of
     from fundlab.values import Amount, plain_text
 
     def text(value: Any) -> str:

@@ -17,6 +17,7 @@ from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.charts import MAX_SERIES
 from fundlab.errors import AnalysisError
 from fundlab.moments import moment_ns
+from fundlab.names import labels
 from fundlab.reporting import figures
 from fundlab.reporting.facts import Report
 from fundlab.reporting.inputs import (
@@ -60,6 +61,7 @@ def build(
     moved: Sequence[Restatement] = (),
     bank: Reconciliation | None = None,
     gone: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
 ) -> Report:
     """The report of ``period`` (by default everything) from ``transfers`` and the ``reported``
     balances (``fl.load_balances``), as known at ``as_of``.
@@ -76,7 +78,8 @@ def build(
     ``asset``, ``amount``) is what leads from the closing of the last close to what is known now of
     the opening: a line of its own. ``moved`` are the closed periods that have moved, ``bank`` is
     the reconciliation of the same days with the bank. ``gone``
-    says what the service lists no more (``store.gone_lines()``).
+    says what the service lists no more (``store.gone_lines()``). ``names`` are what profiles,
+    accounts and addresses are called, by their ids in small letters.
     No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
     not begun by ``as_of``.
     """
@@ -148,7 +151,8 @@ def build(
         sums = opening.assign(profile_id=shown).groupby(KEYS, as_index=False)["balance"].sum()
         opened = pd.DataFrame(sums)
 
-    recipients = figures.Recipients(fiat_accounts, addresses)
+    called = labels([*profiles, *judgement.table["profile_id"].astype(str)], names or {})
+    recipients = figures.Recipients(fiat_accounts, addresses, names or {})
     made = known.of(every)
     balances = figures.balance_table(made, inside, span, opening, tz, basis)
     rolled = (moment(0 if first is None else first), moment(span.end))
@@ -188,7 +192,7 @@ def build(
         daily_flows=figures.flows_of_all(
             Span(span.end - CALENDAR_DAYS * DAY, span.end).of(outer, PLACED), "D", tz, basis
         ),
-        links=figures.links(span.of(drawn, PLACED), recipients),
+        links=figures.links(span.of(drawn, PLACED), recipients, called),
         fees=charged,
         fees_over_time=frame_of(fees.summary(inside, freq=freq, tz=tz, basis=basis)),
         settlement=frame_of(flows.settlement_time(inside)),
@@ -210,5 +214,6 @@ def build(
         notable=figures.notable_events(events, span),
         made_here=withdrawals is not None,
         bank=bank,
+        labels=called,
         sources=dict(sources or {}),
     )

@@ -11,6 +11,7 @@ from fundlab.analysis.closing import Restatement, closes_in_force, restatements
 from fundlab.analysis.counting import choice
 from fundlab.analysis.periods import period_bounds
 from fundlab.errors import CloseRefused, InvalidRequest, number_of
+from fundlab.names import names_given
 from fundlab.reporting import figures
 from fundlab.reporting.facts import versions
 from fundlab.reporting.inputs import PLACED, Span, frame_of, moment, placed
@@ -80,6 +81,9 @@ def freeze(
     restates = None
     if old is not None:
         restates = {"hash": old.close.hash, "reason": restate, "bridge": _texts(old.bridge)}
+    found_ = figures_of(store, found.judgement, period, tz, basis)
+    items = (item["profile_id"] for item in found_["open_items"])
+    profiles = {str(one).lower() for one in [*items, *(line[0] for line in found_["lines"])]}
     return {
         "period": period,
         "basis": basis,
@@ -89,7 +93,8 @@ def freeze(
         "known_at": str(Instant.from_ns(known_at)),
         "by": by,
         "note": note,
-        **figures_of(store, found.judgement, period, tz, basis),
+        **found_,
+        "names": {one: name for one, name in names_given().items() if one in profiles},
         "accepted": {"reason": with_breaks, "problems": accepted} if accepted else None,
         "restates": restates,
         "versions": versions(),

@@ -83,7 +83,8 @@ class Report(Shown):
     ``events``, ``notable``
         counts by type, and the events that ask for a look.
 
-    ``bank`` is the reconciliation with the bank, where its statements are given.
+    ``labels`` is what each profile is called, no two alike: by the name it has in the settings, or
+    shortened. ``bank`` is the reconciliation with the bank, where its statements are given.
     ``files`` are those it was written to, the page first.
     """
 
@@ -122,6 +123,7 @@ class Report(Shown):
     pairs: pd.DataFrame
     events: pd.DataFrame
     notable: pd.DataFrame
+    labels: Mapping[str, str] = field(default_factory=dict)
     made_here: bool = False
     basis: Basis = "created"
     moved: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -12,12 +12,13 @@ from duckdb import ColumnExpression, ConstantExpression
 
 from fundlab.analysis import balances, checks, fees, flows, reconcile
 from fundlab.analysis.closing import BRIDGE, Restatement
-from fundlab.charts import humanise, shorten_id
+from fundlab.charts import humanise
 from fundlab.decimals import DecimalDtype
 from fundlab.display import Tone
 from fundlab.errors import AnalysisError, number_of
 from fundlab.exact import EXACT
 from fundlab.models import COMPLETED
+from fundlab.names import shorten_id
 from fundlab.reporting.facts import KeyFigure, age_text
 from fundlab.reporting.inputs import (
     ASSET,
@@ -222,17 +223,25 @@ def fees_against(inside: Relation, before: Relation) -> pd.DataFrame:
 class Recipients:
     """What an account or address is called, with nothing in it that one could pay to."""
 
-    def __init__(self, accounts: pd.DataFrame | None, addresses: pd.DataFrame | None) -> None:
+    def __init__(
+        self,
+        accounts: pd.DataFrame | None,
+        addresses: pd.DataFrame | None,
+        names: Mapping[str, str],
+    ) -> None:
+        self._named = names
         self._accounts: dict[str, str] = {}
         self._addresses: dict[tuple[str, str], str] = {}
         if accounts is not None:
             rows = zip(accounts["id"], accounts["fiat_network_instructions"], strict=True)
             self._accounts = {str(id_): masked_account(str(id_), text) for id_, text in rows}
         if addresses is not None:
-            known = addresses.reindex(columns=["crypto_network", "address", "nickname"])
-            for network, address, nickname in known.itertuples(index=False):
+            known = addresses.reindex(columns=["id", "crypto_network", "address", "nickname"])
+            for id_, network, address, nickname in known.itertuples(index=False):
                 name = shorten_id(str(address))
-                if not pd.isna(nickname) and nickname:
+                if given := names.get(str(id_).lower(), names.get(str(address).lower())):
+                    name = f"{given} · {name}"
+                elif not pd.isna(nickname) and nickname:
                     name = f"{name} ({nickname})"
                 place = "" if pd.isna(network) else str(network)
                 self._addresses[place, str(address)] = name
@@ -245,7 +254,9 @@ class Recipients:
             strict=True,
         ):  # fmt: skip
             if not pd.isna(account):
-                names.append(self._accounts.get(str(account), shorten_id(str(account))))
+                masked = self._accounts.get(str(account), shorten_id(str(account)))
+                name = self._named.get(str(account).lower())
+                names.append(f"{name} · {masked}" if name else masked)
             elif not pd.isna(address):
                 place = "" if pd.isna(network) else str(network), str(address)
                 names.append(self._addresses.get(place, shorten_id(str(address))))
@@ -303,7 +314,7 @@ def recipient_sums(rows: Relation, recipients: Recipients) -> pd.DataFrame:
     return found.drop(columns=["fiat_account_id", "crypto_network", "destination_address"])
 
 
-def links(rows: Relation, recipients: Recipients) -> pd.DataFrame:
+def links(rows: Relation, recipients: Recipients, called: Mapping[str, str]) -> pd.DataFrame:
     """``stage``, ``source``, ``target``, ``asset``, ``amount``: completed transfers between the
     outside, the profiles and the recipients; of each asset the largest sources and targets by
     name, the rest as ``n others``."""
@@ -323,7 +334,7 @@ def links(rows: Relation, recipients: Recipients) -> pd.DataFrame:
     debit = found["direction"] == "DEBIT"
     recipient = recipients.names(found)
     target = outside.where(~debit | (recipient == "–") | internal, recipient)
-    profile = found["profile_id"].map(lambda name: shorten_id(str(name)))
+    profile = found["profile_id"].map(lambda name: called.get(str(name), str(name)))
     table = pd.DataFrame(
         {
             "stage": debit.astype("int64") + 1,

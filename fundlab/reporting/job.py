@@ -23,6 +23,7 @@ from fundlab.analysis.periods import period_bounds
 from fundlab.analysis.reconcile import judge
 from fundlab.errors import InvalidRequest, StoreError, printable
 from fundlab.moments import moment_ns
+from fundlab.names import names_given
 from fundlab.paths import local_path, opened
 from fundlab.reporting.build import build
 from fundlab.reporting.facts import Report, broken_rules, versions
@@ -160,6 +161,7 @@ def read_report(
         "moved": moved,
         "bank": bank,
         "gone": store.gone_lines(as_of),
+        "names": names_given(),
         **given,
     }
     choice("basis", basis, tuple(MOMENTS))

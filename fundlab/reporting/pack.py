@@ -22,6 +22,7 @@ from fundlab.analysis.reconcile import judge
 from fundlab.charts import humanise
 from fundlab.decimals import DecimalDtype
 from fundlab.display import Cell, Table
+from fundlab.names import labels
 from fundlab.reporting.inputs import ASSET, COMPLETE, Relation, Span, frame_of, moment
 from fundlab.reporting.page_tables import (
     bank_line,
@@ -30,7 +31,7 @@ from fundlab.reporting.page_tables import (
     identifier,
     money,
     number,
-    short,
+    profile_cell,
     table,
     text,
     time_cell,
@@ -182,7 +183,7 @@ def facts_of(
     made = sorted(content["versions"].items())
     return {
         "Entity": f"{service.get('client_id', '–')} at {service.get('base_url', '–')}",
-        "Profiles": ", ".join(profiles) or "–",
+        "Profiles": ", ".join(map(close.called, profiles)) or "–",
         "Period": f"{close.period}: {first}Z to {end}Z, excluded; days in {close.tz}",
         "Basis": f"by when transfers {basis}",
         "Known at": content["known_at"],
@@ -331,7 +332,10 @@ def pack_tables(pack: Pack) -> dict[str, Table]:
     moved = frames["roll-forward"]
     shown = [name for name in _SIDES.values()
              if name in ("opening", "closing") or (moved[name] != 0).any()]  # fmt: skip
-    asset, profile = ("Asset", text, "asset"), ("Profile", profile_name, "profile_id")
+    profiles = [one for name in ("roll-forward", "reconciliation", "open-items")
+                for one in frames[name]["profile_id"]]  # fmt: skip
+    asset, called = ("Asset", text, "asset"), labels(profiles, pack.close.names)
+    profile = ("Profile", partial(profile_name, labels=called), "profile_id")
     every = 10**9
 
     def amounts(**labels: str) -> list[Any]:
@@ -425,8 +429,8 @@ def pack_tables(pack: Pack) -> dict[str, Table]:
     }  # fmt: skip
 
 
-def profile_name(value: object) -> Cell:
-    return Cell(ALL, title=TOTAL) if value == ALL else short(value)
+def profile_name(value: object, labels: Mapping[str, str]) -> Cell:
+    return Cell(ALL, title=TOTAL) if value == ALL else profile_cell(value, labels)
 
 
 def line_type(value: object) -> Cell:

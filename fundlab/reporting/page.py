@@ -51,7 +51,8 @@ _STAND_IN: Final = re.compile(r"#fe01([0-9a-f]{2})")
 _NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
 _LETTERS: Final = re.compile(r"(font: [^;\"']*?)'[^;\"]*")
 
-Legend = tuple[tuple[str, str, str], ...]
+Legend = tuple[tuple[str, str, str, str], ...]
+"""Mark, colour, words, and what they stand for in full."""
 
 
 @dataclass(frozen=True)
@@ -128,14 +129,15 @@ def galleries(report: Report) -> Mapping[str, Gallery]:
     if report.first is not None:
         observed = observed[observed["observed_at"] >= report.first]
     profiles: Legend = tuple(
-        (SERIES_MARKS[place], f"s{place}", name)
+        (SERIES_MARKS[place], f"s{place}", report.labels.get(name, name), name)
         for place, name in enumerate(charts.rank_profiles(report.course))
     )
     if len(observed):
-        profiles += (("○", "ink", "observed, agrees"), ("✕", "bad", "observed, differs"))
+        profiles += (("○", "ink", "observed, agrees", ""), ("✕", "bad", "observed, differs", ""))
     charged = report.fees_over_time[report.fees_over_time["fee"].astype("float64") != 0]
     types: Legend = tuple(
-        ("■", f"s{place}", humanise(kind)) for place, kind in enumerate(charts.rank_types(charged))
+        ("■", f"s{place}", humanise(kind), "")
+        for place, kind in enumerate(charts.rank_types(charged))
     )
     return {
         "course": each(
@@ -145,12 +147,12 @@ def galleries(report: Report) -> Mapping[str, Gallery]:
         "waterfall": each(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
         "flows": each(
             report.flows, charts.flow_bars, "flows",
-            (("■", "inflow", "in"), ("■", "outflow", "out"), ("●", "ink", "net")),
+            (("■", "inflow", "in", ""), ("■", "outflow", "out", ""), ("●", "ink", "net", "")),
             tz=report.tz, legend=False,
         ),
         "calendar": each(
             report.daily_flows, charts.flows_calendar, "days",
-            (("■", "inflow", "more in"), ("■", "outflow", "more out")),
+            (("■", "inflow", "more in", ""), ("■", "outflow", "more out", "")),
             MAX_WIDE_CHARTS, tz=report.tz, legend=False,
         ),
         "links": each(report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS),

@@ -17,9 +17,10 @@ import pandas as pd
 
 from fundlab.analysis.bank_reconciliation import CATEGORIES, Reconciliation
 from fundlab.analysis.closing import CAUSES
-from fundlab.charts import humanise, shorten_id
+from fundlab.charts import humanise
 from fundlab.display import Cell, Style, Table
 from fundlab.models import COMPLETED
+from fundlab.names import shorten_id
 from fundlab.reporting.facts import Report, age_text, decimals
 from fundlab.store.judgement import SOUND
 
@@ -49,12 +50,13 @@ def page_tables(report: Report) -> dict[str, Table]:
     time = partial(time_cell, tz=tz)
     asset: Column = ("Asset", text, "asset")
     kind: Column = ("Type", type_name, "type")
-    profile: Column = ("Profile", short, "profile_id")
+    profile: Column = ("Profile", partial(profile_cell, labels=report.labels), "profile_id")
     amount: Column = ("#Amount", money, "amount")
     fee: Column = ("#Fee", money, "fee")
     total: Column = ("#Total", money, "total")
     transfers: Column = ("#Transfers", number, "count")
     created: Column = (f"Created {zone}", time, "created_at")
+    thing = partial(event_object, labels=report.labels)
     rule: Column = ("Rule", words, "rule")
     expected: Column = ("Expected", text, "expected")
 
@@ -157,7 +159,7 @@ def page_tables(report: Report) -> dict[str, Table]:
         ),
         "notable": table(
             "Events of note, latest first", report.notable,
-            [created, ("Event", text, "type"), ("Object", event_object, "object"),
+            [created, ("Event", text, "type"), ("Object", thing, "object"),
              ("Id", identifier, "id")],
             25,
         ),
@@ -251,8 +253,10 @@ def pair_state(value: object) -> Cell:
     return Cell(str(value).replace("_", " "), "bad")
 
 
-def short(value: object) -> Cell:
-    return Cell(shorten_id(str(value)), "short", cut(str(value)))
+def profile_cell(value: object, labels: Mapping[str, str]) -> Cell:
+    """By its label, the id on hover."""
+    label = labels.get(str(value), str(value))
+    return Cell(cut(label), "short" if label == shorten_id(str(value)) else "text", cut(str(value)))
 
 
 def identifier(value: Any) -> Cell:
@@ -316,8 +320,8 @@ def finding(value: Any) -> Cell:
     return text(value if pd.isna(value) else readable_spans(value))
 
 
-def event_object(value: Any) -> Cell:
-    """A JSON object as words: ``type Wire withdrawal, status Failed, profile 8d0d…d2ed``."""
+def event_object(value: Any, labels: Mapping[str, str]) -> Cell:
+    """A JSON object as words: ``type Wire withdrawal, status Failed, profile Treasury USD``."""
     try:
         found = json.loads(value)
     except (TypeError, ValueError):
@@ -327,7 +331,9 @@ def event_object(value: Any) -> Cell:
     parts = []
     for name, member in found.items():
         members = [humanise(str(one)) for one in (member if isinstance(member, list) else [member])]
-        shown = " and ".join(shorten_id(one) if _UUID.fullmatch(one) else one for one in members)
+        shown = " and ".join(
+            labels.get(one, shorten_id(one) if _UUID.fullmatch(one) else one) for one in members
+        )
         parts.append(f"{name.removesuffix('_id').replace('_', ' ')} {shown}")
     return text(", ".join(parts))
 

@@ -87,6 +87,16 @@ class Close:
         return str(self.content["pin"])
 
     @property
+    def names(self) -> dict[str, str]:
+        """What its profiles were called then, by their ids in small letters."""
+        return dict(self.content.get("names", {}))
+
+    def called(self, profile_id: str) -> str:
+        """The id, behind the name it had then."""
+        name = self.names.get(profile_id.lower())
+        return profile_id if name is None else f"{name} ({profile_id})"
+
+    @property
     def end(self) -> int:
         """The first nanosecond after the period."""
         return Instant.parse(self.content["end"]).ns

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from fundlab import charts
 from fundlab.errors import AnalysisError
+from fundlab.names import labels
 
 D = Decimal
 HOSTILE = "$\\frac{<b>&x _日本"
@@ -234,6 +235,19 @@ def test_many_days_are_thinned_and_keep_the_last() -> None:
 )
 def test_compact(value: float, text: str) -> None:
     assert charts.compact(value) == text
+
+
+def test_labels_of_ids_differ_whatever_they_are_called() -> None:
+    names = {"a" * 36: "Treasury", "b" * 36: "Treasury", "c" * 36: "Payroll"}
+    ids = [*names, "dddd-1-dddd-2", "dddd-2-dddd-2", "short"]
+    assert labels(ids, names) == {
+        "a" * 36: "Treasury (aaaa…aaaa)",
+        "b" * 36: "Treasury (bbbb…bbbb)",
+        "c" * 36: "Payroll",
+        "dddd-1-dddd-2": "dddd-1-dddd-2",
+        "dddd-2-dddd-2": "dddd-2-dddd-2",
+        "short": "short",
+    }
 
 
 def test_humanise() -> None:

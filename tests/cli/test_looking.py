@@ -11,8 +11,8 @@ import pytest
 
 import fundlab as fl
 from fundlab import sandbox
-from fundlab.config_file import name_of
 from fundlab.display import show
+from fundlab.names import name_of
 
 LISTS = ("profiles", "accounts", "balances", "addresses", "transfers")
 

@@ -42,7 +42,13 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[fl.Store, Path]:
     months.turn(month, 4, (months.late, months.amended))
     store.annotate(waiting["id"], owner="Ben", comment="asked, <b>twice</b>", by="Ana")
     store.annotate(waiting["id"], decision="wait", by="Ana")
-    closed = store.close("2026-02", by="Ana", note="again", restate="two rows came late")
+    config = folder / "config" / "fundlab" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[names]\n"{waiting["profile_id"]}" = "Treasury"\nanother = "Nobody"\n')
+    config.chmod(0o600)
+    with pytest.MonkeyPatch.context() as named:  # the names of the close, not those of the pack
+        named.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        closed = store.close("2026-02", by="Ana", note="again", restate="two rows came late")
     reporting.write_pack(store, closed, folder / "pack")
     return store, folder / "pack"
 
@@ -148,6 +154,18 @@ def test_every_printed_roll_forward_foots(packed: tuple[fl.Store, Path]) -> None
             key = row["asset"], row[profile]
             sums[key] = sums.get(key, D(0)) + sign * amount(row["amount"])
         assert set(sums.values()) == {D(0)}
+
+
+def test_a_profile_has_the_name_it_had_when_the_period_was_closed(
+    packed: tuple[fl.Store, Path],
+) -> None:
+    store, pack = packed
+    assert {*closes_of(store.records())[-1].names.values()} == {"Treasury"}
+    rows = of_page(pack)["Roll-forward by asset and profile"]
+    assert "Treasury" in {row["profile"] for row in rows}
+    page = (pack / f"{STEM}.html").read_text(encoding="utf-8")
+    (whole,) = {*re.findall(r'title="([^"]+)">Treasury<', page)}
+    assert f"Treasury ({whole})" in page
 
 
 def test_the_other_tables_foot_as_printed(packed: tuple[fl.Store, Path]) -> None:

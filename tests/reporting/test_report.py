@@ -129,6 +129,17 @@ def test_each_headline_figure_leads_to_the_rows_it_is_made_of() -> None:
     assert set(leads) <= set(Page(html).ids)
 
 
+def test_a_name_stands_for_an_id_on_the_page_with_the_id_on_hover() -> None:
+    names = {PROFILE: "Treasury <USD>", "f" * 36: "Landlord"}
+    built = build(names=names)
+    assert built.labels[PROFILE] == "Treasury <USD>"
+    assert {"Treasury <USD>"} <= {*built.links["source"], *built.links["target"]}
+    html = reporting.render_html(built)
+    assert html.count(f'title="{PROFILE}">Treasury &lt;USD&gt;<') >= 3
+    assert "1111…0001" not in html
+    assert "Landlord · ffff…ffff" in html
+
+
 def test_only_a_long_table_scrolls_by_itself(undrawn: None) -> None:
     waiting = [{"amount": "1", "status": "PENDING"}] * 60
     html = reporting.render_html(build(transfers(*waiting)))
