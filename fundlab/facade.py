@@ -23,6 +23,7 @@ from fundlab.journals import (
     put_back,
 )
 from fundlab.moments import minute_text
+from fundlab.paths import local_path
 from fundlab.store import TableStore
 from fundlab.store.anchors import Anchor, check_anchor, make_anchor, read_anchor
 from fundlab.store.assertions import Problem
@@ -58,10 +59,11 @@ class Store(TableStore):
 
     ``path`` is a folder (``~`` is the home, and it stays the same place where the process changes
     its folder), or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``) or a
-    key in ``filesystem``, one of ``pyarrow.fs`` or of ``fsspec``; URIs that Arrow does not
-    know need ``fsspec`` installed, and so does ``scan``. Elsewhere the lock holds off other runs
-    on this machine and by this user only: sync from one machine. Two that publish at once are
-    noticed (``StoreDamaged``).
+    key in ``filesystem``, one of ``pyarrow.fs`` or of ``fsspec`` (``pip install
+    'fundlab[remote]'``). Elsewhere each publication is a write that succeeds only where nothing has
+    its name: of two machines that publish at once one does, and the other gets ``StoreLocked``.
+    Storage that cannot promise that is found out at opening, by a write, and is for reading only: a
+    warning says why. Journals of payments are always files of this machine.
 
     The files are Parquet, yet not for reading with other tools as they are: a sum over them counts
     replaced versions, Polars refuses parts beside a base, and Spark the nanoseconds
@@ -305,7 +307,7 @@ def restored(source: str | StorePath, target: str | Path) -> tuple[Store, list[s
     where a file of the backup is not what was written.
     """
     with tempfile.TemporaryDirectory(prefix="fundlab-") as folder:
-        done, journals = restore(source, Path(target), Path(folder))
+        done, journals = restore(source, local_path(target, "store"), Path(folder))
         said = [put_back(path, done.at) for path in journals.values()]
     return Store(target), [str(done), *said]
 

@@ -73,6 +73,7 @@ ROOMS: dict[str, set[str]] = {
         "errors",
         "journals",
         "moments",
+        "paths",
         "reporting",
         "store",
         "sync",

@@ -31,11 +31,15 @@ _NO_LOCKS: Final = (
 _MOMENT_NS: Final = 2 * 10**9  # as coarse as any filesystem's clock
 
 
+def own_folder(store: StorePath) -> Path:
+    """Where this machine keeps what is on its way to a store: in it, where it is here."""
+    return store.scratch if isinstance(store, RemotePath) else store
+
+
 def hidden_file(folder: StorePath, name: str) -> Path:
     """Where a file of ``folder`` is written before it appears there; always on this machine."""
-    if isinstance(folder, RemotePath):
-        return folder.scratch / f".{folder.name}-{name}.tmp"
-    return folder / f".{name}.tmp"
+    label = f"{folder.name}-" if isinstance(folder, RemotePath) else ""
+    return own_folder(folder) / f".{label}{name}.tmp"
 
 
 @contextmanager
@@ -77,11 +81,22 @@ def publish(hidden: Path, path: StorePath) -> None:
     """Give a finished file its name, at once and complete."""
     with named(path):
         if isinstance(path, RemotePath):
-            path.put(hidden)
+            if path.commits is None:
+                path.put(hidden)
+            else:
+                path.commits.publish(hidden, path)
             hidden.unlink()
         else:
             hidden.rename(path)
             sync_folder(path.parent)
+
+
+def take_turn(store: StorePath) -> None:
+    """Where a store is elsewhere, have other machines publish nothing that follows from what it was
+    until now; its lock does that here. Raises ``StoreLocked`` where one has published."""
+    if isinstance(store, RemotePath) and store.commits is not None:
+        with named(store):
+            store.commits.take({})
 
 
 def make_folder(folder: StorePath, advice: str = _PUBLISHED) -> None:
@@ -99,7 +114,7 @@ def remove(files: Sequence[StorePath], and_folder: StorePath | None = None) -> N
     else, as it does while NFS keeps a file of it open."""
     for path in files:
         with named(path):
-            path.unlink()
+            path.unlink(missing_ok=isinstance(path, RemotePath))  # another machine's run was first
     for folder in {path.parent for path in files}:
         with named(folder):
             sync_folder(folder)
@@ -158,7 +173,8 @@ def locked(descriptor: int, place: Path, busy: Callable[[], str]) -> Iterator[No
 def files_in(folder: StorePath) -> list[StorePath]:
     """What ``folder`` holds, by name; nothing where there is none. What NFS keeps of a removed
     file while somebody has it open counts as removed."""
-    there: list[StorePath] = list(folder.iterdir()) if folder.is_dir() else []
+    here = isinstance(folder, Path)
+    there: list[StorePath] = list(folder.iterdir()) if not here or folder.is_dir() else []
     return sorted((path for path in there if not path.name.startswith(".nfs")), key=str)
 
 

@@ -1,6 +1,5 @@
-"""Files that are not on this machine: as much of ``pathlib.Path`` as the store needs, on Arrow's
-filesystems (S3, Google Cloud Storage, Azure, HDFS) and, where ``fsspec`` is installed, on all of
-its.
+"""Files that are not on this machine: as much of ``pathlib.Path`` as the store needs, on object
+stores (``objects.py``), and on the filesystems of Arrow and of ``fsspec``.
 """
 
 from __future__ import annotations
@@ -10,8 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -19,6 +20,9 @@ from pyarrow import fs
 
 from fundlab.errors import InvalidRequest, StoreError
 from fundlab.paths import local_path
+
+if TYPE_CHECKING:
+    from fundlab.store.commits import Commits
 
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|$)")
@@ -28,12 +32,14 @@ SCRATCH: Final = Path(".cache") / "fundlab"  # below the user's home
 
 @dataclass(frozen=True, order=True)
 class RemotePath:
-    """``key`` in ``filesystem``. What is on its way there waits in ``scratch``, on this machine."""
+    """``key`` in ``filesystem``. What is on its way there waits in ``scratch``, on this machine.
+    ``commits`` decide who publishes there, where it is in a store."""
 
     key: str
     scheme: str
     scratch: Path = field(compare=False, repr=False)
     filesystem: fs.FileSystem = field(compare=False, repr=False)
+    commits: Commits | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.key.lstrip('/')}"
@@ -56,6 +62,15 @@ class RemotePath:
     def resolve(self) -> RemotePath:
         return self
 
+    @property
+    def creates(self) -> bool:
+        """Whether the filesystem knows ``create``: what ``fsspec`` does for those that do not is to
+        look first, which is too late when it writes."""
+        base = "fsspec.spec", "fsspec.asyn"
+        every = type(self._python()).__mro__
+        own = takewhile(lambda one: one.__module__ not in base, every)
+        return any(name in vars(one) for one in own for name in ("pipe_file", "_pipe_file"))
+
     def exists(self) -> bool:
         return bool(self._info().type != fs.FileType.NotFound)
 
@@ -73,14 +88,14 @@ class RemotePath:
         info = self._info()
         if info.type != fs.FileType.File:
             raise FileNotFoundError(f"{self} does not exist")
-        handler = getattr(self.filesystem, "handler", None)
-        key = handler.fs.ukey(self.key) if isinstance(handler, fs.FSSpecHandler) else None
-        return (info.size, info.mtime_ns, key), info.mtime_ns
+        ukey = getattr(self._python(), "ukey", None)
+        return (info.size, info.mtime_ns, ukey and ukey(self.key)), info.mtime_ns
 
     def written_at(self) -> float:
         return float((self._info().mtime_ns or 0) / 10**9)
 
     def iterdir(self) -> Iterator[RemotePath]:
+        self._forget_listings()
         for info in self.filesystem.get_file_info(fs.FileSelector(self.key, allow_not_found=True)):
             yield self / info.base_name
 
@@ -103,17 +118,26 @@ class RemotePath:
     def put(self, file: Path) -> None:
         """Make ``file`` appear here, complete: object stores take it so, others can rename it."""
         self.filesystem.create_dir(self.parent.key, recursive=True)
-        if self.filesystem.type_name.rpartition("+")[2] in OBJECT_STORES:
+        if re.split("[+:]", self.filesystem.type_name)[-1] in OBJECT_STORES:
             self._send(file)
         else:
             hidden = self.parent / f".{self.name}.tmp"
             hidden._send(file)
             self.filesystem.move(hidden.key, self.key)
 
+    def create(self, content: bytes) -> None:
+        """Write a file where there is none, as the storage decides. Raises ``FileExistsError``."""
+        self._python().pipe_file(self.key, content, mode="create")
+
+    def copy_to(self, target: RemotePath) -> None:
+        """In one step, within the storage. Raises ``FileNotFoundError``."""
+        target.filesystem.create_dir(target.parent.key, recursive=True)
+        self.filesystem.copy_file(self.key, target.key)
+
     def _send(self, file: Path) -> None:
-        handler = getattr(self.filesystem, "handler", None)
-        if isinstance(handler, fs.FSSpecHandler):
-            handler.fs.put_file(str(file), self.key)  # ends an upload only where all was sent
+        python = self._python()
+        if python is not None:
+            python.put_file(str(file), self.key)  # ends an upload only where all was sent
             return
         fs.copy_files(
             str(file), self.key,
@@ -121,13 +145,29 @@ class RemotePath:
         )  # fmt: skip
 
     def unlink(self, missing_ok: bool = False) -> None:
-        if not missing_ok or self.exists():
+        try:
             self.filesystem.delete_file(self.key)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
 
     def rmdir(self) -> None:
         self.filesystem.delete_dir(self.key)
 
+    def _python(self) -> Any:
+        """The filesystem in Python that Arrow's goes through, if it does."""
+        handler = getattr(self.filesystem, "handler", None)
+        return getattr(handler, "fs", handler)
+
+    def _forget_listings(self) -> None:
+        """What ``fsspec`` remembers of a folder hides what others published there since."""
+        forget = getattr(self._python(), "invalidate_cache", None)
+        if forget is not None:
+            forget(self.parent.key)
+            forget(self.key)
+
     def _info(self) -> fs.FileInfo:
+        self._forget_listings()
         return self.filesystem.get_file_info(self.key)
 
 
@@ -183,6 +223,15 @@ def _whole_key(filesystem: fs.FileSystem, key: str) -> str:
 def _opened(uri: str, scheme: str) -> tuple[fs.FileSystem, str]:
     parts = urlsplit(uri)
     where = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # no password, no key
+    # Of a URI that says with which key, and where, Arrow knows what it means.
+    plain = ":" not in parts.netloc and not parts.query
+    if scheme in OBJECT_STORES and plain and parts.netloc and find_spec("obstore"):
+        from fundlab.store.objects import open_bucket
+
+        try:
+            return open_bucket(scheme, parts.netloc), parts.netloc + parts.path
+        except OSError as error:
+            raise StoreError(f"{where} cannot be opened: {error.strerror}") from None
     try:
         found, key = fs.FileSystem.from_uri(uri)
     except pa.ArrowInvalid as error:

@@ -155,6 +155,7 @@ def _problem(path: StorePath, table: Table) -> str:
 def set_aside(store: TableStore, found: Repair, check_held: Callable[[], None]) -> None:
     """Move the files of ``found``, and record what was lost; the caller holds the lock."""
     check_held()
+    disk.take_turn(store.path)
     for path in found.aside:
         target = store.path / SET_ASIDE / path.parent.name / path.name
         with disk.named(path):

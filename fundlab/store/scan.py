@@ -196,6 +196,11 @@ def scan_with_spark(
     )
     if not snapshot.files:
         return session.createDataFrame([], types)
+    if isinstance(snapshot.files[0].path, RemotePath):
+        raise InvalidRequest(
+            f"{snapshot.files[0].path.parent}: engine='spark' reads files of this machine; take "
+            "engine='duckdb', or give Spark what export_current wrote"
+        )
     check_files(snapshot.files)
     # With its columns given, Spark opens no file to ask for them; what a file lacks is null.
     reader = session.read.option(_GLOB, "false").schema(f"{types}, `{FROM}` int, `{TO}` int")

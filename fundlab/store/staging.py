@@ -15,13 +15,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.store import disk
-from fundlab.store.remote import RemotePath, StorePath
 from fundlab.tables.schema import Table
 
 STAGING: Final = ".staging"
@@ -42,7 +42,7 @@ class Piece:
     is how many there are, ``first`` their oldest moment (ns)."""
 
     table: Table
-    path: StorePath | None = None
+    path: Path | None = None
     rows: int = 0
     first: int = 2**63 - 1
     tables: list[pa.Table] = field(default_factory=list)
@@ -52,11 +52,7 @@ class Piece:
         if self.path is None:
             rows = pa.concat_tables([self.table.schema.empty_table(), *self.tables])
         else:
-            with (
-                self.path.open("rb")
-                if isinstance(self.path, RemotePath)
-                else pa.memory_map(str(self.path)) as source
-            ):
+            with pa.memory_map(str(self.path)) as source:
                 schema = pa.ipc.open_file(source).schema
                 chosen = None if columns is None else [schema.get_field_index(n) for n in columns]
                 options = pa.ipc.IpcReadOptions(included_fields=chosen)
@@ -80,7 +76,7 @@ class Stage:
 
     def __init__(
         self,
-        folder: StorePath,
+        folder: Path,
         table: Table,
         question: Mapping[str, Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -184,7 +180,7 @@ class Stage:
         self._files.append(Piece(self.table, path, piece.rows, piece.first))
         self.covered = merged([*self.covered, *spans])
 
-    def _take_over(self, path: StorePath) -> bool:
+    def _take_over(self, path: Path) -> bool:
         """Whether the file is the next one, intact, and answers the question: then it counts."""
         content = path.read_bytes()
         if path.name != f"{len(self._files) + 1:08d}-{_hash(content)}.arrow":
@@ -201,9 +197,13 @@ class Stage:
         self.covered, self.note = merged([*self.covered, *spans]), header["note"]
         return True
 
-    def _own_files(self) -> list[StorePath]:
+    def _own_files(self) -> list[Path]:
         """The files of this and earlier runs; what others put beside them is theirs."""
-        return [path for path in disk.files_in(self.folder) if _OWN.fullmatch(path.name)]
+        return [
+            path
+            for path in disk.files_in(self.folder)
+            if isinstance(path, Path) and _OWN.fullmatch(path.name)
+        ]
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:

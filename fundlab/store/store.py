@@ -8,11 +8,13 @@ times to the nanosecond: for other tools there is ``export_current``.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
@@ -32,6 +34,7 @@ from fundlab.store.assertions import (
     read_accounts,
 )
 from fundlab.store.closes import Close, annotations_table, closes_of, closes_table
+from fundlab.store.commits import Commits
 from fundlab.store.compaction import compact_table, remove_superseded
 from fundlab.store.completeness import PASSES, Gone, gone_lines, gone_rows, gone_table
 from fundlab.store.parts import Part, find_parts, open_part
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
 
 _BANK_ENTRY: Final = re.compile("bank-[0-9a-f]{20}", re.ASCII)
 _CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
+log = logging.getLogger(__name__)
 
 Moment = str | datetime
 
@@ -90,6 +94,15 @@ class TableStore:
     ) -> None:
         self.path = locate(path, filesystem)
         self._read_only = read_only
+        self._refusal = (
+            "was opened read-only; copy the folder and open the copy with fl.Store to change it"
+        )
+        if isinstance(self.path, RemotePath) and not read_only:
+            commits = Commits(self.path)
+            self.path = replace(self.path, commits=commits)
+            if why := commits.refusal():
+                self._read_only, self._refusal = True, f"is open for reading only: {why}"
+                log.warning("%s %s", self.path, self._refusal)
         if isinstance(self.path, Path) and self.path.is_file():
             raise InvalidRequest(f"path={str(path)!r} is a file; a store is a folder")
         self._clock = clock
@@ -625,16 +638,12 @@ class TableStore:
         was taken away meanwhile. Raises ``StoreLocked`` at once while another run holds it.
         """
         if self._read_only:
-            raise StoreError(
-                f"{self.path} was opened read-only; copy the folder and open the copy with "
-                "fl.Store to change it"
-            )
-        if isinstance(self.path, RemotePath):  # a file with this user's files
-            place = self.path.scratch
+            raise StoreError(f"{self.path} {self._refusal}")
+        place, commits = disk.own_folder(self.path), getattr(self.path, "commits", None)
+        if commits is not None:  # a folder among this user's
             with disk.named(place):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        else:  # a file in the store
-            place = self.path
+        else:
             disk.make_folder(place)
         path = place / ".lock"
         disk.refuse_link(path)
@@ -650,6 +659,9 @@ class TableStore:
                     f"{path} was taken away while this run held it, and another run may have "
                     "begun: nothing was published; run it again"
                 )
+            if commits is not None:
+                with disk.named(self.path):
+                    commits.check()
 
         with ExitStack() as stack:
             with disk.named(path):
@@ -661,10 +673,12 @@ class TableStore:
                 file.truncate(0)
                 file.write(str(os.getpid()))
                 file.flush()
+            if commits is not None:
+                with disk.named(self.path):
+                    commits.begin()
             # What a killed run left half written.
             for folder in [self.path / name for name in (*TABLES, PINS, RECORDS, PASSES)]:
-                for hidden in {folder, disk.hidden_file(folder, "").parent}:
-                    disk.remove(list(hidden.glob(".*.tmp")))
+                disk.remove(list(disk.hidden_file(folder, "").parent.glob(".*.tmp")))
             for table in TABLES:
                 with suppress(StoreDamaged):  # what reads the table says so, and repair mends it
                     remove_superseded(self.path / table)

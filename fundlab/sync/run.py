@@ -300,7 +300,9 @@ class _Run:
         question = {"since": since, "publication": snapshot.limit, **self.service}
         # Rows on their way in, and what a run that died had of them.
         stage = Stage(
-            self.store.path / STAGING / name, snapshot.table, question if resumable else None
+            disk.own_folder(self.store.path) / STAGING / name,
+            snapshot.table,
+            question if resumable else None,
         )
         known = {} if last is None else last.watermark
         self.notes += [

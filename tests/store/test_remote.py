@@ -1,4 +1,4 @@
-"""The same store elsewhere: fsspec's in-memory files, and an Arrow filesystem that is not local."""
+"""The same store elsewhere: fsspec's in-memory files, and filesystems that are for reading only."""
 
 import os
 from collections.abc import Iterator
@@ -38,19 +38,12 @@ def memory() -> Iterator[MemoryFileSystem]:
 
 
 @pytest.fixture(
-    params=[
-        "fsspec",
-        *(pytest.param(n, marks=pytest.mark.thorough) for n in ("fsspec by name", "pyarrow")),
-    ]
+    params=["fsspec", pytest.param("fsspec by name", marks=pytest.mark.thorough)],
 )
-def elsewhere(request: pytest.FixtureRequest, tmp_path: Path, memory: MemoryFileSystem) -> Store:
+def elsewhere(request: pytest.FixtureRequest, memory: MemoryFileSystem) -> Store:
     if request.param == "fsspec by name":
         return Store("memory://books/july", clock=ticking())
-    if request.param == "fsspec":
-        return Store("books/july", filesystem=memory, clock=ticking())
-    (tmp_path / "bucket").mkdir()
-    bucket = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
-    return Store("july", filesystem=bucket, clock=ticking())
+    return Store("books/july", filesystem=memory, clock=ticking())
 
 
 def ticking() -> Any:
@@ -83,7 +76,42 @@ def test_it_answers_as_one_on_this_machine_does(
     monkeypatch.setattr(compaction, "GRACE_S", 0)
     with there.lock():
         assert len(list((there.path / "transfers").iterdir())) == 1
-    assert not (there.path / ".staging" / "transfers").exists()
+    assert not list((there.path / "commits" / "waiting").iterdir())
+
+
+def test_a_filesystem_of_arrow_is_for_reading(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """None of them has a write that succeeds only where nothing has that name."""
+    here = filled(Store(tmp_path / "bucket" / "july"))
+    bucket = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
+    there = Store("july", filesystem=bucket)
+    assert "is open for reading only: a 'subtree" in caplog.text
+    assert "read-only" in repr(there)
+    assert there.read("transfers").equals(here.read("transfers"))
+    assert there.read("transfers", pin="before").equals(here.read("transfers", pin="before"))
+    assert len(there.scan("transfers")) == 31
+    assert there.verify().ok
+    with pytest.raises(StoreError, match=r"reading only: .* give the URI .*fundlab\[remote\]"):
+        there.sync(SECOND)  # type: ignore[arg-type]
+
+
+class Heedless(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
+    """Overwrites, whatever it was asked."""
+
+    protocol = "heedless"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        super().pipe_file(path, value, **options)
+
+
+def test_storage_that_ignores_the_condition_is_for_reading(memory: MemoryFileSystem) -> None:
+    before = filled(Store("books/july", filesystem=memory)).read("transfers")
+    there = Store("books/july", filesystem=Heedless())
+    assert there.read("transfers").equals(before)
+    with pytest.raises(StoreError, match=r"although it was asked not to \(If-None-Match\)"):
+        there.pin("after")
+    assert Store("books/july", filesystem=Heedless(), read_only=True).pins()
 
 
 def test_a_flipped_bit_is_noticed(memory: MemoryFileSystem) -> None:
@@ -176,7 +204,7 @@ class Buckets(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
         self.store[self._strip_protocol(rpath)] = MemoryFile(self, rpath, Path(lpath).read_bytes())
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        assert mode == "rb"
+        assert mode in ("rb", "xb")
         return super()._open(path, mode, **options)
 
     def mv(self, *_: Any, **__: Any) -> None:
@@ -197,7 +225,8 @@ def test_half_a_file_is_none(memory: MemoryFileSystem) -> None:
         store.sync(FIRST)  # type: ignore[arg-type]
     mended = Store("books/july", filesystem=memory)
     assert mended.read("transfers").empty
-    assert {path.rpartition(".")[2] for path in memory.find("/")} == {"tmp"}
+    (half,) = memory.find("/books/july/commits/waiting")
+    assert half.endswith(".tmp")
     filled(mended)
     assert [path for path in memory.find("/") if path.endswith((".tmp", ".arrow"))] == []
     assert mended.verify().ok
