@@ -21,6 +21,7 @@ from fundlab.journals import (
     journal_lanes,
     journals_of,
     put_back,
+    unlinked_journals,
 )
 from fundlab.moments import minute_text
 from fundlab.paths import local_path
@@ -182,7 +183,8 @@ class Store(TableStore):
                 said = f"not to be read ({error})"
                 wrong.append(Problem("anchor", "anchor", "what was anchored", "as it was", said))
         moved = () if found.is_damaged else tuple(map(str, self._moved()))
-        found = replace(found, problems=(*found.problems, *wrong), moved=moved)
+        begins = (*found.begins, *unlinked_journals(self))
+        found = replace(found, problems=(*found.problems, *wrong), moved=moved, begins=begins)
         breaks = 0 if found.judgement is None else found.judgement.breaks
         self.note_run(
             "verify",

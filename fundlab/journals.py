@@ -16,9 +16,10 @@ Nothing is paid twice because of what this file guarantees:
 - **Never begun anew by mistake.** A file that is empty, gone, replaced, cut short, of another
   service, or that may not be looked at is an error: to start in its place would be to forget what
   was paid.
-- **Damage is named.** Each row has a hash, for SQLite does not notice a changed bit within a row;
-  a row that is missing shows in the numbers that were given out, for a page that lost its cells
-  would hide a payment from the look for it.
+- **Damage is named.** Each row has a hash, for SQLite does not notice a changed bit within a row,
+  and it covers that of the row before, so that none is rewritten or moved alone (in a file of an
+  earlier version from its first new row on); a row that is missing shows in the numbers that were
+  given out, for a page that lost its cells would hide a payment from the look for it.
 - **One for each user, service and credential** (``Settings.journal``), whichever store a payment is
   made with. What earlier versions kept in stores is taken over, row by row, whenever such a store
   is used. Digests and derived ref_ids are keyed with the id of the journal an intent was confirmed
@@ -99,8 +100,9 @@ COLUMNS: Final = (
     "detail", "service", "store",
 )  # fmt: skip
 
-_VERSION: Final = 3
-_VERSION_IN_STORES: Final = 2  # of earlier versions of fundlab: without origin and store
+_VERSION: Final = 4
+_VERSION_UNLINKED: Final = 3  # of earlier versions of fundlab: no row knows the one before
+_VERSION_IN_STORES: Final = 2  # and of still earlier ones: without origin and store
 _INTENT: Final = (
     "origin", "ref_id", "operation", "recorded_at", "fingerprint", "likeness", "body", "facts",
     "batch", "store",
@@ -244,6 +246,7 @@ class Journal:
         self.path, self._clock = path, clock
         self._database: sqlite3.Connection | None = None
         self.id = ""  # as the file says
+        self._unlinked: Mapping[str, int] | None = None
         try:
             path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -259,7 +262,7 @@ class Journal:
             raise _not_seen(path, error) from None
         with self.opened() as (_, database):
             about = dict(database.execute("SELECT name, value FROM about"))
-        versions = (_VERSION,) if service is not None else (_VERSION, _VERSION_IN_STORES)
+        versions = [_VERSION, _VERSION_UNLINKED, *([_VERSION_IN_STORES] if service is None else [])]
         if about["schema_version"] not in map(str, versions):
             raise StoreError(f"{path} is not a journal of schema {_VERSION}: update fundlab")
         names = ("base_url", "client_id", "instance")
@@ -422,14 +425,17 @@ class Journal:
     def mark_restored(self, at: str | None) -> None:
         """Note that it was restored from a backup made ``at`` (RFC 3339), or, with ``None``, that
         the service has been asked about everything since."""
+        self._say(restored=at)
+
+    def _say(self, **changed: str | None) -> None:
+        """Change what the file says of itself."""
         with self.opened(write=True) as (_, database):
-            about = dict(database.execute("SELECT name, value FROM about"))
-            del about["sha256"]
-            about.pop("restored", None)
-            about |= {} if at is None else {"restored": at}
-            about["sha256"] = row_hash(*chain.from_iterable(sorted(about.items())))
+            about = dict(database.execute("SELECT name, value FROM about")) | changed
+            kept = {name: text for name, text in about.items() if text is not None}
+            del kept["sha256"]
+            kept["sha256"] = row_hash(*chain.from_iterable(sorted(kept.items())))
             database.execute("DELETE FROM about")
-            database.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+            database.executemany("INSERT INTO about VALUES (?, ?)", kept.items())
 
     def take_over(self, other: Journal) -> None:
         """Add what the journal ``other``, in a store, holds and this one does not hold yet.
@@ -530,6 +536,8 @@ class Journal:
 
                 book = copy.copy(self)
                 book._database = database
+                if "unlinked" in about:
+                    book._unlinked = json.loads(about["unlinked"])
                 yield book, database
                 if write:
                     database.execute("COMMIT")
@@ -563,17 +571,19 @@ class Journal:
         intent, event = self._columns["intents"], self._columns["events"]
         query = (
             f"SELECT {', '.join(f'i.{name}' for name in intent)}, "  # noqa: S608 - our own
-            f"{', '.join(f'e.{name}' for name in event)}, (SELECT MAX(at) FROM events "
+            "(SELECT sha256 FROM intents WHERE number = i.number - 1), "
+            f"{', '.join(f'e.{name}' for name in event)}, "
+            "(SELECT sha256 FROM events WHERE number = e.number - 1), (SELECT MAX(at) FROM events "
             "WHERE intent = i.number AND state = 'unknown') AS sent_at "
             "FROM intents i JOIN events e ON e.number = (SELECT number FROM events "
             "WHERE intent = i.number ORDER BY state = 'done' DESC, number DESC LIMIT 1) "
         )
-        with self.opened() as (_, database):
+        with self.opened() as (book, database):
             rows = database.execute(query + where, values).fetchall()
         found = []
         for row in rows:
-            confirmed = self._checked("intents", row[: len(intent)])
-            noted = self._checked("events", row[len(intent) : -1])
+            confirmed = book._checked("intents", row[: len(intent) + 1])
+            noted = book._checked("events", row[len(intent) + 1 : -1])
             del confirmed["likeness"], noted["origin"], noted["intent"], noted["number"]
             confirmed |= {"facts": json.loads(confirmed["facts"]), "store": confirmed.get("store")}
             noted_at = noted.pop("at")
@@ -583,19 +593,22 @@ class Journal:
     def _rows(self, table: str, origin: str | None = None) -> list[dict[str, Any]]:
         """Every row of ``table``, of one ``origin`` if given, in the order they were written."""
         where, values = ("", ()) if origin is None else (" WHERE origin = ?", (origin,))
-        with self.opened() as (_, database):
+        with self.opened() as (book, database):
             rows = database.execute(
-                f"SELECT {', '.join(self._columns[table])} "  # noqa: S608 - our own
+                f"SELECT {', '.join(self._columns[table])}, "  # noqa: S608 - our own
+                f"(SELECT b.sha256 FROM {table} b WHERE b.number = {table}.number - 1) "
                 f"FROM {table}{where} ORDER BY number",
                 values,
             ).fetchall()
-        return [self._checked(table, row) for row in rows]
+        return [book._checked(table, row) for row in rows]
 
     def _checked(self, table: str, row: Sequence[Any]) -> dict[str, Any]:
-        """The values of a row by their names, as they were written."""
-        number, *values, sha256 = row
+        """The values of a row by their names, as they were written; at its end is the hash of the
+        row before it."""
+        number, *values, sha256, before = row
         found = dict(zip(self._columns[table][1:], values, strict=False))
-        if row_hash(*values) != sha256:
+        linked = self._unlinked is not None and number > self._unlinked[table]
+        if row_hash(*values, *([before or ""] if linked else [])) != sha256:
             what = f"intent {number} ({found.get('ref_id')})"
             raise self._damaged(
                 what if table == "intents" else f"what is noted of intent {found['intent']}"
@@ -605,11 +618,18 @@ class Journal:
     def _add(self, table: str, *values: str | int | bytes | None) -> int:
         """Add a row; its number."""
         names = ", ".join(_INTENT if table == "intents" else _EVENT)
-        with self.opened(write=True) as (_, database):
+        with self.opened(write=True) as (book, database):
+            if book._unlinked is None:  # of an earlier version: from here on
+                last = dict(database.execute("SELECT name, seq FROM sqlite_sequence"))
+                book._unlinked = {name: last.get(name, 0) for name in ("intents", "events")}
+                book._say(schema_version=str(_VERSION), unlinked=json.dumps(book._unlinked))
+            before = database.execute(
+                f"SELECT sha256 FROM {table} ORDER BY number DESC LIMIT 1"  # noqa: S608 - our own
+            ).fetchone()
             cursor = database.execute(
                 f"INSERT INTO {table} ({names}, sha256) "  # noqa: S608 - our own
                 f"VALUES ({'?, ' * len(values)}?)",
-                (*values, row_hash(*values)),
+                (*values, row_hash(*values, "" if before is None else before[0])),
             )
             return int(cursor.lastrowid or 0)
 
@@ -644,7 +664,9 @@ def create_journal(path: Path, service: Mapping[str, str]) -> None:
     """Made under a hidden name and linked into place: it is never half there, and never replaces
     one that another kernel made meanwhile. Raises ``StoreError`` where it cannot be made."""
     hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    about = {"id": uuid.uuid4().hex, "schema_version": str(_VERSION), **service}
+    unlinked = json.dumps({"intents": 0, "events": 0})
+    about = {"id": uuid.uuid4().hex, "schema_version": str(_VERSION), "unlinked": unlinked,
+             **service}  # fmt: skip
     about["sha256"] = row_hash(*chain.from_iterable(sorted(about.items())))
     try:
         make_folder(path.parent)
@@ -949,6 +971,24 @@ def journal_lanes(store: TableStore) -> dict[str, list[str]]:
     return lanes
 
 
+def unlinked_journals(store: TableStore) -> list[str]:
+    """Of those of ``journals_of`` that an earlier version began, from where on each row carries the
+    hash of the one before it, in words."""
+    lines = []
+    for path in journals_of(store):
+        with suppress(StoreError), Journal(path).opened() as (book, _):  # damage is named elsewhere
+            if book._unlinked is None:
+                lines.append(
+                    f"The journal {path.name} is not linked yet: its next row begins that."
+                )
+            elif first := max(book._unlinked.values()):
+                lines.append(
+                    f"The rows of the journal {path.name} are linked from row {first + 1} on: "
+                    "an earlier version wrote those before."
+                )
+    return lines
+
+
 def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:
     """Each of ``journals_of`` that is not intact, and why."""
     for path in journals_of(store):
@@ -969,5 +1009,6 @@ def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:
                 yield path, f"nothing is noted of intent {bare[0]}"
             else:
                 book.entries()  # checks each against its hash
+                book._rows("events")  # and what was noted of it before
         except StoreError as error:
             yield path, str(error)

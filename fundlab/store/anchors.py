@@ -6,7 +6,8 @@ hash of its bytes: so a file that vanished or was replaced leaves a gap, whichev
 last; the last one stands in the file ``head``, a note for accidents that anybody may write to.
 
 An anchor is kept elsewhere. It counts what there is in each lane (the publications of a table, the
-closes and annotations, the passes, the rows of each journal), with a hash over all of it in order.
+closes and annotations, the passes, the pins, the rows of each journal), with a hash over all of it
+in order.
 The rows of a publication are hashed by their values, in no order: the same before a compaction and
 after it, and with another version of Parquet.
 """
@@ -43,7 +44,7 @@ _LINE: Final = re.compile(
     re.ASCII,
 )
 _SHORT: Final = 16
-_NOUNS: Final = {"records": "record", "passes": "pass"}
+_NOUNS: Final = {"records": "record", "passes": "pass", "pins": "pin"}
 
 Lanes = Mapping[str, Sequence[str]]
 """The hash of each thing in a lane, in order."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, first_line
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
+from fundlab.values import Instant
 
 PINS: Final = "pins"
 _RESTORE: Final = "restore it from a backup, or delete it and with it the pin"
@@ -24,15 +25,18 @@ def is_pin_name(name: object) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def write_pin(folder: StorePath, name: str, made_at: str, limits: Mapping[str, int]) -> None:
-    """The caller holds the store's lock. Raises ``StoreError`` if the name is taken."""
+def write_pin(folder: StorePath, name: str, made_at: int, limits: Mapping[str, int]) -> None:
+    """The caller holds the store's lock. It is made ``made_at`` (ns), or just after the newest one,
+    so that their order stays. Raises ``StoreError`` if the name is taken."""
     path = folder / f"{name}.json"
     if path.exists():
         raise StoreError(f"the pin {name!r} exists; choose another name")
+    newest = max((Instant.parse(at).ns + 1 for at in read_pins(folder).values()), default=0)
+    at = str(Instant.from_ns(max(made_at, newest)))
     hidden = disk.hidden_file(folder, name)
     hidden.unlink(missing_ok=True)  # of a run that was killed
     with disk.new_file(hidden) as file:
-        content = {"made_at": made_at, "publications": dict(limits)}
+        content = {"made_at": at, "publications": dict(limits)}
         file.write(json.dumps(content | {"sha256": _hash(name, content)}).encode())
     disk.publish(hidden, path)
 
@@ -41,6 +45,13 @@ def read_pins(folder: StorePath) -> dict[str, str]:
     """Every pin and when it was made, oldest first."""
     made = {path.stem: _read(path)["made_at"] for path in _files(folder)}
     return dict(sorted(made.items(), key=lambda pin: pin[1]))
+
+
+def pin_hashes(folder: StorePath) -> list[str]:
+    """The hash of each pin's name and content, oldest first."""
+    found = [(_read(path), path.stem) for path in _files(folder)]
+    found.sort(key=lambda one: (one[0]["made_at"], one[1]))
+    return [_hash(name, content) for content, name in found]
 
 
 def pinned_limits(folder: StorePath, name: str) -> Mapping[str, int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals as nw
@@ -69,6 +70,9 @@ class Verification:
     judgement: Judgement | None = None
     moved: tuple[str, ...] = ()
     """The closed periods of which the store would now say something else, a line for each."""
+    begins: tuple[str, ...] = ()
+    """Where the chain begins, where that is not with the first file: of stores of earlier
+    versions."""
 
     @property
     def ok(self) -> bool:
@@ -96,7 +100,8 @@ class Verification:
         judged = None if self.judgement is None else self.judgement.to_json()
         problems = [asdict(entry) for entry in self.problems]
         return {**{name: getattr(self, name) for name in names}, "problems": problems,
-                "judgement": judged, "moved": list(self.moved)}  # fmt: skip
+                "judgement": judged, "moved": list(self.moved),
+                "chain_begins": list(self.begins)}  # fmt: skip
 
     def _repr_html_(self) -> str:
         from fundlab.display import Card, show  # which loads pandas
@@ -110,7 +115,7 @@ class Verification:
             headline=found.removeprefix(f"{self.store}: "),
             detail="No balances to compare." if judged is None else judged.text,
             tone="bad" if self.problems else "warn" if judged is None else judged.tone,
-            notes=(self.store,),
+            notes=(*self.begins, self.store),
         )._repr_html_()
 
     def __str__(self) -> str:
@@ -121,7 +126,7 @@ class Verification:
         ]
         if self.judgement is not None:
             lines.append(printable(self.judgement.text))
-        lines += map(printable, self.moved)
+        lines += map(printable, (*self.moved, *self.begins))
         lines += map(str, self.problems)
         if self.is_damaged:
             lines.append(
@@ -207,13 +212,15 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
         except (StoreError, OSError) as error:
             problems.append(_damage("transfers", "transfers", error))
     every = [*problems, *found.problems]
+    begins: list[str] = []
     if not any(one.rule == "file" for one in problems):
         try:
-            every += _broken_chain(path)
+            broken, begins = _broken_chain(path)
+            every += broken
         except (StoreError, OSError) as error:  # of what was whole a moment ago
             every.append(_damage("chain", "chain", error))
     count, listed = len(every) + found.unlisted, tuple(every[:MAX_PROBLEMS])
-    return replace(found, problems=listed, unlisted=count - len(listed))
+    return replace(found, problems=listed, unlisted=count - len(listed), begins=tuple(begins))
 
 
 # ---------------------------------------------------------------------------- files and ids
@@ -243,24 +250,31 @@ def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot, list[Proble
     return snapshot, damage
 
 
-def _broken_chain(path: StorePath) -> list[Problem]:
-    """Where the chain of the store has gaps; a sync meanwhile is no gap, so it is looked at until
-    nothing is new."""
+def _broken_chain(path: StorePath) -> tuple[list[Problem], list[str]]:
+    """Where the chain of the store has gaps, and where it begins if not with the first file; a sync
+    meanwhile is no gap, so it is looked at until nothing is new."""
     seen: list[Link] = []
     while True:
         head = read_head(path)  # first: what it names is there by now
-        records = read_records(path / RECORDS)
-        links = [
-            *record_links(RECORDS, records),
-            *record_links(PASSES, read_records(path / PASSES)),
-        ]
+        records, passes = read_records(path / RECORDS), read_records(path / PASSES)
+        links = [*record_links(RECORDS, records), *record_links(PASSES, passes)]
+        count = len(records) + len(passes)
         for name, table in TABLES.items():
-            links += steadily(lambda n=name, t=table: table_links(take_snapshot(path / n, t)))  # type: ignore[misc]
+            snapshot = steadily(lambda n=name, t=table: take_snapshot(path / n, t))  # type: ignore[misc]
+            links += table_links(snapshot)
+            count += len(snapshot.publications)
         repaired = [one.content for one in records if one.kind == "repair"]
         problems = broken_links(links, head, repaired[-1]["lost"] if repaired else ())
         if not problems or links == seen:
-            return problems
+            break
         seen = links
+    if len(links) == count:
+        return problems, []
+    first = min(links, key=attrgetter("number"), default=None)
+    begins = "with the next publication" if first is None else f"with {first.name}"
+    before = number_of(count - len(links), "publication")
+    said = f"The chain of files begins {begins}: {before} of an earlier version came before it."
+    return problems, [said]
 
 
 def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:

@@ -38,7 +38,14 @@ from fundlab.store.commits import Commits
 from fundlab.store.compaction import compact_table, remove_superseded
 from fundlab.store.completeness import PASSES, Gone, gone_lines, gone_rows, gone_table
 from fundlab.store.parts import Part, find_parts, open_part
-from fundlab.store.pins import PINS, is_pin_name, pinned_limits, read_pins, write_pin
+from fundlab.store.pins import (
+    PINS,
+    is_pin_name,
+    pin_hashes,
+    pinned_limits,
+    read_pins,
+    write_pin,
+)
 from fundlab.store.plain_files import export_files, write_current
 from fundlab.store.proof import Verification, verify_store
 from fundlab.store.records import (
@@ -423,7 +430,7 @@ class TableStore:
         with self.lock() as check_held:
             limits = {table: self.snapshot(table).limit for table in TABLES}
             check_held()
-            write_pin(self.path / PINS, name, str(Instant.from_ns(self._clock())), limits)
+            write_pin(self.path / PINS, name, self._clock(), limits)
 
     def pins(self) -> dict[str, str]:
         """Every pin and when it was made, oldest first.
@@ -568,7 +575,7 @@ class TableStore:
             name = f"{name}-again"
         limits = {table: self.snapshot(table).limit for table in TABLES}
         check_held()
-        write_pin(self.path / PINS, name, str(Instant.from_ns(self._clock())), limits)
+        write_pin(self.path / PINS, name, self._clock(), limits)
         whole = {**content, "pin": name, "publications": limits}
         return Close(self.record("close", whole, check_held), "closed")
 
@@ -606,10 +613,11 @@ class TableStore:
 
     def lanes(self) -> dict[str, Sequence[str]]:
         """What an anchor stands for: a hash of each publication of each table, with all of its
-        rows, and of each record. Reads every row."""
+        rows, of each pin and of each record. Reads every row."""
         found: dict[str, Sequence[str]] = {}
         for name in TABLES:
             found[name] = steadily(lambda name=name: table_lane(self.snapshot(name)))  # type: ignore[misc]
+        found[PINS] = pin_hashes(self.path / PINS)
         found[PASSES] = [record.hash for record in self.passes()]
         found[RECORDS] = [record.hash for record in self.records()]
         return found

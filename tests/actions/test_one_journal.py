@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 import subprocess
@@ -256,6 +257,10 @@ def test_what_an_earlier_version_left_open_is_settled(bench: Any, sent: bool, ve
     assert bench.pay("71.00").ref_id == name
     assert len(bench.made()) == 1
     assert fl.resume(bench.client)["ref_id"].tolist() == [name]  # still PENDING
+    if version == 3:  # what is added from here on names the row before it
+        with closing(sqlite3.connect(old.path)) as database:
+            about = dict(database.execute("SELECT name, value FROM about"))
+        assert (about["schema_version"], json.loads(about["unlinked"])["intents"]) == ("4", 1)
 
 
 def test_what_an_earlier_version_pays_later_is_taken_over_too(

@@ -4,7 +4,8 @@ import json
 import random
 import shutil
 import sqlite3
-from contextlib import closing
+from collections import Counter
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,19 @@ import pytest
 import typer
 from fake_service import FakeService, moment, rewrite, transfer, withdrawal
 
+import fundlab
 from fundlab import Store
 from fundlab.api.signing import new_key
 from fundlab.cli import run
-from fundlab.errors import InvalidRequest, SettingsError
-from fundlab.journals import WITHDRAWAL, Journal, identity_of
+from fundlab.errors import InvalidRequest, SettingsError, StoreError
+from fundlab.journals import WITHDRAWAL, Journal, identity_of, row_hash
 from fundlab.store import compaction
-from fundlab.store.anchors import make_anchor, read_anchor
+from fundlab.store.anchors import Anchor, check_anchor, make_anchor, read_anchor
+from fundlab.store.pins import write_pin
 from fundlab.store.records import append_record
+from fundlab.values import Instant
+
+GUIDE = Path(fundlab.__file__).parent / "site" / "source" / "guides" / "security.md"
 
 
 def files(store: Store, table: str) -> list[Path]:
@@ -31,6 +37,45 @@ def problems(store: Store, rule: str, anchor: Any = None) -> list[str]:
     return [str(one) for one in store.verify(anchor).problems if one.rule == rule]
 
 
+def first_transfers() -> list[dict[str, Any]]:
+    return [transfer(1), withdrawal(2), transfer(3)]
+
+
+def later_transfers() -> list[dict[str, Any]]:
+    """As the service lists them after the last sync of ``kept``."""
+    changed = withdrawal(2, updated_at=moment(70)) | {"status": "COMPLETED"}
+    return [transfer(1), changed, transfer(3), transfer(60)]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of three publications, two notes, a pin and three payments, and beside
+    it what it was before each of the last steps."""
+    folder = tmp_path_factory.mktemp("kept")
+    store, journals = Store(folder / "now" / "store"), folder / "now" / "journals"
+    service = FakeService(first_transfers())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FUNDLAB_JOURNAL", str(journals))
+        store.sync(service)
+        service.transfers.append(transfer(60))
+        store.sync(service)
+        shutil.copytree(folder / "now", folder / "before-1")
+        service.transfers = later_transfers()
+        store.sync(service)
+        store.annotate("t-000001", comment="one", by="Ana")
+        store.pin("early")
+        store.annotate("t-000001", comment="two", by="Ana")
+        owner = {"base_url": service.base_url, "client_id": service.client_id}
+        book = Journal(journals / f"{identity_of(owner)[1]}.sqlite", owner)
+        shutil.copytree(folder / "now", folder / "before-2")
+        for number in range(3):
+            arguments = {"amount": "1", "fiat_account_id": "f"}
+            book.record(f"ref-{number}", WITHDRAWAL, arguments, json.dumps(arguments).encode(), {})
+        shutil.copytree(folder / "now", folder / "before-3")
+        store.pin("late")
+    return folder
+
+
 @pytest.fixture
 def journals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "journals"))
@@ -39,25 +84,13 @@ def journals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def service() -> FakeService:
-    return FakeService([transfer(1), withdrawal(2), transfer(3)])
+    return FakeService(later_transfers())
 
 
 @pytest.fixture
-def store(tmp_path: Path, journals: Path, service: FakeService) -> Store:
-    """Three publications, two notes and a payment."""
-    store = Store(tmp_path / "store")
-    store.sync(service)
-    service.transfers.append(transfer(60))
-    store.sync(service)
-    service.transfers[1].update(status="COMPLETED", updated_at=moment(70))
-    store.sync(service)
-    store.annotate("t-000001", comment="one", by="Ana")
-    store.annotate("t-000001", comment="two", by="Ana")
-    owner = {"base_url": service.base_url, "client_id": service.client_id}
-    book = Journal(journals / f"{identity_of(owner)[1]}.sqlite", owner)
-    for number in range(3):
-        book.record(f"ref-{number}", WITHDRAWAL, {"amount": "1", "fiat_account_id": "f"}, b"{}", {})
-    return store
+def store(kept: Path, tmp_path: Path, journals: Path) -> Store:
+    shutil.copytree(kept / "now", tmp_path, dirs_exist_ok=True)
+    return Store(tmp_path / "store")
 
 
 class TestPrefix:
@@ -98,45 +131,61 @@ class TestPrefix:
         shutil.copytree(sample, tmp_path / "old")
         store = Store(tmp_path / "old")
         anchor = store.anchor().line
-        store.annotate(store.read("transfers")["id"][0], comment="y")  # the chain begins here
+        assert "The chain of files begins with the next publication" in str(store.verify())
+        store.annotate(store.read("transfers")["id"][0], comment="y")
         found = store.verify(anchor)
         assert not [one for one in found.problems if one.rule in ("chain", "anchor")], str(found)
+        (begins,) = found.begins
+        assert begins.startswith("The chain of files begins with records/00000001-")
+        assert begins.endswith("publications of an earlier version came before it.")
+        assert found.to_json()["chain_begins"] == [begins]
 
 
-def _drop_newest(store: Store, rng: random.Random) -> None:
+# ------------------------------------------------------------------------- tamperings
+
+
+Kept = Path
+"""The folder of the fixture ``kept``."""
+
+
+def damage(store: Store, rng: random.Random, _: Kept) -> None:
+    path = rng.choice([*files(store, "transfers"), *files(store, "balances")])
+    data = bytearray(path.read_bytes())
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+
+
+def drop_newest(store: Store, rng: random.Random, _: Kept) -> None:
     files(store, rng.choice(["transfers", "balances"]))[-1].unlink()
 
 
-def _rewrite_rows(store: Store, rng: random.Random) -> None:
+def drop_newest_and_its_note(store: Store, _: random.Random, __: Kept) -> None:
+    """The last file of all: what it was is known of the note ``head`` only."""
+    (store.path / "head").unlink()
+    max((store.path / "records").iterdir()).unlink()
+
+
+def forge_rows(store: Store, rng: random.Random, _: Kept) -> None:
     path = rng.choice(files(store, "transfers"))
     table = pq.read_table(path)
     place = table.column_names.index("memo")
     memo = [f"forged {rng.random()}"] * table.num_rows
-    changed = table.set_column(place, table.field(place), [memo])
-    rewrite(path, changed)
+    rewrite(path, table.set_column(place, table.field(place), [memo]))
 
 
-def _cut_journal(store: Store, rng: random.Random) -> None:
-    (path,) = Path(store.path.parent / "journals").glob("*.sqlite")
-    keep = rng.randrange(3)
-    with closing(sqlite3.connect(path)) as database:
-        for table in ("events", "intents"):
-            database.execute(f"DROP TRIGGER {table}_kept")
-            database.execute(f"DELETE FROM {table} WHERE number > ?", (keep,))
-            database.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (keep, table))
-        database.commit()
+def forge_rows_of_a_base(store: Store, rng: random.Random, kept: Kept) -> None:
+    store.compact()
+    for table in ("transfers", "balances"):
+        for path in files(store, table)[1:]:
+            path.unlink()  # as an hour later
+    forge_rows(store, rng, kept)
 
 
-def _remove_journal(store: Store, _: random.Random) -> None:
-    shutil.rmtree(store.path.parent / "journals")
-
-
-def _rewrite_records(store: Store, rng: random.Random) -> None:
-    """All of them again, with right hashes: edited, swapped, or cut."""
+def forge_records(store: Store, rng: random.Random, _: Kept) -> None:
+    """All of them again, with right hashes: swapped, edited or cut."""
     folder = store.path / "records"
     records = store.records()
     shutil.rmtree(folder)
-    folder.mkdir()
     how = rng.randrange(3)
     for number, record in enumerate(records[::-1] if how == 0 else records):
         content = {**record.content, "comment": "forged"} if how == 1 else record.content
@@ -144,26 +193,131 @@ def _rewrite_records(store: Store, rng: random.Random) -> None:
             append_record(folder, "annotate", record.at, content, record.chain)
 
 
-TAMPERINGS = [_drop_newest, _rewrite_rows, _cut_journal, _remove_journal, _rewrite_records]
+def roll_back(store: Store, rng: random.Random, kept: Kept) -> None:
+    """The whole store and its journals."""
+    shutil.rmtree(store.path)
+    shutil.rmtree(store.path.parent / "journals")
+    earlier = kept / f"before-{rng.randrange(1, 4)}"
+    shutil.copytree(earlier, store.path.parent, dirs_exist_ok=True)
 
 
-@pytest.mark.parametrize("tamper", TAMPERINGS)
-@pytest.mark.parametrize("compacted", [False, True])
-def test_tamperings_are_found_with_an_anchor(store: Store, tamper: Any, compacted: bool) -> None:
-    if compacted and tamper is _rewrite_rows:
-        store.compact()
-        for path in files(store, "transfers")[1:]:
-            path.unlink()  # as an hour later
-    anchor = store.anchor()
-    tamper(store, random.Random(5))
-    for given in (anchor.line, Path(_written(store, anchor))):
-        assert problems(store, "anchor", given), tamper.__name__
+def move_pin(store: Store, rng: random.Random, _: Kept) -> None:
+    """To another state, or away."""
+    path = store.path / "pins" / f"{rng.choice(['early', 'late'])}.json"
+    made_at = Instant.parse(json.loads(path.read_text())["made_at"]).ns
+    path.unlink()
+    if rng.random() < 0.5:
+        others = {other: other.read_bytes() for other in path.parent.iterdir()}
+        for other in others:
+            other.unlink()
+        write_pin(path.parent, path.stem, made_at, {"transfers": 1, "balances": 1})
+        for other, content in others.items():
+            other.write_bytes(content)
 
 
-def _written(store: Store, anchor: Any) -> Path:
-    path = store.path.parent / "anchor.json"
-    path.write_text(json.dumps(anchor.to_json()))
+def _journal(store: Store) -> Path:
+    (path,) = (store.path.parent / "journals").glob("*.sqlite")
     return path
+
+
+def forge_payment(store: Store, rng: random.Random, _: Kept) -> None:
+    """A row that is not the last one, with a right hash."""
+    with closing(sqlite3.connect(_journal(store))) as database:
+        database.row_factory = sqlite3.Row
+        database.execute("DROP TRIGGER intents_stay")
+        number = rng.randrange(1, 3)
+        (row,) = database.execute("SELECT * FROM intents WHERE number = ?", (number,))
+        (before,) = database.execute(
+            "SELECT IFNULL((SELECT sha256 FROM intents WHERE number = ?), '')", (number - 1,)
+        ).fetchone()
+        values = dict(row) | {"body": row["body"].replace(b'"1"', b'"2"')}
+        del values["number"], values["sha256"]
+        digest = row_hash(*values.values(), before)
+        database.execute(
+            "UPDATE intents SET body = ?, sha256 = ? WHERE number = ?",
+            (values["body"], digest, number),
+        )
+        database.commit()
+
+
+def cut_journal(store: Store, rng: random.Random, _: Kept) -> None:
+    """With its counters."""
+    keep = rng.randrange(3)
+    with closing(sqlite3.connect(_journal(store))) as database:
+        for table in ("events", "intents"):
+            database.execute(f"DROP TRIGGER {table}_kept")
+            database.execute(f"DELETE FROM {table} WHERE number > ?", (keep,))
+            database.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", (keep, table))
+        database.commit()
+
+
+def remove_journal(store: Store, _: random.Random, __: Kept) -> None:
+    shutil.rmtree(store.path.parent / "journals")
+
+
+TAMPERINGS = {
+    damage: ("a bit, page or file damaged", True),
+    drop_newest: ("a file missing, the newest one too", True),
+    drop_newest_and_its_note: ("the very last file removed, and the note `head`", False),
+    forge_rows: ("a file rewritten with its hashes", True),
+    forge_rows_of_a_base: ("the same, after a compaction", False),
+    forge_records: ("closes or annotations edited, swapped or cut, hashes and all", True),
+    roll_back: ("all rolled back to an earlier copy", False),
+    move_pin: ("a pin moved to another state, or removed", False),
+    forge_payment: ("a payment in the journal rewritten with its hash", True),
+    cut_journal: ("the journal of payments cut, with its counters", False),
+    remove_journal: ("the journal of payments removed", False),
+}
+"""What the guide calls each, and whether it is found without an anchor."""
+
+
+@pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda tamper: tamper.__name__)
+def test_the_guide_says_what_is_found(store: Store, kept: Path, tamper: Any) -> None:
+    (store.path.parent / "anchor.json").write_text(json.dumps(store.anchor().to_json()))
+    line = store.anchor().line
+    where, alone = TAMPERINGS[tamper]
+    assert f"| {where} | {'yes' if alone else 'no'} | yes |" in GUIDE.read_text()
+    rng = random.Random(5)
+    tamper(store, rng, kept)
+    assert (not store.verify().ok) == alone
+    given = rng.choice([line, store.path.parent / "anchor.json"])
+    assert problems(store, "anchor", given) or tamper is damage
+
+
+def test_the_guide_has_no_other_rows() -> None:
+    rows = [
+        line.split("|")[1].strip() for line in GUIDE.read_text().splitlines() if "| yes |" in line
+    ]
+    assert rows == [where for where, _ in TAMPERINGS.values()]
+
+
+def tampered(folder: Path, kept: Path, anchor: Anchor, seed: int) -> str:
+    """What was done to a copy; its anchor finds it, as ``verify`` asks it."""
+    rng = random.Random(seed)
+    shutil.copytree(kept / "now", folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FUNDLAB_JOURNAL", str(folder / "journals"))
+        store = Store(folder / "store")
+        tamper = rng.choice([one for one in TAMPERINGS if one is not damage])
+        tamper(store, rng, kept)
+        with suppress(StoreError):  # which verify names
+            assert check_anchor(anchor, store.lanes()), (seed, tamper.__name__)
+    shutil.rmtree(folder)
+    return tamper.__name__
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(1_000, marks=pytest.mark.campaign)])
+def test_tamperings_are_found_with_an_anchor(
+    store: Store, kept: Path, tmp_path: Path, seed: int, figure: Any, count: int
+) -> None:
+    anchor = read_anchor(store.anchor().line)
+    kinds: Counter[str] = Counter()
+    for number in range(count):
+        kinds[tampered(tmp_path / "one", kept, anchor, seed * 1_000 + number)] += 1
+        if number % 100 == 99:
+            print(f"{number + 1} tamperings, all found: {dict(kinds)}", flush=True)
+    assert len(kinds) == len(TAMPERINGS) - 1
+    figure(f"tamperings: {count} of {len(kinds)} kinds, all found with an anchor")
 
 
 def test_a_store_that_was_rolled_back_is_named(store: Store, service: FakeService) -> None:
@@ -177,35 +331,20 @@ def test_a_store_that_was_rolled_back_is_named(store: Store, service: FakeServic
 
 
 def test_an_anchor_file_names_what_was_rewritten(store: Store) -> None:
-    anchor = store.anchor()
+    anchor = store.path.parent / "anchor.json"
+    anchor.write_text(json.dumps(store.anchor().to_json()))
     path = files(store, "transfers")[1]
     table = pq.read_table(path)
     place = table.column_names.index("memo")
     rewrite(path, table.set_column(place, table.field(place), [["forged"] * table.num_rows]))
-    found = problems(store, "anchor", _written(store, anchor))
+    found = problems(store, "anchor", anchor)
     assert found == ["transfers: anchor: publication 2: rewritten, not as anchored"]
-
-
-@pytest.mark.campaign
-def test_a_thousand_tamperings(store: Store, tmp_path: Path) -> None:
-    anchor = store.anchor().line
-    for seed in range(1_000):
-        rng = random.Random(seed)
-        place = tmp_path / f"one-{seed}"
-        place.mkdir()
-        shutil.copytree(store.path, place / "store")
-        shutil.copytree(store.path.parent / "journals", place / "journals")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("FUNDLAB_JOURNAL", str(place / "journals"))
-            one = Store(place / "store")
-            rng.choice(TAMPERINGS)(one, rng)
-            assert problems(one, "anchor", anchor), seed
-        shutil.rmtree(place)
 
 
 class TestChain:
     @pytest.mark.parametrize("table", ["transfers", "balances"])
     def test_a_newest_file_that_vanished_is_named(self, store: Store, table: str) -> None:
+        shutil.rmtree(store.path / "pins")  # which name it, too
         newest = files(store, table)[-1]
         newest.unlink()
         assert any(newest.name in one for one in problems(store, "chain"))
