@@ -206,7 +206,7 @@ def _stream(
     if opening is not None:
         with Workbench(opening) as bench:
             opened = bench.collect(opening_balances(bench, opening))
-    return stream_running(store.snapshot("transfers"), columns, opened, view)
+    return stream_running(store.current("transfers"), columns, opened, view)
 
 
 def at(

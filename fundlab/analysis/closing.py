@@ -20,13 +20,13 @@ from fundlab.arrow import AMOUNT_TYPE
 from fundlab.decimals import DecimalDtype
 from fundlab.errors import number_of
 from fundlab.models import COMPLETED
-from fundlab.moments import moment_ns
 from fundlab.store.closes import Close, booked_since, closes_of
+from fundlab.store.completeness import PASSES, accepted_gone
 from fundlab.store.judgement import judge_accounts
+from fundlab.store.records import RECORDS, known_by
 from fundlab.store.snapshot import steadily
 from fundlab.tables import to_frame
 from fundlab.transfers import LINES, SETTLED_AT, Basis, Rows, change, line, moved_asset
-from fundlab.values import Instant
 
 if TYPE_CHECKING:
     from fundlab.store import TableStore
@@ -213,10 +213,7 @@ class Restatement:
 
 def closes_in_force(store: TableStore, as_of: str | datetime | None = None) -> list[Close]:
     """The closes in force, now or ``as_of``, oldest first."""
-    records = store.records()
-    if as_of is not None:
-        until = moment_ns(as_of, "as_of")
-        records = [one for one in records if Instant.parse(one.at).ns <= until]
+    records = known_by(store.records(), as_of)
     return [one for one in closes_of(records) if one.state == "closed"]
 
 
@@ -227,10 +224,17 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
     if not closes:
         return []
     found = []
+    records, passes = store.records(), store.passes()
+    gone = {
+        one.hash: set(
+            accepted_gone(passes[: one.limit(PASSES)], records[: one.limit(RECORDS)], "transfers")
+        )
+        for one in closes
+    }
     opening: pd.DataFrame | None = None
     for close, then, now in steadily(
         lambda: booked_since(
-            closes, *(store.snapshot(name, as_of) for name in ("transfers", "events"))
+            closes, store.current("transfers", as_of), store.snapshot("events", as_of), gone
         )
     ):
         if opening is None:  # what was taken over, if anything

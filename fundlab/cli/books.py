@@ -96,14 +96,19 @@ def accept_gone(
     by: Annotated[str, typer.Option(help="Who knows of it.")],
     reason: Annotated[str, typer.Option(help="Why they are gone.")],
     ids: Annotated[list[str] | None, typer.Argument(help="All that are gone by default.")] = None,
+    still_counts: Annotated[
+        bool,
+        typer.Option("--still-counts", help="The service's balances still have them."),
+    ] = False,
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
     """Accept that the service lists certain rows no more.
 
-    They stay in the store as last seen; verify and reports find nothing wrong with it any more.
+    No figure has them from then on, and a closed period they were in is restated; history has them.
     """
-    found = existing_store(store).accept_gone(ids or None, by=by, reason=reason)
+    books = existing_store(store)
+    found = books.accept_gone(ids or None, by=by, reason=reason, still_counts=still_counts)
     done = found["id"].tolist()
     text = f"{number_of(len(done), 'row')} accepted as gone" if done else "no row is gone"
     answer({"accepted": done, "by": by, "reason": reason}, as_json, text)

@@ -43,6 +43,7 @@ from fundlab.store.judgement import Judgement
 from fundlab.store.scan import queries
 from fundlab.tables import TABLES
 from fundlab.transfers import MOMENTS, Basis
+from fundlab.values import Instant
 
 Moment = str | datetime
 
@@ -56,6 +57,7 @@ class CaughtUp:
     verdict: Judgement
     violations: int
     moved: tuple[str, ...] = ()
+    """The closed periods that have moved, and what the service lists no more."""
 
     @property
     def is_alarming(self) -> bool:
@@ -130,7 +132,7 @@ def read_report(
     basis: Basis = "settled", bank: Reconciliation | Statements | None = None, **given: Any,
 ) -> Report:  # fmt: skip
     """The figures of :func:`report`; ``given`` goes to :func:`build`."""
-    known_at = last_publication(store) if as_of is None else moment_ns(as_of, "as_of")
+    known_at = last_news(store) if as_of is None else moment_ns(as_of, "as_of")
     when = moment(known_at)
     one = own_connection()
     if isinstance(bank, Statements):
@@ -160,7 +162,7 @@ def read_report(
         "restated": restated,
         "moved": moved,
         "bank": bank,
-        "gone": store.gone_lines(as_of),
+        "gone": store.gone_lines(when),
         "names": names_given(),
         **given,
     }
@@ -194,7 +196,7 @@ def catch_up(
         write_report(read_report(store, month, tz=tz, basis=basis), out, formats)
         for month in months
     )
-    moved = tuple(map(str, restatements(store)))
+    moved = (*store.gone_lines(), *map(str, restatements(store)))
     found = CaughtUp(written, *_judged_now(store), moved)
     _note(store, found)
     return found
@@ -211,7 +213,7 @@ def _note(store: TableStore, found: CaughtUp | Report) -> None:
 @queries
 def _judged_now(store: TableStore) -> tuple[Judgement, int]:
     """The judgement of all that the store knows, and how many rows break a rule."""
-    when = moment(last_publication(store))
+    when = moment(last_news(store))
     rows = store.scan("transfers", as_of=when)
     judgement = judge(store, as_of=when)
     return judgement, count(checks.invariants(rows, complete=judgement.since is None))
@@ -286,8 +288,17 @@ def sources(
     }
 
 
+def last_news(store: TableStore) -> int:
+    """When the figures changed last, in nanoseconds: by a publication, a row that the service lists
+    no more or again, or one accepted as gone. Raises ``StoreError`` if never."""
+    found = [one for one in store.passes() if {"gone", "back"} & {*one.content}]
+    found += [one for one in store.records() if one.kind == "accept"]
+    return max([last_publication(store), *(Instant.parse(one.at).ns for one in found)])
+
+
 def last_publication(store: TableStore) -> int:
-    """When the store learned last of anything, in nanoseconds. Raises ``StoreError`` if never."""
+    """When the store was synced last with any news, in nanoseconds. Raises ``StoreError`` if
+    never."""
     entries = (store.snapshot(table).last for table in TABLES)
     moments = [entry.published_at for entry in entries if entry is not None]
     if not moments:

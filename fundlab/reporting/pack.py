@@ -134,6 +134,8 @@ def read_pack(
     exceptions += [
         f"The service does not list {name} of {kind} since {at[:19]}Z; "
         f"accepted by {record.content['by']}, because: {record.content['reason']}"
+        + "; it counts as before"
+        * record.content["counts"]
         for record in records
         if record.kind == "accept"
         for kind, name, at in record.content["rows"]

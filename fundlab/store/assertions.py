@@ -6,6 +6,9 @@ publication, and of the transfers that a sync which widened the store brought la
 before, although their publication is not. Counted is the available balance: completed transfers,
 and pending debits as holds. A transfer without a total, a direction or a state counts nothing.
 
+A transfer that is accepted as gone counts until the first observation made without it, and no more
+from then on.
+
 A store that begins at its first transfer has no opening. In one that begins later the opening of a
 balance is taken over from the service: what was observed first, less what had moved it by then.
 """
@@ -179,7 +182,9 @@ def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
     """One pass over the transfers and one over the balances; take the balances' snapshot first,
     so that all the transfers they belong to are there."""
     sums, learned, count = Moves(transfers).sums()
-    seen = _observations(balances, sums, transfers.limit)
+    gone = _gone_changes(transfers)
+    count -= len(transfers.accepted_gone)
+    seen = _observations(balances, sums, gone, transfers.limit)
     asked = [entry for entry in balances.publications if _proof(entry) <= transfers.limit]
     last = _proof(asked[-1]) if asked else -1
     unsettled = {tuple(pair) for pair in asked[-1].query.get("unsettled", ())} if asked else {*()}
@@ -191,8 +196,26 @@ def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
         asked_for = learned.get(pair, last + 1) <= last and pair not in unsettled
         due = _at(mine, last) if asked_for else _NOTHING
         now = mine[-1][1] if mine else None
+        for first, moved_by in gone.get(pair, ()):
+            if asked_for and asked and first <= asked[-1].seq:
+                due = EXACT.subtract(due, moved_by)
+            now = EXACT.subtract(now or _NOTHING, moved_by)
         every.append(Account(*pair, opening, observations, due, now))
     return Accounts(tuple(every), begins, count)
+
+
+def _gone_changes(transfers: Snapshot) -> dict[Pair, list[tuple[int, Decimal]]]:
+    """Of each balance the changes by transfers that are accepted as gone, and the first publication
+    of the balances that was read without each."""
+    found: dict[Pair, list[tuple[int, Decimal]]] = {}
+    for rows in Moves(transfers) if transfers.accepted_gone else ():
+        stand = pc.and_(pc.is_null(rows.column(TO)), rows.column("counts"))
+        stand = pc.and_(stand, pc.is_in(rows.column("id"), value_set=transfers.gone_ids))
+        for row in rows.filter(stand).to_pylist():
+            pair = row["profile_id"], row["asset"]
+            first = transfers.accepted_gone[row["id"]]
+            found.setdefault(pair, []).append((first, row["change"]))
+    return found
 
 
 def _proof(publication: Publication) -> int:
@@ -204,7 +227,10 @@ def moved_since(transfers: Snapshot, balances: Snapshot) -> list[list[str]]:
     balance add to it. A pass over the transfers only where the last look at the balances does not
     belong to the newest ones, or left some out."""
     last = balances.last
-    if last is None or (_proof(last) >= transfers.limit and not last.query.get("unsettled")):
+    if last is None:
+        return []
+    unproved = max(transfers.accepted_gone.values(), default=0) > last.seq
+    if _proof(last) >= transfers.limit and not last.query.get("unsettled") and not unproved:
         return []
     return [
         [account.profile_id, account.asset, plain(account.moved_since)]
@@ -397,7 +423,10 @@ def _at(balances: Sequence[tuple[int, Decimal]], seq: int) -> Decimal:
 
 
 def _observations(
-    balances: Snapshot, sums: Mapping[Pair, Sequence[tuple[int, Decimal]]], limit: int
+    balances: Snapshot,
+    sums: Mapping[Pair, Sequence[tuple[int, Decimal]]],
+    gone: Mapping[Pair, Sequence[tuple[int, Decimal]]],
+    limit: int,
 ) -> dict[Pair, list[Observation]]:
     """By profile and asset, oldest first. Those that prove nothing, or belong to transfers
     published after ``limit``, the moment asked for, are left out."""
@@ -416,6 +445,9 @@ def _observations(
             continue
         pair = row["profile_id"], row["asset"]
         moved = _at(sums.get(pair, ()), seq)
+        for first, moved_by in gone.get(pair, ()):
+            if first <= row[FROM]:
+                moved = EXACT.subtract(moved, moved_by)
         found.setdefault(pair, []).append(Observation(row["at"], seq, row["reported"], moved))
     return found
 

@@ -125,7 +125,7 @@ class Close:
         return to_frame(exact_table(pa.schema([*fields, (names[2], AMOUNT_TYPE)]), rows))
 
     def limit(self, table: str) -> int:
-        """The publication of ``table`` that it was made of."""
+        """The publication of ``table`` that it was made of; of records how many."""
         return int(self.content["publications"].get(table, 0))
 
     def __str__(self) -> str:
@@ -176,17 +176,23 @@ def annotations_table(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def booked_since(
-    closes: Sequence[Close], transfers: Snapshot, events: Snapshot
+    closes: Sequence[Close],
+    transfers: Snapshot,
+    events: Snapshot,
+    gone: Mapping[str, set[str]],
 ) -> list[tuple[Close, pa.Table, pa.Table]]:
     """Each of ``closes``, and the transfers that may have changed a period that ended by then, as
     they were known to it and as they are now, with ``settled_at``; of the others both are the same.
 
     A transfer may have: one learned of later that was made, changed or, by its event, settled
-    before the end; one of which a later version or event is known.
+    before the end; one of which a later version or event is known; and one that was accepted as
+    gone since, or is listed again: ``gone`` are those accepted by each close, by its hash.
     """
+    gone_now = set(transfers.accepted_gone)
     due = [
         one for one in closes
-        if (one.limit("transfers"), one.limit("events")) != (transfers.limit, events.limit)
+        if (one.limit("transfers"), one.limit("events"), gone[one.hash])
+        != (transfers.limit, events.limit, gone_now)
     ]  # fmt: skip
     if not due:
         return []
@@ -208,18 +214,23 @@ def booked_since(
     known = every.filter(pc.less_equal(every.column(FROM), last)).column("id").combine_chunks()
     later = said.filter(pc.greater(said.column(FROM), told)).column("transfer_id")
     later = later.filter(pc.is_in(later, value_set=known))
+    differ = pa.array(sorted(set().union(*(gone[one.hash] ^ gone_now for one in due))), pa.string())
     ids = pa.chunked_array([*new.column("id").chunks, *replaced.column("id").chunks,
-                            *later.chunks], pa.string()).unique()  # fmt: skip
+                            *later.chunks, differ], pa.string()).unique()  # fmt: skip
     if not len(ids):
         return []
     rows = versions(transfers, _BOOKED, ids)
     said = said.filter(pc.is_in(said.column("transfer_id"), value_set=ids))
 
-    def at(limit: int, events_limit: int) -> pa.Table:
+    def at(limit: int, events_limit: int, left_out: set[str]) -> pa.Table:
         there = known_at(rows, limit)
         told = said.filter(pc.less_equal(said.column(FROM), events_limit))
-        current = there.filter(pc.is_null(there.column(TO))).select(_BOOKED)
+        out = pc.is_in(there.column("id"), value_set=pa.array(sorted(left_out), pa.string()))
+        stands = pc.and_(pc.is_null(there.column(TO)), pc.invert(out))
+        current = there.filter(stands).select(_BOOKED)
         return with_settlement(current, settled_of(there, told, transfers))
 
-    now = at(transfers.limit, events.limit)
-    return [(one, at(one.limit("transfers"), one.limit("events")), now) for one in due]
+    now = at(transfers.limit, events.limit, gone_now)
+    return [
+        (one, at(one.limit("transfers"), one.limit("events"), gone[one.hash]), now) for one in due
+    ]

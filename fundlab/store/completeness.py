@@ -2,8 +2,10 @@
 
 Such a row stays with its last values. That it is gone, or back, stands in the store's passes: one
 record (`fundlab.store.records`) for every pass that found something, with what changed in the
-counts and control totals by month, type and asset. That somebody knows of it and accepts it is
-a record beside the closes.
+counts and control totals by month, type and asset. Until somebody accepts it, it counts as before
+and is named by every sync, verification and report. That somebody accepts it is a record beside
+the closes: from then on it is no current row, it stands in no figure, and only history has it;
+unless who accepts it says that it still counts, because the service's balances still have it.
 """
 
 from __future__ import annotations
@@ -102,16 +104,31 @@ def gone_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[Gone]
     return found
 
 
+def accepted_gone(
+    passes: Sequence[Record], records: Sequence[Record], table: str
+) -> dict[str, int]:
+    """The ids of the rows that are accepted as gone and count no more, and the first publication
+    of the balances that was read without each."""
+    observed = {Instant.parse(one.at).ns: one.content.get("observed", 0) for one in passes}
+    counts = {
+        (id_, Instant.parse(at).ns)
+        for record in records if record.kind == "accept" and record.content["counts"]
+        for name, id_, at in record.content["rows"] if name == table
+    }  # fmt: skip
+    return {
+        row.id: observed[row.gone_at]
+        for row in gone_rows(passes, records)
+        if row.table == table and row.state == "accepted" and (row.id, row.gone_at) not in counts
+    }
+
+
 def gone_table(rows: Sequence[Gone]) -> pa.Table:
     return exact_table(_GONE, [astuple(row) for row in rows])
 
 
-def gone_lines(rows: Sequence[Gone], as_of: int | None = None) -> list[str]:
-    """What is not accepted or back yet, as known at ``as_of`` (ns); a line for each table."""
-    open_ = [
-        row for row in rows
-        if row.state == "gone" and (as_of is None or row.gone_at <= as_of)
-    ]  # fmt: skip
+def gone_lines(rows: Sequence[Gone]) -> list[str]:
+    """What is not accepted or back yet; a line for each table."""
+    open_ = [row for row in rows if row.state == "gone"]
     lines = []
     for table in dict.fromkeys(row.table for row in open_):
         mine = [row for row in open_ if row.table == table]

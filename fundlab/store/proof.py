@@ -24,7 +24,7 @@ from fundlab.store.anchors import Link, broken_links, read_head, record_links, t
 from fundlab.store.assertions import Problem, broken_changes, read_accounts
 from fundlab.store.changes import equal_or_null
 from fundlab.store.closes import Close, closes_of
-from fundlab.store.completeness import PASSES, gone_rows
+from fundlab.store.completeness import PASSES, accepted_gone, gone_rows
 from fundlab.store.duck import own_connection
 from fundlab.store.judgement import Judgement, judge_accounts
 from fundlab.store.parts import (
@@ -153,6 +153,7 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
     problems: list[Problem] = []
     closes: list[Close] = []
     records: list[Record] = []
+    accepted: dict[str, int] = {}
     try:
         records = read_records(path / RECORDS)  # first, as the pin of each is older
         closes = closes_of(records)
@@ -161,6 +162,7 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
     passes: list[Record] = []
     try:
         passes = read_records(path / PASSES)
+        accepted = accepted_gone(passes, records, "transfers")
         for row in gone_rows(passes, records):
             if row.state == "gone":
                 found_at = f"not listed since {Instant.from_ns(row.gone_at)}"
@@ -208,7 +210,7 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
     found = Verification(str(path), files, rows, 0, ())
     if "transfers" in intact:
         try:
-            found = steadily(lambda: _check_rows(path, "balances" in intact, found))
+            found = steadily(lambda: _check_rows(path, "balances" in intact, accepted, found))
         except (StoreError, OSError) as error:
             problems.append(_damage("transfers", "transfers", error))
     every = [*problems, *found.problems]
@@ -357,11 +359,15 @@ def _key_text(key: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------------------- rows
 
 
-def _check_rows(path: StorePath, with_balances: bool, found: Verification) -> Verification:
-    """``found``, and what is wrong within the transfers, and between them and the balances."""
+def _check_rows(
+    path: StorePath, with_balances: bool, accepted: Mapping[str, int], found: Verification
+) -> Verification:
+    """``found``, and what is wrong within the transfers but those ``accepted`` as gone, and between
+    them and the balances."""
     observed = take_snapshot(path / "balances", TABLES["balances"]) if with_balances else None
     # After the balances, so that all transfers they belong to are there.
     transfers = take_snapshot(path / "transfers", TABLES["transfers"])
+    transfers = replace(transfers, accepted_gone=accepted)
     problems = list(_broken_rows(transfers))
     if observed is None:
         return replace(found, problems=tuple(problems))

@@ -11,13 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from fundlab.errors import InvalidRequest, StoreDamaged
+from fundlab.moments import moment_ns
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
+from fundlab.values import Instant
 
 RECORDS: Final = "records"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
@@ -90,6 +93,12 @@ def append_record(
         file.write(written)
     disk.publish(hidden, path)
     return made
+
+
+def known_by(records: Sequence[Record], as_of: str | datetime | None) -> list[Record]:
+    """Those made until then; all without ``as_of``."""
+    until = None if as_of is None else moment_ns(as_of, "as_of")
+    return [one for one in records if until is None or Instant.parse(one.at).ns <= until]
 
 
 def read_records(folder: StorePath) -> list[Record]:

@@ -162,12 +162,16 @@ def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection, *al
             f" ANTI JOIN ({' UNION ALL '.join(gone)}) AS gone"
             " ON rows.file_index = gone.file AND rows.file_row_number = gone.place"
         )
+    where = []
     if snapshot.inside_base:
         limit = snapshot.limit
-        query += f" WHERE {FROM} <= {limit} AND ({TO} IS NULL OR {TO} > {limit})"
+        where.append(f"{FROM} <= {limit} AND ({TO} IS NULL OR {TO} > {limit})")
     elif any(TO in part.names for part in snapshot.files):
-        query += f" WHERE {TO} IS NULL"
-    return query
+        where.append(f"{TO} IS NULL")
+    if snapshot.accepted_gone:
+        ids = ", ".join("'" + id_.replace("'", "''") + "'" for id_ in snapshot.accepted_gone)
+        where.append(f"id NOT IN ({ids})")
+    return query + (f" WHERE {' AND '.join(where)}" if where else "")
 
 
 def scan_with_spark(
@@ -205,6 +209,8 @@ def scan_with_spark(
     # With its columns given, Spark opens no file to ask for them; what a file lacks is null.
     reader = session.read.option(_GLOB, "false").schema(f"{types}, `{FROM}` int, `{TO}` int")
     rows = reader.parquet(*(str(part.path.resolve()) for part in snapshot.files))
+    if snapshot.accepted_gone:
+        rows = rows.filter(~sql.col("id").isin(list(snapshot.accepted_gone)))
     if snapshot.inside_base:
         after = sql.col(TO).isNull() | (sql.col(TO) > snapshot.limit)
         return rows.filter((sql.col(FROM) <= snapshot.limit) & after).select(names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Final, TypeVar
@@ -84,7 +84,8 @@ class Snapshot:
     ``publications`` are those that count, in order, ``last`` the last of them, and ``begins`` is
     where its rows begin (ns, ``None``: with the first there is). ``inside_base``: it is older than
     its first file, so a row's own life there says whether it was current. ``left_out`` are files of
-    its folder that do not count although they have the name of one, and why.
+    its folder that do not count although they have the name of one, and why. ``accepted_gone``:
+    no row of these ids is current (see `fundlab.store.completeness.accepted_gone`).
     """
 
     table: Table
@@ -95,6 +96,12 @@ class Snapshot:
     begins: int | None
     inside_base: bool
     left_out: Mapping[StorePath, str]
+    accepted_gone: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def gone_ids(self) -> pa.Array:
+        """Those of ``accepted_gone``."""
+        return pa.array(self.accepted_gone, pa.string())
 
     @cached_property
     def pointers(self) -> Sequence[Pointer]:
@@ -200,6 +207,9 @@ class Snapshot:
             gone = self.replaced[part.seq].rows
             low, high = np.searchsorted(gone, [start, end])
             current[gone[low:high] - start] = False
+        if self.accepted_gone:
+            ids = reader.read(number, pa.schema([self.table.schema.field("id")])).column("id")
+            current &= ~numbers(pc.is_in(ids, value_set=self.gone_ids))
         return Group(part, number, start, None if current.all() else current)
 
 

@@ -36,7 +36,14 @@ from fundlab.store.assertions import (
 from fundlab.store.closes import Close, annotations_table, closes_of, closes_table
 from fundlab.store.commits import Commits
 from fundlab.store.compaction import compact_table, remove_superseded
-from fundlab.store.completeness import PASSES, Gone, gone_lines, gone_rows, gone_table
+from fundlab.store.completeness import (
+    PASSES,
+    Gone,
+    accepted_gone,
+    gone_lines,
+    gone_rows,
+    gone_table,
+)
 from fundlab.store.parts import Part, find_parts, open_part
 from fundlab.store.pins import (
     PINS,
@@ -54,6 +61,7 @@ from fundlab.store.records import (
     Record,
     append_record,
     check_texts,
+    known_by,
     newest_record,
     read_records,
 )
@@ -161,7 +169,7 @@ class TableStore:
         where = _profiles(found, profile_id)
 
         def look() -> tuple[pa.Table, dict[str, Any]]:
-            snapshot = self.snapshot(table, as_of, pin=pin)
+            snapshot = self.current(table, as_of, pin=pin)
             rows = read_current(snapshot, [*names, *keys], first=first, end=end, where=where)
             if settled:
                 rows = with_settlement(rows, self._settlements(snapshot, as_of, pin))
@@ -196,7 +204,7 @@ class TableStore:
         where = _profiles(found, profile_id)
 
         def look() -> pa.Table:
-            snapshot = self.snapshot(table, as_of, pin=pin)
+            snapshot = self.current(table, as_of, pin=pin)
             wanted = [*names, *(["id"] if settled and "id" not in names else [])]
             rows = read_current(snapshot, wanted, first=first, end=end, where=where).select(wanted)
             if not settled:
@@ -279,7 +287,7 @@ class TableStore:
                 raise InvalidRequest("engine='spark' needs a session: give spark=session")
 
         def look() -> Any:
-            snapshot = self.snapshot(table, as_of, pin=pin)
+            snapshot = self.current(table, as_of, pin=pin)
             known = self._settlements(snapshot, as_of, pin) if settled else None
             if spark is not None:
                 return scan_with_spark(snapshot, spark, known)
@@ -309,7 +317,7 @@ class TableStore:
         files = export_files(self.path, folder)
         # Balances come last, so that going backwards no transfer they belong to is missing.
         for table, path in reversed(files.items()):
-            steadily(lambda table=table, path=path: write_current(self.snapshot(table), path))  # type: ignore[misc]
+            steadily(lambda table=table, path=path: write_current(self.current(table), path))  # type: ignore[misc]
         return files
 
     def snapshot(
@@ -329,6 +337,25 @@ class TableStore:
             limit=limit,
             as_of=None if as_of is None else moment_ns(as_of, "as_of"),
         )
+
+    def current(
+        self, table: str, as_of: Moment | None = None, *, pin: str | None = None
+    ) -> Snapshot:
+        """:meth:`snapshot` without the rows that are accepted as gone: what every figure is made
+        of."""
+        found, records = self.snapshot(table, as_of, pin=pin), known_by(self.records(), as_of)
+        if not any(record.kind == "accept" for record in records):
+            return found
+        passes = known_by(self.passes(), as_of)
+        if pin is not None:  # of an earlier version it does not say: they counted then
+            limits = pinned_limits(self.path / PINS, pin)
+            records, passes = records[: limits.get(RECORDS, 0)], passes[: limits.get(PASSES, 0)]
+        return replace(found, accepted_gone=accepted_gone(passes, records, table))
+
+    def _limits(self) -> dict[str, int]:
+        """What a pin names: of each table the last publication, and how many records there are."""
+        limits = {table: self.snapshot(table).limit for table in TABLES}
+        return limits | {RECORDS: len(self.records()), PASSES: len(self.passes())}
 
     def _check_pinned(self, table: str, pin: str, limit: int) -> None:
         """Raises ``StoreDamaged`` where a repair found that the state of a pin is lost: other
@@ -387,7 +414,7 @@ class TableStore:
             known["publication"] = snapshot.limit
         if snapshot.table.name == "balances":
             # After the balances, so that all transfers they belong to are there.
-            transfers = self.snapshot("transfers", as_of, pin=pin)
+            transfers = self.current("transfers", as_of, pin=pin)
             known |= {"publication": transfers.limit, "moved": moved_since(transfers, snapshot)}
         return known
 
@@ -397,7 +424,7 @@ class TableStore:
         def look() -> Accounts:
             balances = self.snapshot("balances", as_of, pin=pin)
             # After the balances, so that all transfers they belong to are there.
-            return read_accounts(self.snapshot("transfers", as_of, pin=pin), balances)
+            return read_accounts(self.current("transfers", as_of, pin=pin), balances)
 
         return steadily(look)
 
@@ -428,7 +455,7 @@ class TableStore:
         if not is_pin_name(name):
             raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
         with self.lock() as check_held:
-            limits = {table: self.snapshot(table).limit for table in TABLES}
+            limits = self._limits()
             check_held()
             write_pin(self.path / PINS, name, self._clock(), limits)
 
@@ -517,14 +544,14 @@ class TableStore:
         """What syncs found that compared all rows with the service, oldest first."""
         return read_records(self.path / PASSES)
 
-    def gone_rows(self) -> list[Gone]:
-        """What :meth:`gone` shows."""
-        return gone_rows(self.passes(), self.records())
+    def gone_rows(self, as_of: Moment | None = None) -> list[Gone]:
+        """What :meth:`gone` shows, as known at a time."""
+        return gone_rows(known_by(self.passes(), as_of), known_by(self.records(), as_of))
 
     def gone_lines(self, as_of: Moment | None = None) -> list[str]:
         """What the service lists no more and nobody accepted, as known at a time; a line for each
         table."""
-        return gone_lines(self.gone_rows(), None if as_of is None else moment_ns(as_of, "as_of"))
+        return gone_lines(self.gone_rows(as_of))
 
     def gone(self) -> pd.DataFrame:
         """Every row that the service ever stopped listing, oldest first; its last values stay
@@ -540,11 +567,21 @@ class TableStore:
         return to_frame(gone_table(self.gone_rows()))
 
     def accept_gone(
-        self, ids: str | Sequence[str] | None = None, *, by: str, reason: str
+        self,
+        ids: str | Sequence[str] | None = None,
+        *,
+        by: str,
+        reason: str,
+        still_counts: bool = False,
     ) -> pd.DataFrame:
         """Record that it is known why the service lists these rows no more (all that are gone by
-        default): ``verify`` and reports then find nothing wrong with it. Those rows of
-        :meth:`gone`.
+        default). From then on they are no current rows: ``read``, balances, reports and ``verify``
+        do without them, ``history`` keeps them, and a closed period they were in has moved
+        (:meth:`restatements`). Gives those rows of :meth:`gone`.
+
+        ``still_counts``: they stay current rows, as the service's balances still have them, for
+        instance where it lists no transfers of years ago. A row that the service lists again later
+        counts again.
 
         Raises ``InvalidRequest`` for an id that is not gone, or where ``by`` or ``reason`` is
         empty.
@@ -563,7 +600,8 @@ class TableStore:
                 for one in there if one.id in wanted
             ]  # fmt: skip
             if rows:
-                self.record("accept", {"rows": rows, "by": by, "reason": reason}, check_held)
+                said = {"rows": rows, "by": by, "reason": reason, "counts": still_counts}
+                self.record("accept", said, check_held)
         return to_frame(gone_table([one for one in self.gone_rows() if one.id in wanted]))
 
     def seal(self, content: Mapping[str, Any], check_held: Callable[[], None]) -> Close:
@@ -573,7 +611,7 @@ class TableStore:
         name = f"close-{closed}-{content['basis']}-{number}"
         while name in taken:  # of a run that was killed before it made the record
             name = f"{name}-again"
-        limits = {table: self.snapshot(table).limit for table in TABLES}
+        limits = self._limits()
         check_held()
         write_pin(self.path / PINS, name, self._clock(), limits)
         whole = {**content, "pin": name, "publications": limits}

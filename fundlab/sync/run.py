@@ -389,7 +389,7 @@ class _Run:
     def note_pass(self, check_held: Callable[[], None]) -> None:
         """Keep what the passes over all rows found: what is gone or back, and the counts and
         control totals where they are not those of the pass before."""
-        content: dict[str, dict[str, Any]] = {"gone": {}, "back": {}, "control": {}}
+        content: dict[str, Any] = {"gone": {}, "back": {}, "control": {}}
         for name, one in self.fetches.items():
             for kind, ids in (("gone", one.gone), ("back", sorted(one.back))):
                 if ids:
@@ -405,8 +405,11 @@ class _Run:
             self.notes += control_lines(name, before, after)
             if changed := control_changes(before, after):
                 content["control"][name] = changed
-        if any(content.values()):
-            found = {kind: tables for kind, tables in content.items() if tables}
+        found = {kind: of for kind, of in content.items() if of}
+        if content["gone"]:  # the first publication of the balances that was read without them
+            known = self.store.snapshot("balances").limit
+            found["observed"] = known + (self.observed is None)
+        if found:
             self.store.record("pass", found, check_held, self.link)
 
     def observe(self) -> None:

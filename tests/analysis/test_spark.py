@@ -236,7 +236,8 @@ def test_the_cluster_reads_when_transfers_settled(session: Any, tmp_path: Path) 
 
 
 def test_the_cluster_reads_each_state_and_no_damage(session: Any, tmp_path: Path) -> None:
-    """Parts, a base and parts again, with rows replaced in each; then a bit flips."""
+    """Parts, a base and parts again, with rows replaced in each; rows accepted as gone; then a bit
+    flips."""
     store = Store(tmp_path / "status=FAILED" / "store")
     for turn, numbers in enumerate(([1, 2, 3, 4], [2, 5], [5, 4, 6], [1, 6], [7])):
         rows = [service_transfer(n, updated_at=moment(100 * turn + n)) for n in numbers]
@@ -244,6 +245,11 @@ def test_the_cluster_reads_each_state_and_no_damage(session: Any, tmp_path: Path
         store.pin(f"turn-{turn}")
         if turn == 2:
             store.compact()
+    left = FakeService([service_transfer(n) for n in (1, 2, 5, 7)], complete=True)
+    store.sync(left, tables=["transfers"], full=True)
+    store.accept_gone(by="Ana", reason="never executed")
+    store.pin("accepted")
+    assert store.scan("transfers", spark=session).count() == 4
     for state in ({}, *({"pin": name} for name in store.pins())):
         found = store.scan("transfers", spark=session, **state).toArrow().to_pylist()
         expected = as_nanoseconds(store.read_arrow("transfers", **state)).to_pylist()

@@ -155,28 +155,54 @@ def test_each_cause_has_its_name(tmp_path: Path, turn, cause: str) -> None:
     assert set(month.store.restatements()["cause"]) == {cause}
 
 
-def test_a_row_that_the_service_lists_no_longer_stays_in_the_close_and_shows_as_a_break(
-    tmp_path: Path,
+def test_a_row_that_the_service_lists_no_longer_moves_the_close_once_that_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    month = months.made(tmp_path / "store", 12)
+    month, bases = months.made(tmp_path / "store", 12), ("settled", "created")
     gone = month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
     month.sync(CLOSED_AT + DAY)
-    month.store.close("2026-02")
+    store = month.store
+    before = [store.close("2026-02", basis) for basis in bases]  # type: ignore[arg-type]
     month.service.complete = True  # does not have what it does not list
     month.service.transfers.remove(gone)
     month.sync(MARCH + 40 * DAY)
-    assert month.store.restatements().empty
-    assert not month.store.verify().ok
+    assert store.restatements().empty
+    assert not store.verify().ok
     with pytest.raises(CloseRefused, match="2026-03 cannot be closed") as refused:
-        month.store.close("2026-03")
+        store.close("2026-03")
     assert any(gone["id"] in line for line in refused.value.obstacles)
-    month.store.accept_gone(gone["id"], by="Ana", reason="a test payment")
-    (closed,) = closes_of(month.store.records())
-    reporting.write_pack(month.store, closed, tmp_path / "pack")
+    with pytest.raises(cli.typer.Exit, match="3"):
+        cli.run(["report", "--catch-up", "--period", "2026-02", "--out", str(tmp_path / "reports"),
+                 "--store", str(store.path), "--format", "csv"])  # fmt: skip
+    assert f"no longer at the service, and kept here as last seen: {gone['id']}" in (
+        capsys.readouterr().out
+    )
+    store.accept_gone(gone["id"], by="Ana", reason="a test payment")
+    found = store.restatements()
+    assert set(found["cause"]) == {"disappeared"}
+    assert set(found["transfer_id"]) == {gone["id"]}
+    assert set(found["basis"]) == set(bases)
+    for basis, closed in zip(bases, before, strict=True):
+        bridge = found[found["basis"] == basis].groupby(ENTRY)["difference"].sum()
+        expected = moved_by(as_lines(closed.lines), months.lines(store, basis))
+        assert bridge.to_dict() == expected
+        assert reporting.read_report(store, "2026-03", basis=basis).moved  # type: ignore[arg-type]
+        store.close("2026-02", basis, restate="it was a test payment")  # type: ignore[arg-type]
+    assert store.restatements().empty
+    assert store.verify().ok
+    restated = closes_of(store.records())[2]
+    reporting.write_pack(store, restated, tmp_path / "pack")
     page = (tmp_path / "pack" / "close-2026-02.html").read_text(encoding="utf-8")
     assert f"The service does not list {gone['id']} of transfers since 2026-" in page
     assert "accepted by Ana, because: a test payment" in page
-    assert reporting.reperform(month.store, tmp_path / "pack") == []
+    assert ">disappeared<" in page
+    assert reporting.reperform(store, tmp_path / "pack") == []
+    month.service.transfers.append(gone)  # it was not
+    month.sync(MARCH + 41 * DAY)
+    assert set(store.restatements()["transfer_id"]) == {gone["id"]}
+    assert store.verify().ok
+    reporting.write_pack(store, before[0], tmp_path / "first")
+    assert reporting.reperform(store, tmp_path / "first") == []
 
 
 def test_what_stands_in_the_way_is_listed_and_breaks_can_be_accepted(tmp_path: Path) -> None:

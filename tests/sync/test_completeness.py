@@ -2,6 +2,7 @@
 
 import json
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,77 @@ class TestFullPass:
         accepted = store.accept_gone(by="Ana", reason="the same")
         assert accepted["id"].tolist() == ["t-000004"]
         assert store.verify().ok
+
+    def test_what_is_accepted_as_gone_is_in_no_figure_until_it_is_back(
+        self, store: Store, clock: Clock, tmp_path: Path
+    ) -> None:
+        service = many(6)
+        service.events = [
+            {"id": f"e-{n}", "type": "a.b", "object_type": "c", "object": {},
+             "created_at": moment(n)}
+            for n in range(3)
+        ]  # fmt: skip
+        store.sync(service)
+        clock.ns += DAY
+        removed = service.transfers.pop(3)
+        store.sync(service, full=True)
+        before = str(fl.values.Instant.from_ns(clock.ns))
+        store.pin("before")
+        assert fl.reconcile.judge(store).breaks == 1
+        store.accept_gone(by="Ana", reason="never executed")
+
+        def figures(**at: Any) -> list[tuple[set[str], Any]]:
+            """The ids and the sum of the totals, in every way to read them."""
+            ids, totals = store.read("transfers", **at), store.read_arrow("transfers", **at)
+            scanned = store.scan("transfers", **at).to_arrow_table()
+            found = [(set(ids["id"]), ids["total"].sum())]
+            found += [
+                (set(rows["id"].to_pylist()), sum(rows["total"].to_pylist()))
+                for rows in (totals, scanned)
+            ]
+            return found
+
+        without, first = figures(), {one["id"] for one in service.transfers}
+        assert without == without[:1] * 3
+        assert without[0][0] == first
+        rest = figures(as_of=before) + figures(pin="before")
+        assert rest == [({*first, removed["id"]}, without[0][1] + Decimal(removed["total"]))] * 6
+        files = store.export_current(tmp_path / "current")
+        assert set(fl.read_parquet(files["transfers"])["id"]) == first
+        fl.balances.write_running(store, tmp_path / "running.parquet")
+        assert set(fl.read_parquet(tmp_path / "running.parquet")["id"]) == first
+        assert len(store.history("transfers")) == 6
+        assert store.verify().ok
+        assert fl.reconcile.judge(store).state == "proved"
+        assert store.assertions()["difference"].eq(0).all()
+        assert "differed" not in fl.reconcile.judge(store).text
+        assert fl.reconcile.judge(store, pin="before").breaks == 1
+        report = fl.report(store)
+        assert (report.tone, report.moved) == ("good", ())
+        store.compact()
+        assert figures() == without
+        assert figures(pin="before") == rest[:3]
+        service.transfers.insert(3, removed)
+        store.sync(service, full=True)
+        assert figures() == rest[:3]
+        assert store.verify().ok
+
+    def test_what_is_accepted_before_the_balances_are_read_waits_for_them(
+        self, store: Store, clock: Clock
+    ) -> None:
+        service = many(3)
+        store.sync(service)
+        clock.ns += DAY
+        del service.transfers[1]
+        store.sync(service, tables=["transfers"], full=True)
+        store.accept_gone(by="Ana", reason="never executed")
+        judged = fl.reconcile.judge(store)
+        assert (judged.breaks, "1 balance has moved since" in judged.text) == (0, True)
+        assert store.known("balances")["moved"]
+        store.sync(service)
+        judged = fl.reconcile.judge(store)
+        assert (judged.state, "moved since" in judged.text) == ("proved", False)
+        assert store.assertions()["difference"].eq(0).all()
 
     def test_a_row_that_comes_back_is_named(self, store: Store) -> None:
         service = many(5)
@@ -270,7 +342,8 @@ def test_over_http_a_removed_transfer_is_named_everywhere(
     with pytest.raises(typer.Exit, match="3"):
         run(["verify", *arguments])
     assert "gone" in {one["rule"] for one in json.loads(capsys.readouterr().out)["problems"]}
-    run(["accept-gone", removed, "--by", "Ana", "--reason", "a test", *arguments])
+    said = ["--by", "Ana", "--reason", "its balance is as it was"]
+    run(["accept-gone", removed, *said, "--still-counts", *arguments])
     assert json.loads(capsys.readouterr().out)["accepted"] == [removed]
     run(["verify", *arguments])
 
