@@ -305,7 +305,7 @@ def pairs(scene: Scene) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("one_in", [20, pytest.param(1, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("one_in", [50, pytest.param(1, marks=pytest.mark.campaign)])
 def test_commands_under_failures(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, seed: int, figure: Any, one_in: int
 ) -> None:

@@ -62,7 +62,7 @@ class Tally:
         return self.noticed.total() + self.harmless.total() + len(self.silent) + len(self.unnamed)
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(1_000, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("count", [25, pytest.param(1_000, marks=pytest.mark.campaign)])
 def test_damaged_files(tmp_path: Path, seed: int, figure: Any, count: int) -> None:
     """Three fifths to parts, bases and pins, a fifth to the stage, a fifth to the journal."""
     chance, tally = random.Random(seed), Tally()
@@ -192,7 +192,7 @@ def damaged(path: Path, kind: str, files: list[Path], chance: random.Random) -> 
 
 
 @pytest.mark.parametrize(
-    ("flips", "others"), [(7, 3), pytest.param(1_000, 200, marks=pytest.mark.campaign)]
+    ("flips", "others"), [(3, 2), pytest.param(1_000, 200, marks=pytest.mark.campaign)]
 )
 def test_flips_and_other_damages_on_every_way_to_the_rows(
     tmp_path: Path, seed: int, figure: Any, fundlab: Command, flips: int, others: int

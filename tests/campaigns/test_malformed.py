@@ -128,7 +128,7 @@ MAX_SECONDS, MAX_MB = 5, 512
 WORKER = Path(__file__).with_name("mangled.py")
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("count", [250, pytest.param(10_000, marks=pytest.mark.campaign)])
 def test_mutants(tmp_path: Path, seed: int, figure: Any, count: int) -> None:
     given = {
         "seed": seed, "folder": str(tmp_path / "stores"), "pages": record_pages(),

@@ -72,7 +72,7 @@ def level(seen: list[dict[str, int]], name: str) -> float:
 
 def test_three_minutes_work(tmp_path: Path, seed: int, figure: Any) -> None:
     """Too short to tell whether memory grows: here handles and threads, and that all is right."""
-    growth = soak(tmp_path, seed, figure, seconds=20, transfers=300, warm_calls=0, pace=9)
+    growth = soak(tmp_path, seed, figure, seconds=10, transfers=300, warm_calls=0, pace=9)
     for name in ("sandbox handles", "sandbox threads", "client handles", "client threads"):
         assert growth[name] < 2, growth
 
