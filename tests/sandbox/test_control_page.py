@@ -211,19 +211,25 @@ class TestInABrowser:
         self, sandbox: Sandbox, caller: Caller, open_page: Callable[..., str]
     ) -> None:
         profile_id = sandbox.profile_ids[0]
+        sandbox.control.configure(review_seconds=99)
         steps = f"""
         [...document.querySelectorAll("#steps button")].find(b => b.textContent === "+1 h").click();
-        const forms = [...document.querySelectorAll("#actions details")];
-        const deposit = forms.find(d => d.querySelector("summary").textContent === "deposit");
-        deposit.querySelector("[name=profile_id]").value = "{profile_id}";
-        deposit.querySelector("[name=amount]").value = "5.25";
-        deposit.querySelector("form").requestSubmit();
+        function fill(action, given) {{
+          const form = [...document.querySelectorAll("#actions details")].find(
+            one => one.querySelector("summary").textContent === action).querySelector("form");
+          for (const name in given) form.querySelector(`[name=${{name}}]`).value = given[name];
+          form.requestSubmit();
+        }}
+        fill("deposit", {{profile_id: "{profile_id}", amount: "5.25"}});
+        fill("configure", {{withdrawal_seconds: 7}});
         document.getElementById("fault").requestSubmit();
         """
         shown = open_page(sandbox, steps)
         assert str(sandbox.clock.now()).startswith("2026-11-01T01:00:00")
         assert len(sandbox.faults.active()) == 1
         sandbox.faults.clear()
+        behaviour = sandbox.control.behaviour()
+        assert (behaviour["withdrawal_seconds"], behaviour["review_seconds"]) == (7, 99)
         (waiting,) = caller.get("/v2/transfer/transfers").json()["items"]
         assert (waiting["status"], waiting["amount"]) == ("PENDING", "5.25")
         assert "PENDING" in shown  # live: nothing was reloaded
