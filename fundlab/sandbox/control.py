@@ -364,20 +364,19 @@ class Control:
             if row["status"] != "PENDING":
                 raise invalid("id", f"the transfer is {row['status']}, not PENDING")
             failure = ENDED_BY_HAND if status == "FAILED" else {}
+            source = ""  # what waits for an approval has no time at which it is due
             for seq, kind, subject in database.all("SELECT seq, kind, subject FROM due"):
-                source = ""
-                if kind == "deposit":
-                    subject, source = json.loads(subject)
-                if subject != id:
-                    continue
-                database.run("DELETE FROM due WHERE seq = ?", seq)
-                now = world.clock.now_ns()
-                if kind == "withdrawal":
-                    finish_withdrawal(world, id, now, failure)
-                elif failure:
-                    change_transfer(world, row | failure, TransferStatus.FAILED, now)
-                else:
-                    finish_deposit(world, id, source, now)
+                due, origin = json.loads(subject) if kind == "deposit" else (subject, "")
+                if due == id:
+                    database.run("DELETE FROM due WHERE seq = ?", seq)
+                    source = origin
+            now = world.clock.now_ns()
+            if row["direction"] == "DEBIT":
+                finish_withdrawal(world, id, now, failure)
+            elif failure:
+                change_transfer(world, row | failure, TransferStatus.FAILED, now)
+            else:
+                finish_deposit(world, id, source, now)
             ended = world.find("transfers", id=id)
         return ended or {}
 

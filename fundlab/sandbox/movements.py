@@ -44,6 +44,7 @@ SecondaryStatus = Literal[
     "PENDING_CUSTOMER_APPROVAL",
 ]  # fmt: skip
 """The names of the live deployment; there are no others."""
+WHILE_PENDING: Final = ("TRAVEL_RULE_INFO_REQUESTED", "PENDING_CUSTOMER_APPROVAL")
 
 
 def secondary(name: SecondaryStatus, detail: str) -> dict[str, Any]:
@@ -343,6 +344,8 @@ def link_conversion(world: World, deposit: Row, to_transfer_id: str) -> None:
 def change_transfer(world: World, row: Row, status: TransferStatus, at_ns: int) -> None:
     """Give a transfer its new status at business time ``at_ns`` and emit the event."""
     stamp = world.stamp(at_ns)
+    if row.get("secondary_status", {}).get("name") in WHILE_PENDING:
+        del row["secondary_status"]
     row["status"], row["updated_at"] = str(status), micros_text(stamp)
     world.database.run(
         "UPDATE transfers SET updated_at_ns = ?, status = ?, secondary = ?, body = ? WHERE id = ?",

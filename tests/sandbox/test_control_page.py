@@ -114,6 +114,24 @@ def test_a_pending_transfer_is_ended_by_hand(status: str, sandbox: Sandbox, call
     assert set(sandbox.control.ledger()["totals"].values()) == {"0.00"}
 
 
+@pytest.mark.parametrize("status", ["COMPLETED", "FAILED"])
+def test_what_waits_for_an_approval_is_ended_by_hand_too(status: str) -> None:
+    """Half of what a history leaves pending has no time at which it is due."""
+    with serve(transfers=1_500, clock="manual") as sandbox, sandbox.connect() as client:
+        listed = {"statuses": ["PENDING"], "page_size": 1000}
+        waiting = list(client.list_transfers(**listed))
+        assert any(row.secondary_status for row in waiting)
+        for row in waiting:
+            ended = sandbox.control.finish_transfer(row.id, status)
+            assert (ended["id"], ended["status"]) == (row.id, status)
+            assert "secondary_status" not in ended
+        assert list(client.list_transfers(**listed)) == []
+        assert set(sandbox.control.ledger()["totals"].values()) == {"0.00"}
+        sandbox.clock.advance(3 * 86_400)  # nothing more comes due
+        ids = [row.id for row in waiting]
+        assert {row.status for row in client.list_transfers(ids=ids)} == {status}
+
+
 # ---------------------------------------------------------------------------- the page
 
 
