@@ -88,7 +88,8 @@ ROOMS: dict[str, set[str]] = {
     "sandbox": {"exact", "errors", "models", "sandbox.recording", "settings", "values"},
     "sandbox.serve": {"api", "display", "errors", "sandbox", "sandbox.recording", "secret"}
     | {"settings", "values"},
-    "sandbox.__init__": {"sandbox.serve"},
+    "sandbox.foreground": {"errors", "sandbox.serve"},
+    "sandbox.__init__": {"sandbox.foreground", "sandbox.serve"},
     "sandbox.pytest_fundlab": {"sandbox.__init__", "sandbox.serve"},
     "demo": WORK
     | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},

@@ -1,24 +1,20 @@
-"""Start and stop a sandbox: in the background of a notebook or test, or in the foreground."""
+"""Start and stop a sandbox, in the background of a notebook or test."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import errno
-import json
 import logging
 import os
 import secrets
 import shlex
 import shutil
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +30,8 @@ from fundlab.sandbox.app import build_app, protocol_class
 from fundlab.sandbox.behaviour import read_behaviour
 from fundlab.sandbox.certificate import self_signed
 from fundlab.sandbox.clock import ClockMode
-from fundlab.sandbox.control import CONTROL_PREFIX, Control, add_control
+from fundlab.sandbox.control import Control
+from fundlab.sandbox.control_http import CONTROL_PREFIX, add_control
 from fundlab.sandbox.credentials import Wanted, read_credentials, wanted
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
@@ -71,8 +68,6 @@ OF_A_SERVICE: Final = tuple(
     if name.startswith(("profile", "base", "auth", "client", "sign", "sandbox", "ca_"))
 )
 """The variables that say which service is meant, and as whom."""
-_KILLED: Final = 128
-"""And the number of a signal: the exit status of what the signal ended, as a shell has it."""
 
 
 def serve(
@@ -184,104 +179,6 @@ def serve(
         sandbox.stop()
         raise
     return sandbox
-
-
-def run(
-    *,
-    announce: Callable[[str], None] | None = None,
-    env: bool = False,
-    command: Sequence[str] = (),
-    **options: Any,
-) -> int:
-    """Serve in the foreground until SIGINT, SIGTERM or SIGHUP, which also break off a long start;
-    or until ``command`` ends, which runs with the sandbox in its environment. Its exit status, or
-    128 and the number of the signal that ended it, is returned; 0 where there is none.
-
-    The first line printed is the contract's JSON object (``base_url``, ``auth_url``,
-    ``control_url``, ``client_id``, ``client_secret``, ``profile_ids`` and, with signing,
-    ``signing_key`` and ``signing_key_id``); with ``env`` lines that set the same in a shell; with a
-    ``command`` nothing: standard output is the command's. Options and errors as ``serve``.
-
-    >>> import json, signal
-    >>> def announce(line):
-    ...     print(sorted(json.loads(line))[:2])
-    ...     signal.raise_signal(signal.SIGTERM)  # or Ctrl-C, or kill
-    >>> fl.sandbox.run(empty=True, announce=announce)
-    ['auth_url', 'base_url']
-    0
-    """
-    arrived, serving = threading.Event(), threading.Event()
-    child: subprocess.Popen[bytes] | None = None
-    status = 0
-
-    def stop(number: int, _: object) -> None:
-        nonlocal status
-        arrived.set()
-        if child is not None:
-            # what a terminal sends, it sends to the command too
-            if number != signal.SIGINT or not _before_a_terminal():
-                child.send_signal(number)
-        elif command:
-            status = _KILLED + number
-        if not serving.is_set():
-            raise _BrokenOff
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    # a command started by nohup ignores the hang-up, and goes on doing so
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    previous = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        with suppress(_BrokenOff), serve(**options) as sandbox:
-            serving.set()
-            if sys.stderr is not None:
-                sys.stderr.write(sandbox.kept())
-            if command:
-                if not arrived.is_set():
-                    child = _started(command, sandbox)
-                    if arrived.is_set():
-                        child.terminate()
-                    status = child.wait()
-                    status = status if status >= 0 else _KILLED - status
-            else:
-                line = sandbox.exports() if env else json.dumps(sandbox.announcement())
-                if announce is None:
-                    sys.stdout.write(f"{line}\n")
-                    sys.stdout.flush()
-                else:
-                    announce(line)
-                arrived.wait()
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    return status
-
-
-class _BrokenOff(BaseException):
-    """A signal arrived while the sandbox was starting."""
-
-
-def _started(command: Sequence[str], sandbox: Sandbox) -> subprocess.Popen[bytes]:
-    """``command`` with the sandbox's settings in place of the caller's."""
-    kept = {name: value for name, value in os.environ.items() if name not in OF_A_SERVICE}
-    try:
-        return subprocess.Popen(command, env=kept | sandbox.environment())  # noqa: S603 - the user's own
-    except OSError as error:
-        raise SandboxError(f"{command[0]} cannot be run: {error.strerror}") from None
-
-
-def _before_a_terminal() -> bool:
-    """Whether the keys of a terminal reach this process, and so all that it runs."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
 
 
 @dataclass(frozen=True)
@@ -436,21 +333,7 @@ class Sandbox:
         ...     len(list(other.list_transfers()))
         50
         """
-        given: dict[str, Any] = {
-            "base_url": self.base_url,
-            "auth_url": self.auth_url,
-            "client_id": self.client_id,
-            "client_secret": self.client_secret,
-        }
-        if self.signing_key is not None:
-            given |= {
-                "signing_key": str(self.signing_key), "signing_key_id": self.signing_key_id,
-            }  # fmt: skip
-        if self.ca_bundle is not None:
-            given["ca_bundle"] = str(self.ca_bundle)
-        if not is_loopback(urlsplit(self.base_url).hostname):
-            given["sandbox"] = True
-        return connect(**{**given, **overrides})
+        return connect(**{**self._settings(), **overrides})
 
     def requests(self) -> pd.DataFrame:
         """The log of requests: ``at``, ``method``, ``path``, ``operation``, ``status``,
@@ -477,22 +360,29 @@ class Sandbox:
         """
         self.control.restore(name)
 
+    def _settings(self) -> dict[str, Any]:
+        """The keywords by which ``fundlab.connect`` reaches this sandbox and no other service."""
+        made = {
+            "base_url": self.base_url, "auth_url": self.auth_url, "client_id": self.client_id,
+            "client_secret": self.client_secret,
+            "signature_header": self._options.signature_header,
+            "signature_prefix": self._options.signature_prefix,
+        }  # fmt: skip
+        if self.signing_key is not None and self.signing_key_id is not None:
+            made |= {"signing_key": str(self.signing_key), "signing_key_id": self.signing_key_id}
+        if self.ca_bundle is not None:
+            made["ca_bundle"] = str(self.ca_bundle)
+        if not is_loopback(urlsplit(self.base_url).hostname):
+            made["sandbox"] = "true"
+        return made
+
     def announcement(self) -> dict[str, Any]:
         """The JSON object of the contract, secret included."""
-        shown: dict[str, Any] = {
-            "base_url": self.base_url,
-            "auth_url": self.auth_url,
-            "control_url": self.control_url,
-            "client_id": self.client_id,
-            "client_secret": self.client_secret,
-            "profile_ids": self.profile_ids,
-        }
-        if self.signing_key is not None:
-            shown |= {"signing_key": str(self.signing_key), "signing_key_id": self.signing_key_id}
+        left_out = ("signature_header", "signature_prefix", "sandbox")
+        shown = {name: value for name, value in self._settings().items() if name not in left_out}
+        shown |= {"control_url": self.control_url, "profile_ids": self.profile_ids}
         if self.control_key is not None:
             shown["control_key"] = self.control_key.reveal()
-        if self.ca_bundle is not None:
-            shown["ca_bundle"] = str(self.ca_bundle)
         return shown
 
     def environment(self) -> dict[str, str]:
@@ -502,27 +392,13 @@ class Sandbox:
         >>> sandbox.environment()["FUNDLAB_BASE_URL"] == sandbox.base_url
         True
         """
-        settings = {
-            "BASE_URL": self.base_url,
-            "AUTH_URL": self.auth_url,
-            "CLIENT_ID": self.client_id,
-            "CLIENT_SECRET": self.client_secret,
-            "SIGNATURE_HEADER": self._options.signature_header,
-            "SIGNATURE_PREFIX": self._options.signature_prefix,
-            "SANDBOX_CONTROL_URL": self.control_url,
-            "SANDBOX_PROFILE_IDS": " ".join(self.profile_ids),
+        made = self._settings() | {
+            "sandbox_control_url": self.control_url,
+            "sandbox_profile_ids": " ".join(self.profile_ids),
         }
-        if self.signing_key is not None and self.signing_key_id is not None:
-            settings |= {
-                "SIGNING_KEY": str(self.signing_key), "SIGNING_KEY_ID": self.signing_key_id,
-            }  # fmt: skip
         if self.control_key is not None:
-            settings["SANDBOX_CONTROL_KEY"] = self.control_key.reveal()
-        if self.ca_bundle is not None:
-            settings["CA_BUNDLE"] = str(self.ca_bundle)
-        if not is_loopback(urlsplit(self.base_url).hostname):
-            settings["SANDBOX"] = "true"
-        return {f"{ENVIRONMENT_PREFIX}{name}": value for name, value in settings.items()}
+            made["sandbox_control_key"] = self.control_key.reveal()
+        return {f"{ENVIRONMENT_PREFIX}{name.upper()}": value for name, value in made.items()}
 
     def exports(self) -> str:
         """``environment`` as lines for a POSIX shell; what else names a service is unset there.

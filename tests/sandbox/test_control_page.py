@@ -17,7 +17,8 @@ from openapi_spec_validator import validate
 from sandbox_caller import Caller, approved_account, deposit, fund, instructions
 
 from fundlab.sandbox import Sandbox, serve
-from fundlab.sandbox.control import ACTIONS, VIEWS, Control
+from fundlab.sandbox.control import Control
+from fundlab.sandbox.control_http import ACTIONS, VIEWS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
@@ -176,9 +177,9 @@ def chromium(folder: Path, url: str, *flags: str) -> str:
 @pytest.fixture
 def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """The page's document after ``steps`` (of JavaScript, within the page) and some seconds."""
-    from fundlab.sandbox import control
+    from fundlab.sandbox import control_http
 
-    real = control.files
+    real = control_http.files
 
     class WithSteps:
         def __init__(self, steps: str) -> None:
@@ -192,7 +193,7 @@ def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
             return text.replace("</script>", f"setTimeout(() => {{{self.steps}}}, 1500);</script>")
 
     def opened(sandbox: Sandbox, steps: str = "", *flags: str) -> str:
-        monkeypatch.setattr(control, "files", lambda _: WithSteps(steps))
+        monkeypatch.setattr(control_http, "files", lambda _: WithSteps(steps))
         return chromium(
             tmp_path, sandbox.control_url, "--virtual-time-budget=6000", *flags, "--dump-dom"
         )

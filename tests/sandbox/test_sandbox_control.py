@@ -19,7 +19,7 @@ from fundlab import statements
 from fundlab.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.app import build_app
-from fundlab.sandbox.control import add_control
+from fundlab.sandbox.control_http import add_control
 
 TRANSFERS = "/v2/transfer/transfers"
 MONTHS = ("2026-09", "2026-10")

@@ -154,15 +154,13 @@ def test_the_credential_is_the_one_asked_for_also_on_a_file_that_had_another(
 
 
 @pytest.mark.parametrize("alg", ["ES256", "EdDSA"])
-def test_a_key_of_ones_own_signs(alg: Any, tmp_path: Path) -> None:
+def test_a_key_of_ones_own_signs_in_a_header_of_ones_own(alg: Any, tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
     new_key(alg, key)
-    db = tmp_path / "sandbox.db"
-    for _ in range(2):
-        with (
-            serve(empty=True, db=db, client_id="desk", signing_key=key) as sandbox,
-            sandbox.connect() as client,
-        ):
+    given = {"client_id": "desk", "signing_key": key, "db": tmp_path / "sandbox.db"}
+    named = {"signature_header": "Acme-Signature", "signature_prefix": "acme/"}
+    for own in ({}, named):
+        with serve(empty=True, **given, **own) as sandbox, sandbox.connect() as client:
             assert list(client.list_transfers()) == []
             assert (sandbox.signing_key, sandbox.signing_key_id) == (key, "desk-key")
             unsigned = caller(sandbox, "desk", sandbox.client_secret)
