@@ -31,7 +31,7 @@ from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, number_of
 from fundlab.exact import EXACT
 from fundlab.secret import mask_number
-from fundlab.statements import Statements
+from fundlab.statements import Statements, read
 from fundlab.statements.model import exact_amount, given_amount
 from fundlab.tables.frames import to_frame
 from fundlab.values import exact_sum, money_text
@@ -277,7 +277,11 @@ def reconcile(
             raise AnalysisError(f"{name}: give a frame with the columns {' and '.join(columns)}")
     usual = {"side": "service", "account": None, "asset": "USD", "window": 3, "balance": None}
     asked = {"side": side, "account": account, "asset": asset, "window": window, "balance": balance}
-    options = {name: str(value) for name, value in asked.items() if value != usual[name]}
+    options = {**bank.options}
+    options |= {name: str(value) for name, value in asked.items() if value != usual[name]}
+    fees = [*fees]
+    if fees:
+        options["fees"] = ",".join(map(str, fees))
     if isinstance(carried, str | Path):
         options["carried"] = str(carried)
         carried = _items_in(Path(carried))
@@ -365,6 +369,19 @@ def reconcile(
         to_frame(pa.Table.from_pylist(lines, schema=_STATEMENT)), proof, items, matching,
         dict(zip(pages["file"], pages["sha256"], strict=True)), options,
     )  # fmt: skip
+
+
+def reconcile_files(
+    store: object, files: Iterable[str | Path], period: str | None, options: Mapping[str, Any],
+    **known: Any,
+) -> Reconciliation:  # fmt: skip
+    """What :func:`fundlab.bank.read` and :func:`reconcile` give together; ``options`` are those of
+    both that a user gives, ``known`` what is known of the store then."""
+    of_files = ("format", "columns", "dates", "decimal", "opening")
+    reading = {name: value for name, value in options.items() if name in of_files}
+    rest = {name: value for name, value in options.items() if name not in of_files}
+    statements = read(*files, asset=options.get("asset", "USD"), **reading)
+    return reconcile(store, statements, period, **rest, **known)
 
 
 # -------------------------------------------------------------------------------- what comes in

@@ -2,82 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from fundlab.cli.options import Json, StorePath, checked_period, existing_store
 from fundlab.console import BREAKS, answer
 
-if TYPE_CHECKING:
-    from fundlab.bank import Reconciliation
-    from fundlab.facade import Store
-
 commands = typer.Typer()
-Side = Literal["ours", "service"]
-SideOption = Annotated[Side, typer.Option(help="Whose account at the bank it is.")]
-Account = Annotated[str | None, typer.Option(help="One of several in the files.")]
-Asset = Annotated[str, typer.Option(help="What is reconciled with the bank.")]
-Window = Annotated[int, typer.Option(min=0, help="Days a transfer may take at the bank.")]
-Opening = Annotated[
-    str | None, typer.Option(help="Balance before the first statement, if it declares none.")
-]
-Balance = Annotated[
-    str | None, typer.Option(help="Balance per service at the period's end, if you know it.")
-]
-Carried = Annotated[
-    Path | None,
-    typer.Option(help="What 'fundlab bank --json' printed of the period before: its open items."),
-]
+
+
+@dataclass(frozen=True)
+class BankOptions:
+    """How ``bank``, ``report`` and ``close`` read statements and reconcile them."""
+
+    side: Annotated[
+        Literal["ours", "service"], typer.Option(help="Whose account at the bank it is.")
+    ] = "service"
+    account: Annotated[str | None, typer.Option(help="One of several in the files.")] = None
+    asset: Annotated[str, typer.Option(help="What is reconciled with the bank.")] = "USD"
+    window: Annotated[int, typer.Option(min=0, help="Days a transfer may take at the bank.")] = 3
+    fees: Annotated[
+        str | None,
+        typer.Option(metavar="AMOUNT,…", help="What the bank is known to keep back of a payment."),
+    ] = None
+    opening: Annotated[
+        str | None, typer.Option(help="Balance before the first statement, if it declares none.")
+    ] = None
+    balance: Annotated[
+        str | None, typer.Option(help="Balance per service at the period's end, if you know it.")
+    ] = None
+    carried: Annotated[
+        Path | None,
+        typer.Option(help="What 'fundlab bank --json' printed of the period before: its open "
+                     "items."),
+    ] = None  # fmt: skip
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD=COLUMN,…",
+            help="Columns of a CSV file with names of their own: booked_on=Buchungstag,"
+            "amount=Betrag.",
+        ),
+    ] = None
+    dates: Annotated[
+        str | None, typer.Option(metavar="FORM", help="Of days in CSV, if not ISO: %d.%m.%Y.")
+    ] = None
+    decimal: Annotated[Literal[".", ","], typer.Option(help="Decimal sign in CSV.")] = "."
+
+    def asked(self) -> dict[str, Any]:
+        """Those that are given otherwise than by default, for ``reconcile_files``."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)
+                 if getattr(self, field.name) != field.default}  # fmt: skip
+        if self.fees is not None:
+            found["fees"] = [fee.strip() for fee in self.fees.split(",")]
+        if self.carried is not None:
+            found["carried"] = str(self.carried)
+        if self.columns is not None:
+            pairs = [pair.partition("=") for pair in self.columns.split(",")]
+            if not all(field and sign and column for field, sign, column in pairs):
+                raise typer.BadParameter(
+                    f"{self.columns!r}: give FIELD=COLUMN, such as booked_on=Date,amount=Value",
+                    param_hint="--columns",
+                )
+            found["columns"] = {field.strip(): column.strip() for field, _, column in pairs}
+        return found
+
+
+def takes_bank_options(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` with the options of ``BankOptions``, which come to it as ``options``."""
+    own, ours = (inspect.signature(of, eval_str=True).parameters for of in (command, BankOptions))
+    taken = [one for one in (*own.values(), *ours.values()) if one.name != "options"]
+    every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in taken]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        options = BankOptions(**{name: given.pop(name) for name in ours})
+        command(**given, options=options)
+
+    # Typer reads the signature, and the annotations again.
+    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
+    return run
 
 
 @commands.command()
+@takes_bank_options
 def bank(
+    options: BankOptions,
     files: Annotated[list[Path], typer.Argument(help="Statements of one account.")],
     period: Annotated[
         str | None,
         typer.Option(help="2026, 2026-Q4, 2026-10, 2026-W40 or 2026-10-31; all their days."),
     ] = None,
     store: StorePath = None,
-    side: SideOption = "service",
     format: Annotated[
         str | None, typer.Option(help="csv, mt940, camt.053, ofx or bai2; by its look.")
     ] = None,
-    account: Account = None,
-    asset: Asset = "USD",
-    window: Window = 3,
-    opening: Opening = None,
-    balance: Balance = None,
-    carried: Carried = None,
     as_json: Json = False,
 ) -> None:
     """Prove bank statements and reconcile them with the transfers.
 
     Exit status 3 where something stays unexplained.
     """
+    from fundlab.analysis.bank_reconciliation import reconcile_files
+
     if period is not None:
         checked_period(period, "--period")
-    books = existing_store(store)
-    found = reconciled(
-        books, files, period, side, account, asset, window, opening, balance, carried, format
-    )
+    asked = options.asked()
+    found = reconcile_files(existing_store(store), files, period, asked | {"format": format})
     answer(found.to_json(), as_json, found.text)
     if not found.ok:
         raise typer.Exit(BREAKS)
-
-
-def reconciled(
-    books: Store, files: Sequence[Path], period: str | None, side: Side = "service",
-    account: str | None = None, asset: str = "USD", window: int = 3, opening: str | None = None,
-    balance: str | None = None, carried: Path | str | None = None, format: str | None = None,
-    as_of: str | None = None,
-) -> Reconciliation:  # fmt: skip
-    from fundlab import bank as banking
-
-    return banking.reconcile(
-        books, banking.read(*files, format=format, asset=asset, opening=opening), period,
-        side=side, account=account, asset=asset, window=window, balance=balance, carried=carried,
-        as_of=as_of,
-    )  # fmt: skip

@@ -8,16 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fundlab.cli.banks import (
-    Account,
-    Asset,
-    Balance,
-    Carried,
-    Opening,
-    SideOption,
-    Window,
-    reconciled,
-)
+from fundlab.cli.banks import BankOptions, takes_bank_options
 from fundlab.cli.options import BasisOption, Json, StorePath, checked_period, existing_store
 from fundlab.console import BREAKS, answer
 from fundlab.errors import CloseRefused
@@ -30,7 +21,9 @@ Bank = Annotated[
 
 
 @commands.command()
+@takes_bank_options
 def report(
+    options: BankOptions,
     store: StorePath = None,
     period: Annotated[
         str | None,
@@ -50,13 +43,6 @@ def report(
         ),
     ] = False,
     bank: Bank = None,
-    side: SideOption = "service",
-    account: Account = None,
-    asset: Asset = "USD",
-    window: Window = 3,
-    opening: Opening = None,
-    balance: Balance = None,
-    carried: Carried = None,
     as_json: Json = False,
 ) -> None:
     """Write the report of a period.
@@ -65,6 +51,7 @@ def report(
     unexplained. --side and the options after it are those of 'fundlab bank'.
     """
     from fundlab import reporting
+    from fundlab.analysis.bank_reconciliation import reconcile_files
 
     formats = [name.strip() for name in format.split(",") if name.strip()]
     unknown = [name for name in formats if name not in reporting.FORMATS]
@@ -75,7 +62,7 @@ def report(
     for given, name in ((as_of, "--as-of"), (bank, "--bank")):
         if catch_up and given:
             raise typer.BadParameter(f"give either --catch-up or {name}", param_hint="--catch-up")
-    options = _of_bank(bank, side, account, asset, window, opening, balance, carried)
+    asked = _of_bank(bank, options)
     checked_period(period or "2000", "--period or --tz", tz)
     books = existing_store(store)
     done: reporting.CaughtUp | reporting.Report
@@ -84,7 +71,7 @@ def report(
     else:
         done = reporting.report(
             books, period, as_of=as_of, out=out, formats=formats, tz=tz, basis=basis,
-            bank=reconciled(books, bank, period, **options, as_of=as_of) if bank else None,
+            bank=reconcile_files(books, bank, period, asked, as_of=as_of) if bank else None,
         )  # fmt: skip
     answer(done.to_json(), as_json, done.text, well=not done.proves_nothing)
     if done.is_alarming:
@@ -92,7 +79,9 @@ def report(
 
 
 @commands.command()
+@takes_bank_options
 def close(
+    options: BankOptions,
     period: Annotated[str, typer.Argument(help="2026-10, 2026-Q4, 2026, 2026-W40 or a day.")],
     store: StorePath = None,
     basis: BasisOption = "settled",
@@ -110,13 +99,6 @@ def close(
     ] = False,
     reason: Annotated[str | None, typer.Option(help="Of --with-breaks or --restate.")] = None,
     bank: Bank = None,
-    side: SideOption = "service",
-    account: Account = None,
-    asset: Asset = "USD",
-    window: Window = 3,
-    opening: Opening = None,
-    balance: Balance = None,
-    carried: Carried = None,
     as_json: Json = False,
 ) -> None:
     """Close a period: check it, freeze its figures, write its pack.
@@ -126,6 +108,7 @@ def close(
     --side and the options after it are those of 'fundlab bank'.
     """
     from fundlab import reporting
+    from fundlab.analysis.bank_reconciliation import reconcile_files
     from fundlab.analysis.closing import restatements
 
     if (with_breaks or restate) != (reason is not None):
@@ -134,7 +117,7 @@ def close(
         )
     checked_period(period, "PERIOD or --tz", tz or "UTC")
     books = existing_store(store)
-    options = _of_bank(bank, side, account, asset, window, opening, balance, carried)
+    asked = _of_bank(bank, options)
     if bank and out is None:
         raise typer.BadParameter("give the pack's folder with --out", param_hint="--bank")
     found = reporting.find_close(books, period, basis)
@@ -145,7 +128,7 @@ def close(
         )
     done = None if restate else found
     if bank and done is None:  # what the bank's files lack is said before anything is closed
-        reconciled(books, bank, period, **options)
+        reconcile_files(books, bank, period, asked)
     moved = [] if done is None else [str(one) for one in restatements(books) if one.close == done]
     said = "closed at"
     if done is not None:
@@ -171,7 +154,7 @@ def close(
         "changed": done is not found, "hash": done.hash, "pin": done.pin, "moved": moved,
     }  # fmt: skip
     if out is not None:
-        files = reporting.write_pack(books, done, out, bank or (), **options)
+        files = reporting.write_pack(books, done, out, bank or (), **asked)
         body["files"] = [str(path) for path in files]
         lines.append(f"the pack is {files[0]} and {len(files) - 1} files beside it")
         if not any(path.suffix == ".pdf" for path in files):
@@ -185,19 +168,11 @@ def close(
         raise typer.Exit(BREAKS)
 
 
-def _of_bank(
-    bank: list[Path] | None, side: str, account: str | None, asset: str, window: int,
-    opening: str | None, balance: str | None, carried: Path | None,
-) -> dict[str, Any]:  # fmt: skip
-    """The options that are asked for otherwise than by default; they need statements."""
-    usual = {"side": "service", "asset": "USD", "window": 3}
-    given = {"side": side, "account": account, "asset": asset, "window": window,
-             "opening": opening, "balance": balance,
-             "carried": None if carried is None else str(carried)}  # fmt: skip
-    found = {name: value for name, value in given.items() if value != usual.get(name)}
-    if found and not bank:
+def _of_bank(bank: list[Path] | None, options: BankOptions) -> dict[str, Any]:
+    asked = options.asked()
+    if asked and not bank:
         raise typer.BadParameter("give the statements that it is of with --bank")
-    return found
+    return asked
 
 
 @commands.command()

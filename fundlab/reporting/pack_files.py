@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 from markupsafe import Markup
 
-from fundlab.analysis.bank_reconciliation import Reconciliation, reconcile
+from fundlab.analysis.bank_reconciliation import Reconciliation, reconcile_files
 from fundlab.analysis.reconcile import judge
 from fundlab.display import Table
 from fundlab.errors import FundlabError, InvalidRequest, StoreError
@@ -25,7 +25,6 @@ from fundlab.reporting.facts import versions
 from fundlab.reporting.pack import TOTAL, Pack, pack_sections, read_pack
 from fundlab.reporting.page import HERE, TEMPLATES
 from fundlab.reporting.report_files import arrow_of, one_run_at_a_time
-from fundlab.statements import read
 from fundlab.store import TableStore
 from fundlab.store.closes import Close, annotations_table, closes_of
 from fundlab.store.records import Record, canonical
@@ -57,8 +56,9 @@ def write_pack(
     without the extra ``pdf`` there is no PDF among them.
 
     ``statements`` are files of the bank; ``options`` are of ``fl.bank.read`` (``format``,
-    ``asset``, ``opening``) and ``fl.bank.reconcile`` (``side``, ``account``, ``asset``, ``window``,
-    ``balance``, and ``carried``, a path). The pack then has the bank's side, copies of the files,
+    ``asset``, ``opening``, ``columns``, ``dates``, ``decimal``) and ``fl.bank.reconcile``
+    (``side``, ``account``, ``asset``, ``window``, ``fees``, ``balance``, and ``carried``, a path).
+    The pack then has the bank's side, copies of the files,
     and ``close-2026-10.bank.json``, which the next period takes as ``carried``. Without
     ``statements`` those that the pack in ``out`` has stay.
 
@@ -198,17 +198,11 @@ def _reconciled(
     """The bank's side of the period as it was known at the close, decided by what ``records``
     say."""
     options = dict(bank["options"])
-    reading = {name: options.pop(name, None) for name in ("format", "opening")}
     if options.get("carried") is not None:
         options["carried"] = folder / options["carried"]
-    statements = read(
-        *(folder / name for name in bank["statements"]),
-        asset=options.get("asset", "USD"),
-        **reading,
-    )
-    return reconcile(
-        store, statements, close.period, pin=close.pin, decisions=annotations_table(records),
-        **options,
+    return reconcile_files(
+        store, [folder / name for name in bank["statements"]], close.period, options,
+        pin=close.pin, decisions=annotations_table(records),
     )  # fmt: skip
 
 

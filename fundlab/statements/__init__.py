@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,15 @@ from fundlab.exact import EXACT
 from fundlab.statements.bai2 import read_bai2
 from fundlab.statements.camt import read_camt
 from fundlab.statements.csv_file import CSV_COLUMNS, read_csv
-from fundlab.statements.model import ENTRIES, FINDINGS, STATEMENTS, Page, check_digits, given_amount
+from fundlab.statements.model import (
+    ENTRIES,
+    FINDINGS,
+    FORMATS,
+    STATEMENTS,
+    Page,
+    check_digits,
+    given_amount,
+)
 from fundlab.statements.mt940 import read_mt940
 from fundlab.statements.ofx import read_ofx
 from fundlab.statements.proof import prove
@@ -28,7 +36,6 @@ from fundlab.values import exact_sum
 
 __all__ = ["CSV_COLUMNS", "FORMATS", "MOST_BYTES", "Statements", "read", "read_statement"]
 
-FORMATS: Final = ("csv", "mt940", "mt942", "camt.053", "camt.052", "camt.054", "ofx", "bai2")
 MOST_BYTES: Final = 256 * 1024**2
 _ADVICE: Final = (
     "the file was cut or edited, or another one belongs to it: get it again from the bank, or "
@@ -64,11 +71,15 @@ class Statements:
 
     ``findings``: ``file``, ``line``, ``statement``, ``rule``, ``declared``, ``found``, ``detail``;
     empty unless read with ``strict=False``.
+
+    ``options`` are ``opening``, ``columns``, ``dates`` and ``decimal`` where they were given, as
+    the command line takes them.
     """
 
     entries: pd.DataFrame
     statements: pd.DataFrame
     findings: pd.DataFrame
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return (
@@ -145,9 +156,13 @@ def read(
     pages, findings = prove(pages)
     if findings and strict:
         raise StatementError(findings, _ADVICE)
+    named = ",".join(f"{field}={column}" for field, column in (columns or {}).items())
+    options = {"opening": opening, "columns": named or None, "dates": dates,
+               "decimal": None if decimal == "." else decimal}  # fmt: skip
     return Statements(
         to_frame(_entries(pages)), to_frame(_statements(pages)),
         to_frame(_table([{n: getattr(f, n) for n in FINDINGS.names} for f in findings], FINDINGS)),
+        {name: str(value) for name, value in options.items() if value is not None},
     )  # fmt: skip
 
 

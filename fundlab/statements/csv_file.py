@@ -14,7 +14,7 @@ from typing import Final
 
 from fundlab.errors import AnalysisError, shorten, with_likely
 from fundlab.exact import EXACT
-from fundlab.statements.model import Entry, Page, exact_amount, file_text
+from fundlab.statements.model import FORMATS, Entry, Page, exact_amount, file_text
 
 CSV_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "booked_on": ("date", "booking date", "booked on", "posted", "posting date", "value date"),
@@ -73,8 +73,14 @@ def read_csv(
     chosen |= {field: name.strip().lower() for field, name in (columns or {}).items()}
     sums = (chosen["amount"], chosen["credit"], chosen["debit"])
     if chosen["booked_on"] is None or not any(sums):
-        found = ", ".join(header)
-        raise ValueError(f"needed are a date and an amount column, found are {found}")
+        if not header:
+            raise ValueError("it is empty; get it again from the bank")
+        raise ValueError(
+            f"needed are a date and an amount column, found are {', '.join(header)}; columns of "
+            "other names are given as columns={'booked_on': …, 'amount': …} or "
+            "--columns booked_on=…,amount=…; where it is not CSV, get it as one of "
+            f"{', '.join(FORMATS[1:])}"
+        )
     page = Page("statement", 1)
     for number, values in lines[1:]:
         if values:
@@ -143,9 +149,14 @@ def _entry(
 
 
 def _day(text: str, dates: str | None) -> date:
-    if dates is None:
-        return date.fromisoformat(text)
-    return datetime.strptime(text, dates).date()  # noqa: DTZ007 - a day has no zone
+    try:
+        if dates is None:
+            return date.fromisoformat(text)
+        return datetime.strptime(text, dates).date()  # noqa: DTZ007 - a day has no zone
+    except ValueError as error:
+        form = "2026-10-31" if dates is None else dates
+        raise ValueError(f"{error}; the form of days other than {form} is given with dates= or "
+                         "--dates, such as %d.%m.%Y") from error  # fmt: skip
 
 
 def _with_balances(page: Page) -> Page:

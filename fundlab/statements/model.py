@@ -82,6 +82,9 @@ FINDINGS: Final = pa.schema(
 )
 
 
+FORMATS: Final = ("csv", "mt940", "mt942", "camt.053", "camt.052", "camt.054", "ofx", "bai2")
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of a statement: what came in is positive, what went out negative.
@@ -206,7 +209,9 @@ def file_text(content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{error}; save the file as UTF-8") from error
+        raise ValueError(
+            f"{error}; save the file as UTF-8, or get it as one of {', '.join(FORMATS)}"
+        ) from error
 
 
 def joined(*parts: str | None) -> str | None:

@@ -223,9 +223,14 @@ def test_each_entry_is_taken_once_and_whose_window_ends_first_is_served_first(
     ("text", "message"),
     [
         ("Date,Amount\n2026-01-02,1.5e3\n", "line 2: .*not a plain amount"),
-        ("Date,Amount\n02/01/2026,10\n", "line 2: .*isoformat"),
+        ("Date,Amount\n02/01/2026,10\n", "line 2: .*isoformat.* --dates, such as %d.%m.%Y"),
         ("Date,Credit,Debit\n2026-01-02,10,10\n", "line 2: .*either a credit or a debit"),
-        ("When,What\n1,2\n", "needed are a date and an amount column, found are When, What"),
+        (
+            "When,What\n1,2\n",
+            "needed are a date and an amount column, found are When, What; "
+            ".*--columns booked_on=…,amount=…; .* as one of mt940,.* bai2",
+        ),
+        ("", "it is empty; get it again"),
         ("Date,Amount,amount\n2026-01-02,1,2\n", "more than one column 'amount'"),
         ("Date,Amount\n\n2026-01-02,1\n\n2026-01-02,x\n", "line 5: .*not a plain amount"),
         ("Date,Amount\n2026-01-02,1,2\n", "line 2: .*3 values for 2 columns"),

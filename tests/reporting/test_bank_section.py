@@ -139,8 +139,8 @@ def test_a_report_takes_what_was_read_or_reconciled(october: Path) -> None:
     assert report.bank.unexplained["item_id"].tolist()
     assert f"--bank {october / 'wrong.sta'}" in report.sources["Command"]
     assert "The bank's side" in render_html(report)
-    ours = bank.reconcile(store, read, "2026-10", window=5)
-    assert "--window 5" in sources(store, "2026-10", report.as_of, bank=ours)["Command"]
+    ours = bank.reconcile(store, read, "2026-10", window=5, fees=["15"])
+    assert "--window 5 --fees 15" in sources(store, "2026-10", report.as_of, bank=ours)["Command"]
     without = replace(report, bank=None)
     assert "The bank's side" not in render_html(without)
     assert not {*SHEETS.values()} & {sheet.name for sheet in sheets(without)}
@@ -195,11 +195,46 @@ def test_open_items_of_a_month_carry_into_the_next_by_the_command(
     assert "is not what 'fundlab bank --json' prints" in told
 
 
+def test_a_csv_file_of_any_columns_is_given_by_options(
+    october: Path, tmp_path: Path, fundlab: Command
+) -> None:
+    """Names, days and decimal sign of a bank's own, and a fee that it keeps back; the command in
+    the report gives all of it again."""
+    store, file = october / "books", tmp_path / "oktober.csv"
+    rows = fl.Store(store).read("transfers", settled=True)
+    wires = rows[rows["type"].str.startswith("WIRE") & rows["status"].eq("COMPLETED")]
+    wires = wires[wires["settled_at"].dt.strftime("%Y-%m") == "2026-10"]
+    deposits = wires[wires["direction"] == "CREDIT"].head(3)
+    lines = [
+        f"{day:%d.%m.%Y};{str(amount - 15).replace('.', ',')};{name}"
+        for day, amount, name in zip(
+            deposits["settled_at"], deposits["amount"], deposits["id"], strict=True)
+    ]  # fmt: skip
+    assert lines
+    file.write_text("\n".join(["Buchungstag;Betrag;Text", *lines]))
+    words = ["--columns", "booked_on=Buchungstag,amount=Betrag,memo=Text", "--dates", "%d.%m.%Y",
+             "--decimal", ",", "--opening", "0", "--fees", "10,15"]  # fmt: skip
+    _, printed, _ = fundlab("bank", file, "--period", "2026-10", "--store", store, *words, "--json")
+    found = json.loads(printed)
+    assert found["matched"] == len(lines)
+    kept = [row for row in found["items"] if row["why"].startswith("kept back by the bank")]
+    assert [row["amount"] for row in kept] == ["-15"] * len(lines)
+    given = {
+        name.removeprefix("--"): text for name, text in zip(words[::2], words[1::2], strict=True)
+    }
+    assert found["options"] == given
+    status, _, said = fundlab("bank", file, "--store", store)
+    assert status == 1
+    assert "found are Buchungstag, Betrag, Text; columns of other names are given" in said
+
+
 def test_wrong_usage_ends_with_2(october: Path, fundlab: Command) -> None:
     for wrong, told in (
         (["report", "--side", "ours"], "give the statements that it is of with --bank"),
         (["report", "--catch-up", "--bank", "x"], "give either --catch-up or --bank"),
         (["bank", "x", "--period", "xx"], "period='xx'"),
+        (["bank", "x", "--columns", "Betrag"], "give FIELD=COLUMN"),
+        (["report", "--fees", "15"], "give the statements that it is of with --bank"),
     ):
         status, _, said = fundlab(*wrong, "--store", october / "books")
         assert status == 2
