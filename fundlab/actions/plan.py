@@ -613,7 +613,10 @@ def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
             if operation in _LISTED_BY:
                 made = made_under(client, operation, entry.ref_id)
             if made is None or unlike(arguments, made, derived=entry.is_derived):
-                state = "unknown" if _is_with_itself(error, entry, arguments, made) else "refused"
+                # and one that is not there yet may still arrive
+                may_come = made is None and error.in_doubt
+                if not may_come and not _is_with_itself(error, entry, arguments, made):
+                    state = "refused"
                 made = None
         if made is None:
             try:

@@ -138,6 +138,17 @@ def test_a_refusal_after_a_lost_answer_is_not_believed(bench: Any) -> None:
     assert bench.journal()["state"].tolist() == ["done"]
 
 
+def test_a_refusal_is_not_believed_while_an_earlier_attempt_may_still_arrive(bench: Any) -> None:
+    """A gateway gave the first attempt up, and may deliver it yet; the second was refused."""
+    bench.sandbox.faults.add("status", "create_fiat_withdrawal", count=1, status=504)
+    bench.sandbox.faults.add("status", "create_fiat_withdrawal", count=1, after=1, status=403)
+    with pytest.raises(CallError):
+        bench.pay("50.50")
+    assert bench.journal()["state"].tolist() == ["unknown"]
+    transfer = bench.pay("50.50")
+    assert [t.id for t in bench.made()] == [transfer.id]
+
+
 def test_a_failed_transfer_is_said_and_needs_a_ref_id_of_its_own(bench: Any) -> None:
     bench.pay("51.13")
     bench.sandbox.clock.advance(6)
