@@ -949,7 +949,10 @@ def put_back(copied: Path, at: str) -> str:
     Journal(copied).mark_restored(at)
     make_folder(target.parent)
     hidden = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    hidden.write_bytes(copied.read_bytes())
+    with hidden.open("wb") as file:
+        file.write(copied.read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
     hidden.chmod(0o600)
     os.link(hidden, target)
     hidden.unlink()

@@ -1,5 +1,6 @@
 """Backups: complete, checked, never less than before; and what comes back from them."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from fundlab import Store
 from fundlab.cli import run
 from fundlab.errors import ActionRefused, StoreDamaged, StoreError
 from fundlab.facade import restored
-from fundlab.journals import WITHDRAWAL, Journal, identity_of
+from fundlab.journals import WITHDRAWAL, Journal, create_journal, identity_of
 from fundlab.store import compaction
 
 
@@ -141,3 +142,30 @@ def test_from_the_command_line(store: Store, tmp_path: Path, capsys: Any) -> Non
     run(["backup", str(tmp_path / "copy"), "--store", str(store.path)])
     run(["restore", str(tmp_path / "copy"), "--store", str(tmp_path / "back")])
     assert "no problems" in capsys.readouterr().out
+
+
+def test_a_restored_journal_is_on_the_disk_before_it_has_its_name(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = store.service()
+    assert service is not None
+    _, name = identity_of(service)
+    path = tmp_path / "journals" / f"{name}.sqlite"
+    create_journal(path, service)
+    store.backup(tmp_path / "copy")
+    path.unlink()
+    synced: list[int] = []
+    sync, link = os.fsync, os.link
+
+    def fsync(handle: int) -> None:
+        synced.append(os.fstat(handle).st_ino)
+        sync(handle)
+
+    def checked(source: Path, target: Path) -> None:
+        assert source.stat().st_ino in synced
+        link(source, target)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    monkeypatch.setattr("os.link", checked)
+    restored(tmp_path / "copy", tmp_path / "back")
+    assert path.exists()
