@@ -12,7 +12,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -101,12 +101,18 @@ def take_turn(store: StorePath) -> None:
 
 def make_folder(folder: StorePath, advice: str = _PUBLISHED) -> None:
     """Create ``folder`` and its parents, down to the disk."""
-    if isinstance(folder, RemotePath) or folder.is_dir():
+    if isinstance(folder, RemotePath):
         return  # elsewhere a folder comes with its first file
+    with named(folder, advice):
+        there = folder.is_dir()
+        if there and any(folder.iterdir()):
+            return
     make_folder(folder.parent, advice)
     with named(folder, advice):
         folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
+        # one that holds nothing yet may be of a run that died before its name was on the disk
+        with suppress(PermissionError) if there else nullcontext():
+            sync_folder(folder.parent)
 
 
 def remove(files: Sequence[StorePath], and_folder: StorePath | None = None) -> None:

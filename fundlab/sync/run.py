@@ -236,10 +236,12 @@ def sync(
                 run.observe()
             done = run.publish(check_held)
             run.note_pass(check_held)
-        except BaseException:
+        except BaseException as error:
             # What was written but not published goes; what was fetched stays for the next run.
             for draft in run.drafts:
                 draft.discard()
+            if isinstance(error, FileNotFoundError):
+                check_held()  # what another run, that took the lock away, removed of this one's
             for fetched in run.fetches.values():
                 fetched.stage.flush()
             raise

@@ -18,9 +18,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import fs
 
 from fundlab import Store
-from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
+from fundlab.errors import InvalidRequest, NetworkError, StoreDamaged, StoreError, StoreLocked
 from fundlab.store import duck
-from fundlab.store.disk import locked
+from fundlab.store.disk import locked, make_folder
 from fundlab.store.duck import own_connection, shared_connection
 
 
@@ -301,6 +301,40 @@ class TestLock:
         assert store.read("transfers")["id"].tolist() == ["t-000001"]
         sync(store, 1, 2)
         assert store.verify().ok
+
+    def test_what_the_other_run_took_away_is_no_riddle(self, tmp_path: Path) -> None:
+        """The staged rows of a run that died, which this one had gone on with."""
+        service, store = FakeService([transfer(1), transfer(2)]), Store(tmp_path)
+
+        def broken(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance":
+                raise NetworkError("no connection")
+
+        def meanwhile(operation: str, params: dict[str, str]) -> None:
+            if operation == "get_profile_balance" and not done:
+                done.append(operation)
+                (tmp_path / ".lock").unlink()
+                Store(tmp_path).sync(service, tables="balances")  # type: ignore[arg-type]
+
+        done: list[str] = []
+        service.hook = broken
+        with pytest.raises(NetworkError):
+            store.sync(service, tables="balances")  # type: ignore[arg-type]
+        service.hook = meanwhile
+        with pytest.raises(StoreError, match=r"\.lock was taken away"):
+            store.sync(service, tables="balances")  # type: ignore[arg-type]
+
+    def test_a_folder_of_a_run_that_died_is_on_the_disk_before_it_is_used(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder, synced = tmp_path / "made" / "journal", list[Path]()
+        folder.mkdir(parents=True)  # and nothing of it synced
+        monkeypatch.setattr("fundlab.store.disk.sync_folder", synced.append)
+        make_folder(folder)
+        assert synced == [tmp_path / "made"]
+        (folder / "file").touch()
+        make_folder(folder)
+        assert synced == [tmp_path / "made"]
 
     @pytest.mark.parametrize("change", [Store.compact, lambda store: store.pin("a")])
     def test_nor_by_a_compaction_or_pin(
