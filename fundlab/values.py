@@ -197,7 +197,7 @@ class Instant(datetime):
                 f"{value[:80]!r} is not an RFC 3339 time with a zone, such as "
                 "'2026-10-01T09:30:00Z', with at most 9 fractional digits"
             )
-        year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+        year, month, day, hour, minute, second = map(int, match.group(1, 2, 3, 4, 5, 6))
         fraction = (match[7] or "").ljust(9, "0")
         zone: tzinfo = UTC
         if match[8]:
@@ -207,8 +207,9 @@ class Instant(datetime):
             offset = timedelta(hours=hours, minutes=minutes)
             zone = timezone(-offset if match[8] == "-" else offset)
         try:
-            local = datetime(year, month, day, hour, minute, second, tzinfo=zone)
-            moment = local.astimezone(UTC)
+            moment = datetime(year, month, day, hour, minute, second, tzinfo=zone)
+            if zone is not UTC:
+                moment = moment.astimezone(UTC)
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{value!r} is not a time: {error}") from None
         return cls._build(moment, int(fraction), value)
@@ -241,14 +242,13 @@ class Instant(datetime):
     def _build(cls, whole_second: datetime, fraction: int, text: str) -> Self:
         if not 1678 <= whole_second.year <= 2261:
             raise ValueError(f"{text!r} is outside the years 1678 to 2261")
-        moment = whole_second.replace(microsecond=fraction // 1000)
         self = cls(
-            moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second,
-            moment.microsecond, tzinfo=UTC,
+            whole_second.year, whole_second.month, whole_second.day, whole_second.hour,
+            whole_second.minute, whole_second.second, fraction // 1000, tzinfo=UTC,
         )  # fmt: skip
         self._text = text
-        seconds = (whole_second - _EPOCH) // timedelta(seconds=1)
-        self.ns = seconds * 1_000_000_000 + fraction
+        since = whole_second - _EPOCH
+        self.ns = (since.days * 86_400 + since.seconds) * 1_000_000_000 + fraction
         return self
 
     @cached_property
