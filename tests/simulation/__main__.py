@@ -1,16 +1,17 @@
-"""``python -m tests.simulation``: run seeds, replay one, or shrink what fails."""
+"""``python -m tests.simulation``: run seeds, replay one, shrink what fails, or plant faults."""
 
 from __future__ import annotations
 
 import sys
 
 from tests.simulation import environment
+from tests.simulation.bugs import each_bug, plant
 
 if __name__ == "__main__":
     environment.install()
+    if "--bugs" in sys.argv:
+        each_bug(sys.argv[sys.argv.index("--seeds") + 1] if "--seeds" in sys.argv else "1")
     if "--bug" in sys.argv[:-1]:
-        from tests.simulation.bugs import plant
-
         plant(sys.argv[sys.argv.index("--bug") + 1])
 
 import argparse
@@ -29,26 +30,34 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after another")
     parser.add_argument("--days", type=int, default=2, help="days of each run")
+    parser.add_argument("--seconds", type=float, help="no new seed after so many (real) seconds")
     parser.add_argument("--without", default="", help="numbers of happenings left out: 3,17,18")
     parser.add_argument("--trace", action="store_true", help="print the trace")
-    parser.add_argument("--bug", help="plant this fault of tests/simulation/bugs.py first")
+    parser.add_argument("--bug", help="plant this fault of tests/simulation/bugs.txt first")
+    parser.add_argument("--bugs", action="store_true", help="each of them, and which are not found")
     parser.add_argument("--stop", action="store_true", help="end with the first seed that fails")
     parser.add_argument("--shrink", action="store_true", help="find the fewest happenings")
     parser.add_argument("--list", action="store_true", help="print what happens, and run nothing")
     given = parser.parse_args()
     without = {int(number) for number in given.without.split(",") if number}
-    failed = 0
+    began, failed, ran = environment.real_clock_s(), 0, 0
     for seed in range(given.seed, given.seed + given.seeds):
         chosen = [one for one in drawn(seed, given.days) if one.number not in without]
         if given.list:
             print(*chosen, sep="\n")
             continue
-        desk, problem = run(seed, given.days, chosen)
+        if given.seconds is not None and environment.real_clock_s() - began > given.seconds:
+            break
+        ran += 1
+        desk, problem = run(seed, given.days, chosen, quiet=given.bug is not None)
         if given.trace:
             print(*desk.trace, sep="\n")
         if problem is None:
             continue
         failed += 1
+        if given.bug is not None:
+            what = f"{type(problem).__name__}: {problem}".partition("\n")[0]
+            print(f"found by seed {seed}: {given.bug}: {what}", flush=True)
         if given.shrink:
             chosen = shrunk(chosen, lambda some: run(seed, given.days, some)[1] is not None)  # noqa: B023 - called at once
             desk, problem = run(seed, given.days, chosen)
@@ -58,13 +67,18 @@ def main() -> int:
             f"replay: python -m tests.simulation --seed {seed} --days {given.days} --trace"
             + (f" --without {','.join(map(str, sorted(left_out)))}" if left_out else "")
         )
-        traceback.print_exception(problem, file=sys.stdout)
+        if given.bug is None:
+            traceback.print_exception(problem, file=sys.stdout)
         if given.stop:
             break
+    if given.bug is not None and not failed:
+        print(f"not found in {ran} seeds: {given.bug}", flush=True)
     return 1 if failed else 0
 
 
-def run(seed: int, days: int, chosen: list[Happening]) -> tuple[Desk, Exception | None]:
+def run(
+    seed: int, days: int, chosen: list[Happening], *, quiet: bool = False
+) -> tuple[Desk, Exception | None]:
     """The run of ``chosen``, and what was wrong with it; says in a line how it went."""
     began = environment.real_cpu_s()
     shared = Path("/dev/shm")
@@ -77,11 +91,12 @@ def run(seed: int, days: int, chosen: list[Happening]) -> tuple[Desk, Exception 
         problem = error
     finally:
         shutil.rmtree(place)
-    print(
-        f"seed {seed}: {days} days, {len(chosen)} happenings, {desk.schedule.steps} steps, "
-        f"{environment.real_cpu_s() - began:.1f} s: {digest}",
-        flush=True,
-    )
+    if not quiet:
+        print(
+            f"seed {seed}: {days} days, {len(chosen)} happenings, {desk.schedule.steps} steps, "
+            f"{environment.real_cpu_s() - began:.1f} s: {digest}",
+            flush=True,
+        )
     return desk, problem
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import logging
+import os
 import random
+import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import fundlab as fl
+from fundlab import facade
 from fundlab.api.client import Client
-from fundlab.errors import FundlabError
+from fundlab.api.http import Answer
+from fundlab.errors import CloseRefused, FundlabError
 from fundlab.models import SCOPES
 from fundlab.sandbox.app import build_app
 from fundlab.sandbox.control import Control
@@ -47,6 +52,7 @@ class Wish:
     amount: str
     paid: set[str] = field(default_factory=set)
     """The transfers that its people were shown."""
+    paid_at: int = 0
 
 
 @dataclass
@@ -58,6 +64,8 @@ class Facts:
     annotations: set[tuple[str, str]] = field(default_factory=set)
     closed: set[str] = field(default_factory=set)
     reopened: bool = False
+    paid: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Of the journals: the transfer, by whose journal it is and its ref_id."""
 
 
 class Desk:
@@ -80,9 +88,18 @@ class Desk:
         self._armed: list[tuple[Happening, list[int]]] = []
         self._disk_trouble: tuple[int, int] = (0, 0)
         self._later: list[tuple[int, Callable[[], object]]] = []
+        self.met: dict[str, list[str]] = {name: [] for name in PEOPLE}
+        """What each has met of what may go wrong, in what they are at."""
+        self.cached: dict[str, Answer] = {}
+        """What a cache has of the service's answers, by the question."""
+        self.longest_page = None if seed % 2 == 0 else random.Random(seed).choice([None, 25])
+        """Where requests are not signed, a proxy gives shorter pages."""
+        self.busy: list[str] = []
+        """Who is at something."""
 
         options = Options(
-            db=None, seed=seed, transfers=60, profiles=2, signing=False, signing_alg="EdDSA",
+            db=None, seed=seed, transfers=60, profiles=2, signing=seed % 2 == 0,
+            signing_alg="EdDSA",
             clock="real", empty=False, scopes=SCOPES, signature_header="Service-Signature",
             signature_prefix="service/",
         )  # fmt: skip
@@ -93,8 +110,20 @@ class Desk:
             row[0] for row in self.service.database.all("SELECT id FROM profiles ORDER BY seq")
         ]
         self.secrets: set[str] = set()
+        self.keys = 0
+        if options.signing:
+            self.rotate_key()
         self.wishes: dict[int, Wish] = {}
+        self.accounts: dict[int, set[str]] = {}
+        """The fiat accounts shown to who registered one, by the number of the wish."""
         self.facts, self.planted = Facts(), False
+        self.backed_up: Facts | None = None
+        """What a restored store must have; ``None`` before the first backup."""
+        self.lost = False
+        self.shared = {
+            one.more["intent"] for one in happenings if (one.who, one.what) == ("auditor", "pay")
+        }
+        """The payments that two people make."""
         people = {name: Person(self, name, happenings) for name in PEOPLE}
         self.people = people
         with self.client("payer") as client:
@@ -118,6 +147,7 @@ class Desk:
         logger.setLevel(logging.DEBUG)
         logger.propagate = False
         disks.attach(self.disk)
+        os.environ["FUNDLAB_JOURNAL"] = str(self.journal("payer"))  # what backups are made of
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -129,6 +159,7 @@ class Desk:
                 oracles.at_the_end(self)
         finally:
             disks.detach()
+            del os.environ["FUNDLAB_JOURNAL"]
             logger.removeHandler(handler)
             logger.setLevel(before)
             Virtual.sleep = lambda _: None
@@ -141,14 +172,32 @@ class Desk:
         self.secrets.add(secret)
         client = fl.connect(
             base_url=URL, auth_url=URL, client_id=self.client_id, client_secret=secret,
-            store=str(self.root / "store"), journal=str(self.root / f"journal-{who}"),
+            sandbox=self.seed % 3 == 0, store=str(self.root / "store"),
+            journal=str(self.journal(who)), **self.signing(),
         )  # fmt: skip
         chance = random.Random(f"line {self.seed} {who} {Virtual.now_ns}")
-        client.transport._http = Line(  # type: ignore[assignment]
-            self.schedule, self.app, self._message, self._do_later, self.control.revoke_tokens,
-            chance,
-        )  # fmt: skip
+        client.transport._http = Line(self, chance)  # type: ignore[assignment]
         return client
+
+    def signing(self) -> dict[str, str]:
+        """The settings of the newest signing key, where requests are signed."""
+        if not self.keys:
+            return {}
+        file = self.root.with_name(f"key-{self.keys}.pem")
+        return {"signing_key": str(file), "signing_key_id": f"key-{self.keys}"}
+
+    def rotate_key(self) -> None:
+        """A new signing key; the one before is not valid any more."""
+        self.keys += 1
+        made = self.control.add_signing_key(self.client_id, f"key-{self.keys}", alg="EdDSA")
+        file = self.root.with_name(f"key-{self.keys}.pem")
+        file.write_text(made["private_key"])
+        file.chmod(0o600)
+        self.secrets.add(made["private_key"].splitlines()[1])
+        self.service.database.run("DELETE FROM signing_keys WHERE kid != ?", f"key-{self.keys}")
+
+    def journal(self, who: str) -> Path:
+        return self.root / f"journal-{who}"
 
     def store(self) -> fl.Store:
         return fl.Store(self.root / "store")
@@ -164,13 +213,9 @@ class Desk:
         """What the world does, and what it arms against the others."""
         for one in happenings:
             self.schedule.sleep(max(0, one.at - Virtual.now_ns) / NS)
-            due = [late for late in self._later if late[0] <= Virtual.now_ns]
-            self._later = [late for late in self._later if late[0] > Virtual.now_ns]
-            for _, act in sorted(due, key=lambda late: late[0]):
-                act()
             self.note(f"world: {one.what} {one.who}")
             if one.what in ("message", "kill", "cut_power"):
-                self._armed.append((one, [one.more["after"], one.more.get("count", 1)]))
+                self._armed.append((one, [one.more["after"], 0]))
             elif one.what in ("full", "failing"):
                 number = disks.NO_SPACE if one.what == "full" else disks.FAILING
                 self._disk_trouble = number, one.at + one.more["minutes"] * 60 * NS
@@ -182,6 +227,8 @@ class Desk:
                 self.deposit(one)
             elif one.what == "rotate":
                 self.control.rotate_secret(self.client_id)
+            elif one.what == "rotate_key" and self.keys:
+                self.rotate_key()
 
     def deposit(self, one: Happening) -> None:
         """Money arrives; where it is late, under a time of before."""
@@ -206,7 +253,7 @@ class Desk:
             ])  # fmt: skip
         self.planted = True
 
-    def _do_later(self, seconds: float, act: Callable[[], object]) -> None:
+    def do_later(self, seconds: float, act: Callable[[], object]) -> None:
         self._later.append((Virtual.now_ns + round(seconds * NS), act))
 
     # ------------------------------------------------------------------------------ faults
@@ -217,9 +264,12 @@ class Desk:
 
     def _disk_fails(self, what: str) -> int | None:
         number, until = self._disk_trouble
+        if number == disks.NO_SPACE and what in ("removes", "renames"):
+            return None  # which take none
         return number if number and not self.quiet and Virtual.now_ns < until else None
 
-    def _message(self, actor: Actor, asked: str) -> str | None:
+    def meets(self, actor: Actor, asked: str) -> str | None:
+        """What goes wrong with the message that ``actor`` sends, if anything does."""
         for entry in self._armed:
             one, left = entry
             if one.what != "message" or not asked.startswith(one.more["method"]):
@@ -228,16 +278,21 @@ class Desk:
                 if left[0] > 0:
                     left[0] -= 1
                     continue
-                left[1] -= 1
-                if left[1] == 0:
+                kind: str = one.more["kinds"][left[1]]
+                left[1] += 1
+                if left[1] == len(one.more["kinds"]):
                     self._armed.remove(entry)
-                kind: str = one.more["kind"]
                 self.note(f"{actor.name} meets {kind}")
+                self.met[actor.name].append(kind)
                 return kind
         return None
 
     def _strike(self, actor: Actor, what: str) -> None:
-        """Whether somebody ends at this step."""
+        """What is due of messages that were late; and whether somebody ends at this step."""
+        due = [late for late in self._later if late[0] <= Virtual.now_ns]
+        self._later = [late for late in self._later if late[0] > Virtual.now_ns]
+        for _, act in sorted(due, key=lambda late: late[0]):
+            act()
         if actor.name not in self.people:
             return
         for entry in list(self._armed):
@@ -265,6 +320,8 @@ class Person:
     def __init__(self, desk: Desk, name: str, happenings: Sequence[Happening]) -> None:
         self.desk, self.name = desk, name
         self.actor: Actor = Actor(name, lambda: None)
+        self.client: Client | None = None
+        """In use since the program was started; as a notebook has one for a day."""
         self.list = [one for one in happenings if one.who == name and one.what not in FAULTS]
 
     def live(self) -> None:
@@ -276,26 +333,43 @@ class Person:
                     if self.attempt(one):
                         break
                     schedule.sleep(_PAUSE_S)
+                    if one.what == "pay" and one.number % 2:  # some ask first what became of it
+                        self.attempt(replace(one, what="resume", more={}))
                 except Killed:
                     if schedule.failed:
                         return
-                    self.actor.dead = False
+                    self.actor.dead, self.client = False, None
                     self.desk.note(f"{self.name} starts again")
+                    with schedule.aside():
+                        oracles.after_a_crash(self.desk)
                     with suppress(Killed):
                         schedule.sleep(_RESTART_S)
 
     def attempt(self, one: Happening) -> bool:
         """Whether it is done, as far as this person goes."""
         desk = self.desk
+        alone, before = not desk.busy, oracles.unfinished(desk)
+        desk.met[self.name].clear()
+        desk.busy.append(self.name)
         try:
-            with desk.client(self.name) as client:
-                getattr(self, one.what)(client, **one.more)
+            if self.client is None:
+                self.client = desk.client(self.name)
+            getattr(self, one.what)(self.client, **one.more)
         except FundlabError as error:
+            self.client = None  # whoever meets an error connects again
+            met = list(desk.met[self.name])
+            if getattr(error, "reason", "") == "restored_journal":
+                fl.resume(desk.client(self.name), say=desk.said.append)
             text = f"{type(error).__name__}: {error}"
             desk.said.append(text)
             desk.note(f"{self.name} {one.what}: {text}")
-            oracles.refusal(desk, one, error)
-            return False
+            with desk.schedule.aside():
+                oracles.refusal(desk, one, error, met)
+                if alone and desk.busy == [self.name]:
+                    oracles.tidy(desk, before)
+            return one.what in ("slip", "fund")  # which nobody tries again
+        finally:
+            desk.busy.remove(self.name)
         desk.note(f"{self.name} {one.what}: done")
         return True
 
@@ -311,31 +385,133 @@ class Person:
             say=self.desk.said.append,
         )  # fmt: skip
         self.desk.said.append(repr(plan))
-        wish.paid.add(plan.submit(plan.code).id)
+        there = oracles.payments(self.desk)[str(intent)]
+        made = plan.submit(plan.code)
+        wish.paid.add(made.id)
+        wish.paid_at = Virtual.now_ns
+        with self.desk.schedule.aside():
+            oracles.asked_first(self.desk, self.name, new=not there)
+        self.desk.facts.paid[self.name, plan.ref_id] = made.id
+        with self.desk.schedule.aside():
+            oracles.journals_keep(self.desk, self.name)
+
+    def slip(self, client: Client) -> None:
+        """The newest invoice is entered once more, under another name."""
+        paid = [one for one in self.desk.wishes.values() if one.paid]
+        wish = max(paid, key=lambda one: one.paid_at, default=None)
+        if wish is None or wish.amount.endswith(".13"):  # those fail, and may be paid again
+            return
+        plan = fl.plan_withdrawal(
+            client, profile_id=self.desk.profiles[0], fiat_account_id=self.desk.account,
+            amount=wish.amount, ref_id=f"again-{wish.number}", say=self.desk.said.append,
+        )  # fmt: skip
+        plan.submit(plan.code)
+        day = Virtual.now_ns - wish.paid_at < 23 * HOUR
+        if day and "stale" not in self.desk.met[self.name]:
+            raise Wrong(f"payment {wish.number} was made again, under another name")
+
+    def register(self, client: Client, account: int, named: bool) -> None:
+        """A bank account more, and the wait for its approval."""
+        number = f"{account:012d}"
+        self.desk.secrets.add(number)
+        plan = fl.register_fiat_account(
+            client, fiat_account_owner={"institution_details": {"name": f"Supplier {account}"}},
+            fiat_network_instructions={"wire": _wire(number)},
+            ref_id=f"account-{account}" if named else None, metadata={"account": str(account)},
+            say=self.desk.said.append,
+        )  # fmt: skip
+        self.desk.said.append(repr(plan))
+        self.desk.accounts.setdefault(account, set())
+        made = plan.submit(plan.code)
+        self.desk.accounts[account].add(made.id)
+        fl.wait_for(client, made)
 
     def resume(self, client: Client) -> None:
+        said = len(self.desk.said)
         fl.resume(client, say=self.desk.said.append)
+        with self.desk.schedule.aside():
+            oracles.resumed(self.desk, self.name, self.desk.said[said:])
 
-    def sync(self, client: Client, full: bool) -> None:
+    def sync(self, client: Client, full: bool, unlock: bool = False) -> None:
         store, before = self.desk.store(), oracles.at_the_service(self.desk)
+        if unlock:
+            (store.path / ".lock").unlink(missing_ok=True)
         result = store.sync(client, full=full, progress=False)
         self.desk.said.append(str(result))
-        oracles.synced(self.desk, store, before)
+        with self.desk.schedule.aside():
+            if "stale" in self.desk.met[self.name]:
+                before = {}  # what it was shown is not what there was
+            oracles.synced(self.desk, store, before)
+
+    def fund(self, client: Client, cents: int) -> None:
+        """Money is wired in, without a name by which a second wire would be known: nobody tries
+        again."""
+        found = next(iter(client.list_fiat_deposit_instructions()), None)
+        if found is None or client.settings.is_production:
+            return
+        client.initiate_sandbox_fiat_deposit(
+            memo_id=found.id, amount=f"{cents // 100}.{cents % 100:02d}",
+            fiat_account_owner={"institution_details": {"name": "Treasury"}},
+            fiat_network_instructions={"wire": _wire(f"{cents:012d}")},
+        )  # fmt: skip
 
     def verify(self, _client: Client) -> None:
         oracles.verified(self.desk, self.desk.store().verify())
+
+    def backup(self, _client: Client) -> None:
+        before = copy.deepcopy(self.desk.facts)
+        done = self.desk.store().backup(self.desk.root / "backup")
+        if not done.journals:
+            before.paid.clear()
+        self.desk.backed_up = before
+
+    def restore(self, client: Client, with_journal: bool) -> None:
+        """The disk with the store is lost, maybe the payer's journal with it; what a backup has of
+        both comes back."""
+        desk, backup = self.desk, self.desk.backed_up
+        others = desk.busy != [self.name]
+        if backup is None or others or not (desk.lost or desk.store().path.exists()):
+            return
+        away = desk.root.with_name(f"lost-{Virtual.now_ns}")
+        if desk.store().path.exists():
+            shutil.move(desk.store().path, away)
+        desk.lost = True
+        paid = desk.facts.paid
+        if with_journal and any(name == "payer" for name, _ in backup.paid):
+            shutil.rmtree(desk.journal("payer"), ignore_errors=True)
+            paid = {key: id_ for key, id_ in paid.items() if key[0] != "payer"} | {
+                key: id_ for key, id_ in backup.paid.items() if key[0] == "payer"
+            }
+        # who comes meanwhile finds an empty place, and nothing that was promised
+        desk.facts = Facts(paid=paid, reopened=True)
+        restored, said = facade.restored(desk.root / "backup", desk.store().path)
+        desk.said += said
+        desk.facts, desk.lost = replace(copy.deepcopy(backup), paid=paid), False
+        restored.sync(client, progress=False)
 
     def annotate(self, _client: Client, item: str, comment: str) -> None:
         self.desk.store().annotate(item, comment=comment, by=self.name)
         self.desk.facts.annotations.add((item, comment))
 
     def close(self, _client: Client, period: str) -> None:
-        self.desk.store().close(period, by=self.name, with_breaks="simulated")
+        store = self.desk.store()
+        try:
+            store.close(period, by=self.name)
+        except CloseRefused:
+            store.close(period, by=self.name, with_breaks="simulated")
+        else:
+            oracles.clean(self.desk, store)
         self.desk.facts.closed.add(period)
 
     def reopen(self, _client: Client, period: str) -> None:
         self.desk.facts.reopened = True
         self.desk.store().reopen(period, by=self.name, reason="simulated")
+
+
+def _wire(number: str) -> dict[str, Any]:
+    routing = {"routing_number": "021000021", "routing_number_type": "ABA"}
+    routing["bank_name"] = "First Harbor Bank"
+    return {"account_number": number, "routing_details": routing}
 
 
 class _Lines:

@@ -2,8 +2,8 @@
 
 Everything under ``root`` is written to a real folder, which is what a machine sees while it has
 power. Beside it is kept what a cut may take away: bytes that were written since their file was
-synced, and names given or taken since their folder was. What SQLite writes is left to SQLite, which
-syncs by itself.
+synced, and names given or taken since their folder was. Of what SQLite writes, which it syncs by
+itself, a cut may take what was committed without ``synchronous = EXTRA``.
 
 A full or failing disk is an error of the next writes.
 """
@@ -29,7 +29,8 @@ from tests.simulation.environment import wall_ns
 from tests.simulation.schedule import Schedule
 
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-_SQLITE: Final = (".sqlite", "-journal", "-wal", "-shm")
+_BESIDE: Final = ("-journal", "-wal", "-shm")
+_EXTRA: Final = 3
 _TRANSACTIONS: Final = ("BEGIN IMMEDIATE", "COMMIT")
 _connect = sqlite3.connect
 _real_open, _real_os_open, _real_fsync, _real_stat = io.open, os.open, os.fsync, os.stat
@@ -44,6 +45,8 @@ class Disk:
         self._prefix, self._schedule = f"{root}/", schedule
         self._synced: dict[int, tuple[int, int]] = {}
         self._pending: dict[str, list[Callable[[], None]]] = {}
+        self._committed: dict[str, bytes] = {}
+        """Of each journal what its last commit left on the disk for certain."""
         self._numbers = itertools.count()
         self._seen: dict[tuple[int, int], int] = {}
         self.fails: Callable[[str], int | None] = lambda what: None
@@ -66,7 +69,11 @@ class Disk:
                 one()
         self._pending.clear()
         for path in sorted(self.root.rglob("*")):
-            if not path.is_file() or path.name.endswith(_SQLITE):
+            if not path.is_file() or path.name.endswith(_BESIDE):
+                continue
+            if str(path) in self._committed:
+                if chance.random() < 0.5:
+                    path.write_bytes(self._committed[str(path)])
                 continue
             found = _real_stat(path)
             if self._synced.get(found.st_ino) != (found.st_size, found.st_mtime_ns):
@@ -119,6 +126,7 @@ class Disk:
         self.write("renames", there)
         before = self._saved(there) if not os.path.isdir(there) else None
         _rename(here, there)
+        self._committed.pop(there, None)
 
         def undo() -> None:
             _rename(there, here)
@@ -135,6 +143,7 @@ class Disk:
         self.write("removes", name)
         before = self._saved(name)
         _unlink(name)
+        self._committed.pop(name, None)
         if before is not None:
             self._undo(os.path.dirname(name), lambda: _link(before, name))
 
@@ -143,7 +152,10 @@ class Disk:
             self.write("links", target)
         _link(source, target, **more)
         if self.is_ours(target):
-            self.created(os.fspath(target))
+            here, there = os.fspath(source), os.fspath(target)
+            self.created(there)
+            if here in self._committed:
+                self._committed[there] = self._committed[here]
 
     def mkdir(self, path: Any, *more: Any, **keywords: Any) -> None:
         if self.is_ours(path):
@@ -194,14 +206,20 @@ class Disk:
         name = os.fspath(path).removeprefix("file://").partition("?")[0]
         if not self.is_ours(name):
             return _connect(path, **keywords)
-        step, shown = self._schedule.step, self.shown(name)
+        step, shown, committed = self._schedule.step, self.shown(name), self._committed
         step(f"opens {shown}", 0.0005)
 
         class Connection(sqlite3.Connection):
             def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
                 if sql in _TRANSACTIONS:
                     step(f"{sql} {shown}", 0.0005)
-                return super().execute(sql, *values)
+                found = super().execute(sql, *values)
+                if sql == "COMMIT":
+                    ((synced,),) = super().execute("PRAGMA synchronous")
+                    if synced >= _EXTRA or name not in committed:
+                        with _real_open(name, "rb") as file:
+                            committed[name] = file.read()
+                return found
 
         return _connect(path, factory=Connection, **keywords)
 

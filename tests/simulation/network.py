@@ -1,68 +1,109 @@
 """What lies between the clients and the service: messages that are lost, late, doubled or cut.
 
 ``Line.exchange`` stands where a client has its connections (``fundlab.api.http.Http``) and calls
-the sandbox's application as its server would, in the same process.
+the sandbox's application as its server would, in the same process. What a client may not do there,
+whatever it meets, is checked here, too.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import random
-from collections.abc import Callable
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from requests.structures import CaseInsensitiveDict
 
 from fundlab.api.http import Answer, Failure, Outgoing
-from tests.simulation.schedule import Actor, Schedule
+from tests.simulation.environment import NS, Virtual
+from tests.simulation.schedule import Wrong
+
+if TYPE_CHECKING:
+    from tests.simulation.desk import Desk
+
+_REFUSALS: Final = {"too_many": 429, "broken": 500, "gateway": 504, "forbidden": 403}
+"""What is answered before the service has done anything."""
+_MOST_ATTEMPTS: Final = 6
+_LIMIT: Final = re.compile(r"\blimit=\d+")
 
 
 class Line:
     """The connections of one client."""
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        app: Any,
-        strikes: Callable[[Actor, str], str | None],
-        later: Callable[[float, Callable[[], object]], None],
-        revoke: Callable[[], object],
-        chance: random.Random,
-    ) -> None:
-        self._schedule, self._app, self._strikes = schedule, app, strikes
-        self._later, self._revoke, self._chance = later, revoke, chance
+    def __init__(self, desk: Desk, chance: random.Random) -> None:
+        self._desk, self._chance = desk, chance
+        self._not_before = 0
+        """Until when the service has asked to be left alone (ns)."""
+        self._ends: dict[str, int] = {}
+        """When each token given out here is no longer valid (ns)."""
+        self._failed: tuple[Any, int] = (None, 0)
+        """What was sent in vain, and how often in a row."""
 
     def exchange(self, request: Outgoing, timeout: float) -> Answer | Failure:
+        desk, chance = self._desk, self._chance
         parts = urlsplit(request.url)
         asked = f"{request.method} {parts.path}"
-        self._schedule.step(f"sends {asked}", self._chance.uniform(0.005, 0.05))
-        actor = self._schedule.current
-        kind = None if actor is None else self._strikes(actor, asked)
+        desk.schedule.step(f"sends {asked}", chance.uniform(0.005, 0.05))
+        if Virtual.now_ns < self._not_before - NS:
+            raise Wrong(f"{asked} was sent before the service wished for more")
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self._ends.get(token, Virtual.now_ns) < Virtual.now_ns:
+            raise Wrong(f"{asked} was sent with a token that had ended")
+        actor = desk.schedule.current
+        kind = None if actor is None else desk.meets(actor, asked)
+        outcome = self._outcome(request, timeout, asked, kind)
+
+        before, count = self._failed
+        what = request.method, request.url, request.body
+        if before != what or (isinstance(outcome, Answer) and outcome.status < 400):
+            count = 0
+        self._failed = what, count + (kind is not None and kind != "too_many")
+        if self._failed[1] > _MOST_ATTEMPTS:
+            raise Wrong(f"{asked} was sent in vain {self._failed[1]} times")
+        return outcome
+
+    def _outcome(
+        self, request: Outgoing, timeout: float, asked: str, kind: str | None
+    ) -> Answer | Failure:
+        desk, chance = self._desk, self._chance
         if kind == "refused":
             return Failure("no connection (Connection refused)", sent=False)
         if kind in ("lost", "late"):
             if kind == "late":
-                self._later(timeout + self._chance.uniform(0, 600), lambda: self._serve(request))
-            self._schedule.sleep(min(timeout, 30))
+                desk.do_later(timeout + chance.uniform(0, 600), lambda: self._serve(request))
+            desk.schedule.sleep(min(timeout, 30))
             return Failure("the answer took too long", sent=True, timed_out=True)
-        if kind == "too_many":
-            return self._refusal(429, {"Retry-After": str(self._chance.randint(0, 20))})
-        if kind == "broken":
-            return self._refusal(500, {})
+        if kind == "gateway":
+            desk.do_later(chance.uniform(0, 600), lambda: self._serve(request))
+        if kind in _REFUSALS:
+            retry = {}
+            if kind == "too_many":
+                seconds = chance.randint(0, 20)
+                retry = {"Retry-After": str(seconds)}
+                self._not_before = Virtual.now_ns + seconds * NS
+            return self._refusal(_REFUSALS[kind], retry)
+        if kind == "stale" and request.url in desk.cached:
+            return desk.cached[request.url]
         if kind == "expired":
-            self._revoke()
+            desk.control.revoke_tokens()
         answer = self._serve(request)
         if kind == "doubled":
             answer = self._serve(request)
-        seconds = self._chance.uniform(0.005, 0.3) if kind != "slow" else min(timeout, 29.5)
-        self._schedule.step(f"gets {answer.status} of {asked}", seconds)
+        if asked == "POST /oauth2/token" and answer.status == 200:
+            given = json.loads(answer.body)
+            self._ends[given["access_token"]] = Virtual.now_ns + given["expires_in"] * NS
+        seconds = chance.uniform(0.005, 0.3) if kind != "slow" else min(timeout, 29.5)
+        desk.schedule.step(f"gets {answer.status} of {asked}", seconds)
         if kind == "unanswered":
             return Failure("the connection broke (ConnectionResetError)", sent=True)
         if kind == "cut":
             return Failure("the connection broke (IncompleteRead)", sent=True)
         if kind == "broken_after":
             return self._refusal(502, {})
+        if asked.endswith("/transfers") and answer.status == 200:
+            desk.cached[request.url] = answer
         return answer
 
     def close(self) -> None:
@@ -73,13 +114,17 @@ class Line:
         return Answer(status, CaseInsensitiveDict(headers), b"<html>sorry</html>")
 
     def _serve(self, request: Outgoing) -> Answer:
-        return serve(self._app, request)
+        return serve(self._desk.app, request, self._desk.longest_page)
 
 
-def serve(app: Any, request: Outgoing) -> Answer:
-    """What ``app`` answers; it waits for nothing, so its coroutine runs to its end at once."""
+def serve(app: Any, request: Outgoing, longest_page: int | None) -> Answer:
+    """What ``app`` answers; it waits for nothing, so its coroutine runs to its end at once. Its
+    pages have at most ``longest_page`` rows, whatever was asked for."""
     parts = urlsplit(request.url)
-    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    query = parts.query
+    if longest_page is not None:
+        query = _LIMIT.sub(f"limit={longest_page}", query)
+    target = parts.path + (f"?{query}" if query else "")
     headers = [(b"host", parts.netloc.encode())]
     headers += [(n.lower().encode(), str(v).encode("latin-1")) for n, v in request.headers.items()]
     body = request.body or b""
@@ -88,7 +133,7 @@ def serve(app: Any, request: Outgoing) -> Answer:
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1",
         "method": request.method, "scheme": "https", "path": unquote(parts.path),
-        "raw_path": parts.path.encode(), "query_string": parts.query.encode(), "root_path": "",
+        "raw_path": parts.path.encode(), "query_string": query.encode(), "root_path": "",
         "headers": headers, "client": ("10.0.0.2", 40_000), "server": (parts.hostname, 443),
         "target": target.encode(),
     }  # fmt: skip
@@ -101,6 +146,7 @@ def serve(app: Any, request: Outgoing) -> Answer:
         sent.append(message)
 
     running = app(scope, receive, send)
+    Virtual.at_service = True
     try:
         running.send(None)
     except StopIteration:
@@ -112,4 +158,6 @@ def serve(app: Any, request: Outgoing) -> Answer:
         if found.get("Content-Encoding") == "gzip":
             content = gzip.decompress(content)
         return Answer(begin["status"], found, content)
+    finally:
+        Virtual.at_service = False
     raise RuntimeError("the service waits for something")

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.simulation.environment import NS, Virtual
@@ -49,6 +50,7 @@ class Schedule:
         self._main = threading.Semaphore(0)
         self.actors: list[Actor] = []
         self.steps = 0
+        self._aside = False
         self.before_step: Callable[[Actor, str], None] = lambda actor, what: None
 
     def add(self, actor: Actor, at_ns: int) -> None:
@@ -60,6 +62,15 @@ class Schedule:
         """Who runs; nobody in the thread that looks at the run from outside."""
         found: Actor | None = getattr(self._here, "actor", None)
         return found
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is looked at from outside the run: no step, and no time."""
+        self._aside = True
+        try:
+            yield
+        finally:
+            self._aside = False
 
     def run(self) -> None:
         """Until every actor's day is over. Raises the first error of an actor."""
@@ -95,6 +106,8 @@ class Schedule:
         """The actor that runs is about to do ``what``, which takes ``seconds``: others may come
         first. Raises ``Killed`` if it is dead by then."""
         actor = self.current
+        if self._aside:
+            return
         if actor is None:
             Virtual.now_ns += round(seconds * NS)
             return
