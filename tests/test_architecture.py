@@ -66,6 +66,7 @@ ROOMS: dict[str, set[str]] = {
     "journals": FACTS | {"api", "settings", "store"},
     "actions": FACTS
     | {"api", "display", "journals", "names", "progress", "secret", "settings", "store"},
+    "timestamps": {"errors"},
     "facade": {
         "analysis",
         "api",
@@ -97,7 +98,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": WORK
     | {"actions", "api", "config_file", "console", "demo", "errors", "heartbeat", "names"}
     | {"sandbox", "sandbox.__init__", "sandbox.recording", "schedules", "secret"}
-    | {"settings", "site", "status", "store", "tables", "values"},
+    | {"settings", "site", "status", "store", "tables", "timestamps", "values"},
     "__main__": {"cli"},
     "__init__": WORK
     | {"actions", "api", "arrival", "decimals", "display", "errors", "journals", "models"}

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fundlab.cli.options import Json, StorePath, TableName, existing_store
+from fundlab.cli.options import Json, StorePath, TableName, TimestampCa, existing_store
 from fundlab.console import BREAKS, FAILED, answer, say
 from fundlab.errors import FundlabError, number_of
 
@@ -69,16 +69,17 @@ def verify(
     anchor: Annotated[
         str | None, typer.Option(help="A line or file of 'fundlab anchor': all of it is there.")
     ] = None,
+    timestamp_ca: TimestampCa = None,
     as_json: Json = False,
 ) -> None:
     """Prove the store: files, rows and balances.
 
     Checks checksums, schemas, ids, row invariants, and balance changes against transfers.
     """
-    from fundlab.cli.keeping import signature_words
+    from fundlab.cli.keeping import anchor_words
 
     books = existing_store(store)
-    signed = None if anchor is None else signature_words(anchor)
+    signed = None if anchor is None else anchor_words(anchor, timestamp_ca)
     found = books.verify(anchor)
     body = found.to_json()
     if signed is not None:

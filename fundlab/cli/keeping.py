@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fundlab.cli.options import Json, StorePath, existing_store
+from fundlab.cli.options import Json, StorePath, TimestampCa, existing_store
 from fundlab.console import BREAKS, answer
 from fundlab.errors import SettingsError
 
@@ -27,6 +27,11 @@ def anchor(
         Path | None,
         typer.Option(help="A file that also names each thing; an earlier one is replaced."),
     ] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Have it time-stamped (RFC 3161); needs --out."),
+    ] = None,
+    timestamp_ca: TimestampCa = None,
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
@@ -37,12 +42,18 @@ def anchor(
     signing key, if one is set.
     """
     from fundlab.store.disk import replacing
+    from fundlab.timestamps import stamp
+
+    if timestamp is not None and out is None:
+        raise typer.BadParameter("--timestamp: give --out, too: the file keeps the time stamp")
 
     made = existing_store(store).anchor()
     signer = configured_signer()
     if signer is not None:
         signature = urlsafe_b64encode(signer.sign(made.line.encode())).rstrip(b"=").decode()
         made = replace(made, key=signer.kid, signature=signature)
+    if timestamp is not None:
+        made = replace(made, timestamp=stamp(made.signed_line, timestamp, timestamp_ca))
     if out is not None:
         with replacing(out) as file:
             file.write(json.dumps(made.to_json(), indent=0).encode())
@@ -124,24 +135,30 @@ def configured_signer() -> Signer | None:
     return load_signer(settings.signing_key, settings.signing_key_id, settings.signing_key_password)
 
 
-def signature_words(given: str) -> str:
-    """Who signed the anchor, as far as the configured key shows it.
+def anchor_words(given: str, roots: Path | None) -> str:
+    """Who signed the anchor, as far as the configured key shows it, and who stamped it when.
 
-    Raises ``SettingsError`` where the signature is not that of the configured key of its name.
+    Raises ``SettingsError`` where the signature is not that of the configured key of its name, or
+    the time stamp not of this anchor and by an authority of ``roots``.
     """
     from fundlab.api.signing import is_signed
     from fundlab.store.anchors import read_anchor
+    from fundlab.timestamps import check_stamp
 
     found = read_anchor(given)
+    signer = None if found.signature is None else configured_signer()
     if found.signature is None:
-        return "The anchor is not signed."
-    signer = configured_signer()
-    if signer is None or signer.kid != found.key:
-        return f"The anchor says it is signed with the key {found.key}, which is not set here."
-    signature = urlsafe_b64decode(found.signature + "=" * (-len(found.signature) % 4))
-    if not is_signed(signer, found.line.encode(), signature):
-        raise SettingsError(
-            f"the anchor {given[:80]!r} is not signed with the key {found.key}: somebody changed "
-            "it; take the one that you kept"
-        )
-    return f"The anchor is signed with the key {found.key}."
+        words = "The anchor is not signed."
+    elif signer is None or signer.kid != found.key:
+        words = f"The anchor says it is signed with the key {found.key}, which is not set here."
+    else:
+        signature = urlsafe_b64decode(found.signature + "=" * (-len(found.signature) % 4))
+        if not is_signed(signer, found.line.encode(), signature):
+            raise SettingsError(
+                f"the anchor {given[:80]!r} is not signed with the key {found.key}: somebody "
+                "changed it; take the one that you kept"
+            )
+        words = f"The anchor is signed with the key {found.key}."
+    if found.timestamp is not None:
+        words += f" It was {check_stamp(found.signed_line, found.timestamp, roots)}."
+    return words

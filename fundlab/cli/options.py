@@ -29,6 +29,12 @@ StorePath = Annotated[
         "--store", help="The store's folder, or s3://…; by default the settings' (data/store)."
     ),
 ]
+TimestampCa = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PEM", help="The root certificates of a time-stamp authority that browsers lack."
+    ),
+]
 
 
 common = typer.Typer(add_completion=False)

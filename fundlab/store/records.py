@@ -2,8 +2,8 @@
 
 Each is a small file, published by one rename and never rewritten. Its name is its number and the
 beginning of the hash of its bytes, canonical JSON that names the hash of the record before it. So
-a byte that is not what was written, and a record that was taken away, are errors; that the newest
-ones were taken away shows only by what refers to them.
+a byte that is not what was written, and a record that was taken away, are errors; of the newest
+ones the chain of the store tells (`fundlab.store.anchors`).
 """
 
 from __future__ import annotations

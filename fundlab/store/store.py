@@ -753,9 +753,7 @@ class TableStore:
         """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
         the change between any two balances observed against the transfers in between, and pins.
 
-        Finds and names problems rather than raising; ``.ok`` is true when there are none. That
-        the newest file of a table was taken away shows only where a pin, or balances observed,
-        belong to it.
+        Finds and names problems rather than raising; ``.ok`` is true when there are none.
         """
         return verify_store(self.path, self.path / PINS)
 
