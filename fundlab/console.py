@@ -100,10 +100,11 @@ def say(text: str) -> None:
         _put(sys.stderr, "\n".join(map(printable, text.split("\n"))))
 
 
-def ask(question: str, unanswered: FundlabError, **options: Any) -> str:
-    """What is typed at the terminal. Raises ``unanswered`` where nothing is, and as Ctrl-C does."""
+def ask(question: str, unanswered: FundlabError, **options: Any) -> Any:
+    """What is typed at the terminal, as ``value_proc`` takes it. Raises ``unanswered`` where
+    nothing is, and as Ctrl-C does."""
     try:
-        return str(typer.prompt(question, err=True, **options))
+        return typer.prompt(question, err=True, **options)
     except typer.Abort as abort:
         interrupted = isinstance(abort.__context__, KeyboardInterrupt)
     raise KeyboardInterrupt if interrupted else unanswered

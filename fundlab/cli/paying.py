@@ -50,7 +50,7 @@ def withdraw(
             "there was no answer; nothing was sent: answer at a terminal, or give --yes to agree "
             "beforehand",
         )
-        return console.ask(question, unanswered, default="", show_default=False)
+        return str(console.ask(question, unanswered, default="", show_default=False))
 
     with connect() as client:
         plan = actions.plan_withdrawal(

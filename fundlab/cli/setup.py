@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fundlab import console
-from fundlab.cli.options import Algorithm, Json
+from fundlab.cli.options import PROFILE, Algorithm, Json
 from fundlab.console import FAILED, answer, say
 from fundlab.errors import SettingsError
 
@@ -33,7 +33,9 @@ commands.add_typer(keys, name="keys")
 
 @commands.command()
 def init(
-    name: Annotated[str, typer.Option(help="Of the profile.")] = "production",
+    name: Annotated[
+        str | None, typer.Option(help="Of the profile; by default --profile, or production.")
+    ] = None,
     base_url: Annotated[
         str | None,
         typer.Option("--base-url", "--service", envvar="FUNDLAB_BASE_URL", help="The service's."),
@@ -92,11 +94,15 @@ def init(
     from fundlab.secret import Secret, into_keyring
     from fundlab.settings import Settings, checked
 
+    name = name or os.environ.get(PROFILE) or "production"
+
     def ask(setting: str, question: str, option: str, **how: Any) -> Any:
         def accept(text: str) -> Any:
             try:
                 return text and checked(setting, Secret(text) if "hide_input" in how else text)
             except SettingsError as error:
+                if "hide_input" in how:  # of which nothing would be said but that it is wrong
+                    say(str(error))
                 raise typer.BadParameter(str(error)) from None
 
         unanswered = SettingsError(
@@ -171,9 +177,10 @@ def init(
     if key is not None and not key_id:
         steps.insert(0, f"fundlab init --name {name} --key {key} --key-id ID --force")
     body = {"profile": name, "config": str(path), "public_key": public, "next": steps}
+    then = f"run '{run} doctor', or 'fundlab init --name {name}' to give them anew"
     text = f"profile [{name}] is in {path}"
     advice = "\n".join(["next:", *(f"  {one}" for one in steps)])
-    _show_checks(checks, f"run '{run} doctor'", as_json, body, text, advice)
+    _show_checks(checks, then, as_json, body, text, advice)
 
 
 @commands.command()

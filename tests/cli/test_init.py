@@ -77,9 +77,12 @@ def test_what_it_asks_for_is_asked_until_it_is_accepted(
     config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = ["http://not.loopback", service.base_url, service.auth_url, service.client_id, ""]
-    monkeypatch.setenv("FUNDLAB_CLIENT_SECRET", service.client_secret)
+    typed = iter(["with white space ", service.client_secret])  # not shown while it is typed
+    monkeypatch.setattr("getpass.getpass", lambda *_: next(typed))
     status, out, err = fundlab("init", answer="\n".join([*answers, ""]))
     assert status == 0, err
+    assert "client_secret starts or ends with white space; copy it once more" in err
+    assert read_config(config)["production"].reveal()["client_secret"] == service.client_secret
     assert "URL of the service:" in err
     assert "http:// is for loopback only, use https://" in err
     assert tomllib.loads(config.read_text())["production"]["client_id"] == service.client_id
@@ -87,6 +90,15 @@ def test_what_it_asks_for_is_asked_until_it_is_accepted(
     status, out, err = fundlab("init", "--name", "other")
     assert (status, out.strip()) == (1, "")
     assert "base_url was not given; nothing was written: answer at a terminal, or give --b" in err
+
+
+def test_it_is_named_by_the_option_that_all_commands_have(
+    init: Any, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert init("--profile", "acme")[1].startswith(f"profile [acme] is in {config}\n")
+    monkeypatch.setenv("FUNDLAB_PROFILE", "beta")
+    assert init()[1].startswith(f"profile [beta] is in {config}\n")
+    assert {*tomllib.loads(config.read_text())} == {"profile", "acme", "beta"}
 
 
 def test_a_profile_is_not_overwritten_unasked(init: Any, config: Path, fundlab: Any) -> None:
@@ -128,6 +140,7 @@ def test_a_failing_doctor_leaves_the_file_and_says_so(init: Any, config: Path) -
     assert "FAIL  token: " in out
     assert "next:" not in out
     assert "1 of 4 checks failed: token; do what stands beside each, then run 'fundlab d" in err
+    assert "or 'fundlab init --name production' to give them anew" in err
 
 
 def test_a_key_is_made_and_registered_later(init: Any, config: Path, tmp_path: Path) -> None:
