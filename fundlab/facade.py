@@ -165,12 +165,14 @@ class Store(TableStore):
         With ``anchor`` (a line, or the file of one: :meth:`anchor`) also that what was anchored is
         still there: what was removed, rolled back, rewritten, reordered or cut is named. Finds and
         names problems rather than raising; ``.ok`` is true when there are none. Raises
-        ``InvalidRequest`` for what is not an anchor.
+        ``InvalidRequest`` for what is not an anchor, ``StoreError`` where there is no store.
 
         >>> store.verify().ok
         True
         """
         wanted = None if anchor is None else read_anchor(anchor)
+        if wanted is None:
+            self.check_there()  # of a store that is not there nothing is wrong
         found = super().verify()
         wrong = [
             Problem("journal", "file", path.name, "intact", what)
@@ -185,11 +187,7 @@ class Store(TableStore):
         moved = () if found.is_damaged else tuple(map(str, self._moved()))
         begins = (*found.begins, *unlinked_journals(self))
         found = replace(found, problems=(*found.problems, *wrong), moved=moved, begins=begins)
-        breaks = 0 if found.judgement is None else found.judgement.breaks
-        self.note_run(
-            "verify",
-            {"breaks": breaks, "problems": found.count, "moved": len(moved)},
-        )
+        self.note_run("verify", {"problems": found.count})
         return found
 
     def close(
@@ -235,16 +233,20 @@ class Store(TableStore):
         place = f"Store at {self.path}" + " · read-only" * self._read_only
         try:
             service = self.service()
+            if service is None:
+                return Card(place, notes=("empty; fill it: store.sync(fl.connect())",))
             found = {name: steadily(lambda name=name: self.snapshot(name)) for name in TABLES}  # type: ignore[misc]
             pins, closes = list(self.pins()), self.closes()
         except (FundlabError, OSError) as error:
             return Card(place, warnings=(str(error),), notes=("store.verify() says all of it",))
-        if service is None:
-            return Card(place, notes=("empty; fill it: store.sync(fl.connect())",))
         published = [one.last.published_at for one in found.values() if one.last is not None]
         begins = found["transfers"].begins
         rows = [
-            Row("service", service["base_url"], detail=f"as {service['client_id']}"),
+            Row(
+                "service",
+                service.get("base_url", "not named"),
+                detail=f"as {service['client_id']}" if service else "",
+            ),
             Row("last new rows", minute_text(max(published, default=None))),
         ]
         if begins is not None:

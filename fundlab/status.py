@@ -1,9 +1,10 @@
 """What a morning's look says: did everything that was expected happen, and is anything open?
 
-Nothing is computed again: a store notes its last sync, verification and report, and what they
-found. So a timer that died, a run that was killed and a disk that was full show as what they leave
-behind: a run that is too old. A clock that jumped shows as a run of the future, or beside the
-service's clock.
+A store notes its last sync, verification and report. So a timer that died, a run that was killed
+and a disk that was full show as what they leave behind: a run that is too old. A clock that jumped
+shows as a run of the future, or beside the service's clock. Breaks and closed periods that moved
+are judged anew, as verify judges them, whatever came since; the files' bytes and each row's rules
+are not: what the last verification and report found of them stands until they find nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from fundlab.analysis.closing import restatements
 from fundlab.api.doctor import MAX_SKEW_S
 from fundlab.api.http import clock_skew
 from fundlab.errors import CallError, InvalidRequest, number_of
 from fundlab.journals import Journal, damaged_journals, identity_of, journal_files
 from fundlab.settings import journal_folder
 from fundlab.store.closes import closes_of
+from fundlab.store.judgement import judge_accounts
 from fundlab.tables.schema import TABLES
 from fundlab.values import Instant
 
@@ -57,9 +60,9 @@ class Status:
 
     ``synced`` has each table that was ever synced and when it was last; ``verified``, ``reported``
     and ``closed`` are the last of each (``closed_period`` says which), ``None`` where there was
-    none. ``breaks``, ``problems`` (rows that break a rule, files that are not what was written) and
-    ``moved`` (closed periods) are what the last verification or report found, whichever came later;
-    ``gone`` are rows that the service lists no more and nobody accepted.
+    none. ``breaks`` and ``moved`` (closed periods) are those of now; ``problems`` (rows that break
+    a rule, files that are not what was written) what the last verification found, or a later
+    report; ``gone`` are rows that the service lists no more and nobody accepted.
     ``pending`` are payments and other actions of which nobody knows whether they were carried out;
     ``free_bytes`` is ``None`` of a store elsewhere, ``clock_skew`` (seconds by which the service's
     clock is ahead) where it was not asked.
@@ -207,14 +210,18 @@ def status(
             month = f"{due - timedelta(days=1):%Y-%m}"
             found.append(Finding("close", "missed", f"run 'fundlab close {month}': it is over"))
 
-    # What the last look at the rows found.
-    looks = [(Instant.parse(at).ns, name) for name, at in dates.items() if at is not None]
-    last_look = max(looks)[1] if looks else ""
-    seen = runs.get(last_look, {})
-    breaks, problems, moved = (int(seen.get(name, 0)) for name in ("breaks", "problems", "moved"))
-    for count, what in ((breaks, "break"), (problems, "problem"), (moved, "moved period")):
+    # What is open. A report looks at fewer problems than a verification: it takes none back.
+    breaks, moved = judge_accounts(store.accounts()).breaks, len(restatements(store))
+    noted = {name: int(runs.get(name, {}).get("problems", 0)) for name in dates}
+    if (dates["report"] or "") <= (dates["verify"] or ""):
+        del noted["report"]
+    look, problems = max(noted.items(), key=lambda one: one[1])
+    for count, what, when in (
+        (breaks, "break", ""), (problems, "problem", f", by the last {look}"),
+        (moved, "moved period", ""),
+    ):  # fmt: skip
         if count:
-            detail = f"{number_of(count, what)}, by the last {last_look}; run 'fundlab verify'"
+            detail = f"{number_of(count, what)}{when}; run 'fundlab verify'"
             found.append(Finding(f"{what}s", "open", detail))
 
     if gone := sum(row.state == "gone" for row in store.gone_rows()):

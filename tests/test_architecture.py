@@ -82,7 +82,7 @@ ROOMS: dict[str, set[str]] = {
         "transfers",
         "values",
     },
-    "status": FACTS | {"api", "journals", "settings", "store"},
+    "status": FACTS | {"analysis", "api", "journals", "settings", "store"},
     "heartbeat": {"errors", "settings", "store"},
     "schedules": {"errors", "unfinished"},
     "sandbox.recording": {"errors", "models", "secret", "settings"},
@@ -96,7 +96,8 @@ ROOMS: dict[str, set[str]] = {
     | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},
     "site": {"api", "errors", "models"},
     "cli": WORK
-    | {"actions", "api", "config_file", "console", "demo", "errors", "heartbeat", "names"}
+    | {"actions", "api", "config_file", "console", "demo", "display", "errors", "heartbeat"}
+    | {"names"}
     | {"sandbox", "sandbox.__init__", "sandbox.recording", "schedules", "secret"}
     | {"settings", "site", "status", "store", "tables", "timestamps", "values"},
     "__main__": {"cli"},

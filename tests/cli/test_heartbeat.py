@@ -67,7 +67,7 @@ def job(monkeypatch: pytest.MonkeyPatch, fundlab: Any, tmp_path: Path) -> Any:
             monkeypatch.setattr("fundlab.status.status", fail)
         else:
             for name in ("sync", "report"):
-                store.note_run(name, {"breaks": ends})  # type: ignore[arg-type]
+                store.note_run(name, {"problems": ends})  # type: ignore[arg-type]
             store.note_run("sync", {"tables": {"events": store.runs()["report"]["at"]}})
         found: tuple[int, str, str] = fundlab(
             "status", "--offline", "--store", tmp_path / "books", *options
@@ -119,7 +119,7 @@ def test_somebody_is_notified_only_where_it_does_not_end_well(
     told = json.loads(body)
     assert (told["command"], told["status"]) == ("status", 3)
     assert told["text"].endswith(f"exit status 3. {told['verdict']}")
-    assert "2 breaks, by the last report" in told["verdict"]
+    assert "2 problems, by the last report" in told["verdict"]
 
 
 def test_mail(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_mail(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "\n".join(heard[heard.index("data") + 1 : heard.index(".")])
     message = message_from_string(said, policy=default)
     assert message["Subject"].startswith("fundlab status on ")
-    assert "1 break, by the last report" in message.get_content()
+    assert "1 problem, by the last report" in message.get_content()
 
 
 @pytest.mark.parametrize("answers", [500, 302, None])

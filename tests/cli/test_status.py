@@ -47,7 +47,7 @@ def store(client: fl.Client, tmp_path: Path, clock: Clock) -> fl.Store:
     books = fl.Store(tmp_path / "books", clock=clock)
     clock.now = NOW - HOUR
     books.sync(client)
-    books.note_run("report", {"breaks": 0})
+    books.note_run("report", {"problems": 0})
     clock.now = NOW
     return books
 
@@ -71,13 +71,11 @@ def test_all_is_well_in_one_line(store: fl.Store) -> None:
 @pytest.mark.thorough
 def test_a_report_is_noted_with_what_it_found(store: fl.Store, tmp_path: Path) -> None:
     fl.report(store, "2026-10-05", as_of="2027-01-01", out=tmp_path, formats=["csv"])
-    assert store.runs()["report"] == {"at": "2026-11-20T07:00:00.000000000Z", "breaks": 0}
+    assert store.runs()["report"] == {"at": "2026-11-20T07:00:00.000000000Z", "problems": 0}
     fl.report(store, "2026-10-05", out=tmp_path, formats=["csv"])
-    assert store.runs()["report"] == {
-        "at": "2026-11-20T08:00:00.000000000Z", "breaks": 0, "problems": 0, "moved": 0,
-    }  # fmt: skip
+    assert store.runs()["report"] == {"at": "2026-11-20T08:00:00.000000000Z", "problems": 0}
     reporting.catch_up(store, tmp_path, ["csv"], since="2099-01")
-    assert store.runs()["report"]["moved"] == 0
+    assert store.runs()["report"]["problems"] == 0
 
 
 def test_a_run_that_did_not_come_is_told(store: fl.Store, client: fl.Client, clock: Clock) -> None:
@@ -115,12 +113,17 @@ def test_what_was_never_done_is_told_where_it_is_expected(store: fl.Store) -> No
     assert told(status(store, now=NOW, expect=["verify"])) == []
 
 
-def test_breaks_are_open_until_a_later_look_finds_none(store: fl.Store) -> None:
-    store.note_run("verify", {"breaks": 2, "problems": 1, "moved": 1})
+def test_problems_are_open_until_a_verification_finds_none(store: fl.Store, clock: Clock) -> None:
+    store.note_run("verify", {"problems": 2})
+    clock.now += 1
+    store.note_run("report", {"problems": 0})  # which reads no file's every byte
     found = status(store, now=NOW)
-    assert told(found) == [("breaks", "open"), ("problems", "open"), ("moved periods", "open")]
-    assert "breaks: 2 breaks, by the last verify; run 'fundlab verify'" in str(found)
+    assert told(found) == [("problems", "open")]
+    assert "problems: 2 problems, by the last verify; run 'fundlab verify'" in str(found)
     assert not found.missed
+    store.note_run("report", {"problems": 3})
+    assert "problems: 3 problems, by the last report" in str(status(store, now=NOW))
+    clock.now += 1
     store.verify()
     assert status(store, now=NOW).ok
 
@@ -194,7 +197,7 @@ def test_the_command(
     assert (result, json.loads(out)["ok"]) == (0, True)
     assert abs(json.loads(out)["clock_skew"]) < 60
     # What did not happen is 1, what is open 3.
-    fresh.note_run("report", {"breaks": 1})
+    fresh.note_run("report", {"problems": 1})
     assert fundlab("status", "--offline", *where)[0] == 3
     assert fundlab("status", "--offline", "--expect", "verify", *where)[0] == 1
 

@@ -20,6 +20,7 @@ from fake_service import FakeService, moment, transfer, withdrawal
 import fundlab as fl
 from fundlab import Store, reporting
 from fundlab.models import ProfileBalance
+from fundlab.status import status
 from fundlab.store import disk
 from fundlab.store.judgement import Judgement
 from fundlab.store.remote import StorePath
@@ -221,6 +222,9 @@ def compared(store: fl.Store, opening: pd.DataFrame | None = None) -> pd.DataFra
 def agree(store: fl.Store, reports: Path | None = None) -> Judgement:
     """Whatever looks at ``store`` says the same; with a folder the reports there, too."""
     judgement = fl.reconcile.judge(store)
+    told = status(store)  # before verify notes anything for it
+    assert told.breaks == judgement.breaks
+    assert ("breaks" in [one.about for one in told.findings]) == bool(judgement.breaks)
     verified = store.verify()
     broken = pairs(judgement.broken)
     assert len(broken) == judgement.breaks
@@ -259,16 +263,19 @@ def agree(store: fl.Store, reports: Path | None = None) -> Judgement:
 
 def agree_in_every_command(store: fl.Store, out: Path, fundlab: Any) -> None:
     judgement = fl.reconcile.judge(store)
-    expected, status = judgement.to_json(), 3 if judgement.breaks else 0
+    expected, wanted = judgement.to_json(), 3 if judgement.breaks else 0
     ended, printed, _ = fundlab("verify", "--store", store.path, "--json")
-    assert (ended, json.loads(printed)["judgement"]) == (status, expected)
+    assert (ended, json.loads(printed)["judgement"]) == (wanted, expected)
     usual = ("report", "--store", store.path, "--out", out, "--format", "csv")
     ended, printed, _ = fundlab(*usual, "--json")
     found = json.loads(printed)
-    assert (ended, {name: found[name] for name in expected}) == (status, expected)
+    assert (ended, {name: found[name] for name in expected}) == (wanted, expected)
     assert found["reconciled"] is (judgement.state == "proved")
     ended, printed, _ = fundlab(*usual)
-    assert (ended, printed.startswith(judgement.text)) == (status, True)
+    assert (ended, printed.startswith(judgement.text)) == (wanted, True)
+    look = ("status", "--offline", "--expect", "verify,report", "--store", store.path, "--json")
+    ended, printed, _ = fundlab(*look)
+    assert (ended, json.loads(printed)["breaks"]) == (wanted, judgement.breaks)
 
 
 @pytest.mark.parametrize(
