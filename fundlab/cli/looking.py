@@ -135,9 +135,10 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> None:
-    """Aligned, ids complete, amounts by their point; names stand after their ids."""
+    """Ids complete, and names after them; times to the second, where JSON has all of them."""
     from decimal import Decimal
 
+    from fundlab.display import Cell, Table
     from fundlab.errors import number_of, printable
     from fundlab.names import name_of
     from fundlab.values import Amount, plain_text
@@ -160,19 +161,15 @@ def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> N
                 named["name" if key == "id" or what == "profiles" else "profile"] = name
         shown.append(named)
     columns = list(dict.fromkeys(key for row in shown for key in row))
-    cells = [columns, *([row.get(key, "") for key in columns] for row in shown)]
-    right = {key for key in columns if key in ("amount", "fee", "available", "trading")}
-    widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if key in right else cell.ljust(width)
-            for cell, width, key in zip(line, widths, columns, strict=True)
-        ).rstrip()
-        for line in cells
-    ]
+    amounts = ("amount", "fee", "available", "trading")
+    cells = [{k: f"{v[:10]} {v[11:19]}Z" if v and k.endswith("_at") else v for k, v in row.items()}
+             for row in shown]  # fmt: skip
+    table = Table(
+        tuple((key, "number" if key in amounts else "text") for key in columns),
+        tuple(tuple(Cell(row.get(key, "")) for key in columns) for row in cells),
+    )
+    lines = table.lines() if rows else [f"no {what}"]
     more = len(rows) > limit
     if more:
         lines.append(f"… and more; give --limit to see more than {number_of(limit, 'row')}")
-    if not rows:
-        lines = [f"no {what}"]
     answer({what: shown, "more": more}, as_json, "\n".join(lines), well=False)
