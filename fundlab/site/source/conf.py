@@ -62,5 +62,19 @@ def link_sections(
         )
 
 
+def end_the_tree_with_pages(
+    app: Sphinx,  # noqa: ARG001 - what Sphinx gives
+    page: str,  # noqa: ARG001
+    template: str,  # noqa: ARG001
+    context: dict[str, Any],
+    doctree: Any,  # noqa: ARG001
+) -> None:
+    """The headings within pages, which the theme leaves out of the tree beside each page, are not
+    copied for each of them first: a fifth of the whole build."""
+    if (tree := context.get("toctree")) is not None:
+        context["toctree"] = lambda **given: tree(**given | {"maxdepth": 2})
+
+
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", link_sections)
+    app.connect("html-page-context", end_the_tree_with_pages, priority=400)  # before the theme
