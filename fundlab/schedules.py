@@ -80,8 +80,8 @@ def schedule(
     for path in (folder, work):
         if not _PLAIN.fullmatch(str(path)):
             raise InvalidRequest(
-                f"{str(path)!r} has a character that timers do not take; choose a folder named by "
-                "letters, digits and -_./"
+                f"{str(path)!r} has a character that timers do not take; choose folders named by "
+                "letters, digits and -_./ with --out and --work"
             )
     hour, minute = int(found[1]), int(found[2])
     settings, script = folder / "fundlab.env", folder / "fundlab-nightly.sh"
