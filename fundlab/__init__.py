@@ -172,7 +172,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'fundlab' has no attribute {name!r}")
+        said = importlib.import_module("fundlab.errors").with_likely(repr(name), __all__)
+        raise AttributeError(f"module 'fundlab' has no attribute {said}")
     home = importlib.import_module(_HOME[name])
     value = globals()[name] = home if home.__name__.endswith(f".{name}") else getattr(home, name)
     return value

@@ -113,7 +113,7 @@ def run(
             try:
                 service_was = Store(store_path).service()
                 earlier = service_was is None or is_loopback(
-                    urlsplit(service_was["base_url"]).hostname
+                    urlsplit(service_was.get("base_url", "")).hostname
                 )
             except StoreError:
                 earlier = False

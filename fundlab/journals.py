@@ -838,6 +838,11 @@ def identity_of(service: Mapping[str, str]) -> tuple[str, str]:
 
 def check_owner(path: object, owner: Mapping[str, str], service: Mapping[str, str]) -> None:
     """Refuses a store or journal of another service or credential."""
+    if not owner:  # benchmarks and other tools write such stores
+        raise StoreError(
+            f"{path} names no service that it belongs to; nothing was sent: use a store of its own "
+            "(store=…, FUNDLAB_STORE)"
+        )
     if identity_of(owner) != identity_of(service):
         raise StoreError(
             f"{path} belongs to {owner['base_url']} (client {owner['client_id']}), not to "

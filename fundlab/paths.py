@@ -1,8 +1,9 @@
-"""A folder or file of this machine as people give it."""
+"""What people give to a function: a folder or file of this machine, a store."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +28,11 @@ def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
         str(found).encode()
     except (RuntimeError, UnicodeEncodeError) as error:
         raise InvalidRequest(f"{parameter}={shorten(str(path))}: {error}") from None
+    if re.search(r"(?:^|/)[A-Za-z]:[\\/]", str(found)):
+        raise InvalidRequest(
+            f"{parameter}={shorten(str(path))}: a path of Windows; give one that begins with / "
+            "(in WSL C: is /mnt/c)"
+        )
     if "\0" in str(found):
         raise InvalidRequest(f"{parameter}={shorten(str(path))}: no name holds a zero byte")
     return found

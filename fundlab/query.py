@@ -50,7 +50,8 @@ def sql(query: str, **frames: Any) -> pd.DataFrame:
                     "; DuckDB computes with moments of microseconds: write created_at::timestamptz"
                 )
             raise InvalidRequest(
-                f"the query failed: {first_line(error)} (frames given by name: {given}){hint}"
+                f"the query failed: {first_line(error)} (frames given by name: {given}; "
+                f"give another as fl.sql(query, NAME=frame)){hint}"
             ) from error
     for place, (field, kind) in enumerate(zip(rows.schema, types, strict=True)):
         target = field.type

@@ -197,7 +197,7 @@ def test_a_terminal_without_the_characters_gets_their_names(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("json_too", ["", pytest.param("--json", marks=pytest.mark.thorough)])
 def test_a_standard_output_that_cannot_be_written(tmp_path: Path, json_too: str) -> None:
-    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "runs").mkdir(parents=True)
     line = f"{COMMAND} verify --store {tmp_path / 'store'} {json_too}"
     full = shell(f"{line} >/dev/full")
     assert full.returncode == 1

@@ -100,7 +100,9 @@ def test_frames_of_other_tools_and_lazy_tables_of_a_store(
 
 
 def test_a_query_that_fails_says_so_in_one_line(rows: pd.DataFrame) -> None:
-    with pytest.raises(fl.errors.InvalidRequest, match=r"the query failed: .*\(frames .*: other\)"):
+    with pytest.raises(
+        fl.errors.InvalidRequest, match=r"the query failed: .*\(frames .*: other; give another as"
+    ):
         fl.sql("from rows", other=rows)  # a variable of this function is no table
     with pytest.raises(fl.errors.InvalidRequest, match="by name: none"):
         fl.sql("select 1 / ")

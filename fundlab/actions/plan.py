@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pandas as pd
 
+from fundlab.api.arguments import connected
 from fundlab.api.calls import differences
 from fundlab.display import Card, Row, Shown, service_band
 from fundlab.errors import (
@@ -114,6 +115,7 @@ def context_of(
     say: Callable[[str], object] | None,
 ) -> Context:
     """The context at ``store``, by default that of the client's settings."""
+    connected(client)
     clock = now or time.time_ns
     place = store if isinstance(store, TableStore) else TableStore(store or client.settings.store)
     book = open_journal(client, place, clock)

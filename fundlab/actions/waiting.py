@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fundlab.actions.plan import context_of
+from fundlab.api.arguments import connected
 from fundlab.errors import (
     ActionError,
     InvalidRequest,
@@ -64,6 +65,7 @@ def wait_for(
     >>> str(fl.wait_for(client, transfer, sleep=sandbox.clock.advance).status)
     'COMPLETED'
     """
+    connected(client)
     if not isinstance(resource, Transfer | FiatAccount):
         raise InvalidRequest(
             f"resource is a {type(resource).__name__}; give the transfer or the fiat account that "

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
+from fundlab.errors import InvalidRequest
 from fundlab.models import (
     CryptoNetwork,
     FiatAccountOwner,
@@ -155,6 +156,21 @@ KEYWORDS: Final[Mapping[str, str]] = {
 """What a keyword of the lists and loaders keeps, and what it accepts."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C")
+
+
+def connected(client: C) -> C:
+    """``client`` itself. Raises ``InvalidRequest`` for what is not a client, which is not quoted:
+    it may be settings, or a secret.
+
+    >>> connected("production")
+    Traceback (most recent call last):
+    ...
+    fundlab.errors.InvalidRequest: client is a str; give what fl.connect() returns
+    """
+    if not hasattr(client, "fetch_page"):
+        raise InvalidRequest(f"client is a {type(client).__name__}; give what fl.connect() returns")
+    return client
 
 
 def spelled_out(filters: type) -> Callable[[F], F]:

@@ -166,11 +166,8 @@ def existing_store(given: str | None) -> Store:
     from fundlab.facade import Store
     from fundlab.settings import store_folder
 
-    path = given or store_folder()
-    elsewhere = "://" in str(path)
-    if not elsewhere and not Path(path).is_dir():
-        raise StoreError(f"there is no store at {path}; run 'fundlab sync --store {path}' first")
-    store = Store(path)
-    if elsewhere and store.service() is None:
+    store = Store(given or store_folder())
+    store.check_there()
+    if not isinstance(store.path, Path) and store.service() is None:
         raise StoreError(f"there is no store at {store.path}; run 'fundlab sync' with it first")
     return store

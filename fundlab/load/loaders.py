@@ -25,6 +25,7 @@ from fundlab.api.arguments import (
     Texts,
     Time,
     TransferFilters,
+    connected,
     spelled_out,
 )
 from fundlab.api.pages import Asked, texts, warn_of_filters, whole_number
@@ -175,6 +176,7 @@ def load_balances(
     0   USD  4356108.33        0
     1   USD  4559466.78        0
     """
+    connected(client)
     count = whole_number(workers, "workers", 1)
     profiles, names = (
         None if value is None else texts(value, f"load_balances: {name}")
@@ -294,7 +296,7 @@ def _pages(
     """The rows of every page, shown as progress; at the end, what became of the filters."""
     ignored, unchecked = set[str](), set[str]()
     with progress_bar(desc=title, enabled=progress) as bar:
-        for page in fetch(client, asked, workers):
+        for page in fetch(connected(client), asked, workers):
             yield page.rows
             ignored |= page.ignored
             unchecked |= page.unchecked

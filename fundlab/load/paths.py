@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from fundlab.api.any_path import call_of
+from fundlab.api.arguments import connected
 from fundlab.api.pages import Pages
 from fundlab.errors import ProtocolError
 from fundlab.exact import AMOUNT
@@ -75,7 +76,7 @@ def load_path(
     met: set[bytes] = set()
     while not pages.ended:
         call = call_of("GET", path, scope, params | dict(pages.params))
-        reply = client.transport.send(call)
+        reply = connected(client).transport.send(call)
         found, following = _rows_and_cursor(reply.body, items)
         if found is None:
             shown = following or "JSON of another kind"

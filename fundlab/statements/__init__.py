@@ -182,7 +182,9 @@ def read_pages(
             raise AnalysisError(f"statement={str(path)!r} has more than 256 MiB; split it")
         content = path.read_bytes()
     except OSError as error:
-        raise AnalysisError(f"statement={str(path)!r}: {error.strerror or error}") from error
+        raise AnalysisError(
+            f"statement={str(path)!r}: {error.strerror or error}; give the path of a statement"
+        ) from error
     kind = format_of(content) if format is None else format
     if kind not in FORMATS:
         raise AnalysisError(f"format={format!r} is not one of {', '.join(FORMATS)}")

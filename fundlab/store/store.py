@@ -156,8 +156,9 @@ class TableStore:
         The frame knows where its rows begin, and where ``until`` cut any off: ``frame.attrs`` are
         those of :meth:`known`.
 
-        Raises ``InvalidRequest`` for a table, column, time or pin that does not exist, and
-        ``StoreDamaged`` where a file is not what was written.
+        Raises ``InvalidRequest`` for a table, column, time or pin that does not exist,
+        ``StoreError`` where there is no store, and ``StoreDamaged`` where a file is not what was
+        written.
 
         >>> store.read("transfers", since="2026-10-01", columns=["id", "total"]).dtypes["total"]
         DecimalDtype()
@@ -323,7 +324,8 @@ class TableStore:
     def snapshot(
         self, table: str, as_of: Moment | None = None, *, pin: str | None = None
     ) -> Snapshot:
-        """The files that hold ``table`` now, as of a time, or at a pin."""
+        """The files that hold ``table`` now, as of a time, or at a pin. Raises ``StoreError`` where
+        there is no store."""
         if as_of is not None and pin is not None:
             raise InvalidRequest("give either as_of or pin, not both")
         found = find_table(table)
@@ -331,12 +333,25 @@ class TableStore:
         if pin is not None:
             limit = pinned_limits(self.path / PINS, pin).get(table, 0)
             self._check_pinned(table, pin, limit)
-        return take_snapshot(
+        taken = take_snapshot(
             self.path / found.name,
             found,
             limit=limit,
             as_of=None if as_of is None else moment_ns(as_of, "as_of"),
         )
+        if not taken.files:
+            self.check_there()
+        return taken
+
+    def check_there(self) -> None:
+        """Raises ``StoreError`` for a folder in which no sync ever began: a mistyped path would
+        read as a store without a row."""
+        begun = (".lock", RUNS, *TABLES)
+        if isinstance(self.path, Path) and not any((self.path / name).exists() for name in begun):
+            raise StoreError(
+                f"there is no store at {self.path}; check the path, or make one there with "
+                "'fundlab sync' or store.sync(client)"
+            )
 
     def current(
         self, table: str, as_of: Moment | None = None, *, pin: str | None = None
@@ -827,7 +842,8 @@ def _profiles(table: Table, given: str | Sequence[str] | None) -> dict[str, list
     if given is None:
         return None
     if table.column("profile_id") is None:
-        raise InvalidRequest(f"{table.name} has no profile_id")
+        having = ", ".join(n for n, one in TABLES.items() if one.column("profile_id") is not None)
+        raise InvalidRequest(f"{table.name} has no profile_id; give it for {having}")
     return {"profile_id": _texts(given, "profile_id")}
 
 

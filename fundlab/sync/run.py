@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fundlab.api.arguments import connected
 from fundlab.api.pages import warn_of_filters, whole_number
 from fundlab.arrow import frugal_memory
 from fundlab.background import gathered
@@ -206,6 +207,7 @@ def sync(
     ``as_of`` of this minute is not settled yet.
     """
     started = time.monotonic()
+    connected(client)
     workers = whole_number(workers, "workers", 1)
     given = [tables] if isinstance(tables, str) else TABLES if tables is None else tables
     wanted = {find_table(name).name for name in given}
@@ -219,11 +221,13 @@ def sync(
         service = {"base_url": client.base_url, "client_id": client.client_id}
         owner = store.service()
         if owner is not None and dict(owner) != service:
+            held, asked = (
+                f"{one['base_url']} (client {one['client_id']})" if one else "no service it names"
+                for one in (owner, service)
+            )
             raise StoreError(
-                f"{store.path} holds the data of {owner['base_url']} (client "
-                f"{owner['client_id']}), not of {service['base_url']} (client "
-                f"{service['client_id']}); use another store (a sandbox started anew is another "
-                "service, too)"
+                f"{store.path} holds the data of {held}, not of {asked}; use another store (a "
+                "sandbox started anew is another service, too)"
             )
         passes = store.passes()
         run = _Run(store, client, service, workers, progress, clock, passes, gone_rows(passes, ()))
