@@ -123,6 +123,7 @@ _TIMES: Final = {
     )
 }  # fmt: skip
 KEYWORDS: Final[Mapping[str, str]] = {
+    "client": "what ``fl.connect()`` gives",
     "since": "rows created at this time or later",
     "until": "rows created before this time",
     "workers": "how many pages are fetched at once, 1 or more",
@@ -189,7 +190,7 @@ def spelled_out(filters: type) -> Callable[[F], F]:
         ]
         shown = signature.replace(parameters=[*own, *keywords])
         setattr(function, "__signature__", shown)  # noqa: B010 - no attribute that types know
-        told = [f":param {name}: {KEYWORDS[name]}" for name in [*shown.parameters][1:]]
+        told = [f":param {name}: {KEYWORDS[name]}" for name in shown.parameters]
         function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", *told])
         return function
 

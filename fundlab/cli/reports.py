@@ -16,7 +16,9 @@ from fundlab.errors import CloseRefused
 commands = typer.Typer()
 Bank = Annotated[
     list[Path] | None,
-    typer.Option(help="A statement of the bank, reconciled in it; may be given again."),
+    typer.Option(
+        metavar="FILE", help="A statement of the bank, reconciled in it; may be given again."
+    ),
 ]
 
 

@@ -395,4 +395,5 @@ def test_verify_names_damage_in_the_users_journal_of_its_service(
     path.write_bytes(path.read_bytes()[:4096] + b"\xff" * (path.stat().st_size - 4096))
     (problem,) = store.verify().problems
     assert (problem.table, problem.where) == ("journal", path.name)
+    (tmp_path / "empty" / "transfers").mkdir(parents=True)
     assert fl.Store(tmp_path / "empty").verify().ok

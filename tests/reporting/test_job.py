@@ -297,6 +297,9 @@ def test_a_folder_that_cannot_be_one_is_told(
 def test_what_cannot_be_reported_says_so(good: fl.Store, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="give some of html, xlsx, csv"):
         fl.report(good, formats=["pdf"])
+    with pytest.raises(StoreError, match="there is no store at"):
+        fl.report(fl.Store(tmp_path))
+    (tmp_path / "transfers").mkdir()
     with pytest.raises(StoreError, match="holds nothing yet; run 'fundlab sync'"):
         fl.report(fl.Store(tmp_path))
     assert file_name("2026-10-01 to ../x") == "report-2026-10-01_to_x"

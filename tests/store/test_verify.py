@@ -417,6 +417,7 @@ class TestAssertions:
         assert row == [Decimal(21), Decimal("10.5"), False]
 
     def test_nothing_observed_has_the_same_types(self, store: Store) -> None:
+        store.sync(FakeService())
         empty = store.assertions()
         store.sync(FakeService([transfer(1)]))
         assert len(empty) == 0
