@@ -54,19 +54,22 @@ class Cell:
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """Rows of cells under columns with a name and a style; ``hidden`` rows are not shown."""
+    """Rows of cells under columns with a name and a style, ``totals`` below them; ``hidden`` rows
+    are not shown."""
 
     columns: tuple[tuple[str, Style], ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
     note: str = ""
     hidden: int = 0
+    totals: tuple[tuple[Cell, ...], ...] = ()
 
     def lines(self) -> list[str]:
         """The header and the rows as aligned text."""
         padded = []
         for column, (name, style) in enumerate(self.columns):
-            texts = [printable(name), *(printable(row[column].text) for row in self.rows)]
+            every = (*self.rows, *self.totals)
+            texts = [printable(name), *(printable(row[column].text) for row in every)]
             width = max(map(len, texts))
             padded.append([t.rjust(width) if style == "number" else t.ljust(width) for t in texts])
         return ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
@@ -315,8 +318,9 @@ _BODY: Final = TEMPLATES.from_string(
 {% if style != "text" %} class="fl-{{ style }}"{% endif %}>{{ name }}</th>{% endfor %}
 
 </tr></thead>
-<tbody>
-{% for row in table.rows %}<tr>{% for cell in row %}
+{% for part, rows in (("tbody", table.rows), ("tfoot", table.totals)) if rows or part == "tbody" %}
+<{{ part }}>
+{% for row in rows %}<tr>{% for cell in row %}
 {% set style = table.columns[loop.index0][1] if cell.style == "text" else cell.style %}<td\
 {% if style != "text" %} class="fl-{{ style }}"{% endif %}\
 {% if cell.place is not none %} data-k="{{ cell.place }}"{% endif %}\
@@ -324,7 +328,8 @@ _BODY: Final = TEMPLATES.from_string(
 {% if cell.style in ("good", "bad", "warn") %}<span class="chip {{ cell.style }}">\
 {{ cell.text }}</span>{% else %}{{ cell.text }}{% endif %}</td>{% endfor %}</tr>
 {% endfor %}
-</tbody>
+</{{ part }}>
+{% endfor %}
 """
 )
 _TABLE: Final = TEMPLATES.from_string(

@@ -1,14 +1,17 @@
-"""XLSX: one sheet for each table, frozen header, live numbers, and never a formula.
+"""XLSX: one sheet for each table, frozen header, live numbers, ready to print.
 
-An amount is a number where a spreadsheet keeps it exactly (15 significant digits), else text that
-shows every digit. Rows are streamed to disk, so memory does not grow with them.
+A sheet is data, with the column's own names, exact times as text and never a formula; or it is for
+people, where it has a ``title``: headers in words, times as the spreadsheet's own, sums by asset as
+formulas. An amount is a number where a spreadsheet keeps it exactly (15 significant digits), else
+text that shows every digit. Rows are streamed to disk, so memory does not grow with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -20,19 +23,26 @@ import pyarrow.compute as pc
 import xlsxwriter  # type: ignore[import-untyped]
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]
 from xlsxwriter.format import Format  # type: ignore[import-untyped]
+from xlsxwriter.utility import xl_range, xl_rowcol_to_cell  # type: ignore[import-untyped]
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
 
 from fundlab.errors import InvalidRequest
 from fundlab.exports.cells import as_text, is_money, is_text, starts_a_formula
 from fundlab.exports.plain import BLOCK
+from fundlab.values import exact_sum, plain_text
 
 MAX_SHEET_ROWS: Final = 1_048_576
 """The most rows a sheet can have, the header among them."""
 MAX_COLUMNS: Final = 16_384
 MAX_TEXT: Final = 32_767
 NOTES: Final = "Notes"
+HEAD: Final = {"bold": True, "bottom": 1, "bg_color": "#EEF2F5"}
+DRAWN: Final = "Chart data"
+_COVER_COLUMNS, _COVER_ASSETS = 5, 12
+_SERIES: Final = ("#0067A5", "#C05A00", "#00866A", "#A83279", "#7A6A00", "#4B4FA8", "#6B7280")
 
 _SIGNIFICANT: Final = 15
+_DAY: Final = 86_400_000_000_000
 _WIDEST, _NARROWEST, _SAMPLE = 44, 8, 1_000
 _EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - workbooks know no zone; fixed, for equal bytes
 _ESCAPED_IN_NAME: Final = str.maketrans(dict.fromkeys("[]:*?/\\", " "))
@@ -45,6 +55,11 @@ class Sheet:
     """A table and the name it has in the workbook. In ``rows``, a column ``asset`` decides how
     many decimals the amounts beside it show.
 
+    With a ``title`` it is for people: ``lead`` says below it what the sheet shows, ``labels`` are
+    the headers of its columns, times stand in the zone ``tz``, durations in hours, and of the
+    columns ``totals`` each run of rows of one asset has a sum below the table. The columns
+    ``unprinted``, the last ones, stay off the paper.
+
     >>> sheet = fl.exports.Sheet("October", store.read_arrow("transfers"))
     >>> sheet.name, sheet.rows.num_rows
     ('October', 50)
@@ -53,14 +68,69 @@ class Sheet:
     name: str
     rows: pa.Table
     note: str = ""
+    title: str = ""
+    lead: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tz: str = "UTC"
+    totals: Sequence[str] = ()
+    unprinted: Sequence[str] = ()
+
+    @property
+    def top(self) -> int:
+        """The row of the headers, counted from 0."""
+        return 3 if self.title else 0
+
+    def runs(self) -> list[tuple[str, int, int]]:
+        """Of the rows that follow each other with one asset: the asset, where they begin and end
+        (excluded)."""
+        found: list[tuple[str, int, int]] = []
+        for place, asset in enumerate(_assets(self.rows).to_pylist()):
+            if found and found[-1][0] == asset:
+                found[-1] = (asset, found[-1][1], place + 1)
+            else:
+                found.append((asset, place, place + 1))
+        return found
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A native chart: lines of balances, or columns of what came above what went. ``days`` run
+    across, each of ``series`` has a number for each of them, or a gap."""
+
+    title: str
+    days: Sequence[date]
+    series: Mapping[str, Sequence[float | None]]
+    columns: bool = False
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The first sheet, on one page: the verdict, the figures with those of the period before, the
+    sums of ``of`` by asset (``sums`` are its columns), and charts."""
+
+    title: str
+    lead: str
+    headline: str
+    detail: str
+    good: bool
+    figures: Sequence[tuple[str, str, str, str, str]]
+    before: str
+    of: Sheet | None
+    sums: Sequence[str]
+    drawings: Sequence[Drawing]
 
 
 def write_workbook(
-    sheets: Sequence[Sheet], path: Path, *, max_rows: int = MAX_SHEET_ROWS
+    sheets: Sequence[Sheet],
+    path: Path,
+    *,
+    max_rows: int = MAX_SHEET_ROWS,
+    cover: Cover | None = None,
 ) -> tuple[str, ...]:
     """Writes ``sheets`` and, where there is something to know, a sheet of notes at the end.
 
-    A table longer than ``max_rows`` goes on in further sheets. Returns the notes. The same tables
+    A table longer than ``max_rows`` goes on in further sheets; ``cover`` comes before them all.
+    Returns the notes. The same tables
     give the same bytes. Raises ``InvalidRequest`` for more columns than a sheet has.
 
     >>> rows = store.read_arrow("transfers", columns=["id", "asset", "total"])
@@ -88,9 +158,13 @@ def write_workbook(
         ):
             book.use_zip64()  # sheets beyond 2 GiB
             book.set_properties({"created": _EPOCH})
-            pen = _Pen(book)
+            pen = Pen(book)
+            if cover is not None:
+                write_cover(book, pen, cover)
             for sheet in sheets:
                 notes += _write_sheet(book, pen, sheet, max_rows)
+            if cover is not None:
+                write_drawn(book, pen, cover)
             if notes:
                 page = book.add_worksheet(pen.name(NOTES))
                 page.set_column(0, 0, 110)
@@ -112,25 +186,28 @@ def sheet_name(text: str) -> str:
     return "Sheet" if not kept or kept.lower() == "history" else kept
 
 
-class _Pen:
+class Pen:
     """The formats of a workbook and the names of its sheets, each made once; and how many amounts
     and texts of a sheet could not be written as they are."""
 
     def __init__(self, book: xlsxwriter.Workbook) -> None:
         self._book = book
-        self._by_decimals: dict[int, Format] = {}
+        self._formats: dict[tuple[Any, ...], Format] = {}
         self._names: set[str] = set()
-        self.head = book.add_format({"bold": True, "bottom": 1, "bg_color": "#EEF2F5"})
         self.plain = book.add_format({"quote_prefix": True})
         self.digits = book.add_format({"align": "right", "num_format": "@"})
         self.wrapped = book.add_format({"text_wrap": True, "valign": "top"})
         self.as_text = self.cut = 0
 
-    def amount(self, decimals: int) -> Format:
-        if decimals not in self._by_decimals:
-            digits = "#,##0" + ("." + "0" * decimals if decimals else "")
-            self._by_decimals[decimals] = self._book.add_format({"num_format": digits})
-        return self._by_decimals[decimals]
+    def of(self, **properties: Any) -> Format:
+        key = tuple(sorted(properties.items()))
+        if key not in self._formats:
+            self._formats[key] = self._book.add_format(properties)
+        return self._formats[key]
+
+    def amount(self, decimals: int, **properties: Any) -> Format:
+        digits = "#,##0" + ("." + "0" * decimals if decimals else "")
+        return self.of(num_format=digits, **properties)
 
     def name(self, wanted: str) -> str:
         """A sheet's name that no other has, whatever its case."""
@@ -142,9 +219,7 @@ class _Pen:
         return name
 
 
-def _write_sheet(
-    book: xlsxwriter.Workbook, pen: _Pen, sheet: Sheet, max_rows: int
-) -> Iterator[str]:
+def _write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int) -> Iterator[str]:
     """The sheet, and those it goes on in. Yields what a reader should know."""
     decimals = _decimals(sheet.rows)
     written: list[str] = []
@@ -153,24 +228,51 @@ def _write_sheet(
         rows = sheet.rows.slice(start, max_rows - 1)
         written.append(pen.name(sheet.name if not start else f"{sheet.name} {len(written) + 1}"))
         page = book.add_worksheet(written[-1])
-        page.freeze_panes(1, 0)
+        top, last = sheet.top, max(len(rows.column_names) - 1, 0)
+        if sheet.title:
+            _write_text(page, 0, 0, sheet.title, pen.of(bold=True, font_size=14))
+            _write_text(page, 1, 0, sheet.lead, pen.of(font_color="#56616F"))
+        page.freeze_panes(top + 1, 0)
         for place, name in enumerate(rows.column_names):
-            _write_text(page, 0, place, name, pen.head)
+            kind, label = rows.schema.field(name).type, sheet.labels.get(name, name)
+            stands_right = sheet.title and (is_money(kind) or pa.types.is_integer(kind))
+            # A text beside a number stands a little apart from it.
+            side = {"align": "right"} if stands_right else {"indent": 1} if sheet.title else {}
+            _write_text(page, top, place, label, pen.of(**HEAD, **side))
             lengths = pc.utf8_length(as_text(rows.slice(0, _SAMPLE).column(name), name))
-            width = min(max(pc.max(lengths).as_py() or 0, len(name)) + 3, _WIDEST)
+            longest = pc.max(lengths).as_py() or 0
+            if sheet.title and is_money(kind):  # the separators of thousands, and the sum below
+                longest += 3
+            width = min(max(longest, len(label)) + 3, _WIDEST)
             page.set_column(place, place, max(width, _NARROWEST))
         if rows.column_names:
-            page.autofilter(0, 0, rows.num_rows, len(rows.column_names) - 1)
+            page.autofilter(top, 0, top + rows.num_rows, last)
             page.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
+        page.repeat_rows(top)
+        sums = len(sheet.runs()) if sheet.totals else 0
+        page.print_area(0, 0, top + rows.num_rows + sums, last - len(sheet.unprinted))
+        for_paper(page, sheet.title or sheet.name)
         for first in range(0, rows.num_rows, BLOCK):
             block = rows.slice(first, BLOCK)
-            columns = [_cells(block, name, pen, decimals) for name in block.column_names]
-            for row, cells in enumerate(zip(*columns, strict=True), first + 1):
+            columns = [_cells(block, name, pen, decimals, sheet) for name in block.column_names]
+            for row, cells in enumerate(zip(*columns, strict=True), top + first + 1):
                 for place, (value, style) in enumerate(cells):
                     if isinstance(value, str):
                         _write_text(page, row, place, value, style)
+                    elif isinstance(value, date):
+                        page.write_datetime(row, place, value, style)
                     elif value is not None:
                         page.write_number(row, place, value, style)
+        if sheet.totals:
+            for asset, name, total in totals(sheet):
+                style = {"bold": True, "top": 1 if total.first else 0}
+                _write_text(page, total.row, 0, f"Total {asset}", pen.of(indent=1, **style))
+                if total.formula is None:
+                    _write_text(page, total.row, total.column, total.text,
+                                pen.of(align="right", num_format="@", **style))  # fmt: skip
+                else:
+                    number = pen.amount(decimals.get(name, {}).get(asset, 0), **style)
+                    page.write_formula(total.row, total.column, total.formula, number, total.value)
     if sheet.note:
         yield f"{written[0]}: {sheet.note}"
     if len(written) > 1:
@@ -202,16 +304,30 @@ Decimals = dict[str, dict[str | None, int]]
 
 
 def _cells(
-    block: pa.Table, name: str, pen: _Pen, decimals: Decimals
+    block: pa.Table, name: str, pen: Pen, decimals: Decimals, sheet: Sheet
 ) -> list[tuple[Any, Format | None]]:
     """Each value of a column as it is written, with its format."""
     column = block.column(name)
     texts = as_text(column, name)
     cells: list[tuple[Any, Format | None]] = []
-    if is_money(column.type):
-        # Up to 15 significant digits will do: no two such decimals share a double.
-        digits = pc.replace_substring_regex(texts, r"[-.]", "")
-        exact = pc.less_equal(pc.utf8_length(pc.utf8_trim(digits, "0")), _SIGNIFICANT)
+    kind = column.type
+    if sheet.title and pa.types.is_timestamp(kind):
+        # A spreadsheet knows no zone: the clock of the report's, which the lead names.
+        local = column.cast(pa.timestamp("us", sheet.tz), safe=False).to_pylist()
+        style = pen.of(num_format="yyyy-mm-dd hh:mm:ss", align="left", indent=1)
+        cells = [(None if at is None else at.replace(tzinfo=None), style) for at in local]
+    elif sheet.title and pa.types.is_date(kind):
+        style = pen.of(num_format="yyyy-mm-dd", align="left", indent=1)
+        cells = [(day, style) for day in column.to_pylist()]
+    elif sheet.title and pa.types.is_duration(kind):
+        seconds = column.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
+        style = pen.of(num_format="[h]:mm:ss")
+        cells = [(None if ns is None else ns / _DAY, style) for ns in seconds]
+    elif sheet.title and pa.types.is_boolean(kind):
+        said = {True: "yes", False: "no", None: None}
+        cells = [(said[flag], pen.of(indent=1)) for flag in column.to_pylist()]
+    elif is_money(kind):
+        exact = keeps_exactly(texts)
         for text, keeps, asset in zip(
             texts.to_pylist(), exact.to_pylist(), _assets(block).to_pylist(), strict=True
         ):
@@ -222,11 +338,11 @@ def _cells(
             else:
                 pen.as_text += 1
                 cells.append((text, pen.digits))
-    elif pa.types.is_integer(column.type):
+    elif pa.types.is_integer(kind):
         for number in column.to_pylist():
             fits = number is None or abs(number) < 10**_SIGNIFICANT
             cells.append((number, pen.amount(0)) if fits else (str(number), pen.digits))
-    elif not is_text(column.type) and not pa.types.is_dictionary(column.type):
+    elif not is_text(kind) and not pa.types.is_dictionary(kind):
         cells = [(text, None) for text in texts.to_pylist()]
     else:
         risky = starts_a_formula(texts).to_pylist()
@@ -235,8 +351,60 @@ def _cells(
             if text is not None and len(text.encode("utf-16-le")) > 2 * MAX_TEXT:
                 pen.cut += 1
                 shown = f"{text[: MAX_TEXT // 2]}… (cut: {len(text):,} characters)"
-            cells.append((shown, pen.plain if quoted else None))
+            apart = pen.of(indent=1) if sheet.title else None
+            cells.append((shown, pen.plain if quoted else apart))
     return cells
+
+
+def keeps_exactly(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which amounts a spreadsheet keeps as numbers: up to 15 significant digits, for no two such
+    decimals share a double."""
+    digits = pc.replace_substring_regex(texts, r"[-.]", "")
+    return pc.less_equal(pc.utf8_length(pc.utf8_trim(digits, "0")), _SIGNIFICANT)
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of one column over a run of rows, and where it stands: a formula with its ``value``,
+    or ``text`` where a spreadsheet's numbers do not keep it."""
+
+    row: int
+    column: int
+    first: bool
+    text: str
+    formula: str | None
+    value: float
+
+
+def totals(sheet: Sheet) -> Iterator[tuple[str, str, Total]]:
+    """Asset, column and total, for each of ``sheet.totals``, in the order of the rows."""
+    columns = {name: sheet.rows.column(name) for name in sheet.totals}
+    texts = {name: as_text(column, name) for name, column in columns.items()}
+    exact = {name: keeps_exactly(text) for name, text in texts.items()}
+    for place, (asset, first, end) in enumerate(sheet.runs()):
+        row = sheet.top + 1 + sheet.rows.num_rows + place
+        for name, amounts in texts.items():
+            mine = [text for text in amounts.slice(first, end - first).to_pylist() if text]
+            total = plain_text(exact_sum(map(Decimal, mine)))
+            column = sheet.rows.column_names.index(name)
+            places = max((len(text.partition(".")[2]) for text in mine), default=0)
+            numbers = pc.all(exact[name].slice(first, end - first)).as_py() is not False
+            own = keeps_exactly(pa.chunked_array([[total]])).to_pylist()[0]
+            top, bottom = sheet.top + 1 + first, sheet.top + end
+            cells = xl_range(top, column, bottom, column)
+            yield asset, name, Total(
+                row, column, place == 0, total,
+                f"=ROUND(SUM({cells}),{places})" if numbers and own else None, float(total),
+            )  # fmt: skip
+
+
+def for_paper(page: Worksheet, title: str) -> None:
+    """A4 across, as wide as the paper, each page with its title and number."""
+    page.set_landscape()
+    page.set_paper(9)
+    page.fit_to_pages(1, 0)
+    page.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
+    page.set_footer(f"&L{title.replace('&', '&&')}&RPage &P of &N")
 
 
 def _decimals(rows: pa.Table) -> Decimals:
@@ -265,3 +433,116 @@ def _assets(rows: pa.Table) -> pa.ChunkedArray:
     if "asset" in rows.column_names:
         return rows.column("asset").cast(pa.string())
     return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+
+
+# ------------------------------------------------------------------------------------ the cover
+
+
+def write_cover(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
+    """The first sheet, whose charts show what :func:`write_drawn` writes on the last."""
+    page, soft = book.add_worksheet(pen.name("Report")), pen.of(font_color="#56616F")
+    page.set_column(0, 0, 24)
+    page.set_column(1, _COVER_COLUMNS - 1, 25)
+    page.hide_gridlines(2)
+    _write_text(page, 0, 0, cover.title, pen.of(bold=True, font_size=18))
+    _write_text(page, 1, 0, cover.lead, soft)
+    colour, paper = ("#0A6B48", "#E3F5EC") if cover.good else ("#B01F2E", "#FDECEC")
+    band = {"font_color": colour, "bg_color": paper, "text_wrap": True, "valign": "vcenter"}
+    for row, text, height, more in (
+        (3, cover.headline, 26, {"bold": True, "font_size": 16}), (4, cover.detail, 34, {}),
+    ):  # fmt: skip
+        page.set_row(row, height)
+        style = pen.of(**band, **more)
+        page.merge_range(row, 0, row, _COVER_COLUMNS - 1, "", style)
+        _write_text(page, row, 0, text, style)
+
+    row, apart = 6, pen.of(font_color="#56616F", indent=1)
+    right, left = pen.of(**HEAD, align="right"), pen.of(**HEAD)
+    heads = ("Figure", "Value", cover.before or "Before", "Change", "")
+    for place, head in enumerate(heads):
+        _write_text(page, row, place, head, right if place in (1, 2, 3) else left)
+    for figure in cover.figures:
+        row += 1
+        for place, text in enumerate(figure):
+            _write_text(page, row, place, text, pen.of(align="right", bold=place == 1)
+                        if place in (1, 2, 3) else apart if place == 4 else None)  # fmt: skip
+
+    if cover.of is not None:
+        row += 2
+        by_asset: dict[str, dict[str, Total]] = {}
+        for asset, name, total in totals(cover.of):
+            by_asset.setdefault(asset, {})[name] = total
+        for place, head in enumerate(("All profiles", *(cover.of.labels[n] for n in cover.sums))):
+            _write_text(page, row, place, head, right if place else left)
+        decimals = _decimals(cover.of.rows)
+        for asset, sums in [*by_asset.items()][:_COVER_ASSETS]:
+            row += 1
+            _write_text(page, row, 0, asset, None)
+            for place, name in enumerate(cover.sums, 1):
+                total = sums[name]
+                style = pen.amount(decimals[name].get(asset, 2), align="right")
+                cell = f"='{cover.of.name}'!{xl_rowcol_to_cell(total.row, total.column)}"
+                value = total.text if total.formula is None else total.value
+                page.write_formula(row, place, cell, style, value)
+        if len(by_asset) > _COVER_ASSETS:
+            row += 1
+            words = f"{len(by_asset) - _COVER_ASSETS} more assets on the sheet {cover.of.name}"
+            _write_text(page, row, 0, words, soft)
+
+    row += 2
+    below = 2  # where the data of each drawing begins
+    for number, drawing in enumerate(cover.drawings):
+        kind = {"type": "column", "subtype": "stacked"} if drawing.columns else {"type": "line"}
+        chart, last = book.add_chart(kind), below + len(drawing.days)
+        for place in range(1, len(drawing.series) + 1):
+            colour = _SERIES[(place - 1) % len(_SERIES)]
+            chart.add_series({
+                "name": [DRAWN, below, place],
+                "categories": [DRAWN, below + 1, 0, last, 0],
+                "values": [DRAWN, below + 1, place, last, place],
+                "line": {"color": colour, "width": 1.5} if not drawing.columns else {"none": True},
+                "fill": {"color": colour}, "gap": 40,
+            })  # fmt: skip
+        chart.set_title({"name": drawing.title, "name_font": {"size": 11}, "overlay": False})
+        chart.set_x_axis({
+            "date_axis": True, "num_format": "d mmm", "label_position": "low",
+            "num_font": {"size": 8}, "line": {"color": "#9AA6B5"},
+        })  # fmt: skip
+        chart.set_y_axis({
+            "num_format": "#,##0.######", "num_font": {"size": 8}, "line": {"none": True},
+            "major_gridlines": {"visible": True, "line": {"color": "#E3E7EC"}},
+        })  # fmt: skip
+        chart.set_legend({"position": "bottom", "font": {"size": 8}})
+        chart.set_size({"width": 438, "height": 260})
+        page.insert_chart(row + 14 * (number // 2), 0, chart, {
+            "x_offset": 4 + 446 * (number % 2), "description": drawing.title, "object_position": 3,
+        })  # fmt: skip
+        below = last + 3
+    row += 14 * -(-len(cover.drawings) // 2)
+    page.print_area(0, 0, row, _COVER_COLUMNS - 1)
+    for_paper(page, cover.title)
+    page.set_portrait()
+    page.fit_to_pages(1, 1)
+
+
+def write_drawn(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
+    """What the charts of the cover show, one below the other."""
+    page, soft = book.add_worksheet(DRAWN), pen.of(font_color="#56616F")
+    _write_text(page, 0, 0, "What the charts show, rounded; the other sheets are exact", soft)
+    page.set_column(0, 0, 14)
+    page.set_column(1, max((len(one.series) for one in cover.drawings), default=1), 22)
+    row = 2
+    for drawing in cover.drawings:
+        _write_text(page, row, 0, drawing.title, pen.of(**HEAD))
+        right = pen.of(**HEAD, align="right")
+        for place, name in enumerate(drawing.series, 1):
+            _write_text(page, row, place, name, right)
+        for number, day in enumerate(drawing.days):
+            row += 1
+            style = pen.of(num_format="yyyy-mm-dd", align="left")
+            page.write_datetime(row, 0, day, style)
+            for place, values in enumerate(drawing.series.values(), 1):
+                if values[number] is not None:
+                    page.write_number(row, place, values[number], pen.of(num_format="#,##0.######"))
+        row += 3
+    for_paper(page, "What the charts show")

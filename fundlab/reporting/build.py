@@ -102,7 +102,9 @@ def build(
             "the store first"
         )
     span = Span(first, min(ends, known.end))
-    before = None if first is None else Span(2 * first - span.end, first)
+    before, before_name = None, ""
+    if first is not None:
+        before, before_name = Span(2 * first - span.end, first), "the time before"
     if first is not None and isinstance(period, str):
         day = moment(first - 1).tz_convert(tz)
         year, week, _ = day.isocalendar()
@@ -111,7 +113,7 @@ def build(
             earlier = f"{year}-W{week:02d}"
         elif "Q" in period:
             earlier = f"{day.year}-Q{day.quarter}"
-        before = Span(*period_bounds(earlier, tz))
+        before, before_name = Span(*period_bounds(earlier, tz)), earlier
     inside, until = span.of(rows, PLACED), Span(None, span.end).of(rows, PLACED)
     outer = inside.filter(f"NOT {INTERNAL}")
 
@@ -164,7 +166,12 @@ def build(
     if basis == "settled":
         open_rows, open_at = figures.open_then(Span(None, span.end).of(every), span), span.end - 1
     open_items = figures.open_items(open_rows, moment(open_at))
-    violations = figures.violations(until, inside, complete)
+    broken = figures.violations(until, span, before, complete)
+    violations = broken[broken["now"]].drop(columns="now").reset_index(drop=True)
+    past = None
+    if before is not None:
+        violated = len(broken) - len(violations)
+        past = figures.figures_before(rows, every, before, judgement, basis, violated)
     return Report(
         title=title,
         period=name,
@@ -179,7 +186,13 @@ def build(
         basis=basis,
         verdict=judgement,
         key_figures=figures.key_figures(
-            inside, judgement, open_items, charged, violations, later=count(every) - count(rows)
+            inside,
+            judgement,
+            open_items,
+            charged,
+            violations,
+            count(every) - count(rows),
+            past,
         ),
         balances=balances,
         course=figures.course(drawn, span, opened, tz, basis),
@@ -188,6 +201,7 @@ def build(
         restatements=figures.restatements(moved),
         moved=(*gone, *map(str, moved)),
         movements=figures.movements(inside, balances),
+        transfers=figures.transfers_by_type(inside),
         flows=figures.flows_of_all(outer, freq, tz, basis),
         daily_flows=figures.flows_of_all(
             Span(span.end - CALENDAR_DAYS * DAY, span.end).of(outer, PLACED), "D", tz, basis
@@ -215,5 +229,6 @@ def build(
         made_here=withdrawals is not None,
         bank=bank,
         labels=called,
+        before=before_name,
         sources=dict(sources or {}),
     )

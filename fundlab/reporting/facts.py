@@ -20,18 +20,33 @@ from fundlab.errors import printable
 from fundlab.store.judgement import Judgement
 from fundlab.transfers import Basis
 
+TOTALS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Balances": ("opening", "restated", "inflow", "outflow", "closing", "held", "available"),
+    "Reconciliation": ("rebuilt", "reported", "difference"),
+    "Transfers": ("count", "amount"),
+    "Flows": ("inflow", "outflow", "net"),
+    "Fees": ("count", "amount", "fee"),
+    "Ageing": ("count", "total"),
+    "Recipients": ("count", "amount", "fee"),
+}
+"""Of the tables that are summed by asset, the columns summed; the page and the workbook show them.
+"""
 _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
 
 
 @dataclass(frozen=True)
 class KeyFigure:
-    """A headline figure; ``section`` of the page has the rows it is made of."""
+    """A headline figure; the table ``rows`` of the page has what it is made of. ``before`` is what
+    it was the period before, ``change`` what that is more or less; empty where that is not known.
+    """
 
     label: str
     value: str
     note: str
-    section: str
+    rows: str
     tone: Tone = "plain"
+    before: str = ""
+    change: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,6 +75,8 @@ class Report(Shown):
     ``movements``
         ``asset``, ``step``, ``kind`` (``balance`` or ``change``), ``amount``: from the opening to
         the closing by type of transfer.
+    ``transfers``
+        ``type``, ``asset``, ``status``, ``count``, ``amount``.
     ``flows``, ``daily_flows``
         ``period``, ``asset``, ``inflow``, ``outflow``, ``net``: by ``freq``, and of the last days,
         transfers between own profiles left out.
@@ -83,7 +100,8 @@ class Report(Shown):
     ``events``, ``notable``
         counts by type, and the events that ask for a look.
 
-    ``labels`` is what each profile is called, no two alike: by the name it has in the settings, or
+    ``before`` is the period before, which the key figures are compared with. ``labels`` is what
+    each profile is called, no two alike: by the name it has in the settings, or
     shortened. ``bank`` is the reconciliation with the bank, where its statements are given.
     ``files`` are those it was written to, the page first.
     """
@@ -105,6 +123,7 @@ class Report(Shown):
     roll_forward: pd.DataFrame
     restatements: pd.DataFrame
     movements: pd.DataFrame
+    transfers: pd.DataFrame
     flows: pd.DataFrame
     daily_flows: pd.DataFrame
     links: pd.DataFrame
@@ -124,6 +143,7 @@ class Report(Shown):
     events: pd.DataFrame
     notable: pd.DataFrame
     labels: Mapping[str, str] = field(default_factory=dict)
+    before: str = ""
     made_here: bool = False
     basis: Basis = "created"
     moved: tuple[str, ...] = ()
@@ -131,6 +151,23 @@ class Report(Shown):
     sources: Mapping[str, str] = field(default_factory=dict)
     bank: Reconciliation | None = None
     files: tuple[Path, ...] = ()
+
+    @property
+    def busiest(self) -> list[str]:
+        """The assets, those with breaks first, then by their completed transfers."""
+        counts = self.fees.groupby("asset", observed=True)["count"].sum().sort_index()
+        busy = counts.sort_values(ascending=False, kind="stable").index.astype(str)
+        return [*dict.fromkeys([*sorted(self.breaks["asset"].astype(str)), *busy])]
+
+    @property
+    def dates(self) -> str:
+        """The period, as of when it is known, and what belongs to it."""
+        parts = [f"as of {self.as_of:%Y-%m-%d %H:%M:%S} UTC"]
+        if self.first is not None:
+            first, end = (at.tz_convert(self.tz) for at in (self.first, self.end))
+            parts.insert(0, f"{first:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} {self.tz}")
+        basis = "settled" if self.basis == "settled" else "were created"
+        return " · ".join([*parts, f"by when transfers {basis}"])
 
     @property
     def breaks(self) -> pd.DataFrame:
@@ -195,6 +232,16 @@ class Report(Shown):
             **self.verdict.to_json(),
             "verdict": self.verdict.headline,
             "detail": self.verdict.detail,
+            "before": self.before or None,
+            "figures": [
+                {
+                    "label": one.label,
+                    "value": one.value,
+                    "before": one.before or None,
+                    "change": one.change or None,
+                }
+                for one in self.key_figures
+            ],
             "open_items": len(self.open_items),
             "violations": len(self.violations),
             "moved": list(self.moved),

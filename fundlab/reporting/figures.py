@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Final
 
 import pandas as pd
@@ -24,9 +25,11 @@ from fundlab.reporting.inputs import (
     ASSET,
     COMPLETE,
     INTERNAL,
+    PLACED,
     Relation,
     Span,
     arrow_table,
+    count,
     frame_of,
     moment,
     relation,
@@ -201,6 +204,14 @@ def causes(
 # --------------------------------------------------------------------------- flows and fees
 
 
+def transfers_by_type(inside: Relation) -> pd.DataFrame:
+    """``type``, ``asset``, ``status``, ``count``, ``amount``: what the number of transfers is made
+    of."""
+    columns = f"type, {ASSET} AS asset, status, count(*) AS count, sum(amount) AS amount"
+    found = inside.aggregate(columns, f"type, {ASSET}, status")
+    return frame_of(found.order("asset, type, status")).astype({"count": "int64"})
+
+
 def flows_of_all(outer: Relation, freq: str, tz: str, basis: Basis) -> pd.DataFrame:
     """All profiles together: what came from outside and went there."""
     sums = frame_of(flows.net(outer, freq, tz, basis=basis)).groupby(
@@ -373,10 +384,14 @@ def key_figures(
     charged: pd.DataFrame,
     broken_rules: pd.DataFrame,
     later: int,
+    earlier: Mapping[str, Any] | None,
 ) -> tuple[KeyFigure, ...]:
-    """What stands beside the verdict; ``later`` counts the rows dated after the report."""
+    """What stands beside the verdict; ``later`` counts the rows dated after the report.
+    ``earlier`` are the figures of the period before (:func:`figures_before`)."""
     by_status = inside.aggregate("status, count(*)").fetchall()
     states = {str(status): int(count) for status, count in by_status}
+    was: dict[str, Any] = dict.fromkeys(("matching", "transfers", "open", "fees", "violated"))
+    was |= earlier or {}
     completed = sum(states.get(status, 0) for status in COMPLETED)
     comparison = judgement.table
     dollars: Any = charged.loc[charged["asset"] == "USD", "fee"].sum()
@@ -397,24 +412,86 @@ def key_figures(
             f"{number_of(comparison['asset'].nunique(), 'asset')}",
             "reconciliation",
             "bad" if judgement.breaks else tone,
+            was["matching"] or "",
         ),
         KeyFigure(
             "Transfers",
             f"{sum(states.values()):,}",
             f"{completed:,} completed, {states.get('FAILED', 0):,} failed"
             + (f"; {later:,} dated later than this report left out" if later else ""),
-            "flows",
+            "transfers",
+            **against(sum(states.values()), was["transfers"]),
         ),
-        KeyFigure("Open items", f"{len(waiting):,}", oldest, "open"),
-        KeyFigure("Fees in USD", money_text(dollars), "completed transfers", "fees"),
+        KeyFigure(
+            "Open items",
+            f"{len(waiting):,}",
+            oldest,
+            "open_items",
+            **against(len(waiting), was["open"]),
+        ),
+        KeyFigure(
+            "Fees in USD",
+            money_text(dollars),
+            "completed transfers",
+            "fees",
+            **against(dollars, was["fees"]),
+        ),
         KeyFigure(
             "Row checks",
             "all hold" if broken_rules.empty else f"{len(broken_rules):,} violated",
             "totals, fees, states, times, ids",
-            "checks",
+            "violations",
             "good" if broken_rules.empty else "bad",
+            ""
+            if was["violated"] is None
+            else f"{was['violated']:,} violated"
+            if was["violated"]
+            else "all hold",
         ),
     )
+
+
+def figures_before(
+    rows: Relation,
+    made: Relation,
+    span: Span,
+    judgement: Judgement,
+    basis: Basis,
+    violated: int,
+) -> dict[str, Any]:
+    """The key figures of the period ``span``, as they are known now; what was pending then is known
+    on the settled basis only, what matched where balances were observed then. ``made`` are the
+    rows by when they were created, of which ``rows`` have their place in time."""
+    inside = span.of(rows, PLACED)
+    (fees_paid, transfers_), = inside.aggregate(
+        f"sum(fee) FILTER ({COMPLETE} AND {ASSET} = 'USD'), count(*)"
+    ).fetchall()  # fmt: skip
+    seen = judgement.observations
+    last = seen[seen["observed_at"] < moment(span.end)].groupby(KEYS)["difference"].last()
+    known = judgement.since is None and len(last) > 0
+    return {
+        "matching": f"{int((last == 0).sum()):,} of {len(last):,}" if known else None,
+        "transfers": int(transfers_),
+        "open": count(open_then(Span(None, span.end).of(made), span))
+        if basis == "settled" else None,
+        "fees": fees_paid or Decimal(0),
+        "violated": violated,
+    }  # fmt: skip
+
+
+def against(now: Any, before: Any) -> dict[str, Any]:
+    """``before`` in words, and what ``now`` is more, exactly and in per cent."""
+    if before is None:
+        return {}
+    more = EXACT.subtract(Decimal(now), Decimal(before))
+    if isinstance(before, int):
+        was, change = f"{before:,}", f"{more:+,f}"
+    else:
+        was, change = money_text(before), f"{'+' if more > 0 else ''}{money_text(more)}"
+    if not more:
+        return {"before": was, "change": "no change"}
+    share = f" ({float(Fraction(more) / Fraction(before)) * 100:+,.1f} %)" if before else ""
+    return {"before": was, "change": f"{change}{share}".replace("-", "−")}
 
 
 def open_then(rows: Relation, span: Span) -> Relation:
@@ -436,14 +513,17 @@ def open_items(rows: Relation, at: pd.Timestamp) -> pd.DataFrame:
     return found.assign(age=at - found["created_at"])
 
 
-def violations(known: Relation, inside: Relation, complete: bool) -> pd.DataFrame:
-    """Of the transfers ``inside`` the period, seen among all that are known: the other half of a
-    transfer, or what a conversion names, may be of another month. Not ``complete``: what came
-    before is not there."""
-    ids = inside.project("id").distinct().set_alias("inside")
+def violations(known: Relation, span: Span, before: Span | None, complete: bool) -> pd.DataFrame:
+    """Of the transfers in ``span`` and the period ``before``, which ``now`` tells apart, seen among
+    all that are known: the other half of a transfer, or what a conversion names, may be of another
+    month. Not ``complete``: what came before is not there."""
+    first = -(2**63) + 1 if span.first is None else span.first
+    both = Span(span.first if before is None else before.first, span.end).of(known, PLACED)
+    ids = both.aggregate(f"id, max(epoch_ns({PLACED})) >= {first} AS now", "id").set_alias("mine")
     found = checks.invariants(known, complete).set_alias("found")
-    mine = found.join(ids, "found.transfer_id IS NOT DISTINCT FROM inside.id", "semi")
-    return frame_of(mine.order(", ".join(VIOLATION.names)))
+    mine = found.join(ids, "found.transfer_id IS NOT DISTINCT FROM mine.id")
+    names = ", ".join(VIOLATION.names)
+    return frame_of(mine.project(f"{names}, now").order(names))
 
 
 def anomalies(rows: Relation, span: Span, accounts: pd.DataFrame | None) -> pd.DataFrame:

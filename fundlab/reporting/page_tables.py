@@ -21,7 +21,7 @@ from fundlab.charts import humanise
 from fundlab.display import Cell, Style, Table
 from fundlab.models import COMPLETED
 from fundlab.names import shorten_id
-from fundlab.reporting.facts import Report, age_text, decimals
+from fundlab.reporting.facts import TOTALS, Report, age_text, decimals
 from fundlab.store.judgement import SOUND
 
 MAX_ROWS: Final = 250
@@ -84,12 +84,14 @@ def page_tables(report: Report) -> dict[str, Table]:
              ("#In", money, "inflow"),
              ("#Out", money, "outflow"), ("#Closing", money, "closing"),
              ("#Held by pending", money, "held"), ("#Available", money, "available")],
+            sums=TOTALS["Balances"],
         ),
         "reconciliation": table(
             "Rebuilt and reported balances", reconciliation,
             [asset, profile, ("#Rebuilt", money, "rebuilt"), ("#Reported", money, "reported"),
              ("#Difference", money, "difference"), ("Verdict", _STATUSES.__getitem__, "status"),
              *since],
+            sums=TOTALS["Reconciliation"],
         ),
         "causes": table(
             "What could make the differences, likeliest first", report.causes,
@@ -97,17 +99,24 @@ def page_tables(report: Report) -> dict[str, Table]:
              ("Cause", words, "cause"), amount, ("Detail", text, "detail"),
              ("Transfer", identifier, "transfer_id")],
         ),
+        "transfers": table(
+            "Transfers by asset, type and status", report.transfers,
+            [asset, kind, ("Status", transfer_status, "status"), transfers, amount],
+            sums=TOTALS["Transfers"],
+        ),
         "flows": table(
             "Inflow and outflow, all profiles",
             report.flows.sort_values(["period", "asset"], ascending=[False, True], kind="stable"),
             [(_PERIODS[report.freq], partial(period_start, freq=report.freq, tz=tz), "period"),
              asset, ("#Inflow", money, "inflow"), ("#Outflow", money, "outflow"),
              ("#Net", money, "net")],
+            sums=TOTALS["Flows"],
         ),
         "fees": table(
             "Fees by asset and type", charged.sort_values(["asset", "type"], kind="stable"),
             [asset, kind, transfers, amount, fee, ("#Basis points", points, "bps"),
              *(drift if report.first is not None else [])],
+            sums=TOTALS["Fees"],
         ),
         "settlement": table(
             "Time to settle by type", report.settlement,
@@ -118,6 +127,7 @@ def page_tables(report: Report) -> dict[str, Table]:
             "Pending transfers by age", report.ageing,
             [("Age", age_bracket, "age"), kind, asset, transfers, total,
              (f"Oldest {zone}", time, "oldest")],
+            sums=TOTALS["Ageing"],
         ),
         "open_items": table(
             "Pending transfers, oldest first", report.open_items,
@@ -136,7 +146,7 @@ def page_tables(report: Report) -> dict[str, Table]:
             "Where completed withdrawals went", report.recipients,
             [("To", text, "recipient"), kind, asset, transfers, amount, fee,
              (f"Last {zone}", time, "last")],
-            100,
+            100, TOTALS["Recipients"],
         ),
         "violations": table(
             "Transfers that break a rule", report.violations,
@@ -195,11 +205,20 @@ def bank_tables(bank: Reconciliation | None) -> dict[str, Table]:
 
 
 def table(
-    caption: str, frame: pd.DataFrame, columns: Sequence[Column], limit: int = MAX_ROWS
+    caption: str,
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    limit: int = MAX_ROWS,
+    sums: Sequence[str] = (),
 ) -> Table:
-    """The first ``limit`` rows. Cells know their place in order, so that the page sorts exact
+    """The first ``limit`` rows, and of the columns ``sums`` the totals of each asset, of all rows,
+    where an asset has several. Cells know their place in order, so that the page sorts exact
     amounts without counting; missing ones come first."""
     shown = frame.head(limit)
+    summed = frame.iloc[:0]
+    if sums and len(frame) > frame["asset"].nunique():
+        there = [name for name in sums if name in frame]
+        summed = frame.groupby(frame["asset"].astype(str))[there].sum().reset_index()
     assets = shown["asset"].astype(str) if "asset" in shown.columns else None
     digits: dict[str, int] = {}
     for _, make, name in columns:
@@ -207,6 +226,8 @@ def table(
             for asset, amount in zip(assets, shown[name], strict=True):  # type: ignore[arg-type]
                 if not pd.isna(amount):
                     digits[asset] = max(digits.get(asset, 2), decimals(amount))
+            for asset, amount in zip(summed["asset"], summed.get(name, ()), strict=False):
+                digits[asset] = max(digits.get(asset, 2), decimals(amount))
     cells_by_column = []
     for _, make, name in columns:
         if make in (money, known_money):
@@ -222,8 +243,20 @@ def table(
     heads: list[tuple[str, Style]] = [
         (label.lstrip("#"), "number" if label[0] == "#" else "text") for label, _, _ in columns
     ]
+    totals = []
+    for row in summed.to_dict("records"):
+        cells = [
+            (Cell(cut(f"Total {row['asset']}")) if place == 0 else
+             Cell("") if column not in sums or column not in row else
+             make(row[column], digits.get(row["asset"], 2)) if make in (money, known_money) else
+             make(row[column]))
+            for place, (_, make, column) in enumerate(columns)
+        ]  # fmt: skip
+        totals.append(tuple(cells))
     rows = tuple(zip(*cells_by_column, strict=True))
-    return Table(tuple(heads), rows, caption, hidden=max(len(frame) - limit, 0))
+    return Table(
+        tuple(heads), rows, caption, hidden=max(len(frame) - limit, 0), totals=tuple(totals)
+    )
 
 
 # --------------------------------------------------------------------------------------- cells

@@ -16,11 +16,14 @@ from typing import Final
 import pandas as pd
 import pyarrow as pa
 
+from fundlab.charts import humanise
+from fundlab.decimals import types_mapper
 from fundlab.errors import InvalidRequest
-from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
+from fundlab.exports import Cover, Drawing, Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.paths import local_path
-from fundlab.reporting.facts import Report
+from fundlab.reporting.facts import TOTALS, Report
 from fundlab.reporting.page import render_html
+from fundlab.reporting.page_tables import readable_spans
 from fundlab.store.disk import locked
 from fundlab.unfinished import sweep
 
@@ -30,7 +33,7 @@ LAST_FILE: Final = {"html": ".html", "xlsx": ".xlsx", "csv": ".report.csv"}
 MAX_WORKBOOK_ROWS: Final = 30_000
 _FRAMES: Final = (
     ("Balances", "balances", ""),
-    ("Reconciliation", "reconciliation", "of everything known at as_of, not only of the period"),
+    ("Reconciliation", "reconciliation", "of everything known, not only of the period"),
     ("Causes", "causes", "what could make each difference, likeliest first"),
     ("Balance course", "course",
      "the busiest profiles by name, the others as one; fl.balances.daily has every one"),
@@ -38,12 +41,13 @@ _FRAMES: Final = (
     ("Roll-forward", "roll_forward", ""),
     ("Restatements", "restatements", "of closed periods: what leads to what is known now"),
     ("Movements", "movements", ""),
+    ("Transfers", "transfers", ""),
     ("Flows", "flows", "transfers between own profiles left out"),
     ("Links", "links", ""),
     ("Fees", "fees", "bps are basis points; drift is against the period before"),
     ("Fees over time", "fees_over_time", ""),
-    ("Settlement", "settlement", "seconds from created_at to updated_at"),
-    ("Open items", "open_items", "age in seconds"),
+    ("Settlement", "settlement", "from the creation of a transfer to its last change"),
+    ("Open items", "open_items", ""),
     ("Ageing", "ageing", ""),
     ("Withdrawals", "withdrawals", "the latest first"),
     ("Recipients", "recipients", ""),
@@ -53,6 +57,20 @@ _FRAMES: Final = (
     ("Events", "events", ""),
     ("Notable events", "notable", "refusals, failures and requests for papers, latest first"),
 )  # fmt: skip
+
+
+LABELS: Final = {
+    "profile_id": "Profile id", "inflow": "In", "outflow": "Out", "held": "Held by pending",
+    "bps": "Basis points", "bps_before": "Basis points before",
+    "p50": "Half (h:mm:ss)", "p90": "90 % (h:mm:ss)", "p99": "99 % (h:mm:ss)",
+    "max": "Slowest (h:mm:ss)", "age": "Age", "id": "Id", "ref_id": "Reference",
+    "transfer_id": "Transfer", "debit_id": "Debit", "credit_id": "Credit", "group_id": "Group",
+    "cleared_at": "Cleared", "created_at": "Created", "observed_at": "Observed",
+    "since": "First seen",
+}  # fmt: skip
+"""Headers of the workbook; the other columns by their names."""
+_IDS: Final[tuple[str, ...]] = ("id", "ref_id", "profile_id")
+"""Columns that come last in the workbook; a long reference makes paper too small to read."""
 
 
 def write_report(
@@ -79,8 +97,9 @@ def write_report(
                     write_csv(sheet.rows, unfinished)
         if "xlsx" in formats:
             files.insert(0, folder / f"{stem}.xlsx")
+            shown = for_people(report, tables)
             with replacing(files[0]) as unfinished:
-                write_workbook(for_workbook(tables), unfinished)
+                write_workbook(shown, unfinished, cover=cover(report, shown))
         if "html" in formats:  # last: who waits for the page finds the tables beside it
             files.insert(0, folder / f"{stem}.html")
             with replacing(files[0]) as unfinished:
@@ -101,7 +120,12 @@ def sheets(report: Report) -> list[Sheet]:
         "Days in": report.tz,
         "Basis": "by when transfers "
         + ("settled" if report.basis == "settled" else "were created"),
-        **{figure.label: f"{figure.value} ({figure.note})" for figure in report.key_figures},
+        **{
+            figure.label: f"{figure.value} ({figure.note})"
+            + (f"; {report.before}: {figure.before}" if figure.before else "")
+            + (f", {figure.change}" if figure.change else "")
+            for figure in report.key_figures
+        },
         **report.sources,
     }
     found = [Sheet("Report", pa.table({"fact": list(facts), "value": list(facts.values())}))]
@@ -144,6 +168,85 @@ def for_workbook(tables: Sequence[Sheet]) -> list[Sheet]:
             table = replace(table, rows=table.rows.slice(0, MAX_WORKBOOK_ROWS), note=note)
         found.append(table)
     return found
+
+
+def for_people(report: Report, tables: Sequence[Sheet]) -> list[Sheet]:
+    """``tables`` as the workbook shows them: those with rows, names beside ids, headers in words.
+    How to get it all again comes last."""
+    about, *others = for_workbook(tables)
+    found = []
+    for table in (*others, replace(about, name="About")):
+        if not table.rows.num_rows:
+            continue
+        frame = table.rows.to_pandas(types_mapper=types_mapper)
+        columns = [*map(str, frame.columns)]
+        sums = [name for name in TOTALS.get(table.name, ()) if name in columns]
+        if sums and "asset" in columns:  # the rows of an asset beside each other, as it is summed
+            frame = frame.sort_values("asset", kind="stable")
+            columns = ["asset", *(name for name in columns if name != "asset")]
+        if "profile_id" in columns:
+            frame["profile"] = frame["profile_id"].map(lambda one: report.labels.get(one, one))
+            columns.insert(columns.index("profile_id"), "profile")
+        ids = [name for name in _IDS if name in columns]
+        unprinted = [name for name in ids if name != "id"]
+        columns = [name for name in columns if name not in (*ids, "balance_asset")] + ids
+        for name in {"type", "status", "line", "rule", "age"} & {*columns}:
+            if pd.api.types.is_string_dtype(frame[name].dtype):
+                frame[name] = frame[name].map(lambda one: readable_spans(humanise(str(one))))
+        for name in {"status", "line", "rule"} & {*columns}:
+            frame[name] = frame[name].map(lambda one: str(one).replace("_", " "))
+        if "period" in columns and isinstance(frame["period"].dtype, pd.DatetimeTZDtype):
+            days = frame["period"].dt.tz_convert(report.tz).dt.tz_localize(None).dt.normalize()
+            frame["period"] = days
+        rows = arrow_of(frame[columns])
+        lead = [table.note] if table.note else []
+        lead += [f"Times are of {report.tz}"] * any(map(pa.types.is_timestamp, rows.schema.types))
+        lead += ["Amounts in units of the asset"] * ("asset" in columns and sums != [])
+        words = ". ".join(text[:1].upper() + text[1:] for text in lead)
+        found.append(Sheet(
+            table.name, rows, "", f"{table.name} · {report.title}", words, labels={
+                name: LABELS.get(name, name.replace("_", " ").capitalize()) for name in columns
+            }, tz=report.tz, totals=sums, unprinted=unprinted,
+        ))  # fmt: skip
+    return found
+
+
+def cover(report: Report, found: Sequence[Sheet]) -> Cover:
+    """The verdict, the figures, and charts of the first assets; ``found`` are the sheets below."""
+    drawings = []
+    for asset in report.busiest[:3]:
+        course, moved = (
+            frame[frame["asset"].astype(str) == asset] for frame in (report.course, report.flows)
+        )
+        closing = course.assign(balance=course["balance"].astype("float64")).pivot(
+            index="date", columns="profile_id", values="balance"
+        )
+        lines = {
+            report.labels.get(str(name), str(name)): [
+                None if pd.isna(one) else one for one in closing[name].ffill()
+            ]
+            for name in closing.columns
+        }
+        days = [day.date() for day in closing.index]
+        drawings.append(Drawing(f"{asset}: closing balance of each day", days, lines))
+        bars = {"In": [*moved["inflow"].astype("float64")],
+                "Out": [*-moved["outflow"].astype("float64")]}  # fmt: skip
+        days = [*moved["period"].dt.tz_convert(report.tz).dt.date]
+        drawings.append(Drawing(f"{asset}: in and out", days, bars, columns=True))
+    return Cover(
+        title=report.title,
+        lead=report.dates,
+        headline=report.verdict.headline,
+        detail=" ".join(filter(None, [report.verdict.detail, report.remark, *report.moved])),
+        good=report.tone == "good",
+        figures=[
+            (one.label, one.value, one.before, one.change, one.note) for one in report.key_figures
+        ],
+        before=report.before,
+        of=next((sheet for sheet in found if sheet.name == "Balances"), None),
+        sums=("opening", "inflow", "outflow", "closing"),
+        drawings=drawings,
+    )
 
 
 def file_name(period: str) -> str:

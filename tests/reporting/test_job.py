@@ -11,12 +11,14 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
 import openpyxl
 import pandas as pd
+import pypdf
 import pytest
 
 import fundlab as fl
@@ -144,17 +146,58 @@ def test_no_account_number_or_address_is_whole(october: tuple[Any, Path], good: 
 
 def test_every_amount_of_the_files_equals_the_report(october: tuple[Any, Path]) -> None:
     found, out = october
-    book = openpyxl.load_workbook(out / "report-2026-10.xlsx")
-    for sheet in book.worksheets:
-        assert {cell.data_type for row in sheet.iter_rows() for cell in row} <= {"s", "n"}
-    names = ["opening", "inflow", "outflow", "closing", "held", "available"]
-    for name in names:
+    book = openpyxl.load_workbook(out / "report-2026-10.xlsx", data_only=True)
+    for name, label in (("opening", "Opening"), ("inflow", "In"), ("outflow", "Out"),
+                        ("closing", "Closing"), ("held", "Held by pending"),
+                        ("available", "Available")):  # fmt: skip
         expected = list(found.balances[name])
-        header = [cell.value for cell in book["Balances"][1]]
-        cells = [row[header.index(name)] for row in book["Balances"].iter_rows(2, values_only=True)]
-        assert [D(cell if isinstance(cell, str) else repr(cell)) for cell in cells] == expected
+        header, *rows = book["Balances"].iter_rows(4, values_only=True)
+        cells = [D(str(row[header.index(label)])) for row in rows]
+        assert cells[: len(expected)] == expected
+        sums = found.balances.groupby("asset")[name].sum()
+        assert cells[len(expected) :] == list(sums)
+        assert [row[0] for row in rows[len(expected) :]] == [f"Total {one}" for one in sums.index]
         with (out / "report-2026-10.balances.csv").open(encoding="utf-8", newline="") as file:
             assert [D(row[name]) for row in csv.DictReader(file)] == expected
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:Unable to read chart")
+@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed here")
+def test_libreoffice_sums_what_the_workbook_says_and_prints_the_first_sheet_on_one_page(
+    october: tuple[Any, Path], tmp_path: Path
+) -> None:
+    """Without the values that stand beside them, formulas are computed anew."""
+    written = october[1] / "report-2026-10.xlsx"
+    with zipfile.ZipFile(written) as given, zipfile.ZipFile(tmp_path / "bare.xlsx", "w") as bare:
+        for name in given.namelist():
+            kept = re.sub(rb"(</f>)<v>[^<]*</v>", rb"\1", given.read(name))
+            bare.writestr(name, kept)
+    office = ["soffice", f"-env:UserInstallation=file://{tmp_path}/office", "--headless"]
+    for kind, name in (("xlsx:Calc MS Excel 2007 XML", "bare.xlsx"), ("pdf", str(written))):
+        command = [*office, "--convert-to", kind, "--outdir", tmp_path / "again", name]
+        subprocess.run(command, check=True, capture_output=True, timeout=180, cwd=tmp_path)
+    said, formulas, summed = (
+        openpyxl.load_workbook(path, data_only=values)
+        for path, values in (
+            (written, True), (written, False), (tmp_path / "again" / "bare.xlsx", True),
+        )
+    )  # fmt: skip
+    seen = 0
+    for sheet in formulas.worksheets:
+        for row in sheet.iter_rows():
+            for cell in row:
+                if cell.data_type == "f":
+                    told = said[sheet.title][cell.coordinate].value
+                    found = summed[sheet.title][cell.coordinate].value
+                    assert found == told, (sheet.title, cell.coordinate, cell.value)
+                    seen += 1
+    assert seen > 60
+    paper = pypdf.PdfReader(tmp_path / "again" / "report-2026-10.pdf")
+    first, second = (paper.pages[number].extract_text() for number in (0, 1))
+    assert "Fees in USD" in first
+    assert october[0].verdict.headline in first
+    assert "Balances · Funding report 2026-10" in second
 
 
 @pytest.mark.thorough
@@ -219,7 +262,7 @@ def test_one_run_at_a_time(october: tuple[Any, Path], tmp_path: Path) -> None:
     finally:
         os.close(handle)
     reporting.write_report(october[0], tmp_path, ["csv"])
-    assert len(list(tmp_path.iterdir())) == 23
+    assert len(list(tmp_path.iterdir())) == 24
 
 
 def test_what_killed_runs_left_of_any_report_is_swept_and_nothing_else(
@@ -256,7 +299,7 @@ def test_a_written_report_shows_its_verdict_and_files_as_a_card(october: tuple[A
     for text in (report._repr_html_(), repr(report)):
         assert report.verdict.headline in text
         assert str(out / "report-2026-10.html") in text
-        assert f"23 tables in {out / 'report-2026-10'}.*.csv" in text
+        assert f"24 tables in {out / 'report-2026-10'}.*.csv" in text
     assert 'class="fl-verdict fl-good"' in report._repr_html_()
     assert 'class="fl-files"' not in dataclasses.replace(report, files=())._repr_html_()
     hostile = dataclasses.replace(report, title="<b>x</b>", files=(Path("<i>.html"),))

@@ -124,9 +124,9 @@ def test_the_verdict_comes_first() -> None:
 
 def test_each_headline_figure_leads_to_the_rows_it_is_made_of() -> None:
     html = usual_page()
-    leads = re.findall(r'<dd class="value"><a href="#(\w+)">', html)
-    assert leads == ["reconciliation", "flows", "open", "fees", "checks"]
-    assert set(leads) <= set(Page(html).ids)
+    leads = re.findall(r'<dd class="value"><a href="#rows-(\w+)">', html)
+    assert leads == ["reconciliation", "transfers", "open_items", "fees", "violations"]
+    assert {f"rows-{lead}" for lead in leads} <= set(Page(html).ids)
 
 
 def test_a_name_stands_for_an_id_on_the_page_with_the_id_on_hover() -> None:
