@@ -1,17 +1,14 @@
 """Balance per bank against balance per service: the bank reconciliation and the proof of cash.
 
-Every matched group, open transfer and open entry has a flow that is true (what happened), one at
-the bank and one in the service's books. What the bank lacks of the truth is in transit, outstanding
-or its error; what the books lack is unrecorded or the service's error. Each such difference is laid
-out in four columns (opening, receipts, disbursements, closing), so the statement foots and the
-proof cross-foots, or shows by how much it does not.
+What statements, transfers, decisions and the period before say goes into the four columns of
+:mod:`fundlab.analysis.proof_of_cash`, so that the statement foots and the proof cross-foots, or
+shows by how much it does not.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -27,6 +24,7 @@ from fundlab.analysis.bank import EARLY, FIAT, Side
 from fundlab.analysis.bank_matching import PAIR, Matching, check_window, match
 from fundlab.analysis.engines import TEXT, TIME, Wanted, Workbench, is_store
 from fundlab.analysis.periods import DAY, period_bounds
+from fundlab.analysis.proof_of_cash import CATEGORIES, COLUMNS, ITEMS, Book
 from fundlab.arrow import AMOUNT_TYPE
 from fundlab.errors import AnalysisError, number_of
 from fundlab.exact import EXACT
@@ -36,37 +34,15 @@ from fundlab.statements.model import exact_amount, given_amount
 from fundlab.tables.frames import to_frame
 from fundlab.values import exact_sum, money_text
 
-CATEGORIES: Final = {
-    "deposits_in_transit": "Deposits in transit",
-    "outstanding_withdrawals": "Outstanding withdrawals",
-    "netted": "Netted by the bank",
-    "bank_errors": "Errors of the bank",
-    "unrecorded": "Not recorded by the service",
-    "service_errors": "Errors of the service",
-}
-"""What the bank's balance lacks (the first four), and what the service's lacks."""
-_OF_BANK: Final = tuple(CATEGORIES)[:4]
-_DECISIONS: Final = {"bank_error": "bank_errors", "service_error": "service_errors"}
-_TEXT: Final = pa.string()
-_COLUMNS: Final = ("opening", "receipts", "disbursements", "closing")
-_PROOF: Final = pa.schema(
-    [("line", _TEXT), ("label", _TEXT), *((name, AMOUNT_TYPE) for name in _COLUMNS)]
-)
 _STATEMENT: Final = pa.schema(
-    [("line", _TEXT), ("label", _TEXT), ("items", pa.int64()), ("amount", AMOUNT_TYPE)]
+    [("line", pa.string()), ("label", pa.string()), ("items", pa.int64()), ("amount", AMOUNT_TYPE)]
 )
-_ITEMS: Final = pa.schema(
-    [("side", _TEXT), ("item_id", _TEXT), ("asset", _TEXT), ("amount", AMOUNT_TYPE),
-     ("on", pa.date32()), ("age", pa.int64()), ("category", _TEXT), ("cleared_on", pa.date32()),
-     ("explained", pa.bool_()), ("why", _TEXT), ("memo", _TEXT)]
-)  # fmt: skip
 _DAYS: Final = Wanted("transfers", {"id": TEXT, "updated_at": TIME}, {"settled_at": TIME})
 _PAIR: Final = re.compile(r"(match|not) (\S+)")
-"""Of an entry: the transfer that it is of, or is not of."""
-_ZERO: Final = Decimal(0)
+"""What an entry or a transfer is of, or is not of."""
+_FEW: Final = 3
+"""Candidates that are named where an item has several."""
 _EPOCH: Final = date(1970, 1, 1)
-
-_Flow = tuple[date, Decimal]
 
 
 @dataclass(frozen=True)
@@ -140,7 +116,7 @@ class Reconciliation:
             )
         elif apart["closing"]:
             found.append(f"the adjusted balances differ by {money_text(apart['closing'])}")
-        elif any(apart[name] for name in _COLUMNS):
+        elif any(apart[name] for name in COLUMNS):
             found.append("the columns of the proof of cash differ")
         return found
 
@@ -235,9 +211,9 @@ def reconcile(
     --json`` printed of it: what is older than the period and the first statement counts only if it
     is among them, or if the bank books it now. ``decisions`` (``item_id``, ``decision``) explain
     items: ``bank_error`` and ``service_error`` put them there, ``match ID`` and ``not ID`` on an
-    entry fix and forbid a transfer, any other leaves them where they are; by default they are the
-    annotations of the store. ``as_of`` or ``pin`` is up to when the transfers of a store are
-    known. The other arguments are those of ``fl.bank.match``.
+    entry or a transfer fix and forbid the other, any other leaves them where they are; by default
+    they are the annotations of the store. ``as_of`` or ``pin`` is up to when the transfers of a
+    store are known. The other arguments are those of ``fl.bank.match``.
 
     A transfer in transit is explained for ``window`` days, or where the bank booked it later, and
     so is what the bank says it kept back; what else is open, of another amount or booked twice is
@@ -329,7 +305,7 @@ def reconcile(
     )  # fmt: skip
     booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
     known = None if balance is None else given_amount("balance", balance)
-    book = _Book(first, last, decided)
+    book = Book(first, last, decided)
     told = dict(zip(entries["entry_id"], entries.get("memo", [None] * len(entries)), strict=True))
     twice = _doubled(matching, entries)
     on = booked | settled
@@ -340,8 +316,13 @@ def reconcile(
         of_group[row["side"]].append((row["item_id"], on[row["item_id"]], row["amount"]))
     for row in _records(matching.groups):
         book.take_group(flows[row["group"]], row["charges"], row["difference"], row["detail"])
+    answers = _answers(matching.candidates)
     for row in _records(matching.open):
         name, day, amount, why = row["item_id"], on[row["item_id"]], row["amount"], row["why"]
+        if name in answers:
+            others = answers[name]
+            more = f" and {len(others) - _FEW} more" if len(others) > _FEW else ""
+            why = f"{why}: {', '.join(others[:_FEW])}{more}"
         if row["side"] == "bank":
             told_why = "booked twice" if name in twice else why
             book.take_entry(name, day, amount, told_why, twice=name in twice)
@@ -439,7 +420,7 @@ def _with_carried(
     old: dict[str, set[str]] = {"bank": set(), "service": set()}
     if carried is None or carried.empty:
         return entries, old, []
-    missing = {*_ITEMS.names} - {"memo"} - {*carried.columns}
+    missing = {*ITEMS.names} - {"memo"} - {*carried.columns}
     if missing:
         raise AnalysisError(f"carried has no column {', '.join(sorted(missing))}; give the items "
                             "of the reconciliation before")  # fmt: skip
@@ -501,7 +482,7 @@ def _items_in(path: Path) -> pd.DataFrame:
             row["amount"] = exact_amount(row["amount"])
             for name in ("on", "cleared_on"):
                 row[name] = None if row[name] is None else date.fromisoformat(row[name])
-        return to_frame(pa.Table.from_pylist(rows, schema=_ITEMS))
+        return to_frame(pa.Table.from_pylist(rows, schema=ITEMS))
     except OSError as error:
         raise AnalysisError(f"carried={str(path)!r}: {error.strerror or error}") from error
     except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
@@ -537,6 +518,8 @@ def _by_hand(
         pair = _PAIR.fullmatch(decision)
         if pair and item_id in entries and pair[2] in known:
             pairs[item_id, pair[2]] = pair[1]
+        elif pair and item_id in known and pair[2] in entries:
+            pairs[pair[2], item_id] = pair[1]
         # That an entry is not of a transfer does not say what else it is.
         if not decision.startswith("not "):
             decided[item_id] = decision
@@ -547,6 +530,19 @@ def _by_hand(
             more = pd.DataFrame(found, columns=[*PAIR])
             frames[word] = more if frame is None else pd.concat([frame, more]).drop_duplicates()
     return decided, frames["match"], frames["not"]
+
+
+def _answers(candidates: pd.DataFrame) -> dict[str, list[str]]:
+    """Of each item of a question those of the other side that it may belong to."""
+    found: dict[str, list[str]] = {}
+    for _, group in candidates.groupby(["question", "candidate"], sort=False):
+        sides = [group.loc[group["side"] == side, "item_id"].tolist()
+                 for side in ("bank", "service")]  # fmt: skip
+        for some, others in (sides, sides[::-1]):
+            for name in some:
+                known = found.setdefault(name, [])
+                known += [other for other in others if other not in known]
+    return found
 
 
 def _doubled(matching: Matching, entries: pd.DataFrame) -> set[str]:
@@ -574,189 +570,3 @@ def _day(value: Any) -> date:
 
 def _known(days: Iterable[Any]) -> list[date]:
     return [_day(day) for day in days if not pd.isna(day)]
-
-
-# ------------------------------------------------------------------------------------- the book
-
-
-class _Book:
-    """The corrections of both balances, as they come, in the four columns of a period."""
-
-    def __init__(self, first: date, last: date, decided: Mapping[str, str]) -> None:
-        self.first, self.last, self.decided = first, last, decided
-        self.corrections: dict[str, dict[str, Decimal]] = defaultdict(
-            lambda: dict.fromkeys(_COLUMNS, _ZERO)
-        )
-        self.booked: list[_Flow] = []
-        """What the service has recorded."""
-        self.listed: list[dict[str, Any]] = []
-
-    def columns(self, flows: Iterable[_Flow]) -> dict[str, Decimal]:
-        """``flows`` up to the period's end: before it, in and out within it, and all of them."""
-        known = [(day, amount) for day, amount in flows if day <= self.last]
-        within = [amount for day, amount in known if day >= self.first]
-        return {
-            "opening": exact_sum(amount for day, amount in known if day < self.first),
-            "receipts": exact_sum(amount for amount in within if amount > 0),
-            "disbursements": exact_sum(amount.copy_abs() for amount in within if amount < 0),
-            "closing": exact_sum(amount for _, amount in known),
-        }
-
-    def correct(self, category: str, add: Iterable[_Flow], take: Iterable[_Flow] = ()) -> bool:
-        """Whether the balance at the end is corrected by it."""
-        more, less = self.columns(add), self.columns(take)
-        found = {name: EXACT.subtract(more[name], less[name]) for name in _COLUMNS}
-        for name, amount in found.items():
-            self.corrections[category][name] = EXACT.add(self.corrections[category][name], amount)
-        return found["closing"] != 0
-
-    def note(
-        self, side: str, item_id: str, day: date, amount: Decimal, category: str, why: str,
-        *, explained: bool, cleared_on: date | None = None,
-    ) -> None:  # fmt: skip
-        if day > self.last:
-            return
-        decision = self.decided.get(item_id)
-        self.listed.append(
-            {"side": side, "item_id": item_id, "amount": amount, "on": day,
-             "age": (self.last - day).days, "category": category, "cleared_on": cleared_on,
-             "explained": explained or decision is not None,
-             "why": why if decision is None else f"{why}; decided: {decision}"}
-        )  # fmt: skip
-
-    def take_group(
-        self, flows: Mapping[str, list[tuple[str, date, Decimal]]], charges: Decimal,
-        difference: Decimal, detail: str,
-    ) -> None:  # fmt: skip
-        bank = [(day, amount) for _, day, amount in flows["bank"]]
-        service = [(day, amount) for _, day, amount in flows["service"]]
-        self.booked += service
-        named = [name for side in flows.values() for name, *_ in side]
-        end = max((day for day, _ in bank), default=self.last)
-        truth = [*service]
-        error: list[_Flow] = []
-        if charges:
-            # The bank kept it back, which the books do not know.
-            kept = (end, charges.copy_negate())
-            truth.append(kept)
-            if self.correct("unrecorded", [kept]) or self.first <= end <= self.last:
-                self.note("bank", flows["bank"][0][0], end, kept[1], "unrecorded",
-                          f"kept back by the bank: {detail}", explained=True)  # fmt: skip
-        if difference:
-            wrong = (end, difference)
-            of_service = any(self.decided.get(name) == "service_error" for name in named)
-            category = "service_errors" if of_service else "bank_errors"
-            if of_service:
-                truth.append(wrong)
-                self.correct(category, [wrong])
-            else:
-                self.correct(category, [], [wrong])
-                error = [wrong]
-            explained = any(name in self.decided for name in named)
-            self.note(
-                "bank", (flows["bank"] or flows["service"])[0][0], end, difference, category,
-                detail, explained=explained,
-            )  # fmt: skip
-        total = exact_sum(amount for _, amount in service)
-        before, after = self.columns([*truth, *error]), self.columns(bank)
-        crosses = before["opening"] != after["opening"] or before["closing"] != after["closing"]
-        moving = "deposits_in_transit" if total >= 0 else "outstanding_withdrawals"
-        self.correct(moving if crosses else "netted", [*truth, *error], bank)
-        if before["closing"] != after["closing"]:
-            for side, sign in (("service", 1), ("bank", -1)):
-                for name, day, amount in flows[side]:
-                    others = [d for _, d, _ in flows["bank" if side == "service" else "service"]]
-                    if day <= self.last and max(others, default=day) > self.last:
-                        self.note(side, name, day, amount * sign, moving, "booked later",
-                                  explained=True, cleared_on=max(others))  # fmt: skip
-
-    def take_carried(self, row: Mapping[str, Any]) -> None:
-        """What a period before found, and is not matched again."""
-        name, day, amount = row["item_id"], _day(row["on"]), row["amount"]
-        if row["category"] == "bank_errors":
-            self.correct("bank_errors", [], [(day, amount)])
-        elif row["side"] == "service":
-            self.booked.append((day, amount))
-            self.correct("service_errors", [], [(day, amount)])
-        else:
-            self.correct(row["category"], [(day, amount)])
-        self.note(row["side"], name, day, amount, row["category"], row["why"],
-                  explained=bool(row["explained"]))  # fmt: skip
-
-    def take_entry(
-        self, item_id: str, day: date, amount: Decimal, why: str, *, twice: bool
-    ) -> None:
-        default = "bank_errors" if twice else "unrecorded"
-        category = _DECISIONS.get(self.decided.get(item_id, ""), default)
-        flow = [(day, amount)]
-        # An error of the bank never happened; all else did, and the books lack it.
-        if category == "bank_errors":
-            self.correct(category, [], flow)
-        else:
-            self.correct(category, flow)
-        self.note("bank", item_id, day, amount, category, why, explained=False)
-
-    def take_transfer(
-        self, item_id: str, day: date, amount: Decimal, why: str, window: int
-    ) -> None:
-        flow = [(day, amount)]
-        self.booked += flow
-        moving = "deposits_in_transit" if amount >= 0 else "outstanding_withdrawals"
-        wrong = self.decided.get(item_id) == "service_error"
-        if wrong:
-            self.correct("service_errors", [], flow)
-        else:
-            self.correct(moving, flow)
-        fresh = why == "no counterpart" and (self.last - day).days <= window
-        told = "not on the statement yet" if fresh else why
-        category = "service_errors" if wrong else moving
-        self.note("service", item_id, day, amount, category, told, explained=fresh)
-
-    def proof(
-        self, bank: Mapping[str, Decimal], balance: Decimal | None, *, is_known: bool
-    ) -> pd.DataFrame:
-        """Without ``is_known`` there is no balance per service, only what moved it."""
-        lines: dict[str, dict[str, Decimal]] = {"per_bank": dict(bank)}
-        lines |= {name: self.corrections[name] for name in _OF_BANK}
-        lines["adjusted_bank"] = _added(lines.values())
-        service = self.columns((day, amount) for day, amount in self.booked if day >= self.first)
-        own = [self.corrections[name] for name in CATEGORIES if name not in _OF_BANK]
-        if balance is None:
-            # The books begin with what the bank had, corrected by what was open then.
-            known = EXACT.subtract(lines["adjusted_bank"]["opening"], _added(own)["opening"])
-        else:
-            known = EXACT.subtract(balance, service["closing"])
-        lines["per_service"] = service | {
-            "opening": known, "closing": EXACT.add(known, service["closing"])
-        }  # fmt: skip
-        lines |= {name: self.corrections[name] for name in CATEGORIES if name not in _OF_BANK}
-        lines["adjusted_service"] = _added([lines["per_service"], *own])
-        lines["difference"] = {
-            name: EXACT.subtract(lines["adjusted_bank"][name], lines["adjusted_service"][name])
-            for name in _COLUMNS
-        }
-        labels = {
-            "per_bank": "Balance per bank", "adjusted_bank": "Adjusted balance per bank",
-            "per_service": "Balance per service",
-            "adjusted_service": "Adjusted balance per service", "difference": "Difference",
-            **CATEGORIES,
-        }  # fmt: skip
-        rows: list[dict[str, Any]] = [
-            {"line": name, "label": labels[name], **row} for name, row in lines.items()
-        ]
-        for row in rows:
-            if not is_known and row["line"] in ("per_service", "adjusted_service", "difference"):
-                row.update(opening=None, closing=None)
-        return to_frame(pa.Table.from_pylist(rows, schema=_PROOF))
-
-    def items(self, asset: str, told: Mapping[str, str | None]) -> pd.DataFrame:
-        rows: list[dict[str, Any]] = []
-        for row in sorted(self.listed, key=lambda row: (row["on"], row["item_id"])):
-            memo = told.get(row["item_id"])
-            rows.append(row | {"asset": asset, "memo": None if pd.isna(memo) else memo})
-        return to_frame(pa.Table.from_pylist(rows, schema=_ITEMS))
-
-
-def _added(rows: Iterable[Mapping[str, Decimal]]) -> dict[str, Decimal]:
-    found = [*rows]
-    return {name: exact_sum(row[name] for row in found) for name in _COLUMNS}

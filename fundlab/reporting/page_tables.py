@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import pandas as pd
 
-from fundlab.analysis.bank_reconciliation import CATEGORIES, Reconciliation
+from fundlab.analysis.bank_reconciliation import Reconciliation
 from fundlab.analysis.closing import CAUSES
+from fundlab.analysis.proof_of_cash import CATEGORIES
 from fundlab.charts import humanise
 from fundlab.display import Cell, Style, Table
 from fundlab.models import COMPLETED

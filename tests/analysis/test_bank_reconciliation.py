@@ -275,3 +275,23 @@ def test_what_is_annotated_in_the_store_stays_decided(tmp_path: Path) -> None:
     again = bank.reconcile(store, read, "2026-10")
     assert again.ok
     assert again.matching.groups["how"].tolist().count("fixed") == 1
+    store.annotate(transfer_id, decision=f"not {entry}")
+    store.annotate(entry, decision="match 0d1cf0ea-mistyped")
+    mistyped = bank.reconcile(store, read, "2026-10")
+    (why,) = mistyped.unexplained.loc[mistyped.unexplained["item_id"] == entry, "why"]
+    assert why.endswith("decided: match 0d1cf0ea-mistyped, which is not among what is matched")
+
+
+def test_what_has_several_answers_names_them(tmp_path: Path) -> None:
+    """Two payments of an amount, one line of the bank: nothing is guessed, both are named."""
+    text = "date,amount,balance\n2026-01-01,100.00,1100.00\n"
+    (tmp_path / "january.csv").write_text(text)
+    rows = paid([transfer("t1", 100), transfer("t2", 100)])
+    found = bank.reconcile(rows, bank.read(tmp_path / "january.csv"), "2026-01")
+    check_that_it_foots(found)
+    why = dict(zip(found.items["item_id"], found.items["why"], strict=True))
+    (line,) = found.matching.open.loc[found.matching.open["side"] == "bank", "item_id"]
+    assert why[line] == "several answers: t1, t2"
+    assert why["t1"] == why["t2"] == f"several answers: {line}"
+    assert f"several answers: {line}" in found.text
+    assert not found.ok
