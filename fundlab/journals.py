@@ -950,7 +950,7 @@ def put_back(copied: Path, at: str) -> str:
     done, in words. It refuses to pay until ``fl.resume`` has asked about what came after ``at``."""
     target = journal_folder() / copied.name
     if target.exists():
-        return f"journal {copied.name}: one is here already and stays; the copy is {copied}"
+        return f"journal {copied.name}: one is here already and stays; the backup keeps its own"
     Journal(copied).mark_restored(at)
     make_folder(target.parent)
     hidden = target.with_name(f".{target.name}.{uuid.uuid4().hex}")

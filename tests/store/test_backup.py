@@ -2,7 +2,12 @@
 
 import os
 import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,7 +16,7 @@ from fake_service import FakeService, transfer, withdrawal
 import fundlab as fl
 from fundlab import Store
 from fundlab.cli import run
-from fundlab.errors import ActionRefused, StoreDamaged, StoreError
+from fundlab.errors import ActionRefused, CallError, StoreDamaged, StoreError
 from fundlab.facade import restored
 from fundlab.journals import WITHDRAWAL, Journal, create_journal, identity_of
 from fundlab.store import compaction
@@ -125,6 +130,85 @@ def test_a_restored_journal_pays_only_after_resume(
         assert found.id == paid.id  # the same payment, by its ref_id, not another one
         third = fl.plan_withdrawal(client, amount="3.00", **wanted)
         third.submit(confirm=third.code)
+
+
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(5, marks=pytest.mark.thorough), pytest.param(200, marks=pytest.mark.campaign)],
+)
+def test_nothing_is_paid_again_after_a_restore(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, figure: Any
+) -> None:
+    """Payments before a backup, beside it and after it, some of whose answers were lost; then the
+    store and the journal are gone, come back, and every payment is asked for again."""
+    chance, paid, refused = Random(seed), 0, 0
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(tmp_path / "journals"))
+    with fl.sandbox.serve(seed=7, transfers=400) as sandbox, sandbox.connect() as client:
+        first = Store(tmp_path / "first")
+        first.sync(client)
+        account = next(
+            one for one in client.list_fiat_accounts()
+            if one.status == "APPROVED" and one.identity_id is None
+        )  # fmt: skip
+        for trial in range(count):
+            folder = tmp_path / str(trial)
+            shutil.copytree(first.path, folder / "store")
+            store, profile = Store(folder / "store"), richest(sandbox)
+
+            def pay(amount: str, store: Store = store, profile: str = profile) -> str:
+                plan = fl.plan_withdrawal(
+                    client, profile_id=profile, fiat_account_id=account.id, amount=amount,
+                    store=store, say=lambda line: None,
+                )  # fmt: skip
+                return str(plan.submit(confirm=plan.code).id)
+
+            amounts = [f"{1 + trial}.{number:02d}" for number in range(4)]
+            made = {amounts[0]: pay(amounts[0])}
+            with ThreadPoolExecutor(1) as beside:
+                backup = beside.submit(store.backup, str(folder / "copy"))
+                made[amounts[1]] = pay(amounts[1])
+                backup.result()
+            made[amounts[2]] = pay(amounts[2])
+            if chance.random() < 0.5:
+                sandbox.faults.add("lost", "create_fiat_withdrawal", count=1)
+            with suppress(CallError):
+                made[amounts[3]] = pay(amounts[3])
+
+            shutil.rmtree(tmp_path / "journals")
+            shutil.rmtree(store.path)
+            again, _ = restored(str(folder / "copy"), store.path)
+            assert again.verify().ok
+            try:
+                pay(amounts[2], again)
+            except ActionRefused:
+                refused += 1
+            fl.resume(client, store=again, say=lambda line: None)
+            for amount in amounts:
+                found = pay(amount, again)
+                assert found == made.setdefault(amount, found)
+            paid += len(amounts)
+            shutil.rmtree(tmp_path / "journals")
+            if trial % 10 == 9:
+                print(f"{trial + 1} restores, {paid} payments", flush=True)
+        rows = client.list_transfers(profile_ids=sandbox.profile_ids, page_size=1000)
+        there = Counter(row.amount for row in rows if row.fiat_account_id == account.id)
+        for trial in range(count):
+            assert [there[Decimal(f"{1 + trial}.{n:02d}")] for n in range(4)] == [1] * 4
+    figure(
+        f"nobody is paid twice after a restore: {count} restores, {paid} payments asked for again: "
+        f"{paid} transfers"
+    )
+    assert refused == count
+
+
+def richest(sandbox: Any) -> str:
+    """The profile that can spend most."""
+    entries = {
+        entry["owner"].removeprefix("available/"): Decimal(entry["balance"])
+        for entry in sandbox.control.ledger()["accounts"]
+        if entry["asset"] == "USD" and entry["owner"].startswith("available/")
+    }
+    return max(entries, key=lambda profile_id: entries[profile_id])
 
 
 def test_a_journal_that_is_here_stays(store: Store, service: FakeService, tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def second_state() -> FakeService:
 @dataclass(frozen=True)
 class Run:
     """``work`` is ``first``, ``second`` (a sync with that state), ``merging`` (the second, which
-    removes what was merged before, and merges the files at its end) or ``compact``.
+    removes what was merged before, and merges the files at its end), ``compact``, or ``backup``,
+    into a folder beside the store's.
 
     At ``step`` the process is killed, or from there on the disk fails with the error ``fault``.
     ``step`` 0 counts the steps only.
@@ -177,6 +178,8 @@ def work(run: Run) -> Outcome:
     try:
         if run.work == "compact":
             store.compact()
+        elif run.work == "backup":
+            store.backup(f"{run.store}-copy")
         else:
             if run.work == "merging":
                 compaction.GRACE_S = 0  # type: ignore[misc]

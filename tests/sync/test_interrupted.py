@@ -10,6 +10,8 @@ import pytest
 from interrupted import ROWS, Outcome, Run, Runner, first_state, second_state
 
 from fundlab import Store
+from fundlab.errors import StoreError
+from fundlab.facade import restored
 
 STATES = {"first": first_state, "second": second_state}
 WORKS = ("first", "second", "merging", "compact")
@@ -93,6 +95,57 @@ def test_killed_at_random_steps(
         f"{ended['killed']:,} were: 0 rows lost, 0 doubled, 0 files unreadable"
     )
     assert ended["killed"] > count * 3 // 4
+
+
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(10, marks=pytest.mark.thorough), pytest.param(200, marks=pytest.mark.campaign)],
+)
+def test_backups_beside_syncs_when_either_is_killed(
+    runner: Runner, fresh: Iterator[Path], count: int, seed: int, figure: Any
+) -> None:
+    """What ended restores to one of the two states; what was killed leaves the backup before it."""
+    chance, works = random.Random(seed), ("second", "merging", "compact")
+    steps = {work: steps_of(runner, next(fresh), work) for work in works}
+    steps["backup"] = steps_of(runner, next(fresh), "backup")
+    ended: Counter[str] = Counter()
+
+    def restores(copy: str) -> Store:
+        store, _ = restored(copy, next(fresh))
+        found = store.verify()
+        assert found.ok, str(found)
+        assert len(store.read("transfers", columns=["id"])) in (ROWS + 10, ROWS + 40)
+        return store
+
+    for trial in range(count):
+        work = chance.choice(works)
+        store = prepared(next(fresh), work)
+        copy, had_one = f"{store.path}-copy", chance.random() < 0.5
+        if had_one:
+            store.backup(copy)
+        struck = chance.choice(("sync", "backup", "both", "neither"))
+        runs = [
+            Run(str(store.path), what, chance.randint(1, steps[what]) * (struck in (who, "both")))
+            for who, what in (("sync", work), ("backup", "backup"))
+        ]
+        outcomes = [outcome.ended for outcome in runner.run(*runs)]
+        assert set(outcomes) <= {"done", "killed"}, outcomes
+        ended.update(f"{who} {how}" for who, how in zip(("sync", "backup"), outcomes, strict=True))
+        if had_one or outcomes[1] == "done":
+            restores(copy)
+        else:
+            with pytest.raises(StoreError, match="there is no backup"):
+                restored(copy, next(fresh))
+        anchor = store.anchor().line
+        store.backup(copy)
+        assert restores(copy).verify(anchor).ok
+        if trial % 10 == 9:
+            print(f"{trial + 1} backups: {dict(ended)}", flush=True)
+    figure(
+        f"backups beside syncs: {count} pairs, {ended['backup killed']} backups and "
+        f"{ended['sync killed']} syncs killed: every restore verifies, 0 rows lost"
+    )
+    assert ended["backup killed"] >= count // 10
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(500, marks=pytest.mark.campaign)])
