@@ -654,14 +654,21 @@ class TableStore:
 
     def next_link(self, newest: Sequence[Part] | None = None) -> tuple[int, str]:
         """The number of the next publication or record in the chain of the store, and the name of
-        the file before it. The caller holds the lock, and may give the ``newest`` files."""
+        the file before it; a warning says where that is gone. The caller holds the lock, and may
+        give the ``newest`` files."""
         files = self.newest_files() if newest is None else newest
         links = [part_link(part.header.table, part) for part in files]
-        links.append(read_head(self.path))
         for lane in (RECORDS, PASSES):
             record = newest_record(self.path / lane)
             links += [] if record is None else record_links(lane, [record])
         last = max(filter(None, links), key=attrgetter("number"), default=None)
+        head = read_head(self.path)
+        if head is not None and (last is None or head.number > last.number):
+            log.warning(
+                "%s, the file written last, is missing from %s: 'fundlab repair' fetches again "
+                "what it had", head.name, self.path,
+            )  # fmt: skip
+            last = head
         return (1, "") if last is None else (last.number + 1, last.name)
 
     def lanes(self) -> dict[str, Sequence[str]]:

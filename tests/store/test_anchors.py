@@ -350,7 +350,11 @@ class TestChain:
         assert any(newest.name in one for one in problems(store, "chain"))
 
     def test_the_very_last_one(
-        self, store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch
+        self,
+        store: Store,
+        service: FakeService,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         monkeypatch.setattr(compaction, "pays", lambda _: False)
         service.transfers.append(transfer(80))
@@ -359,7 +363,8 @@ class TestChain:
         newest.unlink()
         (found,) = problems(store, "chain")
         assert newest.name in found
-        store.sync(service)  # brings it again, and the gap stays
+        store.sync(service)  # says so and brings it again, and the gap stays
+        assert f"transfers/{newest.name}, the file written last, is missing" in caplog.text
         assert problems(store, "chain")
 
     def test_a_replaced_file_is_named(self, store: Store) -> None:
