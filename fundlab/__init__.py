@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
     from fundlab.display import show
     from fundlab.facade import Store, sample
-    from fundlab.journals import journal
+    from fundlab.journal_files import journal
     from fundlab.load import (
         load_addresses,
         load_balances,
@@ -87,7 +87,7 @@ _HOME: Final[dict[str, str]] = {
     "fees": "fundlab.analysis.fees",
     "find_deposits": "fundlab.actions",
     "flows": "fundlab.analysis.flows",
-    "journal": "fundlab.journals",
+    "journal": "fundlab.journal_files",
     "load_addresses": "fundlab.load",
     "load_balances": "fundlab.load",
     "load_deposit_instructions": "fundlab.load",

@@ -24,7 +24,7 @@ from fundlab.analysis import reconcile
 from fundlab.api.client import Client
 from fundlab.errors import ActionError, StoreError
 from fundlab.facade import Store
-from fundlab.journals import FOLDER as JOURNALS
+from fundlab.journal_files import FOLDER as JOURNALS
 from fundlab.models import FiatAccountStatus
 from fundlab.settings import is_loopback
 

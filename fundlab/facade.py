@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fundlab.errors import FundlabError, StoreError
-from fundlab.journals import (
+from fundlab.journal_files import (
     copy_journal,
     damaged_journals,
     journal_lanes,

@@ -27,78 +27,29 @@ Nothing is paid twice because of what this file guarantees:
 - **Sandboxes come and go** with their ports: each has a file of its own (``Transport.instance``).
   When a new one is made, those that nobody has confirmed anything with for 30 days are removed:
   their money is play money.
-
-Which payment is this? A cell is run again, a kernel restarted, a notebook copied: none of that is a
-new wish to pay. So a payment is known by what was asked for, not by when or where the cell ran:
-
-- Its **ref_id**, unless given, is derived from its arguments and the journal's random id. The same
-  arguments by the same user are therefore the same payment, today and next year, in whichever
-  folder the notebook lies, and a rerun finds it in the journal. A colleague has another journal,
-  hence other ref_ids: a colleague's payment is never silently taken for one's own (the service's
-  recent transfers are looked at instead).
-- A second payment alike is a decision, and must be stable under reruns too: it gets a ``ref_id`` of
-  its own (``"rent-2026-12"``), or ``allow_duplicate=True``, which stands for *one* more payment
-  with these arguments; running that cell again finds that one.
-- ``100`` and ``100.00`` are the same amount. Metadata and memo belong to the arguments, yet do not
-  make two payments of one when duplicates are looked for.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import hmac
 import json
 import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fundlab.errors import ActionRefused, StoreDamaged, StoreError
-from fundlab.exact import EXACT
+from fundlab.intents import NOT_ALIKE, NOUNS, Entry, State, keyed
 from fundlab.models import Transfer
-from fundlab.settings import is_loopback, journal_folder, store_folder
-from fundlab.store import TableStore
+from fundlab.settings import is_loopback
 from fundlab.store.disk import make_folder, sync_folder
-from fundlab.values import Amount, plain_text
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from fundlab.api.client import Client
-
-SECOND: Final = 1_000_000_000
-DAY: Final = 86_400 * SECOND
-"""In nanoseconds, as all moments here."""
-NOT_ALIKE: Final = ("ref_id", "metadata", "memo")
-"""What may differ between a payment and its duplicate."""
-State = Literal["unknown", "done", "refused", "absent"]
-FOLDER: Final = "journal"
-"""Where earlier versions kept it in a store."""
-WITHDRAWAL: Final = "create_fiat_withdrawal"
-NOUNS: Final[Mapping[str, str]] = {
-    WITHDRAWAL: "withdrawal",
-    "create_fiat_account": "fiat account",
-    "update_fiat_account": "account update",
-    "create_fiat_deposit_instructions": "deposit instructions",
-    "create_deposit_address": "deposit address",
-    "create_orchestration_rule": "orchestration rule",
-}
-"""The operations that are journalled, and what messages call them."""
-COLUMNS: Final = (
-    "number", "confirmed_at", "action", "state", "status", "amount", "asset", "fee", "total",
-    "account", "profile_id", "fiat_account_id", "resource_id", "ref_id", "batch", "noted_at",
-    "detail", "service", "store",
-)  # fmt: skip
 
 _VERSION: Final = 4
 _VERSION_UNLINKED: Final = 3  # of earlier versions of fundlab: no row knows the one before
@@ -155,78 +106,6 @@ _BEGIN: Final = (
     "BEGIN IMMEDIATE",
 )
 _SANDBOX_KEPT_S: Final = 30 * 86_400.0
-_OTHER_NAMES: Final = {"wallet_address": "cubix.account_id"}  # two layouts of one number
-_NUMBERS: Final = (".account_number", ".cubix.account_id")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """What was confirmed, and what is known to have become of it; times in ns since 1970.
-
-    ``recorded_at`` is when it was confirmed first, in the journal with the id ``origin``,
-    ``sent_at`` when it was last about to be sent. ``facts`` may be shown; ``body`` is what was
-    sent, or of bank details only digests. ``detail`` says why it is in its ``state``.
-    """
-
-    number: int
-    origin: str
-    ref_id: str
-    operation: str
-    recorded_at: int
-    fingerprint: str
-    body: bytes = field(repr=False)
-    facts: Mapping[str, str | None]
-    batch: str | None
-    store: str | None
-    sent_at: int
-    state: State
-    noted_at: int
-    resource_id: str | None
-    status: str | None
-    fee: str | None
-    total: str | None
-    detail: str | None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The keywords that send it again; a copy."""
-        found: dict[str, Any] = json.loads(self.body)
-        return found
-
-    @property
-    def is_derived(self) -> bool:
-        """Whether the ``ref_id`` was derived with a journal's id, so that nobody else has it."""
-        return self.ref_id.endswith(f"-{self.fingerprint[:32]}")
-
-    @property
-    def is_live(self) -> bool:
-        """Whether money moved for it, or still may."""
-        return self.state != "refused" and self.status != "FAILED"
-
-    @property
-    def amount(self) -> Decimal:
-        """What a withdrawal sent, as far as is known; of one by total else that total."""
-        name, how_much = asked(self.arguments)
-        if name == "total" and self.fee is not None and self.total is not None:
-            return EXACT.subtract(Decimal(self.total), Decimal(self.fee))
-        return how_much
-
-    def asks(self, operation: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether it was confirmed for this; else they only share a ``ref_id``."""
-        same = keyed(self.origin, operation, arguments)
-        return (self.operation, self.fingerprint) == (operation, same)
-
-    def check_asks(self, operation: str, arguments: Mapping[str, Any], now: int) -> None:
-        """Refuses a ``ref_id`` of the caller's that was confirmed for something else."""
-        if self.asks(operation, arguments):
-            return
-        was = ", ".join(str(value) for value in self.facts.values() if value)
-        raise ActionRefused(
-            "ref_id",
-            f"ref_id={self.ref_id!r} stands for another action, confirmed "
-            f"{shown_time(self.recorded_at, now)} ({was}); nothing was sent: choose another "
-            "ref_id for this one",
-        )
 
 
 class Journal:
@@ -259,7 +138,7 @@ class Journal:
                 raise
             create_journal(path, service)
         except OSError as error:  # not to be seen is not absent
-            raise _not_seen(path, error) from None
+            raise not_seen(path, error) from None
         with self.opened() as (_, database):
             about = dict(database.execute("SELECT name, value FROM about"))
         versions = [_VERSION, _VERSION_UNLINKED, *([_VERSION_IN_STORES] if service is None else [])]
@@ -643,17 +522,7 @@ class Journal:
 # ----------------------------------------------------------------------------------- the file
 
 
-def journal_files(folder: Path) -> list[Path]:
-    """The file of every journal in ``folder``."""
-    try:
-        return sorted(path for path in folder.iterdir() if path.suffix == ".sqlite")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise _not_seen(folder, error) from None
-
-
-def _not_seen(path: Path, error: OSError) -> StoreError:
+def not_seen(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"{path} cannot be looked at: {error.strerror}; nothing was sent: see that its folder is "
         "yours to read and write, or name another (journal=…, FUNDLAB_JOURNAL)"
@@ -717,111 +586,6 @@ def row_hash(*values: str | int | bytes | None) -> str:
     return hashlib.sha256(b"".join(b"%a" % (value,) for value in values)).hexdigest()
 
 
-# ----------------------------------------------------------------------------------- which payment
-
-
-def asked(arguments: Mapping[str, Any]) -> tuple[Literal["amount", "total"], Amount]:
-    """Which of the two a withdrawal is asked for by, and how much."""
-    name: Literal["amount", "total"] = "total" if "total" in arguments else "amount"
-    return name, Amount(arguments[name])
-
-
-def canonical(value: Mapping[str, Any]) -> str:
-    """One text for equal arguments, however their amounts are written."""
-    same = {
-        name: plain_text(Decimal(text)) if name in ("amount", "total") else text
-        for name, text in value.items()
-    }
-    return json.dumps(same, sort_keys=True, separators=(",", ":"))
-
-
-def keyed(
-    journal_id: str, what: str, value: Mapping[str, Any], without: Collection[str] = ("ref_id",)
-) -> str:
-    """A digest of ``value`` that says nothing, of bank details say, to who has not the journal.
-
-    Of what was asked for: equal for equal arguments in one journal, whatever the ``ref_id``.
-    """
-    kept = {name: member for name, member in value.items() if name not in without}
-    text = f"{what}\n{canonical(kept)}"
-    return hmac.new(journal_id.encode(), text.encode(), hashlib.sha256).hexdigest()
-
-
-def traces(journal_id: str, details: Any, path: str = "") -> dict[str, str]:
-    """A keyed digest of each text in ``details`` by its path.
-
-    An update whose answer was lost is recognised by them: the journal may hold no bank details. Of
-    numbers only the last four characters count, for a service may mask the others.
-    """
-    if isinstance(details, Mapping) and path != ".metadata":
-        return {
-            inner: digest
-            for name, member in details.items()
-            for inner, digest in traces(
-                journal_id, member, f"{path}.{_OTHER_NAMES.get(name, name)}"
-            ).items()
-        }
-    if details is None:
-        return {}
-    text = details if isinstance(details, str) else json.dumps(details, sort_keys=True)
-    shown = text[-4:] if path.endswith(_NUMBERS) else text
-    return {path: keyed(journal_id, path, {"text": shown})[:32]}
-
-
-def shown_time(ns: int, now: int) -> str:
-    """``14:02 UTC``, or ``2026-11-20 14:02 UTC`` on another day than ``now``'s."""
-    moment = datetime.fromtimestamp(ns // SECOND, UTC)
-    same_day = ns // DAY == now // DAY
-    return f"{moment:%H:%M} UTC" if same_day else f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-# ----------------------------------------------------------------------------------- whose it is
-
-
-def open_journal(
-    client: Client, store: TableStore, clock: Callable[[], int] = time.time_ns
-) -> Journal:
-    """The journal of ``client``'s service, made if need be, with what one in ``store`` holds.
-
-    Raises ``StoreError`` when the store or its journal belongs to another service or credential.
-    """
-    path, service = place_of(client)
-    owner = store.service()
-    if owner is not None:
-        check_owner(store.path, owner, service)
-    book = Journal(path, service, clock)
-    if isinstance(store.path, Path):
-        _, name = identity_of(service)
-        on_loopback = client.settings.on_loopback
-        old = store.path / FOLDER / f"{name if on_loopback else 'service'}.sqlite"
-        with suppress(FileNotFoundError):
-            other = Journal(old)
-            check_owner(old, other.service, service)
-            book.take_over(other)
-    return book
-
-
-def existing_journal(client: Client) -> Journal | None:
-    """The journal of ``client``'s service, if there is one: none is created."""
-    path, service = place_of(client)
-    try:
-        Journal(path)
-    except FileNotFoundError:
-        return None
-    return Journal(path, service)
-
-
-def place_of(client: Client) -> tuple[Path, dict[str, str]]:
-    """The file of ``client``'s journal, and what tells its service and credential from others."""
-    service = {"base_url": client.base_url, "client_id": client.client_id}
-    _, name = identity_of(service)
-    instance = client.transport.instance() if client.settings.on_loopback else None
-    if instance is not None:
-        service["instance"] = instance
-        name += f"-{instance[:12]}"
-    return client.settings.journal / f"{name}.sqlite", service
-
-
 def identity_of(service: Mapping[str, str]) -> tuple[str, str]:
     """A service and credential, however the loopback address is spelt; and how the names of its
     journals begin."""
@@ -849,174 +613,3 @@ def check_owner(path: object, owner: Mapping[str, str], service: Mapping[str, st
             f"{service['base_url']} (client {service['client_id']}); nothing was sent: connect to "
             "the service you mean, or use a store of its own (store=…, FUNDLAB_STORE)"
         )
-
-
-# ----------------------------------------------------------------------------------- looking at it
-
-
-def journal(
-    store: TableStore | str | Path | None = None, *, folder: str | Path | None = None
-) -> pd.DataFrame:
-    """Everything that this user ever confirmed; with ``store``, what was confirmed with it.
-
-    ``folder`` is where the journals are, by default where the settings say: one for each service
-    and credential, its rows the oldest first. One row for each intent: ``number``,
-    ``confirmed_at``, ``action``, ``state`` (``done``, ``unknown``, ``refused`` or ``absent``), the
-    ``status`` last seen, ``amount``, ``asset``, ``fee``, ``total`` (type ``decimal``), the
-    ``account`` (masked), ids, ``ref_id``, ``batch``, ``noted_at``, ``detail``, the ``service`` and
-    the ``store``. Empty where nothing was ever confirmed.
-
-    >>> plan = fl.plan_deposit(client, profile_id=sandbox.profile_ids[0], say=lambda line: None)
-    >>> instructions = plan.submit(confirm=plan.code)
-    >>> fl.journal(client.settings.store)[["action", "state", "status"]]
-                     action state status
-    0  deposit instructions  done  VALID
-    """
-    files = journal_files(journal_folder() if folder is None else Path(folder))
-    books = [Journal(path) for path in files]
-    found = [(entry, book.service["base_url"]) for book in books for entry in book.entries()]
-    taken_over = {(entry.origin, entry.ref_id) for entry, _ in found}
-    place = store if isinstance(store, TableStore) else TableStore(store or store_folder())
-    name = place.name
-    if store is not None:
-        found = [(entry, service) for entry, service in found if entry.store == name]
-    if isinstance(place.path, Path):  # what an earlier version confirmed there
-        for path in journal_files(place.path / FOLDER):
-            book = Journal(path)
-            found += [
-                (replace(entry, store=name), book.service["base_url"])
-                for entry in book.entries()
-                if (entry.origin, entry.ref_id) not in taken_over
-            ]
-    return journal_frame(found)
-
-
-def journal_frame(entries: Sequence[tuple[Entry, str]]) -> pd.DataFrame:
-    """The rows of ``journal``: of each entry with the ``base_url`` of its service."""
-    import pandas as pd
-
-    from fundlab.decimals import DecimalArray
-
-    rows = []
-    for entry, service in entries:
-        facts, amount = entry.facts, entry.facts.get("amount")
-        if entry.operation == WITHDRAWAL and "total" in entry.arguments:
-            # the amount was only expected, until the fee is known
-            known = entry.fee is not None and entry.total is not None
-            amount = str(entry.amount) if known else None
-        rows.append({
-            "number": entry.number, "confirmed_at": entry.recorded_at,
-            "action": NOUNS[entry.operation], "state": entry.state, "status": entry.status,
-            "amount": amount, "asset": facts.get("asset"), "fee": entry.fee, "total": entry.total,
-            "account": facts.get("account"), "profile_id": facts.get("profile_id"),
-            "fiat_account_id": facts.get("fiat_account_id"), "resource_id": entry.resource_id,
-            "ref_id": entry.ref_id, "batch": entry.batch, "noted_at": entry.noted_at,
-            "detail": entry.detail, "service": service, "store": entry.store,
-        })  # fmt: skip
-    columns: dict[str, Any] = {}
-    for name in COLUMNS:
-        values = [row[name] for row in rows]
-        if name in ("amount", "fee", "total"):
-            columns[name] = DecimalArray._from_sequence(values)
-        elif name in ("confirmed_at", "noted_at"):
-            columns[name] = pd.to_datetime(pd.Series(values, dtype="int64"), unit="ns", utc=True)
-        else:
-            columns[name] = pd.Series(values, dtype="int64" if name == "number" else "str")
-    return pd.DataFrame(columns)
-
-
-def journals_of(store: TableStore) -> list[Path]:
-    """The file of each journal with payments of ``store``'s service: those that earlier versions
-    kept in the store, and the user's own."""
-    paths = journal_files(store.path / FOLDER) if isinstance(store.path, Path) else []
-    try:
-        service = store.service()
-    except StoreError:
-        service = None  # a damaged store does not say whose it is; verify names that
-    if service:  # what benchmarks and other tools write may name none
-        _, begin = identity_of(service)
-        paths += [path for path in journal_files(journal_folder()) if path.name.startswith(begin)]
-    return paths
-
-
-def copy_journal(path: Path, target: Path) -> None:
-    """A consistent copy of a journal that may be in use."""
-    with Journal(path).opened() as (_, database), closing(sqlite3.connect(target)) as copied:
-        database.backup(copied)
-
-
-def put_back(copied: Path, at: str) -> str:
-    """Put a restored journal where this user's are, unless one of its name is there; what was
-    done, in words. It refuses to pay until ``fl.resume`` has asked about what came after ``at``."""
-    target = journal_folder() / copied.name
-    if target.exists():
-        return f"journal {copied.name}: one is here already and stays; the backup keeps its own"
-    Journal(copied).mark_restored(at)
-    make_folder(target.parent)
-    hidden = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    with hidden.open("wb") as file:
-        file.write(copied.read_bytes())
-        file.flush()
-        os.fsync(file.fileno())
-    hidden.chmod(0o600)
-    os.link(hidden, target)
-    hidden.unlink()
-    sync_folder(target.parent)
-    return f"journal {copied.name}: restored; it pays nothing before fl.resume() has run"
-
-
-def journal_lanes(store: TableStore) -> dict[str, list[str]]:
-    """What an anchor stands for of the journals of ``store``'s service: a hash of each row.
-
-    Raises ``StoreDamaged`` for a row that is not what was written."""
-    lanes = {}
-    for path in journals_of(store):
-        with Journal(path).opened() as (book, _):
-            for table in ("intents", "events"):
-                lanes[f"journal-{book.id[:12]}-{table}"] = [
-                    row_hash(*row.values()) for row in book._rows(table)
-                ]
-    return lanes
-
-
-def unlinked_journals(store: TableStore) -> list[str]:
-    """Of those of ``journals_of`` that an earlier version began, from where on each row carries the
-    hash of the one before it, in words."""
-    lines = []
-    for path in journals_of(store):
-        with suppress(StoreError), Journal(path).opened() as (book, _):  # damage is named elsewhere
-            if book._unlinked is None:
-                lines.append(
-                    f"The journal {path.name} is not linked yet: its next row begins that."
-                )
-            elif first := max(book._unlinked.values()):
-                lines.append(
-                    f"The rows of the journal {path.name} are linked from row {first + 1} on: "
-                    "an earlier version wrote those before."
-                )
-    return lines
-
-
-def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:
-    """Each of ``journals_of`` that is not intact, and why."""
-    for path in journals_of(store):
-        try:
-            book = Journal(path)
-            with book.opened(counted=False) as (_, database):
-                (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
-                loose = database.execute("PRAGMA foreign_key_check").fetchone()
-                bare = database.execute(
-                    "SELECT MIN(number) FROM intents "
-                    "WHERE number NOT IN (SELECT intent FROM events)"
-                ).fetchone()
-            if found != "ok":
-                yield path, str(found)
-            elif loose is not None:
-                yield path, f"row {loose[1]} of {loose[0]} belongs to no intent"
-            elif bare[0] is not None:
-                yield path, f"nothing is noted of intent {bare[0]}"
-            else:
-                book.entries()  # checks each against its hash
-                book._rows("events")  # and what was noted of it before
-        except StoreError as error:
-            yield path, str(error)

@@ -21,7 +21,8 @@ from fundlab.analysis.closing import restatements
 from fundlab.api.doctor import MAX_SKEW_S
 from fundlab.api.http import clock_skew
 from fundlab.errors import CallError, InvalidRequest, number_of
-from fundlab.journals import Journal, damaged_journals, identity_of, journal_files
+from fundlab.journal_files import damaged_journals, journal_files
+from fundlab.journals import Journal, identity_of
 from fundlab.settings import journal_folder
 from fundlab.store.closes import closes_of
 from fundlab.store.judgement import judge_accounts

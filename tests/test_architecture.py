@@ -63,16 +63,19 @@ ROOMS: dict[str, set[str]] = {
     "reporting": FACTS
     | {"analysis", "charts", "decimals", "display", "exports", "names", "paths", "secret"}
     | {"statements", "store", "transfers", "unfinished"},
-    "journals": FACTS | {"api", "settings", "store"},
+    "intents": FACTS,
+    "journals": FACTS | {"intents", "settings", "store"},
+    "journal_files": FACTS | {"api", "intents", "journals", "settings", "store"},
     "actions": FACTS
-    | {"api", "display", "journals", "names", "progress", "secret", "settings", "store"},
+    | {"api", "display", "intents", "journal_files", "journals", "names", "progress", "secret"}
+    | {"settings", "store"},
     "timestamps": {"errors"},
     "facade": {
         "analysis",
         "api",
         "display",
         "errors",
-        "journals",
+        "journal_files",
         "moments",
         "paths",
         "reporting",
@@ -82,7 +85,7 @@ ROOMS: dict[str, set[str]] = {
         "transfers",
         "values",
     },
-    "status": FACTS | {"analysis", "api", "journals", "settings", "store"},
+    "status": FACTS | {"analysis", "api", "journal_files", "journals", "settings", "store"},
     "heartbeat": {"errors", "settings", "store"},
     "schedules": {"errors", "unfinished"},
     "sandbox.recording": {"errors", "models", "secret", "settings"},
@@ -93,7 +96,7 @@ ROOMS: dict[str, set[str]] = {
     "sandbox.__init__": {"sandbox.foreground", "sandbox.serve"},
     "sandbox.pytest_fundlab": {"sandbox.__init__", "sandbox.serve"},
     "demo": WORK
-    | {"actions", "api", "errors", "journals", "models", "sandbox.__init__", "settings"},
+    | {"actions", "api", "errors", "journal_files", "models", "sandbox.__init__", "settings"},
     "site": {"api", "errors", "models"},
     "cli": WORK
     | {"actions", "api", "config_file", "console", "demo", "display", "errors", "heartbeat"}
@@ -102,7 +105,7 @@ ROOMS: dict[str, set[str]] = {
     | {"settings", "site", "status", "store", "tables", "timestamps", "values"},
     "__main__": {"cli"},
     "__init__": WORK
-    | {"actions", "api", "arrival", "decimals", "display", "errors", "journals", "models"}
+    | {"actions", "api", "arrival", "decimals", "display", "errors", "journal_files", "models"}
     | {"query", "sandbox.__init__", "settings"},
 }
 

@@ -9,8 +9,8 @@ In a notebook, a cell each::
 
 Running a cell again does nothing twice. To read a payment from its plan to the answer:
 ``withdrawals`` (what is looked at and refused, is there another like it), ``plan``
-(``Plan.carry_out``: what happens on ``submit``), and `fundlab.journals` (which payment is this, and
-what is on disk before the first byte is sent).
+(``Plan.carry_out``: what happens on ``submit``), `fundlab.intents` (which payment is this), and
+`fundlab.journals` (what is on disk before the first byte is sent).
 """
 
 from fundlab.actions.accounts import (

@@ -23,7 +23,7 @@ from fundlab.api.arguments import Instructions, Metadata, Owner
 from fundlab.api.calls import differences
 from fundlab.display import Row
 from fundlab.errors import ActionRefused
-from fundlab.journals import keyed, traces
+from fundlab.intents import keyed, traces
 from fundlab.models import FiatAccount
 from fundlab.store import TableStore
 

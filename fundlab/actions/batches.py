@@ -47,7 +47,7 @@ from fundlab.errors import (
     shorten,
 )
 from fundlab.exact import EXACT
-from fundlab.journals import NOT_ALIKE, canonical, shown_time
+from fundlab.intents import NOT_ALIKE, canonical, shown_time
 from fundlab.progress import progress_bar
 from fundlab.store import TableStore
 from fundlab.values import exact_sum, money_text

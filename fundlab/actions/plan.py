@@ -39,21 +39,19 @@ from fundlab.errors import (
     printable,
     shorten,
 )
-from fundlab.journals import (
+from fundlab.intents import (
     NOUNS,
     SECOND,
     WITHDRAWAL,
     Entry,
-    Journal,
     State,
     canonical,
-    identity_of,
-    journal_frame,
     keyed,
-    open_journal,
     shown_time,
     traces,
 )
+from fundlab.journal_files import journal_frame, open_journal
+from fundlab.journals import Journal, identity_of
 from fundlab.models import OPERATIONS, FiatAccount, Request, Resource
 from fundlab.models.requests import body_bytes, checked
 from fundlab.progress import in_notebook

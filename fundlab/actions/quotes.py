@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fundlab.actions.plan import service_card
 from fundlab.api.arguments import AmountLike, Network
 from fundlab.display import Card, Row, Shown
-from fundlab.journals import SECOND, shown_time
+from fundlab.intents import SECOND, shown_time
 from fundlab.models import CryptoWithdrawalFee
 from fundlab.progress import progress_bar
 from fundlab.values import money_text

@@ -18,7 +18,8 @@ from fundlab.errors import (
     Unavailable,
     shorten,
 )
-from fundlab.journals import existing_journal, not_noted
+from fundlab.journal_files import existing_journal
+from fundlab.journals import not_noted
 from fundlab.models import FiatAccount, Transfer
 from fundlab.progress import progress_bar
 from fundlab.store import TableStore

@@ -32,17 +32,8 @@ from fundlab.actions.plan import (
 from fundlab.display import Row
 from fundlab.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest
 from fundlab.exact import EXACT
-from fundlab.journals import (
-    DAY,
-    NOT_ALIKE,
-    SECOND,
-    WITHDRAWAL,
-    Entry,
-    Journal,
-    State,
-    asked,
-    shown_time,
-)
+from fundlab.intents import DAY, NOT_ALIKE, SECOND, WITHDRAWAL, Entry, State, asked, shown_time
+from fundlab.journals import Journal
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer, TransferType
 from fundlab.names import with_name
 from fundlab.store import TableStore

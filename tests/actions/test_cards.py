@@ -13,7 +13,7 @@ from benches import approved_account
 import fundlab as fl
 from fundlab.actions.plan import announce
 from fundlab.errors import InvalidRequest, SettingsError
-from fundlab.journals import shown_time
+from fundlab.intents import shown_time
 from fundlab.settings import store_folder
 from fundlab.values import money_text
 

@@ -18,7 +18,8 @@ import pytest
 
 import fundlab as fl
 from fundlab.errors import StoreError
-from fundlab.journals import Entry, Journal
+from fundlab.intents import Entry
+from fundlab.journals import Journal
 
 SERVICE = {"base_url": "https://api.example.com", "client_id": "desk"}
 

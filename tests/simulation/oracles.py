@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import fundlab as fl
 from fundlab.errors import FundlabError, NetworkError, StoreDamaged, Unavailable
-from fundlab.journals import WITHDRAWAL, Entry, Journal
+from fundlab.intents import WITHDRAWAL, Entry
+from fundlab.journals import Journal
 from tests.simulation.schedule import Wrong
 
 if TYPE_CHECKING:

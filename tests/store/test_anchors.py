@@ -19,7 +19,8 @@ from fundlab import Store
 from fundlab.api.signing import new_key
 from fundlab.cli import run
 from fundlab.errors import InvalidRequest, SettingsError, StoreError
-from fundlab.journals import WITHDRAWAL, Journal, identity_of, row_hash
+from fundlab.intents import WITHDRAWAL
+from fundlab.journals import Journal, identity_of, row_hash
 from fundlab.store import compaction
 from fundlab.store.anchors import Anchor, check_anchor, make_anchor, read_anchor
 from fundlab.store.pins import write_pin

@@ -18,7 +18,8 @@ from fundlab import Store
 from fundlab.cli import run
 from fundlab.errors import ActionRefused, CallError, StoreDamaged, StoreError
 from fundlab.facade import restored
-from fundlab.journals import WITHDRAWAL, Journal, create_journal, identity_of
+from fundlab.intents import WITHDRAWAL
+from fundlab.journals import Journal, create_journal, identity_of
 from fundlab.store import compaction
 
 

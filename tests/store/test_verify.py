@@ -12,7 +12,8 @@ import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab import Store
-from fundlab.journals import FOLDER, Journal
+from fundlab.journal_files import FOLDER
+from fundlab.journals import Journal
 from fundlab.models import ProfileBalance
 from fundlab.store import compaction, disk, proof, snapshot
 from fundlab.store.parts import Header, Part, Publication, write_part
