@@ -2,16 +2,18 @@
 
 ``record`` is a proxy on this machine between a client and the service: everything passes as it is,
 signatures too, and each answer is added to a file. What is kept has no header, no token, and of
-account numbers the last four characters: they are masked before anything is written. A sandbox that
-is started with the file (``--replay``) answers with it.
+account numbers the last four characters: they are masked before anything is written, in their own
+members and, once they stood there, in any other text. A sandbox that is started with the file
+(``--replay``) answers with it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,11 +26,14 @@ import requests
 
 from fundlab.errors import SandboxError
 from fundlab.models import OPERATIONS
-from fundlab.secret import without_numbers
+from fundlab.secret import mask_number, without_numbers
 from fundlab.settings import is_loopback
 
 TOKEN_PATH: Final = "/oauth2/token"
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+LONG_ENOUGH: Final = 6
+_IN_TEXT: Final = re.compile(rf"(?<![\w.-])\w{{{LONG_ENOUGH},}}(?!\w|[.-]\w)")
+"""Where a number may stand alone; an amount or a part of an id does not."""
 _WAIT_S: Final = 120
 _HOP: Final = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
@@ -112,7 +117,7 @@ def recording(
     service = requests.Session()
     service.trust_env = True
     service.headers.clear()
-    writing = Lock()
+    writing, numbers = Lock(), set[str]()
 
     class Proxy(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -137,12 +142,12 @@ def recording(
                 self.send_error(502, explain=type(error).__name__)
                 return
             if not token:
-                kept = Exchange(
-                    self.command, self.path, answer.status_code, masked_json(body),
-                    masked_json(answer.content),
-                )  # fmt: skip
-                line = json.dumps(vars(kept), ensure_ascii=False, separators=(",", ":"))
+                (asked, mine), (found, theirs) = masked(body), masked(answer.content)
+                kept = Exchange(self.command, self.path, answer.status_code, asked, found)
                 with writing:
+                    numbers.update(mine | theirs)
+                    told = without_known(vars(kept), numbers)
+                    line = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
                     os.write(descriptor, f"{line}\n".encode())
             self.send_response_only(answer.status_code)
             for name, value in answer.headers.items():
@@ -174,12 +179,39 @@ def recording(
         os.close(descriptor)
 
 
-def masked_json(body: bytes) -> Any:
-    """A body's JSON with its account numbers masked; ``None`` for any other."""
+def masked(body: bytes) -> tuple[Any, set[str]]:
+    """A body's JSON with its account numbers masked, and the numbers; ``None`` for any other."""
     try:
-        return without_numbers(json.loads(body))
+        value = json.loads(body)
+        hidden = without_numbers(value)
+        return hidden, set(numbers_of(value, hidden))
     except (ValueError, RecursionError):
-        return None
+        return None, set()
+
+
+def numbers_of(value: Any, hidden: Any) -> Iterator[str]:
+    """What of ``value`` is masked in ``hidden``, where it is long enough to be told from others."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from numbers_of(member, hidden[name])
+    elif isinstance(value, list):
+        for one, other in zip(value, hidden, strict=True):
+            yield from numbers_of(one, other)
+    elif value != hidden and len(str(value)) >= LONG_ENOUGH:
+        yield str(value)
+
+
+def without_known(value: Any, numbers: Set[str]) -> Any:
+    """``value`` with each of ``numbers`` masked in its texts: in a memo, in metadata, as a name."""
+    if isinstance(value, dict):
+        return {name: without_known(member, numbers) for name, member in value.items()}
+    if isinstance(value, list):
+        return [without_known(one, numbers) for one in value]
+    if isinstance(value, str):
+        return _IN_TEXT.sub(
+            lambda found: mask_number(found[0]) if found[0] in numbers else found[0], value
+        )
+    return value
 
 
 def operation_at(method: str, path: str) -> str | None:

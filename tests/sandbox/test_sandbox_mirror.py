@@ -42,7 +42,8 @@ def record(live: Sandbox, out: Path) -> dict[str, Any]:
         seen["transfers"] = fl.load_transfers(client)
         account = client.create_fiat_account(
             fiat_account_owner={"institution_details": {"name": "Harbor"}},
-            fiat_network_instructions=WIRE, metadata={"a": "b"},
+            fiat_network_instructions=WIRE,
+            metadata={"a": f"from {WIRE['wire']['account_number']}, as agreed"},
         )  # fmt: skip
         seen["account"] = client.get_fiat_account(account.id)
         seen["balances"] = [
@@ -63,7 +64,7 @@ def test_what_is_kept_has_no_secret_and_no_account_number(
     number = WIRE["wire"]["account_number"]
     assert seen["account"].fiat_network_instructions.wire.account_number == number
     assert number not in text
-    assert number[-4:] in text
+    assert f"from ••••{number[-4:]}, as agreed" in text
     for secret in (deployment.client_secret, "Bearer", "access_token", "Service-Signature", "eyJ"):
         assert secret not in text
     kept = read_recording(out)
