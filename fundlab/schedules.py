@@ -97,7 +97,7 @@ cd {work} || exit 1
 {command} sync --quiet
 status=$?
 [ $status -eq 0 ] || [ $status -eq 3 ] || exit $status
-exec {command} report --catch-up{since} --out reports --quiet
+exec {command} report --catch-up{since} --quiet
 """
     files = [
         File(settings, 0o600, "".join(f"{k}={shlex.quote(v)}\n" for k, v in variables.items())),
