@@ -26,7 +26,7 @@ def profiles(
 ) -> None:
     """List the profiles, their names and assets.
 
-    From the service, or from --store.
+    From the service, or from --store; names are those that [names] of config.toml gives to ids.
     """
     found: dict[str, list[str]] = {}
     for profile_id, asset in _table("balances", store)[["profile_id", "asset"]].itertuples(

@@ -84,7 +84,7 @@ def schedule(
     at: Annotated[str, typer.Option(help="Time of day.")] = "06:00",
     tz: Annotated[str | None, typer.Option(help="Its zone; by default the machine's.")] = None,
     work: Annotated[
-        Path | None, typer.Option(help="Folder whose data/reports they go into; by default this one.")
+        Path | None, typer.Option(help="Folder of data/reports; by default this one.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the files.")] = Path("schedule"),
     write: Annotated[

@@ -130,7 +130,8 @@ def test_the_script_reports_the_months_that_are_over_once_and_quietly(
                 text=True,
             )  # fmt: skip
             assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
-            written.append({path: path.stat().st_mtime_ns for path in tmp_path.glob("data/reports/*")})
+            reports = (tmp_path / "data" / "reports").iterdir()
+            written.append({path: path.stat().st_mtime_ns for path in reports})
     last_month = pd.Timestamp.now("UTC").tz_localize(None).to_period("M") - 1
     months = [str(month) for month in pd.period_range("2026-10", last_month, freq="M")]
     pages = sorted(path.name for path in written[0] if path.suffix == ".html")
