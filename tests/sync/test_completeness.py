@@ -365,37 +365,30 @@ def paging_run(folder: Path, seed: int) -> None:
     assert len(store.read("transfers", columns=["id"])) == count - 1, seed
 
 
-@pytest.mark.campaign
-def test_a_thousand_runs_over_faulty_pages(tmp_path: Path) -> None:
-    for seed in range(1_000):
-        paging_run(tmp_path / str(seed), seed)
+@pytest.mark.parametrize("count", [50, pytest.param(1_000, marks=pytest.mark.campaign)])
+def test_runs_over_faulty_pages(tmp_path: Path, seed: int, figure: Any, count: int) -> None:
+    for number in range(count):
+        paging_run(tmp_path / str(number), seed * 1_000 + number)
+        if number % 100 == 99:
+            print(f"{number + 1} runs over faulty pages, none named falsely", flush=True)
+    figure(f"faulty pages: {count} runs of five full passes, none named falsely")
 
 
-@pytest.mark.thorough
-def test_some_runs_over_faulty_pages(tmp_path: Path) -> None:
-    for seed in range(15):
-        paging_run(tmp_path / str(seed), seed)
-
-
-def deletions(tmp_path: Path, rows: int, deleted: int) -> None:
-    with fl.sandbox.serve(seed=7, transfers=rows) as sandbox, sandbox.connect() as client:
+@pytest.mark.parametrize(
+    ("rows", "deleted"),
+    [(5_000, 60), pytest.param(1_000_000, 1_000, marks=pytest.mark.campaign)],
+)
+def test_deletions_among_many(
+    tmp_path: Path, seed: int, figure: Any, rows: int, deleted: int
+) -> None:
+    with fl.sandbox.serve(seed=seed, transfers=rows) as sandbox, sandbox.connect() as client:
         store = Store(tmp_path / "store")
         store.sync(client)
-        before = store.read("transfers")
-        wanted = random.Random(1).sample(before["id"].tolist(), deleted)
+        before = store.read_arrow("transfers")
+        wanted = random.Random(seed).sample(before["id"].to_pylist(), deleted)
         for id_ in wanted:
             sandbox.control.remove_transfer(id_)
-        assert sorted(store.sync(client, full=True).gone) == sorted(
-            ("transfers", w) for w in wanted
-        )
-        assert store.read("transfers").equals(before)
-
-
-@pytest.mark.campaign
-def test_a_thousand_deletions_among_a_million(tmp_path: Path) -> None:
-    deletions(tmp_path, 1_000_000, 1_000)
-
-
-@pytest.mark.thorough
-def test_deletions_among_many(tmp_path: Path) -> None:
-    deletions(tmp_path, 5_000, 60)
+        gone = store.sync(client, full=True).gone
+        assert sorted(gone) == sorted(("transfers", id_) for id_ in wanted)
+        assert store.read_arrow("transfers").equals(before)
+    figure(f"deletions: {deleted:,} of {rows:,} transfers, all named, no other, values kept")
