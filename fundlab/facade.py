@@ -136,6 +136,7 @@ class Store(TableStore):
             found = look_for_damage(self)
             if found.aside or found.lost:
                 set_aside(self, found, check_held)
+        found.lines += [f"the journal {path.name}: {what}" for path, what in damaged_journals(self)]
         if found.tables and client is not None:
             self.sync(client, sorted(found.tables), full=True)
         return found

@@ -16,6 +16,7 @@ from fundlab.store import disk
 from fundlab.store.anchors import read_head, record_links, table_links
 from fundlab.store.completeness import PASSES
 from fundlab.store.parts import FILE_NAME, Part, check_data, find_parts, open_part, own_part
+from fundlab.store.pins import PINS, each_pin
 from fundlab.store.records import RECORDS, RESTORE
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.tables.schema import TABLES, Table
@@ -50,6 +51,9 @@ def look_for_damage(store: TableStore) -> Repair:
     found = Repair()
     for name, table in TABLES.items():
         _look_at_table(store.path / name, table, found)
+    for pin, limits in each_pin(store.path / PINS):
+        if not isinstance(limits, Mapping):
+            found.lines.append(f"the pin {pin}: {limits}")
     for lane, read in ((RECORDS, store.records), (PASSES, store.passes)):
         try:
             read()

@@ -8,6 +8,7 @@ from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab import Store
 from fundlab.errors import StoreDamaged
+from fundlab.journals import identity_of
 from fundlab.store import compaction
 from fundlab.store.parts import Part
 from fundlab.store.repair import SET_ASIDE
@@ -42,6 +43,19 @@ def test_nothing_to_do(store: Store, service: FakeService) -> None:
     assert str(store.repair(service)) == "nothing is damaged or missing"
     assert len(service.calls) == calls
     assert store.records() == []
+
+
+def test_what_only_a_backup_brings_back_is_named(store: Store, service: FakeService) -> None:
+    (store.path / "pins" / "early.json").write_text("{}")
+    owner = {"base_url": service.base_url, "client_id": service.client_id}
+    journal = store.path.parent / "journals" / f"{identity_of(owner)[1]}.sqlite"
+    journal.parent.mkdir()
+    journal.write_bytes(b"")
+    said = str(store.repair(service)).splitlines()
+    assert [line.partition(":")[0] for line in said] == [
+        "the pin early", f"the journal {journal.name}",
+    ]  # fmt: skip
+    assert all("restore it from a backup" in line for line in said)
 
 
 def test_a_foreign_file_far_ahead_stops_nothing(store: Store, service: FakeService) -> None:
