@@ -66,7 +66,7 @@ LABELS: Final = {
     "max": "Slowest (h:mm:ss)", "age": "Age", "id": "Id", "ref_id": "Reference",
     "transfer_id": "Transfer", "debit_id": "Debit", "credit_id": "Credit", "group_id": "Group",
     "cleared_at": "Cleared", "created_at": "Created", "observed_at": "Observed",
-    "since": "First seen",
+    "since": "First seen", "label": "Line", "on": "Day",
 }  # fmt: skip
 """Headers of the workbook; the other columns by their names."""
 _IDS: Final[tuple[str, ...]] = ("id", "ref_id", "profile_id")
@@ -174,11 +174,13 @@ def for_people(report: Report, tables: Sequence[Sheet]) -> list[Sheet]:
     """``tables`` as the workbook shows them: those with rows, names beside ids, headers in words.
     How to get it all again comes last."""
     about, *others = for_workbook(tables)
-    found = []
+    found, whole = [], pd.Int64Dtype()  # counts stay whole where some are missing
     for table in (*others, replace(about, name="About")):
         if not table.rows.num_rows:
             continue
-        frame = table.rows.to_pandas(types_mapper=types_mapper)
+        frame = table.rows.to_pandas(
+            types_mapper=lambda kind: whole if kind == pa.int64() else types_mapper(kind)
+        )
         columns = [*map(str, frame.columns)]
         sums = [name for name in TOTALS.get(table.name, ()) if name in columns]
         if sums and "asset" in columns:  # the rows of an asset beside each other, as it is summed
@@ -189,11 +191,12 @@ def for_people(report: Report, tables: Sequence[Sheet]) -> list[Sheet]:
             columns.insert(columns.index("profile_id"), "profile")
         ids = [name for name in _IDS if name in columns]
         unprinted = [name for name in ids if name != "id"]
-        columns = [name for name in columns if name not in (*ids, "balance_asset")] + ids
+        said = {*ids, "balance_asset", *(["line"] if "label" in columns else [])}
+        columns = [name for name in columns if name not in said] + ids
         for name in {"type", "status", "line", "rule", "age"} & {*columns}:
             if pd.api.types.is_string_dtype(frame[name].dtype):
                 frame[name] = frame[name].map(lambda one: readable_spans(humanise(str(one))))
-        for name in {"status", "line", "rule"} & {*columns}:
+        for name in {"status", "line", "rule", "category"} & {*columns}:
             frame[name] = frame[name].map(lambda one: str(one).replace("_", " "))
         if "period" in columns and isinstance(frame["period"].dtype, pd.DatetimeTZDtype):
             days = frame["period"].dt.tz_convert(report.tz).dt.tz_localize(None).dt.normalize()
