@@ -97,21 +97,22 @@ def record_links(folder: str, records: Sequence[Record]) -> list[Link]:
 def write_head(folder: StorePath, link: Sequence[Any]) -> None:
     """Note which link is the last one: for accidents, so it need not outlive a power cut, and half
     of it counts as none. Written over the one before it, as long: to cut a file takes longer."""
-    if isinstance(folder, Path):
-        note = json.dumps(link).encode().ljust(_HEAD_BYTES)
-        with suppress(OSError):  # the links themselves are there
-            file = os.open(folder / HEAD, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-            try:
-                os.write(file, note)
-            finally:
-                os.close(file)
+    note = json.dumps(link).encode().ljust(_HEAD_BYTES)
+    with suppress(OSError):  # the links themselves are there
+        if not isinstance(folder, Path):
+            (folder / HEAD).write_bytes(note)
+            return
+        file = os.open(folder / HEAD, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            os.write(file, note)
+        finally:
+            os.close(file)
 
 
 def read_head(folder: StorePath) -> Link | None:
-    if isinstance(folder, Path):
-        with suppress(OSError, ValueError, TypeError):
-            number, name = json.loads((folder / HEAD).read_text(encoding="utf-8"))
-            return Link(int(number), str(name), "")
+    with suppress(OSError, ValueError, TypeError):
+        number, name = json.loads((folder / HEAD).read_text(encoding="utf-8"))
+        return Link(int(number), str(name), "")
     return None
 
 

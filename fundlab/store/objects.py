@@ -66,7 +66,16 @@ class Objects(fs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[fs.FileInfo]:
-        return [self._info(path) for path in paths]
+        found = []
+        for path in paths:
+            try:
+                with _answers(path):
+                    found.append(self._described(obstore.head(self._store, self._name(path))))
+            except FileNotFoundError:
+                below = self.get_file_info_selector(fs.FileSelector(path))
+                kind = fs.FileType.Directory if below else fs.FileType.NotFound
+                found.append(fs.FileInfo(path, kind))
+        return found
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
         with _answers(selector.base_dir):
@@ -89,8 +98,9 @@ class Objects(fs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
         with _answers(path):
             obstore.put(self._store, self._name(path), Path(file))
 
-    def pipe_file(self, path: str, content: bytes, mode: Literal["create"]) -> None:
-        """Raises ``FileExistsError`` where the name is taken, as the server found it."""
+    def pipe_file(self, path: str, content: bytes, mode: Literal["create", "overwrite"]) -> None:
+        """Raises ``FileExistsError`` where a name is taken that was to be new: as the server found
+        it, in the same step."""
         with _answers(path):
             obstore.put(self._store, self._name(path), content, mode=mode)
 
@@ -126,15 +136,6 @@ class Objects(fs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
 
     def _name(self, path: str) -> str:
         return path.removeprefix(self._bucket).strip("/")
-
-    def _info(self, path: str) -> fs.FileInfo:
-        try:
-            with _answers(path):
-                return self._described(obstore.head(self._store, self._name(path)))
-        except FileNotFoundError:
-            below = self.get_file_info_selector(fs.FileSelector(path))
-            kind = fs.FileType.Directory if below else fs.FileType.NotFound
-            return fs.FileInfo(path, kind)
 
     def _described(self, found: Any) -> fs.FileInfo:
         name = f"{self._bucket}/{found['path']}"

@@ -129,6 +129,10 @@ class RemotePath:
         """Write a file where there is none, as the storage decides. Raises ``FileExistsError``."""
         self._python().pipe_file(self.key, content, mode="create")
 
+    def write_bytes(self, content: bytes) -> None:
+        """In place of any file there is."""
+        self._python().pipe_file(self.key, content, mode="overwrite")
+
     def copy_to(self, target: RemotePath) -> None:
         """In one step, within the storage. Raises ``FileNotFoundError``."""
         target.filesystem.create_dir(target.parent.key, recursive=True)

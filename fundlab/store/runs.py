@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Mapping
 from typing import Any, Final, Literal
-from uuid import uuid4
 
 from fundlab.errors import StoreError
 from fundlab.store import disk
@@ -31,11 +30,8 @@ def write_run(folder: StorePath, run: Run, at: str, content: Mapping[str, Any]) 
     text = json.dumps({"at": at, **content}, sort_keys=True).encode()
     try:
         if isinstance(path, RemotePath):
-            hidden = disk.hidden_file(folder, f"{run}-{uuid4().hex}")
-            with disk.new_file(hidden) as file:
-                file.write(text)
-            path.put(hidden)  # nobody's turn: it takes the place of the one before
-            hidden.unlink()
+            with disk.named(path):
+                path.write_bytes(text)
         else:
             with disk.replacing(path) as file:
                 file.write(text)
