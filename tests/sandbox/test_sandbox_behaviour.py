@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from sandbox_caller import (
     withdrawal,
 )
 
+import fundlab as fl
 from fundlab.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
-from fundlab.sandbox.behaviour import Behaviour, Rates
+from fundlab.sandbox.behaviour import Behaviour, Rates, read_behaviour
+from fundlab.sandbox.credentials import read_credentials
 from fundlab.sandbox.refusals import Refusal
 
 EVERYTHING = """
@@ -183,6 +186,18 @@ def test_requests_come_back_with_time() -> None:
         rates.take("a", {"*": 4})
     with pytest.raises(Refusal):
         rates.take("a", {"*": 4})
+
+
+def test_the_guides_files_are_what_they_say(tmp_path: Path) -> None:
+    guide = Path(fl.__file__).parent / "site/source/guides/the-sandbox-for-a-team.md"
+    behaviour, credentials = re.findall(r"```toml\n(.*?)```", guide.read_text(), re.DOTALL)
+    (tmp_path / "file.toml").write_text(behaviour)
+    found = read_behaviour(tmp_path / "file.toml")
+    assert (found.withdrawal_seconds, found.failures[0].probability) == (30, 0.5)
+    (tmp_path / "file.toml").write_text(credentials)
+    desk, another = read_credentials(tmp_path / "file.toml")
+    assert (desk.client_id, another.new_customer) == ("desk", True)
+    assert another.signing_key == tmp_path / "desk.pem"
 
 
 # ---------------------------------------------------------------------------- what is wrong
