@@ -24,7 +24,7 @@ from fundlab.errors import InvalidRequest
 from fundlab.reporting.job import sources
 from fundlab.reporting.page import render_html
 from fundlab.reporting.page_tables import bank_tables
-from fundlab.reporting.report_files import sheets
+from fundlab.reporting.report_files import for_people, sheets
 
 __all__ = ["undrawn"]
 
@@ -71,6 +71,11 @@ def test_page_sheets_json_and_text_say_the_same(
     assert (f"{body['unexplained']} item" in body["verdict"]) == (body["unexplained"] > 0)
 
     tables, books = bank_tables(found), {sheet.name: sheet.rows for sheet in sheets(report)}
+    seen = {sheet.name: sheet.rows for sheet in for_people(report, sheets(report))}
+    assert seen[SHEETS["statement"]]["items"].to_pylist() == [
+        row["items"] for row in body["statement"]
+    ]
+    assert pa.types.is_integer(seen[SHEETS["statement"]]["items"].type)  # a float has no exact text
     for name, columns in AMOUNTS.items():
         table, told = tables[f"bank_{name}"], body[name]
         sheet = books[SHEETS[name]].to_pylist()
