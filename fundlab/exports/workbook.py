@@ -243,7 +243,8 @@ def _write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: in
             longest = pc.max(lengths).as_py() or 0
             if sheet.title and is_money(kind):  # the separators of thousands, and the sum below
                 longest += 3
-            width = min(max(longest, len(label)) + 3, _WIDEST)
+            # Two columns are a list of facts, whose values need the paper.
+            width = min(max(longest, len(label)) + 3, _WIDEST if last > 1 else 3 * _WIDEST)
             page.set_column(place, place, max(width, _NARROWEST))
         if rows.column_names:
             page.autofilter(top, 0, top + rows.num_rows, last)

@@ -73,6 +73,13 @@ class Pack:
     bank: Reconciliation | None = None
 
     @property
+    def labels(self) -> dict[str, str]:
+        """How each profile is shown."""
+        ids = [one for frame in self.frames.values() if "profile_id" in frame
+               for one in frame["profile_id"]]  # fmt: skip
+        return labels(ids, self.close.names)
+
+    @property
     def title(self) -> str:
         return f"Close of {self.close.period}"
 
@@ -334,10 +341,8 @@ def pack_tables(pack: Pack) -> dict[str, Table]:
     moved = frames["roll-forward"]
     shown = [name for name in _SIDES.values()
              if name in ("opening", "closing") or (moved[name] != 0).any()]  # fmt: skip
-    profiles = [one for name in ("roll-forward", "reconciliation", "open-items")
-                for one in frames[name]["profile_id"]]  # fmt: skip
-    asset, called = ("Asset", text, "asset"), labels(profiles, pack.close.names)
-    profile = ("Profile", partial(profile_name, labels=called), "profile_id")
+    asset = ("Asset", text, "asset")
+    profile = ("Profile", partial(profile_name, labels=pack.labels), "profile_id")
     every = 10**9
 
     def amounts(**labels: str) -> list[Any]:

@@ -6,12 +6,13 @@ import hashlib
 import json
 import os
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
-import pyarrow as pa
+import pandas as pd
 from markupsafe import Markup
 
 from fundlab.analysis.bank_reconciliation import Reconciliation, reconcile_files
@@ -39,6 +40,8 @@ _PAPER_WIDTH: Final = 760
 MAX_PAPER_ROWS: Final = 2_000
 """Of one table: some fifty pages."""
 _FOLDED: Final = 24
+_FACT: Final = 120
+"""Letters of a line of the first sheet: as many as paper shows."""
 """Letters of a text that need not stand in one line."""
 
 
@@ -165,12 +168,8 @@ def _write(
         if with_pdf:
             write(f"{stem}.pdf", render_pdf(pack))
         files.append(folder / f"{stem}.xlsx")
-        sheets = [Sheet(name.replace("-", " ").capitalize(), arrow_of(frame))
-                  for name, frame in pack.frames.items()]  # fmt: skip
-        facts = {"Verdict": pack.verdict, "Unexplained": pack.unexplained, **pack.facts}
-        about = pa.table({"fact": list(facts), "value": list(facts.values())})
         with replacing(files[-1]) as unfinished:
-            write_workbook([Sheet("Close", about), *sheets], unfinished)
+            write_workbook(pack_sheets(pack), unfinished)
         for name, frame in pack.frames.items():
             files.append(folder / f"{stem}.{name}.csv")
             with replacing(files[-1]) as unfinished:
@@ -190,6 +189,35 @@ def _write(
         }
         write(MANIFEST, json.dumps(packs, indent=1, sort_keys=True).encode() + b"\n")
     return files
+
+
+def pack_sheets(pack: Pack) -> list[Sheet]:
+    """The tables of ``pack`` for people: each with a title, the names of profiles before their
+    ids, headers in words, and ready to print."""
+    facts = {"Verdict": pack.verdict, "Unexplained": pack.unexplained, **pack.facts}
+    lines = [
+        (name if not number else "", line)
+        for name, value in facts.items()
+        for number, line in enumerate(textwrap.wrap(value, _FACT) or [""])
+    ]
+    about = pd.DataFrame(lines, columns=["fact", "value"])
+    labels, found = pack.labels, []
+    for file, frame in {"close": about, **pack.frames}.items():
+        columns, unprinted = list(frame.columns), []
+        if "profile_id" in columns:
+            called = [labels[one] for one in frame["profile_id"]]
+            frame = frame.assign(profile=pd.array(called, "string"))
+            unprinted = ["profile_id"]
+            columns.insert(columns.index("profile_id"), "profile")
+            columns = [name for name in columns if name not in unprinted] + unprinted
+        name = file.replace("-", " ").capitalize()
+        found.append(Sheet(
+            name, arrow_of(frame[columns]),
+            title=pack.title if file == "close" else f"{name} · {pack.title}", lead=pack.subtitle,
+            labels={one: one.replace("_", " ").capitalize() for one in columns},
+            tz=pack.close.tz, unprinted=unprinted,
+        ))  # fmt: skip
+    return found
 
 
 def _reconciled(

@@ -67,7 +67,7 @@ def test_every_analysis_and_the_report_agree(tmp_path: Path, seed: int, basis: s
     months.turn(month, 6)
     store = month.store
     rows = store.read("transfers", settled=True)
-    expected = months.lines(store, basis)
+    expected = months.lines(month, basis)
     given = {"basis": basis}
     roll = fl.balances.roll_forward(rows, "2026-02", **given)
     found = roll[roll["amount"] != 0].set_index([*KEYS, "line", "type"])["amount"].to_dict()

@@ -20,7 +20,7 @@ import closed_months as months
 import openpyxl
 import pypdf
 import pytest
-from closed_months import MARCH, D
+from closed_months import DAY, MARCH, D
 
 import fundlab as fl
 from fundlab import cli, reporting
@@ -96,9 +96,11 @@ def of_csv(pack: Path, name: str) -> list[dict[str, str]]:
 
 
 def of_workbook(pack: Path, name: str) -> list[dict[str, str]]:
+    """Below a title, a line and a gap; the columns by the names they have in the CSV."""
     sheet = openpyxl.load_workbook(pack / f"{STEM}.xlsx")[name]
-    rows = [["" if cell is None else str(cell) for cell in row] for row in sheet.values]
-    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    rows = [["" if cell is None else str(cell) for cell in row] for row in sheet.values][3:]
+    names = [head.lower().replace(" ", "_") for head in rows[0]]
+    return [dict(zip(names, row, strict=True)) for row in rows[1:]]
 
 
 def of_pdf(pack: Path) -> dict[str, list[list[str]]]:
@@ -119,7 +121,7 @@ def amount(text: str) -> Decimal:
 
 def check_foots(rows: list[dict[str, str]], profile: str) -> None:
     """Across to the closing, and down to the sum of each asset."""
-    sides = [name for name in rows[0] if name not in ("asset", profile)]
+    sides = [name for name in rows[0] if name not in ("asset", "profile", "profile_id")]
     below: dict[tuple[str, str], Decimal] = {}
     for row in rows:
         across = sum((amount(row[name]) for name in sides if name != "closing"), D(0))
@@ -132,19 +134,22 @@ def check_foots(rows: list[dict[str, str]], profile: str) -> None:
     assert len(rows) > 4
 
 
+def of_paper(pack: Path, caption: str) -> list[dict[str, str]]:
+    """The rows of a table of the PDF in which no cell is empty, as the page heads their columns."""
+    cells = ([each.strip() for each in row if each.strip()] for row in of_pdf(pack)[caption])
+    heads, *printed = (row for row in cells if len(row) > 1)
+    names = [head.lower() for head in heads]
+    return [dict(zip(names, row, strict=True)) for row in printed if len(row) == len(names)]
+
+
 def test_every_printed_roll_forward_foots(packed: tuple[fl.Store, Path]) -> None:
     pack = packed[1]
     page = of_page(pack)
     check_foots(page["Roll-forward by asset and profile"], "profile")
     check_foots(of_csv(pack, "roll-forward"), "profile_id")
     check_foots(of_workbook(pack, "Roll forward"), "profile_id")
-    heads, *printed = (
-        [each.strip() for each in row]
-        for row in of_pdf(pack)["Roll-forward by asset and profile"][1:]
-    )
-    names = [head.lower() for head in heads]
-    on_paper = [dict(zip(names, row, strict=True)) for row in printed if len(row) == len(names)]
-    assert on_paper == page["Roll-forward by asset and profile"]
+    caption = "Roll-forward by asset and profile"
+    assert of_paper(pack, caption) == page[caption]
     lines = [page["Receipts and disbursements by type"], of_csv(pack, "lines")]
     for rows, profile in zip([*lines, of_workbook(pack, "Lines")],
                              ("profile", "profile_id", "profile_id"), strict=True):  # fmt: skip
@@ -169,18 +174,41 @@ def test_a_profile_has_the_name_it_had_when_the_period_was_closed(
 
 
 def test_the_other_tables_foot_as_printed(packed: tuple[fl.Store, Path]) -> None:
-    page = of_page(packed[1])
-    for row in page["From the closing to what the service reports"]:
-        parts = ("closing", "settled after", "held by pending", "learned since")
-        assert sum((amount(row[name]) for name in parts), D(0)) == amount(row["rebuilt"])
-        assert amount(row["reported"]) - amount(row["rebuilt"]) == amount(row["difference"])
-    for row in page["Proof of cash"]:
-        if row["side"] == "books":
-            parts = ("opening", "receipts", "disbursements")
+    pack = packed[1]
+    page = of_page(pack)
+    caption, printed = "From the closing to what the service reports", "learned since"
+    named = ("closing", "moved_after", "held", "learned_since")
+    shown = ("closing", "settled after", "held by pending", printed)
+    for rows, parts in (
+        (page[caption], shown),
+        (of_paper(pack, caption), shown),
+        (of_csv(pack, "reconciliation"), named),
+        (of_workbook(pack, "Reconciliation"), named),
+    ):
+        assert rows
+        for row in rows:
+            assert sum((amount(row[name]) for name in parts), D(0)) == amount(row["rebuilt"])
+            assert amount(row["reported"]) - amount(row["rebuilt"]) == amount(row["difference"])
+    parts = ("opening", "receipts", "disbursements")
+    for rows in (
+        page["Proof of cash"],
+        of_paper(pack, "Proof of cash"),
+        of_csv(pack, "proof-of-cash"),
+        of_workbook(pack, "Proof of cash"),
+    ):
+        books = [row for row in rows if row["side"] == "books"]
+        assert books
+        for row in books:
             assert sum((amount(row[name]) for name in parts), D(0)) == amount(row["closing"])
-    aged = sum((amount(row["total"]) for row in page["Open items by age"]), D(0))
     items = page["Open items, oldest first"]
-    assert aged == sum((amount(row["total"]) for row in items), D(0))
+    for ages, ones in (
+        (page["Open items by age"], items),
+        (of_csv(pack, "ageing"), of_csv(pack, "open-items")),
+        (of_workbook(pack, "Ageing"), of_workbook(pack, "Open items")),
+    ):
+        totals = [sum((amount(row["total"]) for row in rows), D(0)) for rows in (ages, ones)]
+        assert totals[0] == totals[1]
+    assert of_paper(pack, "Open items by age") == page["Open items by age"]
     noted = [row for row in items if row["owner"] == "Ben"]
     assert [row["comment"] for row in noted] == ["asked, <b>twice</b>"]
     records = packed[0].records()
@@ -189,8 +217,13 @@ def test_the_other_tables_foot_as_printed(packed: tuple[fl.Store, Path]) -> None
         {tuple(row[:2]): D(row[-1]) for row in lines if row[2] == "closing"}
         for lines in (first, second)
     ]
-    for row in page["What was restated, transfer by transfer"]:
-        assert amount(row["now"]) - amount(row["closed"]) == amount(row["difference"])
+    for rows, then in (
+        (page["What was restated, transfer by transfer"], "closed"),
+        (of_csv(pack, "restatements"), "then"),
+        (of_workbook(pack, "Restatements"), "then"),
+    ):
+        for row in rows:
+            assert amount(row["now"]) - amount(row[then]) == amount(row["difference"])
     restated = sum(
         (amount(row["difference"]) for row in page["What was restated, transfer by transfer"]), D(0)
     )
@@ -202,22 +235,27 @@ def test_the_other_tables_foot_as_printed(packed: tuple[fl.Store, Path]) -> None
 def test_the_same_bytes_in_another_process_zone_locale_and_hash_seed(
     packed: tuple[fl.Store, Path], tmp_path: Path
 ) -> None:
-    store, pack = packed
+    store = packed[0]
     script = (
         "import sys, fundlab as fl\nfrom fundlab import reporting\n"
         "store = fl.Store(sys.argv[1])\n"
         "close = reporting.find_close(store, '2026-02', 'settled')\n"
-        "reporting.write_pack(store, close, sys.argv[2])"
+        "reporting.write_pack(store, close, sys.argv[2], sys.argv[3:], window=5)"
     )
+    bank = statement_of(store, tmp_path / "february.csv", ("2026-02-03", "-12.00"))
+    close = reporting.find_close(store, "2026-02", "settled")
+    assert close is not None
+    reporting.write_pack(store, close, tmp_path / "pack", [bank], window=5)
     given = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "LANG": "de_DE.UTF-8", "PYTHONHASHSEED": "5"}
-    arguments = [sys.executable, "-c", script, str(store.path), str(tmp_path / "again")]
+    paths = map(str, (store.path, tmp_path / "again", bank))
+    arguments = [sys.executable, "-c", script, *paths]
     subprocess.run(arguments, check=True, env={**os.environ, **given})
     digests = [
         {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-        for folder in (pack, tmp_path / "again")
+        for folder in (tmp_path / "pack", tmp_path / "again")
     ]
     assert digests[0] == digests[1]
-    assert len(digests[0]) == 15
+    assert len(digests[0]) == 20
 
 
 def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
@@ -342,8 +380,14 @@ def test_without_typst_the_pack_has_no_pdf_and_says_how_to_get_one(
     assert reporting.reperform(packed[0], tmp_path / "pack") == []
 
 
-def statement_of(store: fl.Store, path: Path, *more: tuple[str, str]) -> Path:
-    """A bank's statement of February: what settled then on our accounts there, and ``more``."""
+def statement_of(
+    store: fl.Store,
+    path: Path,
+    *more: tuple[str, str],
+    month: str = "2026-02",
+    balance: Decimal = Decimal(10**6),
+) -> Path:
+    """A bank's statement of a month: what settled then on our accounts there, and ``more``."""
     rows = store.read("transfers", settled=True)
     at_bank = rows["type"].isin(["WIRE_DEPOSIT", "WIRE_WITHDRAWAL", "CUBIX_WITHDRAWAL"])
     rows = rows[at_bank & (rows["asset"] == "USD") & rows["settled_at"].notna()]
@@ -354,9 +398,9 @@ def statement_of(store: fl.Store, path: Path, *more: tuple[str, str]) -> Path:
         )
         for row in rows.itertuples()
     ]
-    lines, balance = ["date,amount,balance"], D(10**6)
+    lines = ["date,amount,balance"]
     for day, change in sorted([*moved, *((day, D(text)) for day, text in more)]):
-        if "2026-02-01" <= day < "2026-03-01":
+        if day.startswith(month):
             balance += change
             lines.append(f"{day},{change},{balance}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -423,3 +467,56 @@ def test_the_banks_side_is_in_the_pack_and_performed_again(
     assert reporting.reperform(store, folder) == [
         "pack.json is not what was written: it names '../x.csv'"
     ]
+
+
+@pytest.mark.thorough
+def test_what_is_open_is_carried_with_its_notes_until_it_clears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "typst", None)  # the PDF is another test's matter
+    month, april, may = months.made(tmp_path / "store", 21), MARCH + 31 * DAY, MARCH + 61 * DAY
+    store = month.store
+    waiting = month.add(MARCH - DAY, "PENDING")
+    month.sync(months.CLOSED_AT + 1)
+    store.annotate(waiting["id"], owner="Ben", comment="asked", by="Ana")
+    file, balance = tmp_path / "bank.csv", D(10**6)
+
+    def packed_month(period: str, *more: tuple[str, str], carried: Path | None = None) -> Path:
+        nonlocal balance
+        statement_of(store, file, *more, month=period, balance=balance)
+        balance = D(file.read_text("utf-8").split()[-1].rpartition(",")[2])
+        folder = tmp_path / period
+        options = {} if carried is None else {"carried": str(carried)}
+        close = store.close(period, by="Ana", with_breaks="of a test")
+        reporting.write_pack(store, close, folder, [file], window=5, **options)
+        return folder
+
+    def items(folder: Path, name: str) -> dict[str, dict[str, str]]:
+        with (folder / f"close-{folder.name}.{name}.csv").open(encoding="utf-8-sig") as text:
+            return {row.get("id") or row["item_id"]: row for row in csv.DictReader(text)}
+
+    february = packed_month("2026-02", ("2026-02-03", "-12.00"))
+    (entry,) = (
+        name for name, row in items(february, "bank-items").items() if D(row["amount"]) == -12
+    )
+    store.annotate(entry, owner="Eve", comment="asked the bank", by="Ana")
+    row = month.add(MARCH + 3 * DAY, "COMPLETED", MARCH + 3 * DAY)
+    row |= {"type": "WIRE_DEPOSIT", "direction": "CREDIT", "asset": "USD", "fee": "0",
+            "total": row["amount"]}  # fmt: skip
+    row.pop("balance_asset", None)
+    month.sync(april + 2 * DAY)
+    march = packed_month("2026-03", carried=february / "close-2026-02.bank.json")
+    kept = items(march, "bank-items")[entry]
+    assert (D(kept["amount"]), kept["owner"], kept["comment"]) == (-12, "Eve", "asked the bank")
+    assert int(kept["age"]) > int(items(february, "bank-items")[entry]["age"])
+    opened = items(march, "open-items")[waiting["id"]]
+    assert (opened["owner"], opened["comment"], opened["age"]) == ("Ben", "asked", "31–60 days")
+    assert reporting.reperform(store, march) == []
+    store.annotate(entry, decision="accepted", comment="a fee", by="Ana")
+    waiting |= {"status": "COMPLETED", "updated_at": months.text(april + 4 * DAY)}
+    month.says_completed(waiting, april + 4 * DAY)
+    month.sync(may + 2 * DAY)
+    last = march / "close-2026-03.bank.json"
+    later = packed_month("2026-04", ("2026-04-20", "-1"), carried=last)
+    assert waiting["id"] not in items(later, "open-items")
+    assert entry not in items(later, "bank-items") or items(later, "bank-items")[entry]["explained"]
