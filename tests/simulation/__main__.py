@@ -29,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after another")
-    parser.add_argument("--days", type=int, default=2, help="days of each run")
+    parser.add_argument("--days", type=int, default=1, help="days of each run")
     parser.add_argument("--seconds", type=float, help="no new seed after so many (real) seconds")
     parser.add_argument("--without", default="", help="numbers of happenings left out: 3,17,18")
     parser.add_argument("--trace", action="store_true", help="print the trace")

@@ -348,6 +348,8 @@ class Person:
     def attempt(self, one: Happening) -> bool:
         """Whether it is done, as far as this person goes."""
         desk = self.desk
+        if desk.lost and self.name == "payer":
+            return False  # whose journal may be on its way back
         alone, before = not desk.busy, oracles.unfinished(desk)
         desk.met[self.name].clear()
         desk.busy.append(self.name)
@@ -434,7 +436,7 @@ class Person:
 
     def sync(self, client: Client, full: bool, unlock: bool = False) -> None:
         store, before = self.desk.store(), oracles.at_the_service(self.desk)
-        if unlock:
+        if unlock and self.desk.disk.fails("syncs") is None:
             (store.path / ".lock").unlink(missing_ok=True)
         result = store.sync(client, full=full, progress=False)
         self.desk.said.append(str(result))
@@ -469,7 +471,7 @@ class Person:
         """The disk with the store is lost, maybe the payer's journal with it; what a backup has of
         both comes back."""
         desk, backup = self.desk, self.desk.backed_up
-        others = desk.busy != [self.name]
+        others = desk.busy != [self.name] or desk.disk.fails("syncs") is not None
         if backup is None or others or not (desk.lost or desk.store().path.exists()):
             return
         away = desk.root.with_name(f"lost-{Virtual.now_ns}")
@@ -500,7 +502,8 @@ class Person:
         except CloseRefused:
             store.close(period, by=self.name, with_breaks="simulated")
         else:
-            oracles.clean(self.desk, store)
+            with self.desk.schedule.aside():
+                oracles.clean(store)
         self.desk.facts.closed.add(period)
 
     def reopen(self, _client: Client, period: str) -> None:

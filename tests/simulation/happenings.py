@@ -124,13 +124,14 @@ def drawn(seed: int, days: int) -> list[Happening]:
             add(some_time(day), "clerk", "backup")
         if chance.random() < 0.3:
             add(some_time(day), "clerk", "restore", with_journal=chance.random() < 0.5)
-    closing = BEGIN_NS + DAY + chance.randrange(12 * HOUR)
-    if days > 1:
+    closing = BEGIN_NS + 3 * HOUR + chance.randrange(12 * HOUR)
+    if chance.random() < 0.7:
         add(closing, "clerk", "close", period="2026-10")
-        if chance.random() < 0.3:
-            add(closing + chance.randrange(5) * NS, "auditor", "close", period="2026-10")
-        if chance.random() < 0.3:
-            add(closing + chance.randrange(1, DAY), "auditor", "reopen", period="2026-10")
+    if chance.random() < 0.4:
+        again = closing + chance.choice([chance.randrange(5 * NS), chance.randrange(6 * HOUR)])
+        add(again, "auditor", "close", period="2026-10")
+    if chance.random() < 0.2:
+        add(closing + chance.randrange(6 * HOUR), "auditor", "reopen", period="2026-10")
 
     # How much goes wrong differs from seed to seed: where all fails at once, nothing is tried.
     trouble = chance.choice([0.3, 1, 3])
@@ -162,7 +163,8 @@ def drawn(seed: int, days: int) -> list[Happening]:
             add(some_time(day), chance.choice(PEOPLE), "skew",
                 seconds=chance.choice([-1200, -90, -5, 5, 90, 1200, 0]))  # fmt: skip
     if chance.random() < 0.2:
-        add(some_time(days - 1), "world", "plant", cents=chance.randrange(1, 10**4))
+        at = chance.choice([BEGIN_NS + 2 * HOUR, some_time(days - 1)])
+        add(at, "world", "plant", cents=chance.randrange(1, 10**4))
 
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]

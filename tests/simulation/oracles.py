@@ -111,10 +111,10 @@ def resumed(desk: Desk, who: str, said: list[str]) -> None:
         check(named, f"fl.resume left {entry.ref_id} unknown")
 
 
-def clean(desk: Desk, store: fl.Store) -> None:
+def clean(store: fl.Store) -> None:
     """What was closed without a word had nothing to be said."""
     found = store.verify()
-    check(found.ok or desk.planted, f"closed without a word, yet: {found}")
+    check(found.ok, f"closed without a word, yet: {found}")
 
 
 def unfinished(desk: Desk) -> set[Path]:
@@ -168,6 +168,10 @@ def at_the_end(desk: Desk) -> None:
     totals = desk.control.ledger()["totals"]
     check(not any(map(Decimal, totals.values())), f"the ledger sums to {totals}")
 
+    if desk.lost:  # whoever restored it was stopped
+        desk.busy = ["clerk"]
+        with desk.client("clerk") as client:
+            desk.people["clerk"].restore(client, with_journal=False)
     refused(desk)
 
     # Whatever was begun is ended: each payment is there once, and as its people were told.
