@@ -6,16 +6,15 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import requests
-from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
 
 
 class Forgetful:
     """Storage that does not know of If-None-Match, as much of it did until 2024."""
 
-    def __init__(self, app: DomainDispatcherApplication) -> None:
+    def __init__(self, app: Any) -> None:
         self.app = app
 
     def __call__(self, environ: dict[str, object], start_response: object) -> object:
@@ -27,6 +26,10 @@ class Forgetful:
 def s3_server(conditional: bool = True) -> Iterator[str]:
     """Its address; the bucket ``books`` is there. Whether a name is taken, and the write, are one
     step, as it has one thread."""
+    # Here, as they take a second, which who runs the quick tests need not wait.
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = DomainDispatcherApplication(create_backend_app)
     server = make_server("127.0.0.1", 0, app if conditional else Forgetful(app))
