@@ -65,6 +65,11 @@ def flow_bars(
             starts, sums["net"], linestyle="none", marker="o", markersize=4.6,
             color=theme.ink, markeredgecolor=theme.paper, markeredgewidth=1.1,
         )  # fmt: skip
+        for start, row in sums.iterrows():
+            words = (f"{start:%Y-%m-%d}\nin {look.spelled(row['inflow'])}\n"
+                     f"out {look.spelled(row['outflow'])}\n"
+                     f"net {look.spelled(row['net'], signed=True)}")  # fmt: skip
+            look.hover(axes, (start - bars.width / 2, start + bars.width / 2), words)
         axes.axhline(0, color=theme.muted, linewidth=0.8)
         look.date_axis(axes, bars.first, bars.last)
         look.note(axes, f"net {compact(float(sums['net'].sum()), signed=True)}", theme)
@@ -130,6 +135,11 @@ def fees_by_type(
             axes.bar(starts, fees[kind], bars.width, below, color=color)
             below += fees[kind].to_numpy()
         look.date_axis(axes, bars.first, bars.last)
+        for start, row in fees.iterrows():
+            paid = [(humanise(str(kind)), look.spelled(fee)) for kind, fee in row.items() if fee]
+            each = [f"{name} {fee}" for name, fee in paid]
+            across = start - bars.width / 2, start + bars.width / 2
+            look.hover(axes, across, "\n".join([f"{start:%Y-%m-%d}", *each]))
         axes.set_ylim(*look.with_zero(below))
         look.note(axes, f"{compact(float(below.sum()))} in all", theme)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -27,9 +28,10 @@ def balance_course(
     tz: str = "UTC",
     asset: str | None = None,
     legend: bool = True,
+    names: Mapping[str, str] | None = None,
 ) -> Figure:
     """Step lines of the closing balance of each profile (``balances.daily``, of the same ``tz``),
-    by the names that ``[names]`` of the settings gives them.
+    by the ``names`` given for their ids, by default those of ``[names]`` in the settings.
 
     ``assertions`` (``store.assertions()``) are marked where they were observed: a ring where the
     reported balance agrees with the transfers, a cross where it does not.
@@ -41,7 +43,8 @@ def balance_course(
     """
     look.need(daily, "profile_id", "asset", "date", "balance")
     marks = marks_to_draw(daily, assertions, tz)
-    names = rank_profiles(daily)
+    drawn_names = rank_profiles(daily)
+    called = {**labels(drawn_names, names_given() if names is None else {}), **(names or {})}
     rows = pd.DataFrame(
         {
             "asset": daily["asset"].astype(str),
@@ -57,25 +60,33 @@ def balance_course(
         # MAX_POINTS of them, the last drawn to its end.
         days = pd.date_range(first, last, freq="D")
         closing = mine.pivot(index="date", columns="name", values="balance").reindex(days).ffill()
-        drawn = closing.columns.where(closing.columns.isin(names), names[-1])
+        drawn = closing.columns.where(closing.columns.isin(drawn_names), drawn_names[-1])
         lines = closing.T.groupby(drawn).sum(min_count=1).T
         step = -(-len(lines) // MAX_POINTS)
         lines = lines.iloc[::-step].iloc[::-1]
         end = lines.iloc[[-1]].set_axis(lines.index[[-1]] + pd.Timedelta(days=1))
         lines = pd.concat([lines, end])
         for name in lines.columns:
-            place = names.index(name)
+            place = drawn_names.index(name)
             axes.plot(
                 lines.index.to_numpy(), lines[name].to_numpy(), drawstyle="steps-post",
                 color=theme.series[place], linewidth=1.4, marker=look.MARKERS[place],
                 markersize=4.5, markevery=[-1],
             )  # fmt: skip
+        stride = -(-len(lines) // look.MAX_STRIPS)
+        for day, (_, closings) in zip(
+            lines.index[:-1:stride], lines.iloc[:-1:stride].iterrows(), strict=True
+        ):
+            each = [f"{called[str(name)]}: {look.spelled(value)}"
+                    for name, value in closings.items() if not np.isnan(value)]  # fmt: skip
+            width = pd.Timedelta(days=step * stride)
+            look.hover(axes, (day, day + width), "\n".join([f"{day:%Y-%m-%d}", *each]))
         observed = marks[marks["asset"] == mine["asset"].iloc[0]]
         for name, right in observed[observed["agrees"]].groupby("profile_id"):
             axes.plot(
                 right["at"].to_numpy(), right["reported"].to_numpy(), linestyle="none", marker="o",
                 markersize=4.2, markerfacecolor=theme.paper, markeredgewidth=1.1,
-                markeredgecolor=theme.series[names.index(str(name))],
+                markeredgecolor=theme.series[drawn_names.index(str(name))],
             )  # fmt: skip
         wrong = observed[~observed["agrees"]]
         if len(wrong):
@@ -88,13 +99,13 @@ def balance_course(
         axes.set_ylim(*look.with_zero(np.append(lines.to_numpy().ravel(), observed["reported"])))
 
     panels = look.by_asset(rows, asset)
-    words = [*labels(names, names_given()).values(), *["agrees", "differs"] * (len(marks) > 0)]
+    words = [called[name] for name in drawn_names] + ["agrees", "differs"] * (len(marks) > 0)
     below = look.legend_rows(words, len(panels)) if legend else 0
     figure = look.panels(panels, draw, theme, "No balances", rows_below=below)
     if legend and panels:
         handles = [
             Line2D([], [], color=theme.series[place], marker=look.MARKERS[place], markersize=4.5)
-            for place in range(len(names))
+            for place in range(len(drawn_names))
         ]
         for marker, color in (("o", theme.ink), ("x", theme.alarm)) if len(marks) else ():
             handles.append(

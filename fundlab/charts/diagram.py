@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pandas as pd
@@ -17,19 +18,27 @@ MAX_ENDS: Final = 7
 _GAP: Final = 0.03
 _WIDTH: Final = 0.022
 _LEAST: Final = 0.062  # between two labels
-_MARGINS: Final = (190.0, 306.0, 30.0, 10.0)
-_LAYOUT: Final = Layout((900.0, 264.0), _MARGINS, columns=1)
-_LONGEST: Final = 40
+_MARGINS: Final = (200.0, 330.0, 30.0, 10.0)
+_LAYOUT: Final = Layout((1080.0, 290.0), _MARGINS, columns=1)
+_LONGEST: Final = 46
 
 Spans = dict[str, tuple[float, float]]
 
 
 @look.own_settings()
-def flow_diagram(links: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None = None) -> Figure:
+def flow_diagram(
+    links: pd.DataFrame,
+    theme: Theme = LIGHT,
+    *,
+    asset: str | None = None,
+    order: Sequence[str] = (),
+) -> Figure:
     """Bands from sources through profiles to targets, as wide as the amounts they stand for.
 
     ``links`` has ``stage`` (1 into a profile, 2 out of one), ``source``, ``target``, ``asset`` and
-    ``amount``. At most :data:`MAX_ENDS` names stand on each side, the smaller ones as one.
+    ``amount``. The profiles of ``order`` have the colours of the theme in that order, as a chart of
+    their balances beside this one. At most :data:`MAX_ENDS` names stand on each side, the smaller
+    ones as one.
 
     >>> links = pd.DataFrame(
     ...     {
@@ -53,7 +62,7 @@ def flow_diagram(links: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | None
             by_asset[name] = few = _few(moved)
             into = few["stage"] == 1
             profiles[name] = {*few.loc[into, "target"], *few.loc[~into, "source"]}
-    names = sorted(set().union(*profiles.values()))
+    names = dict.fromkeys([*order, *sorted(set().union(*profiles.values()))])
     colors = {name: theme.series[n % len(theme.series)] for n, name in enumerate(names)}
     shown = {name: rows for name, rows in by_asset.items() if asset is None or name == asset}
     figure = look.panels(
@@ -109,19 +118,22 @@ def _draw(axes: Axes, rows: pd.DataFrame, colors: dict[str, str], theme: Theme) 
                           linewidth=0)
             )  # fmt: skip
             words = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 2]}…"
+            about = f"{name}: {look.spelled(float(sizes[name]))}"
+            look.hover(axes, (start, start + _WIDTH, top, bottom), about)
             if not side:
-                _label(axes, start + _WIDTH, height, words, 4, "left", theme.ink)
+                _label(axes, start + _WIDTH, height, words, 6, "left", theme.ink, theme.paper)
                 continue
             shift = -5 if side == "right" else 5
             if abs(height - (top + bottom) / 2) > _LEAST / 4:  # moved: a line leads to its bar
                 shift *= 3
                 axes.annotate(
-                    "", (x, (top + bottom) / 2), (x + shift / 404, height), annotation_clip=False,
+                    "", (x, (top + bottom) / 2), (x + shift / _LAYOUT.box[0], height),
+                    annotation_clip=False,
                     arrowprops={"arrowstyle": "-", "color": theme.muted, "linewidth": 0.6,
                                 "shrinkA": 0, "shrinkB": 0},
                 )  # fmt: skip
             amount = compact(float(sizes[name]))
-            _label(axes, x, height, f"{words} · {amount}", shift, side, theme.ink)
+            _label(axes, x, height, f"{words} · {amount}", shift, side, theme.ink, "none")
 
 
 def _spans(sizes: pd.Series[float], scale: float) -> Spans:
@@ -164,12 +176,17 @@ def _bands(
         codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
         band = PathPatch(Path(points, codes), facecolor=colors[owner], alpha=0.34, linewidth=0)
         axes.add_patch(band)
+        ways = (name, owner) if across[0] < across[1] else (owner, name)
+        look.hover(axes, band.get_path(), f"{' → '.join(ways)}: {look.spelled(amount)}")
 
 
-def _label(axes: Axes, x: float, y: float, text: str, shift: float, ha: str, color: str) -> None:
+def _label(
+    axes: Axes, x: float, y: float, text: str, shift: float, ha: str, color: str, paper: str
+) -> None:
     axes.annotate(
         look.drawable(text), (x, y), (shift, 0), textcoords="offset points", ha=ha, va="center",
         fontsize=look.TEXT, color=color, parse_math=False, annotation_clip=False,
+        bbox={"boxstyle": "round,pad=0.15", "facecolor": paper, "alpha": 0.75, "linewidth": 0},
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -21,8 +22,9 @@ WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _STRENGTHS: Final = (0.28, 0.48, 0.72, 1.0)
 _FULL: Final = 0.95
 """Of all days the share below full strength: one huge day does not make the others faint."""
-_CALENDAR: Final = Layout((360.0, 156.0), (38.0, 12.0, 30.0, 24.0))
-_HOURS: Final = Layout((480.0, 208.0), (38.0, 12.0, 30.0, 38.0))
+_CALENDAR: Final = Layout((360.0, 174.0), (38.0, 12.0, 30.0, 42.0))
+_HOURS: Final = Layout((480.0, 208.0), (38.0, 12.0, 30.0, 42.0))
+_SQUARE: Final = "■"
 
 Places = npt.NDArray[np.int64]
 
@@ -66,6 +68,17 @@ def flows_calendar(
         _blank(axes, weeks, theme)
         for color, mine in ((theme.inflow, sums["net"] > 0), (theme.outflow, sums["net"] < 0)):
             _squares(axes, sums[mine], "week", "day", (size / full)[mine], color)
+        strong = compact(full * (1 - 1 / len(_STRENGTHS)) ** 2)
+        look.scale(axes, [
+            (f"{strong} or more out", theme.muted, 1.0),
+            *((_SQUARE, theme.outflow, strength) for strength in reversed(_STRENGTHS)),
+            *((_SQUARE, theme.inflow, strength) for strength in _STRENGTHS),
+            (f"{strong} or more in", theme.muted, 1.0),
+        ])  # fmt: skip
+        for week, day, net in sums[["week", "day", "net"]].itertuples(index=False):
+            at = start + pd.Timedelta(days=7 * int(week) + int(day))
+            look.hover(axes, (week - 0.5, week + 0.5, day - 0.5, day + 0.5),
+                       f"{at:%a %Y-%m-%d}: {look.spelled(net, signed=True)}")  # fmt: skip
         # Few weeks by their Mondays, many by their months, not too near to each other.
         mondays = [start + pd.Timedelta(weeks=week) for week in range(weeks)]
         if weeks <= _FEW_WEEKS:
@@ -116,7 +129,15 @@ def transfer_hours(transfers: pd.DataFrame, theme: Theme = LIGHT, *, tz: str = "
         _blank(axes, 24, theme)
         _squares(axes, sums, "hour", "day", sums["count"] / top, theme.inflow)
         axes.set_xticks(range(0, 24, 3), [f"{hour:02d}" for hour in range(0, 24, 3)])
-        axes.set_xlabel(f"hour of the day ({tz})", color=theme.muted, fontsize=look.TEXT - 0.5)
+        bounds = [max(1, math.ceil(top * (n / len(_STRENGTHS)) ** 2))
+                  for n in range(len(_STRENGTHS))]  # fmt: skip
+        parts: list[tuple[str, str, float]] = [(f"hour of the day ({tz}) · ", theme.muted, 1.0)]
+        for least, strength in dict(zip(bounds, _STRENGTHS, strict=True)).items():
+            parts += [(_SQUARE, theme.inflow, strength), (f"from {least:,}", theme.muted, 1.0)]
+        look.scale(axes, parts)
+        for day, hour, many in sums[["day", "hour", "count"]].itertuples(index=False):
+            look.hover(axes, (hour - 0.5, hour + 0.5, day - 0.5, day + 0.5),
+                       f"{WEEKDAYS[int(day)]} {int(hour):02d}:00: {many:,.0f}")  # fmt: skip
         look.note(axes, f"up to {top:,.0f} in an hour of the week", theme)
 
     shown = {"Transfers": sums} if len(sums) else {}

@@ -21,8 +21,10 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.lines import Line2D
+from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.transforms import Affine2D
 
 from fundlab.errors import AnalysisError
 
@@ -33,6 +35,8 @@ PANEL: Final = (360.0, 200.0)
 MARGINS: Final = (50.0, 12.0, 30.0, 26.0)
 """Left, right, top and bottom of a panel, in points."""
 TEXT: Final = 10.0
+MAX_STRIPS: Final = 62
+"""How many days of a chart say what they are when the mouse is over them."""
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _CSS_PIXELS_PER_INCH: Final = 96
 _LEGEND_ROW: Final = 22.0
@@ -91,6 +95,12 @@ that it is: an image follows the scheme of the element that shows it, and where 
 system's, in which a light notebook may be shown."""
 
 
+Shape = Path | tuple[Any, ...]
+"""A path, or left and right, top and bottom in the units of the axes."""
+_SVG_CODES: Final = {int(Path.MOVETO): "M", int(Path.LINETO): "L", int(Path.CURVE4): "C",
+                     int(Path.CLOSEPOLY): "z"}  # fmt: skip
+
+
 @contextmanager
 def own_settings() -> Iterator[None]:
     """Matplotlib as it is by default, whatever styles and settings a notebook has chosen."""
@@ -104,6 +114,29 @@ class Chart(Figure):
 
     Drawn in :data:`LIGHT` it is shown in :data:`DARK` by a notebook whose theme is dark.
     """
+
+    hovers: tuple[tuple[Axes, Shape, str], ...] = ()
+
+    def hover_paths(self) -> Iterator[tuple[str, str]]:
+        """The shapes of :func:`hover` as SVG paths, in points, and their words."""
+        height = self.get_figheight() * 72
+        for axes, shape, text in self.hovers:
+            if isinstance(shape, Path):
+                path = shape
+            else:
+                axis: Any = axes.xaxis
+                left, right = (float(axis.convert_units(side)) for side in shape[:2])
+                top, bottom = shape[2:] or axes.get_ylim()
+                corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+                path = Path(corners, closed=True)
+            drawn = path.transformed(axes.transData + Affine2D().scale(72 / self.dpi))
+            parts = []
+            for points, code in drawn.iter_segments(simplify=False):
+                parts.append(_SVG_CODES[int(code)])
+                if code != Path.CLOSEPOLY:
+                    pairs = np.asarray(points).reshape(-1, 2)
+                    parts.append(" ".join(f"{x:.0f},{height - y:.0f}" for x, y in pairs))
+            yield "".join(parts), text
 
     def _repr_html_(self) -> str:
         width = round(self.get_figwidth() * _CSS_PIXELS_PER_INCH)
@@ -140,6 +173,35 @@ def to_svg(figure: Figure, *, transparent: bool = False) -> str:
         metadata = {"Date": None, "Creator": None}
         figure.savefig(out, format="svg", metadata=metadata, transparent=transparent)
     return out.getvalue()
+
+
+def hover(axes: Axes, shape: Shape, text: str) -> None:
+    """A page that shows the figure says ``text`` over ``shape``; without top and bottom it is as
+    high as the panel."""
+    figure = axes.get_figure()
+    if isinstance(figure, Chart):
+        figure.hovers = (*figure.hovers, (axes, shape, text))
+
+
+def spelled(value: float, *, signed: bool = False) -> str:
+    """``1,234,567.89``, ``0.0123457``: for a hover, where there is room."""
+    text = f"{value:,.2f}" if abs(value) >= 100 else f"{value:.6g}"
+    plus = "+" if signed and value > 0 else ""
+    return f"{plus}{text}".replace("-", "−")
+
+
+def scale(axes: Axes, parts: Sequence[tuple[str, str, float]]) -> None:
+    """Below the panel what its shades mean: words and squares in a colour and strength."""
+    widths = [TextPath((0, 0), text, TEXT - 1, prop=_FONT).get_extents().width + 4
+              for text, _, _ in parts]  # fmt: skip
+    at = -sum(widths) / 2
+    for (text, color, strength), width in zip(parts, widths, strict=True):
+        axes.annotate(
+            text, (0.5, 0.0), (at, -36.0), "axes fraction", "offset points", va="baseline",
+            color=color, alpha=strength, fontsize=TEXT - 1, parse_math=False,
+            annotation_clip=False,
+        )  # fmt: skip
+        at += width
 
 
 def compact(value: float, *, signed: bool = False) -> str:

@@ -98,6 +98,11 @@ def _draw(axes: Axes, exact: pd.DataFrame, theme: Theme) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(low, high)
     look.name_rows(axes, list(exact["name"]), theme)
+    for place, (name, *parts) in enumerate(zip(exact["name"], *(exact[p] for p in _PARTS),
+                                               strict=True)):  # fmt: skip
+        half, most, nearly, slowest = map(duration_text, parts)
+        words = f"{name}: half {half}, 90 % {most}, 99 % {nearly}, slowest {slowest}"
+        look.hover(axes, (low, high, place - 0.45, place + 0.45), words)
 
 
 def duration_text(seconds: float) -> str:

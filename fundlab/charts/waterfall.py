@@ -86,6 +86,11 @@ def _draw(axes: Axes, rows: pd.DataFrame, most: int, theme: Theme) -> None:
         low, high = (low - air if low < 0 else 0.0), max(high, 0.0) or 1.0
     width = (high - low) * 0.02
     axes.set_xlim(low, high + width)
+    for place, (step, kind, amount) in enumerate(
+        zip(rows["step"], rows["kind"], rows["amount"], strict=True)
+    ):
+        words = f"{step}: {look.spelled(amount, signed=kind != 'balance')}"
+        look.hover(axes, (low, high + width, place - 0.45, place + 0.45), words)
     if low > 0:  # two slanted lines across a bar: it does not begin at zero
         at = low + width * 5
         for bar in np.flatnonzero(rows["kind"] == "balance"):

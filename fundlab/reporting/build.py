@@ -206,7 +206,7 @@ def build(
         daily_flows=figures.flows_of_all(
             Span(span.end - CALENDAR_DAYS * DAY, span.end).of(outer, PLACED), "D", tz, basis
         ),
-        links=figures.links(span.of(drawn, PLACED), recipients, called),
+        links=figures.links(inside, recipients, called),
         fees=charged,
         fees_over_time=frame_of(fees.summary(inside, freq=freq, tz=tz, basis=basis)),
         settlement=frame_of(flows.settlement_time(inside)),

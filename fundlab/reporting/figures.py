@@ -40,7 +40,6 @@ from fundlab.tables import TABLES, to_frame
 from fundlab.transfers import LINES, VIOLATION, Basis
 from fundlab.values import exact_sum, money_text
 
-TOP_TARGETS: Final = 7
 OTHER_PROFILES: Final = "Other profiles"
 _NOTABLE: Final = r"(failed|rejected|required|denied|disabled|suspend|expired|deprecated|returned)"
 _QUARTER: Final = 900_000_000_000
@@ -327,8 +326,7 @@ def recipient_sums(rows: Relation, recipients: Recipients) -> pd.DataFrame:
 
 def links(rows: Relation, recipients: Recipients, called: Mapping[str, str]) -> pd.DataFrame:
     """``stage``, ``source``, ``target``, ``asset``, ``amount``: completed transfers between the
-    outside, the profiles and the recipients; of each asset the largest sources and targets by
-    name, the rest as ``n others``."""
+    outside, the profiles and the recipients."""
     names = (
         "profile_id, direction, type, internal, asset, fiat_account_id, crypto_network, "
         "destination_address"
@@ -355,21 +353,6 @@ def links(rows: Relation, recipients: Recipients, called: Mapping[str, str]) -> 
             "amount": found["amount"],
         }
     ).astype(_LINKS)
-    for stage, end in ((1, "source"), (2, "target")):
-        mine = table["stage"] == stage
-        ends = table[mine].groupby(["asset", end])["amount"].sum().reset_index()
-        ends = ends.sort_values(["asset", "amount"], ascending=[True, False], kind="stable")
-        ends["place"] = ends.groupby("asset").cumcount()
-        sizes = ends.groupby("asset")[end].transform("size")
-        small = ends[(ends["place"] >= TOP_TARGETS - 1) & (sizes > TOP_TARGETS)]
-        others = {
-            (asset, name): f"{len(few):,} others"
-            for asset, few in small.groupby("asset")
-            for name in few[end]
-        }
-        rows_ = zip(table["asset"], table[end], mine, strict=True)
-        shown = [others.get((asset, name), name) if here else name for asset, name, here in rows_]
-        table[end] = pd.Series(shown, table.index, dtype="str")
     keys = ["stage", "asset", "source", "target"]
     return table.groupby(keys)["amount"].sum().reset_index()
 

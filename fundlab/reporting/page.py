@@ -95,10 +95,9 @@ def write(report: Report, path: str | Path) -> Path:
 
 
 def galleries(report: Report) -> Mapping[str, Gallery]:
-    """The charts of each section, of the busiest assets (by completed transfers) first, so in the
-    same order in each; where not every asset is drawn, those are."""
-    counts = report.fees.groupby("asset", observed=True)["count"].sum().sort_index()
-    busiest = counts.sort_values(ascending=False, kind="stable").index.astype(str).tolist()
+    """The charts of each section, in the order of ``report.busiest``, so in the same in each; where
+    not every asset is drawn, those are."""
+    busiest = report.busiest
 
     def each(
         frame: Any,
@@ -142,7 +141,7 @@ def galleries(report: Report) -> Mapping[str, Gallery]:
     return {
         "course": each(
             report.course, charts.balance_course, "course", profiles,
-            assertions=observed, tz=report.tz, legend=False,
+            assertions=observed, tz=report.tz, legend=False, names=report.labels,
         ),
         "waterfall": each(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
         "flows": each(
@@ -155,10 +154,15 @@ def galleries(report: Report) -> Mapping[str, Gallery]:
             (("■", "inflow", "more in", ""), ("■", "outflow", "more out", "")),
             MAX_WIDE_CHARTS, tz=report.tz, legend=False,
         ),
-        "links": each(report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS),
+        "links": each(
+            report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS,
+            order=[label for _, _, label, _ in profiles],
+        ),
         "fees": each(charged, charts.fees_by_type, "fees", types, tz=report.tz, legend=False),
-        "settlement": one(report.settlement, charts.settlement_times, "settled"),
-        "hours": one(report.hours, charts.transfer_hours, "hours", tz=report.tz),
+        "timing": Gallery(
+            one(report.hours, charts.transfer_hours, "hours", tz=report.tz).charts
+            + one(report.settlement, charts.settlement_times, "settled").charts
+        ),
     }  # fmt: skip
 
 
@@ -196,11 +200,14 @@ def inline_svg(figure: Figure, name: str) -> Markup:
         for child in list(element):
             if bare(child.tag) in ("metadata", "style"):
                 element.remove(child)
+    for path, words in getattr(figure, "hover_paths", tuple)():
+        shape = ElementTree.SubElement(drawn, "path", {"class": "h", "d": path})
+        ElementTree.SubElement(shape, "title").text = words
     drawn.attrib = {
         "class": "chart", "role": "img", "aria-label": str(figure.get_label()), "viewBox": box,
     }  # fmt: skip
     for element in drawn.iter():
-        if element.tag != "text":
+        if element.tag not in ("text", "title"):
             element.text = None if not (element.text or "").strip() else element.text
         element.tail = None if not (element.tail or "").strip() else element.tail
     return Markup(ElementTree.tostring(drawn, encoding="unicode"))  # noqa: S704 - escaped there

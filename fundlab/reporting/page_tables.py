@@ -69,6 +69,15 @@ def page_tables(report: Report) -> dict[str, Table]:
     charged = report.fees[report.fees["fee"].astype("float64") != 0]
     drift: list[Column] = [("#Before", points, "bps_before"), ("#Drift", signed_points, "drift")]
     made = report.made_here
+    into = report.links["stage"] == 1
+    outer = report.links.assign(
+        way=into.map({True: "from", False: "to"}),
+        name=report.links["source"].where(into, report.links["target"]),
+    )
+    sums = outer.groupby(["asset", "way", "name"], as_index=False)["amount"].sum()
+    ends = pd.DataFrame(sums).sort_values(
+        ["asset", "way", "amount"], ascending=[True, True, False], kind="stable"
+    )
     restated: list[Column] = [("#Restated", money, "restated")] * ("restated" in report.balances)
     return bank_tables(report.bank) | {
         "restatements": table(
@@ -99,6 +108,11 @@ def page_tables(report: Report) -> dict[str, Table]:
             [asset, profile, ("#Difference", money, "difference"), ("#Rank", number, "rank"),
              ("Cause", words, "cause"), amount, ("Detail", text, "detail"),
              ("Transfer", identifier, "transfer_id")],
+        ),
+        "ends": table(
+            "Where money came from and where it went, one by one", ends,
+            [asset, ("Way", text, "way"), ("Name", text, "name"), amount],
+            sums=(),
         ),
         "transfers": table(
             "Transfers by asset, type and status", report.transfers,
@@ -217,9 +231,10 @@ def table(
     amounts without counting; missing ones come first."""
     shown = frame.head(limit)
     summed = frame.iloc[:0]
-    if sums and len(frame) > frame["asset"].nunique():
+    if sums:
         there = [name for name in sums if name in frame]
-        summed = frame.groupby(frame["asset"].astype(str))[there].sum().reset_index()
+        several = frame[frame["asset"].duplicated(keep=False)]
+        summed = several.groupby(several["asset"].astype(str))[there].sum().reset_index()
     assets = shown["asset"].astype(str) if "asset" in shown.columns else None
     digits: dict[str, int] = {}
     for _, make, name in columns:

@@ -22,3 +22,11 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   }
 }
+const open = () => { // what a link leads to may be within something folded
+  const target = location.hash && document.getElementById(location.hash.slice(1));
+  for (let box = target; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
+  if (target) for (const box of target.querySelectorAll(":scope > details")) box.open = true;
+  if (target) target.scrollIntoView();
+};
+addEventListener("hashchange", open);
+open();

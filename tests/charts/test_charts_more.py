@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pandas as pd
@@ -283,6 +284,19 @@ def test_what_settles_at_once_takes_little_of_the_axis() -> None:
     assert high / low < 30
     assert [text.get_text() for text in axes.get_xticklabels()] == ["at once", "1 h"]
     assert "at once" in [text.get_text() for text in axes.texts]
+
+
+@pytest.mark.parametrize(("draw", "frame"), ALL)
+def test_a_page_can_say_what_is_under_the_mouse(draw: Any, frame: pd.DataFrame) -> None:
+    figure: Any = draw(frame)
+    width, height = (size * 72 for size in (figure.get_figwidth(), figure.get_figheight()))
+    found = list(figure.hover_paths())
+    assert found
+    for path, words in found:
+        points = [tuple(map(float, pair.split(","))) for pair in re.findall(r"[-\d]+,[-\d]+", path)]
+        assert path.startswith("M")
+        assert all(-1 <= x <= width + 1 and -1 <= y <= height + 1 for x, y in points)
+        assert words.split("\n")[0]
 
 
 def test_the_letters_of_the_diagram_are_as_large_as_those_of_a_panel() -> None:

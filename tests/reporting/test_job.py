@@ -25,6 +25,7 @@ import fundlab as fl
 from fundlab import reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
 from fundlab.reporting.job import sources
+from fundlab.reporting.page_tables import page_tables
 from fundlab.reporting.report_files import file_name
 
 D = Decimal
@@ -147,6 +148,7 @@ def test_no_account_number_or_address_is_whole(october: tuple[Any, Path], good: 
 def test_every_amount_of_the_files_equals_the_report(october: tuple[Any, Path]) -> None:
     found, out = october
     book = openpyxl.load_workbook(out / "report-2026-10.xlsx", data_only=True)
+    page = page_tables(found)["balances"]
     for name, label in (("opening", "Opening"), ("inflow", "In"), ("outflow", "Out"),
                         ("closing", "Closing"), ("held", "Held by pending"),
                         ("available", "Available")):  # fmt: skip
@@ -157,6 +159,10 @@ def test_every_amount_of_the_files_equals_the_report(october: tuple[Any, Path]) 
         sums = found.balances.groupby("asset")[name].sum()
         assert cells[len(expected) :] == list(sums)
         assert [row[0] for row in rows[len(expected) :]] == [f"Total {one}" for one in sums.index]
+        place = [head for head, _ in page.columns].index(label)
+        said = {row[0].text: D(row[place].text.replace(",", "")) for row in page.totals}
+        assert said.items() <= {f"Total {one}": total for one, total in sums.items()}.items()
+        assert len(said) > 5  # those of assets that have several rows
         with (out / "report-2026-10.balances.csv").open(encoding="utf-8", newline="") as file:
             assert [D(row[name]) for row in csv.DictReader(file)] == expected
 
@@ -198,6 +204,40 @@ def test_libreoffice_sums_what_the_workbook_says_and_prints_the_first_sheet_on_o
     assert "Fees in USD" in first
     assert october[0].verdict.headline in first
     assert "Balances · Funding report 2026-10" in second
+
+
+def test_the_figures_of_two_periods_are_the_same_wherever_they_stand(
+    october: tuple[Any, Path], good: fl.Store
+) -> None:
+    """What a report says of the month before is what that month's own report says."""
+    found, out = october
+    september = reporting.read_report(good, "2026-09")
+    transfers, waiting, fees, rules = found.key_figures[1:]
+    assert (transfers.before, waiting.before, fees.before) == tuple(
+        figure.value for figure in september.key_figures[1:4]
+    )
+    assert rules.before == september.key_figures[4].value
+    now, was = (int(text.replace(",", "")) for text in (transfers.value, transfers.before))
+    assert transfers.change.split(" ")[0] == f"{now - was:+,}".replace("-", "−")
+    assert int(found.transfers["count"].sum()) == now
+    charged = found.fees[found.fees["asset"] == "USD"]["fee"].sum()
+    assert D(fees.value.replace(",", "")) == charged
+
+    assert found.to_json()["before"] == "2026-09"
+    cover = openpyxl.load_workbook(out / "report-2026-10.xlsx", data_only=True)["Report"]
+    lines = [tuple(one or None for one in row) for row in cover.iter_rows(values_only=True)]
+    page = (out / "report-2026-10.html").read_text(encoding="utf-8")
+    for figure, told in zip(found.key_figures, found.to_json()["figures"], strict=True):
+        line = (figure.label, figure.value, figure.before or None, figure.change or None)
+        assert tuple(told.values()) == line
+        assert (*line, figure.note) in lines
+        assert f">{figure.value}</a>" in page
+        assert (f"{figure.change} against " if figure.change else "") + figure.before in page
+        assert f"{figure.label}" in repr(found)
+        assert figure.value in repr(found)
+    closing = found.balances.groupby("asset")["closing"].sum()
+    summed = {row[0]: D(str(row[4])) for row in lines if row[0] in {*closing.index}}
+    assert summed == dict(closing)
 
 
 @pytest.mark.thorough
