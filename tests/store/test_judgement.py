@@ -62,6 +62,8 @@ class History:
 
     def __init__(self, folder: Path, chance: Random, patch: pytest.MonkeyPatch) -> None:
         self.store, self.chance, self.patch = Store(folder), chance, patch
+        with self.store.lock():
+            pass  # as its first sync begins
         self.service = Lying(largest_page=5)
         self.now = 1_000
         self.first: dict[Pair, Decimal] = {}
