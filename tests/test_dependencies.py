@@ -107,6 +107,7 @@ def test_the_licence_and_the_changelog_are_where_packagers_look() -> None:
     assert f"\n## {PROJECT['version']}" in changes
 
 
+@pytest.mark.thorough
 def test_without_its_extras_everything_public_can_be_imported() -> None:
     homes = packages_distributions()
     extras = names(OPTIONAL)

@@ -137,6 +137,7 @@ def test_plan_batch_report_and_repr_show_the_same_of_any_number(number: str) -> 
     assert masked_account("a" * 36, json.dumps(wire(number))) == f"{shown} First Harbor Bank"
 
 
+@pytest.mark.thorough
 def test_the_cards_and_the_report_show_the_same(sandbox: Sandbox) -> None:
     shown = {"123456": "••••", "12345678": "••••5678", "GB33 BUKB 2020 1555 5555 55": "••••5555"}
     ids = []

@@ -352,6 +352,7 @@ def test_the_same_answers_as_by_brute_force_in_2000_cases() -> None:
     assert agree_with_force(0, 2000) > 800
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_one_for_one_the_pairs_are_those_of_reconcile_bank(

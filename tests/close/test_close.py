@@ -259,6 +259,7 @@ def test_what_stands_in_the_way_is_listed_and_breaks_can_be_accepted(tmp_path: P
         store.close("2026-01", restate="for nothing")
 
 
+@pytest.mark.thorough
 def test_a_moved_month_comes_before_the_next_one(tmp_path: Path) -> None:
     month = months.made(tmp_path / "store", 6)
     store = month.store
@@ -379,6 +380,7 @@ def store_pin(path: Path) -> str:
     return str(json.loads(path.read_bytes())["content"]["pin"])
 
 
+@pytest.mark.thorough
 def test_the_commands_say_so_in_one_line_and_end_with_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

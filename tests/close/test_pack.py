@@ -293,6 +293,7 @@ def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
         reporting.reperform(fl.Store(tmp_path / "empty"), pack)
 
 
+@pytest.mark.thorough
 def test_packs_of_several_closes_in_one_folder_are_all_performed_again(
     packed: tuple[fl.Store, Path], tmp_path: Path
 ) -> None:
@@ -407,6 +408,7 @@ def statement_of(
     return path
 
 
+@pytest.mark.thorough
 def test_the_banks_side_is_in_the_pack_and_performed_again(
     packed: tuple[fl.Store, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def test_balances_are_those_of_the_period(october: tuple[Any, Path], good: fl.St
     assert (table["closing"] - table["held"] == table["available"]).all()
 
 
+@pytest.mark.thorough
 def test_movements_lead_from_opening_to_closing(october: tuple[Any, Path]) -> None:
     for _, rows in october[0].movements.groupby("asset"):
         amounts = list(rows["amount"])
@@ -265,6 +266,7 @@ def test_sources_tell_how_to_get_it_again(october: tuple[Any, Path], good: fl.St
     assert elsewhere.sources["Command"].endswith("--period 2026-10 --tz Asia/Tokyo")
 
 
+@pytest.mark.thorough
 def test_breaks_say_by_how_much_since_when_and_why(bad: fl.Store) -> None:
     found = reporting.read_report(bad)
     assert found.tone == "bad"

@@ -326,6 +326,7 @@ def test_not_found_is_what_the_client_raises() -> None:
         FakeService(complete=True).get_transfer("t-1")
 
 
+@pytest.mark.thorough
 def test_over_http_a_removed_transfer_is_named_everywhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
