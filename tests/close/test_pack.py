@@ -258,6 +258,24 @@ def test_the_same_bytes_in_another_process_zone_locale_and_hash_seed(
     assert len(digests[0]) == 20
 
 
+@pytest.mark.thorough
+@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed here")
+def test_each_sheet_of_the_workbook_prints_as_wide_as_its_paper(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    profile, book = f"-env:UserInstallation=file://{tmp_path}/office", packed[1] / f"{STEM}.xlsx"
+    command = ["soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", tmp_path, book]
+    subprocess.run(command, check=True, capture_output=True, timeout=180)
+    pages = [page.extract_text() for page in pypdf.PdfReader(tmp_path / f"{STEM}.pdf").pages]
+    assert "Close of 2026-02" in pages[0]
+    assert "Verdict" in pages[0]
+    sheets = [name for name in openpyxl.load_workbook(book).sheetnames if name != "Notes"]
+    for sheet in sheets:  # one page each, as none of them is longer than a page
+        footer = "Close of 2026-02" if sheet == "Close" else f"{sheet} · Close of 2026-02"
+        mine = [text for text in pages if text.count(footer) >= 2]  # as title and as footer
+        assert len(mine) == 1 or sheet in ("Lines", "Close"), sheet
+
+
 def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
     packed: tuple[fl.Store, Path], tmp_path: Path
 ) -> None:
