@@ -378,6 +378,7 @@ def test_the_result_shows_itself(store: Store) -> None:
     assert found.to_frame()["rule"].tolist() == ["total"]
     assert found.to_json()["ok"] is False
     assert "transfers: total: t-000001: 10.5, not 9.5" in str(found)
+    (store.path / "none" / "transfers").mkdir(parents=True)
     assert Store(store.path / "none").verify().ok
 
 
