@@ -13,6 +13,7 @@ import fundlab as fl
 from fundlab.errors import FundlabError, NetworkError, StoreDamaged, Unavailable
 from fundlab.intents import WITHDRAWAL, Entry
 from fundlab.journals import Journal
+from tests.simulation.environment import NS, Virtual
 from tests.simulation.schedule import Wrong
 
 if TYPE_CHECKING:
@@ -209,7 +210,8 @@ def at_the_end(desk: Desk) -> None:
         check(len(there) <= 1, f"account {number} was registered {len(there)} times")
         check(ids <= set(there), f"account {number} was shown as {sorted(ids)}, there is {there}")
 
-    # The store is what the service has.
+    # The store is what the service has, once the last payment is through.
+    Virtual.now_ns += 3600 * NS
     store = desk.store()
     with desk.client("clerk") as client:
         store.sync(client, full=True, progress=False)
