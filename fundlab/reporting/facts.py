@@ -154,10 +154,12 @@ class Report(Shown):
 
     @property
     def busiest(self) -> list[str]:
-        """The assets, those with breaks first, then by their completed transfers."""
+        """The assets by their completed transfers, those with breaks before the others."""
         counts = self.fees.groupby("asset", observed=True)["count"].sum().sort_index()
         busy = counts.sort_values(ascending=False, kind="stable").index.astype(str)
-        return [*dict.fromkeys([*sorted(self.breaks["asset"].astype(str)), *busy])]
+        broken = {*self.breaks["asset"].astype(str)}
+        first = [*(asset for asset in busy if asset in broken), *sorted(broken)]
+        return [*dict.fromkeys([*first, *busy])]
 
     @property
     def dates(self) -> str:
