@@ -74,7 +74,7 @@ def test_a_run_that_was_killed_is_told_in_the_morning(
     assert run(counted, now) == 0
     assert morning(counted, now) == ""
     calls = int((counted / "count").read_text())
-    chance, told = random.Random(seed), 0
+    chance, told, over = random.Random(seed), 0, 0
     for number, at in enumerate(sorted(chance.sample(range(1, calls), kills))):
         folder = shutil.copytree(good, tmp_path / f"killed-{at}")
         assert run(folder, now, die_at=at) == -9
@@ -87,15 +87,19 @@ def test_a_run_that_was_killed_is_told_in_the_morning(
         ended_well = beat["status"] == 0 and beat["ended"] == beat["last_success"]
         before = json.loads((good / "beat.json").read_text())["last_success"]
         assert said or beat["ended"] is None or ended_well
-        told += bool(said) or beat["ended"] is None or beat["last_success"] == before
+        heard = bool(said) or beat["ended"] is None or beat["last_success"] == before
+        told += heard
+        over += not heard and ended_well  # all was done and the heartbeat knows: nothing to tell
         if number % 4 == 0:  # one more night, and nothing is said
             assert run(folder, now + 24 * HOUR) == 0
             assert morning(folder, now + 24 * HOUR) == ""
         shutil.rmtree(folder)
         if number % 20 == 19:  # of a run that is cut, too
             print(f"{number + 1} killed, {told} told", flush=True)
-    figure(f"{kills} nightly runs killed: {told} told by status or heartbeat; later nights silent")
-    assert told == kills
+    figure(f"{kills} nightly runs killed: {told} told by status or heartbeat, {over} over by then; "
+           "later nights silent")  # fmt: skip
+    assert told + over == kills
+    assert over <= kills // 50
 
 
 @pytest.mark.thorough
