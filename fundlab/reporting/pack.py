@@ -40,6 +40,7 @@ from fundlab.reporting.page_tables import (
 )
 from fundlab.store import TableStore
 from fundlab.store.closes import Close, annotations_table
+from fundlab.store.completeness import still_counts
 from fundlab.store.judgement import KEYS, Judgement
 from fundlab.store.records import Record
 from fundlab.store.scan import queries
@@ -142,7 +143,7 @@ def read_pack(
         f"The service does not list {name} of {kind} since {at[:19]}Z; "
         f"accepted by {record.content['by']}, because: {record.content['reason']}"
         + "; it counts as before"
-        * record.content["counts"]
+        * still_counts(record)
         for record in records
         if record.kind == "accept"
         for kind, name, at in record.content["rows"]

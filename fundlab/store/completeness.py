@@ -104,6 +104,11 @@ def gone_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[Gone]
     return found
 
 
+def still_counts(accepted: Record) -> bool:
+    """Whether rows that were accepted as gone stay current rows; before records said so, all did."""
+    return bool(accepted.content.get("counts", True))
+
+
 def accepted_gone(
     passes: Sequence[Record], records: Sequence[Record], table: str
 ) -> dict[str, int]:
@@ -112,7 +117,7 @@ def accepted_gone(
     observed = {Instant.parse(one.at).ns: one.content.get("observed", 0) for one in passes}
     counts = {
         (id_, Instant.parse(at).ns)
-        for record in records if record.kind == "accept" and record.content["counts"]
+        for record in records if record.kind == "accept" and still_counts(record)
         for name, id_, at in record.content["rows"] if name == table
     }  # fmt: skip
     return {

@@ -82,6 +82,19 @@ class TestFullPass:
         assert accepted["id"].tolist() == ["t-000004"]
         assert store.verify().ok
 
+    def test_one_accepted_by_an_earlier_version_counts_as_it_did(self, store: Store) -> None:
+        service = many(5)
+        store.sync(service, tables=["transfers"])
+        del service.transfers[2]
+        store.sync(service, tables=["transfers"], full=True)
+        (row,) = store.gone_rows()
+        rows = [["transfers", row.id, str(fl.values.Instant.from_ns(row.gone_at))]]
+        content = {"by": "Ana", "reason": "a test", "rows": rows}
+        with store.lock() as check_held:
+            store.record("accept", content, check_held)
+        assert gone(store) == [("t-000003", "accepted")]
+        assert len(store.read("transfers")) == 5
+
     def test_what_is_accepted_as_gone_is_in_no_figure_until_it_is_back(
         self, store: Store, clock: Clock, tmp_path: Path
     ) -> None:
