@@ -182,7 +182,7 @@ def record(
 
 @commands.command()
 def mirror(
-    file: Annotated[Path, typer.Argument(help="A recording, or an OpenAPI document in JSON.")],
+    file: Annotated[Path, typer.Argument(help="A recording, or an OpenAPI document (JSON, YAML).")],
     as_json: Json = False,
 ) -> None:
     """List where the sandbox and a deployment differ.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fundlab.errors import SandboxError
 from fundlab.models import OPERATIONS
@@ -16,6 +18,7 @@ from fundlab.sandbox.app import own_document
 from fundlab.sandbox.recording import operation_at, read_recording
 
 _NAMED: Final = re.compile(r"\{[^}]*\}")
+_YAML: Final = re.compile(r"^openapi\s*:", re.MULTILINE)
 _DEPTH: Final = 12
 _SHOWN: Final = 60
 
@@ -45,20 +48,40 @@ class Difference:
 
 
 def differences_of(path: Path) -> list[Difference]:
-    """Every difference between the sandbox and what a recording, or an OpenAPI document (JSON),
-    says of a deployment. Raises ``SandboxError`` for a file that is neither."""
+    """Every difference between the sandbox and what a recording, or an OpenAPI document (JSON, or
+    YAML where PyYAML is installed), says of a deployment. Raises ``SandboxError`` for a file that
+    is neither."""
+    text = ""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
     except OSError as error:
         raise SandboxError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError:
-        content = None  # a recording has an object in each line
+        # a recording has an object in each line
+        content = _of_yaml(path, text) if _YAML.search(text) else None
     own = own_document()
     if isinstance(content, dict) and "openapi" in content:
         found = list(_of_documents(own, content))
     else:
         found = list(_of_recording(own, path))
     return sorted(replace(one, count=count) for one, count in Counter(found).items())
+
+
+def _of_yaml(path: Path, text: str) -> Any:
+    """An OpenAPI document as its publisher wrote it by hand."""
+    try:
+        yaml = importlib.import_module("yaml")
+    except ImportError:
+        raise SandboxError(
+            f"{path} is in YAML: pip install pyyaml to read it, or give the document in JSON"
+        ) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where else ""
+        raise SandboxError(f"{path} is not valid YAML{line}") from None
 
 
 # ---------------------------------------------------------------------------- a recording
@@ -132,20 +155,26 @@ def _of_documents(own: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[
             yield Difference(name, "path", "", place, "absent")
             continue
         sides = [_facts(own, described), _facts(other, published)]
+        alone: list[str] = []
         for part, field in sorted(sides[0].keys() | sides[1].keys()):
             first, second = (side.get((part, field)) for side in sides)
             if first is None or second is None:
-                shown = [_shown(side) if side else "absent" for side in (first, second)]
-                yield Difference(name, part, field, shown[0], shown[1])
+                # what is inside of a member that one side lacks is no difference of its own
+                if not f"{part} {field}".startswith(tuple(alone)):
+                    shown = [_shown(side) if side else "absent" for side in (first, second)]
+                    yield Difference(name, part, field, shown[0], shown[1])
+                alone += [f"{part} {field}{end}" for end in (".", "[]")] if field else [f"{part} "]
                 continue
             for kind in sorted(first.keys() & second.keys()):
                 one, two = first[kind], second[kind]
                 if one == two:
                     continue
-                if kind != "required":  # only what the other lacks
-                    only = one - two, two - one
-                    one, two = (", ".join(sorted(map(str, side))) or "no more" for side in only)
-                yield Difference(name, part, field, f"{kind} {one}", f"{kind} {two}")
+                if kind == "required":
+                    one, two = ("required" if side else "optional" for side in (one, two))
+                else:  # only what the other lacks
+                    only = (", ".join(sorted(map(str, it))) for it in (one - two, two - one))
+                    one, two = (f"{kind} {it}" if it else f"no other {kind}" for it in only)
+                yield Difference(name, part, field, one, two)
     for place in theirs.keys() - ours.keys():
         yield Difference(place, "path", "", "absent", "published")
 
@@ -174,7 +203,7 @@ def _flatten(
     found: dict[tuple[str, str], dict[str, Any]], depth: int = 0,
 ) -> None:  # fmt: skip
     kinds = _variants(root, schema)
-    if field:
+    if field or not depth:  # a body, too, may be what one side lacks
         types = frozenset(one["type"] for one in kinds if one.get("type", "null") != "null")
         facts: dict[str, Any] = {"required": required}
         if types:
@@ -201,8 +230,11 @@ def _shown(facts: Mapping[str, Any]) -> str:
 
 
 def _operations(root: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    # paths begin where the document's own server ends, as in https://api.example.com/v2
+    servers = root.get("servers") or [{}]
+    base = urlsplit(servers[0].get("url", "")).path.rstrip("/")
     return {
-        _place(method.upper(), path): described
+        _place(method.upper(), base + path): described
         for path, methods in root.get("paths", {}).items()
         for method, described in methods.items()
         if method in ("get", "post", "put", "patch", "delete")
@@ -247,16 +279,36 @@ def _variants(
         made = [{**whole, "type": one} for one in types]
     if whole.get("nullable"):
         made.append({"type": "null"})
-    for name in ("anyOf", "oneOf", "allOf") if depth < _DEPTH else ():
-        for part in whole.get(name, ()):
-            made += _variants(root, part, depth + 1)
+    parts = [*whole.get("anyOf", ()), *whole.get("oneOf", ()), *_all_of(whole)]
+    for part in parts if depth < _DEPTH else ():
+        made += _variants(root, part, depth + 1)
     return made
 
 
-def _members(root: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+def _members(
+    root: Mapping[str, Any], schema: Mapping[str, Any], depth: int = 0
+) -> tuple[dict[str, Any], set[str]]:
     """The members of an object's schema, and those that it always has."""
-    members: dict[str, Any] = {}
-    for one in _variants(root, schema):
-        for name, member in one.get("properties", {}).items():
-            members.setdefault(name, member)
-    return members, set(_resolved(root, schema).get("required", ()))
+    whole = _resolved(root, schema)
+    if depth >= _DEPTH or whole.get("type") == "null":
+        return {}, set()
+    said = {name: [member] for name, member in whole.get("properties", {}).items()}
+    needed = set(whole.get("required", ()))
+    alternatives = [
+        [one for one in whole.get(name, ()) if _resolved(root, one).get("type") != "null"]
+        for name in ("anyOf", "oneOf")
+    ]
+    for parts in ([one] for one in _all_of(whole)), alternatives:
+        for part in parts:
+            found = [_members(root, one, depth + 1) for one in part]
+            for name in dict.fromkeys(name for members, _ in found for name in members):
+                kinds = [members[name] for members, _ in found if name in members]
+                said.setdefault(name, []).append(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
+            needed |= set.intersection(*(always for _, always in found)) if found else set()
+    return {name: one[0] if len(one) == 1 else {"allOf": one} for name, one in said.items()}, needed
+
+
+def _all_of(whole: Mapping[str, Any]) -> list[Any]:
+    """What holds beside a schema's own words: the sandbox's rules for its bodies are a ``then``."""
+    rules = [whole["then"]] if whole.get("if") == {"type": "object"} and "then" in whole else []
+    return [*whole.get("allOf", ()), *rules]

@@ -8,12 +8,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+import yaml
 from sandbox_caller import WIRE, caller_of, fund
 from scripted import answer, running
 
@@ -170,14 +171,92 @@ def test_a_document_that_differs_is_shown_by_operation_and_member(tmp_path: Path
     assert Difference("GET /v2/new/{}", "path", "", "absent", "published") in found
     assert Difference("get_transfer", "answer", "region", "absent", "string") in found
     assert Difference("get_transfer", "answer", "memo", "string", "absent") in found
-    needs = Difference(
-        "create_fiat_withdrawal", "request", "ref_id", "required False", "required True"
-    )
+    needs = Difference("create_fiat_withdrawal", "request", "ref_id", "optional", "required")
     assert needs in found
     assert {one.operation for one in found} == {
         "list_events", "GET /v2/new/{}", "get_transfer", "list_transfers",
         "create_fiat_withdrawal",
     }  # fmt: skip
+
+
+OTHER: dict[str, Any] = {
+    "openapi": "3.0.0",
+    "servers": [{"url": "https://api.example.com/v2/"}],
+    "paths": {
+        "/sandbox/fiat-deposits": {
+            "post": {"responses": {"200": {"content": {"application/json": {"schema": {
+                "type": "object", "properties": {"id": {"type": "string"}},
+            }}}}}},
+        },
+        "/transfer/fiat-accounts/{id}": {
+            "get": {"responses": {"200": {"content": {"application/json": {"schema": {
+                "allOf": [{"$ref": "#/components/schemas/Base"}, {"required": ["created_at"]}],
+            }}}}}},
+        },
+        "/transfer/fiat-accounts": {
+            "post": {
+                "responses": {},
+                "requestBody": {"content": {"application/json": {"schema": {
+                    "properties": {"fiat_network_instructions": {"properties": {"wire": {
+                        "type": "object",
+                        "required": ["account_number", "routing_details"],
+                        "properties": {
+                            "account_number": {"type": "string"},
+                            "routing_details": {"type": "object"},
+                        },
+                    }}}},
+                }}}},
+            },
+        },
+    },
+    "components": {"schemas": {"Base": {
+        "type": "object",
+        "required": ["id"],
+        "properties": {
+            "id": {"type": "string"},
+            "status": {"type": "string", "enum": ["PENDING", "CLOSED"]},
+            "created_at": {"type": "string"},
+            "rtp": {"type": "object", "properties": {"account_number": {"type": "string"}}},
+        },
+    }}},
+}  # fmt: skip
+"""A document as publishers write them: of few operations, below the path of its server."""
+
+
+@pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump])
+def test_a_document_is_read_as_publishers_write_it(
+    write: Callable[[Any], str], tmp_path: Path
+) -> None:
+    path = tmp_path / "openapi"
+    path.write_text(write(OTHER))
+    found = differences_of(path)
+    assert not [one for one in found if one.part == "path" and one.theirs == "published"]
+    account = {
+        one.field: (one.sandbox, one.theirs) for one in found if one.operation == "get_fiat_account"
+    }
+    assert account["rtp"] == ("absent", "object")
+    assert "rtp.account_number" not in account  # nor anything else inside of what one side lacks
+    assert not [field for field in account if field.startswith("fiat_network_instructions.")]
+    assert account["status"] == ("values APPROVED, REJECTED", "values CLOSED")
+    assert not {"id", "created_at"} & account.keys()  # always there, by either part
+    assert Difference("initiate_sandbox_fiat_deposit", "answer", "", "absent", "object") in found
+    # what the sandbox's rules require of a body is required, although its models take less
+    wire = "fiat_network_instructions.wire"
+    created = {one.field for one in found if one.operation == "create_fiat_account"}
+    assert not {f"{wire}.account_number", f"{wire}.routing_details"} & created
+    assert f"{wire}.intermediary_routing_details" in created
+
+
+def test_a_document_in_yaml_that_cannot_be_read_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "openapi.yaml"
+    path.write_text("openapi: 3.0.0\npaths: [\n")
+    with pytest.raises(SandboxError, match="is not valid YAML in line 3"):
+        differences_of(path)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(SandboxError, match="is in YAML: pip install pyyaml"):
+        differences_of(path)
 
 
 @pytest.mark.parametrize("content", ["", "text", "[]", '{"a": 1}', '{"method": "GET"}\n'])
