@@ -221,6 +221,9 @@ def _whole_key(filesystem: fs.FileSystem, key: str) -> str:
     """The same key in two sub-trees is not the same place."""
     if isinstance(filesystem, fs.SubTreeFileSystem):
         return _whole_key(filesystem.base_fs, f"{filesystem.base_path.rstrip('/')}/{key}")
+    inner: Any = getattr(getattr(filesystem, "handler", None), "fs", None)
+    while getattr(inner, "protocol", None) == "dir":  # fsspec's sub-trees
+        key, inner = f"{inner.path.rstrip('/')}/{key}", inner.fs
     return key
 
 

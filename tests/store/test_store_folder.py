@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 from fake_service import FakeService, transfer
+from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import fs
 
@@ -26,7 +27,6 @@ from fundlab.store.duck import own_connection, shared_connection
 
 def sub_tree(folder: Path) -> fs.SubTreeFileSystem:
     """A filesystem of Arrow's that is not local."""
-    folder.mkdir()
     return fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
 
 
@@ -64,9 +64,9 @@ class TestNames:
     @pytest.mark.parametrize("key", ["status=PENDING/total=999/books", "b?o*k[1]", "**"])
     def test_nor_elsewhere(self, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
-        bucket = sub_tree(tmp_path / "bucket")
-        store = sync(Store(key, filesystem=bucket))
-        sync(Store("bxook1", filesystem=bucket), *range(9))
+        sync(Store(tmp_path / "bucket" / key))
+        sync(Store(tmp_path / "bucket" / "bxook1"), *range(9))
+        store = Store(key, filesystem=sub_tree(tmp_path / "bucket"))
         assert totals(store) == [(3, Decimal("31.5"), "COMPLETED", "USD")]
         with pytest.raises(InvalidRequest, match="fsspec takes"):
             Store("bo*k", filesystem=MemoryFileSystem())
@@ -75,7 +75,8 @@ class TestNames:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
-        one, other = (Store("b", filesystem=sub_tree(tmp_path / name)) for name in ("x", "y"))
+        memory = MemoryFileSystem()
+        one, other = (Store("b", filesystem=DirFileSystem(f"/{n}", memory)) for n in ("x", "y"))
         sync(one)
         with one.lock():
             sync(other, 1)
