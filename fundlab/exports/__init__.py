@@ -23,7 +23,7 @@ import pyarrow as pa
 from fundlab.errors import InvalidRequest
 from fundlab.exports.files import replacing, writing
 from fundlab.exports.plain import write_csv, write_json, write_parquet
-from fundlab.exports.workbook import MAX_SHEET_ROWS, Cover, Drawing, Sheet, write_workbook
+from fundlab.exports.workbook import MAX_SHEET_ROWS, Sheet, write_workbook
 from fundlab.paths import local_path, opened
 from fundlab.tables import find_table
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "MAX_SHEET_ROWS",
-    "Cover",
-    "Drawing",
     "Export",
     "Sheet",
     "export_table",

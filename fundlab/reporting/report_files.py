@@ -19,7 +19,8 @@ import pyarrow as pa
 from fundlab.charts import humanise
 from fundlab.decimals import types_mapper
 from fundlab.errors import InvalidRequest
-from fundlab.exports import Cover, Drawing, Sheet, replacing, write_csv, write_workbook, writing
+from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
+from fundlab.exports.workbook import Cover, Drawing
 from fundlab.paths import local_path
 from fundlab.reporting.facts import TOTALS, Report
 from fundlab.reporting.page import render_html

@@ -105,7 +105,7 @@ def gone_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[Gone]
 
 
 def still_counts(accepted: Record) -> bool:
-    """Whether rows that were accepted as gone stay current rows; before records said so, all did."""
+    """Whether rows accepted as gone stay current rows; all did before records said so."""
     return bool(accepted.content.get("counts", True))
 
 

@@ -29,6 +29,9 @@ class Service:
     def get_transfer(self, id: str) -> Transfer:
         return Transfer(id=id, status=self._next())
 
+    def fetch_page(self, operation: str, params: object) -> bytes:
+        raise AssertionError(f"{operation}: a wait asks for one resource")
+
     def get_fiat_account(self, id: str) -> FiatAccount:
         return FiatAccount(id=id, status=self._next())
 

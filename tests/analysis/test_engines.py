@@ -178,6 +178,12 @@ def test_an_asset_may_be_missing_where_another_changes(kind: str, asset: str | N
 # -------------------------------------------------------------------------- memory, and overflow
 
 
+def empty_store(folder: Path) -> Store:
+    store = Store(folder)
+    with store.lock():
+        return store
+
+
 def settings_of(relation: duckdb.DuckDBPyRelation) -> tuple[str, str]:
     names = ("memory_limit", "temp_directory")
     sql = ", ".join(f"current_setting('{name}')" for name in names)
@@ -186,7 +192,7 @@ def settings_of(relation: duckdb.DuckDBPyRelation) -> tuple[str, str]:
 
 
 def test_a_scan_keeps_to_its_memory_and_spills_into_a_private_folder(tmp_path: Path) -> None:
-    snapshot = Store(tmp_path / "store").snapshot("transfers")
+    snapshot = empty_store(tmp_path / "store").snapshot("transfers")
     limit, folder = settings_of(scan_with_duckdb(snapshot, memory_limit="64MiB"))
     assert limit == "64.0 MiB"
     assert stat.S_IMODE(Path(folder).parent.stat().st_mode) == 0o700
@@ -226,7 +232,7 @@ def test_a_forked_process_computes_too() -> None:
 
 
 def test_a_store_is_scanned_under_the_limit_given(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = empty_store(tmp_path / "store")
     for engine in ("auto", "duckdb"):
         relation = store.scan("transfers", engine=engine, memory_limit="64MiB")  # type: ignore[arg-type]
         assert settings_of(relation)[0] == "64.0 MiB"
@@ -237,7 +243,7 @@ def test_a_store_is_scanned_under_the_limit_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", ["lots", "", "-1", 5, "5 parsecs"])
 def test_a_limit_must_be_a_size(limit: Any, tmp_path: Path) -> None:
-    snapshot = Store(tmp_path / "store").snapshot("transfers")
+    snapshot = empty_store(tmp_path / "store").snapshot("transfers")
     with pytest.raises(
         InvalidRequest, match=r"memory_limit=.* is not a valid size; give one such as '2GB'"
     ):
@@ -245,7 +251,7 @@ def test_a_limit_must_be_a_size(limit: Any, tmp_path: Path) -> None:
 
 
 def test_a_connection_of_the_callers_has_its_own_limit(tmp_path: Path) -> None:
-    snapshot = Store(tmp_path / "store").snapshot("transfers")
+    snapshot = empty_store(tmp_path / "store").snapshot("transfers")
     with pytest.raises(InvalidRequest, match="give either connection"):
         scan_with_duckdb(snapshot, duckdb.connect(), memory_limit="1GB")
 

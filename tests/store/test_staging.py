@@ -168,6 +168,7 @@ class TestStage:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "s").mkdir()
+        (tmp_path / "s" / "other").touch()  # an empty folder may be new, and is synced, too
         done: list[str] = []
         sync, rename = os.fsync, Path.rename
 
