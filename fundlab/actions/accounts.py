@@ -25,6 +25,7 @@ from fundlab.display import Row
 from fundlab.errors import ActionRefused
 from fundlab.intents import keyed, traces
 from fundlab.models import FiatAccount
+from fundlab.models.requests import changed_instructions
 from fundlab.store import TableStore
 
 if TYPE_CHECKING:
@@ -162,7 +163,12 @@ def plan_account_update(
             "nothing was sent: give fiat_account_owner, fiat_network_instructions or metadata",
         )  # fmt: skip
     is_so = not differences(change, shown, complete=True)
-    after = bank_account(FiatAccount.model_validate(current.to_json() | change))
+    became = current.to_json() | change
+    if "fiat_network_instructions" in change:
+        became["fiat_network_instructions"] = changed_instructions(
+            shown.get("fiat_network_instructions", {}), change["fiat_network_instructions"]
+        )
+    after = bank_account(FiatAccount.model_validate(became))
     common = vars(base) | {
         "elsewhere": is_so,
         "title": f"Change the bank account of {before.owner}",

@@ -498,11 +498,11 @@ def differences(
             if isinstance(shown, Mapping):
                 kinds = {part for part in wanted if part in _VARIANTS}
                 theirs = {part for part in shown if part in _VARIANTS and shown[part] is not None}
-                equal = (not theirs or kinds == theirs) and _agree(name, wanted, shown)
+                equal = (not theirs or kinds == theirs) and _agree(name, wanted, shown, complete)
             else:
                 equal = shown is None and name in _DETAILS
         else:
-            equal = _agree(name, wanted, shown) if name in _IDS else shown == wanted
+            equal = _agree(name, wanted, shown, complete) if name in _IDS else shown == wanted
         if not equal and name in _DETAILS:
             problems.append(f"{name} differs")
         elif not equal:
@@ -527,11 +527,11 @@ def _in_one_layout(details: Any) -> Any:
     return details
 
 
-def _agree(name: str, asked: Any, found: Any) -> bool:
-    if found is None:
-        return True
+def _agree(name: str, asked: Any, found: Any, complete: bool) -> bool:
+    if found is None:  # an empty text is as good as absent
+        return not complete or asked == ""
     if isinstance(asked, Mapping) and isinstance(found, Mapping):
-        return all(_agree(part, value, found.get(part)) for part, value in asked.items())
+        return all(_agree(part, value, found.get(part), complete) for part, value in asked.items())
     if isinstance(asked, str) and isinstance(found, str):
         hidden, last = found[:-_LAST_SHOWN], found[-_LAST_SHOWN:]
         if set(hidden) == {"X"} and last == asked[-_LAST_SHOWN:]:

@@ -342,8 +342,8 @@ class Client(Caller):
     ) -> FiatAccount:
         """Change what is given of the fiat account ``id``; it may be reviewed again (§4.10).
 
-        ``fiat_account_owner``, ``fiat_network_instructions`` and ``metadata`` replace what was
-        there; what is left out stays. Raises ``NotFound``.
+        ``fiat_account_owner`` and ``metadata`` replace what was there; what is left out stays, of
+        ``fiat_network_instructions`` each member. Raises ``NotFound``.
 
         >>> account = next(one for one in client.list_fiat_accounts() if one.status == "APPROVED")
         >>> client.update_fiat_account(account.id, metadata={"department": "payroll"}).metadata

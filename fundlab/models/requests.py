@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
 
 from pydantic import (
@@ -146,65 +147,101 @@ OWNER: Final = one_of(
 )
 
 
-def _check_routing(place: str, routing: RoutingDetails) -> None:
-    if not routing.routing_number:
-        raise ValueError(f"{place}.routing_number is missing")
-    if ROUTING_NUMBER.fullmatch(routing.routing_number) is None:
-        raise ValueError(f"{place}.routing_number must be ASCII letters and digits")
-    if routing.routing_number_type not in set(RoutingNumberType):
-        raise ValueError(f"{place}.routing_number_type must be ABA or SWIFT")
-
-
 _ADDRESS: Final = or_null(only(**dict.fromkeys(Address.model_fields, OPTIONAL)))
+
+
+def changed_instructions(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Network instructions after an update: of the same kind, what is not ``given`` stays."""
+
+    def changed(old: Any, new: Any) -> Any:
+        if not isinstance(new, Mapping):
+            return new
+        kept = old if isinstance(old, Mapping) else {}
+        return {**kept, **{name: changed(kept.get(name), value) for name, value in new.items()}}
+
+    return {kind: changed(before.get(kind), details) for kind, details in given.items()}
+
+
+_BANK: Final[Schema] = {"bank_name": OPTIONAL, "bank_address": _ADDRESS}
+_KIND: Final[Schema] = {"enum": list(RoutingNumberType)}
 ROUTING: Final = only(
     "routing_number_type",
     "routing_number",
-    routing_number_type={"enum": list(RoutingNumberType)},
+    routing_number_type=_KIND,
     routing_number={"type": "string", "pattern": f"^{ROUTING_NUMBER.pattern}$"},
-    bank_name=OPTIONAL,
-    bank_address=_ADDRESS,
+    **_BANK,
+)
+CHANGED_ROUTING: Final = only(
+    routing_number_type=or_null(_KIND),
+    routing_number={**OPTIONAL, "pattern": f"^({ROUTING_NUMBER.pattern})?$"},
+    **_BANK,
 )
 
 
-def _check_instructions(value: FiatNetworkInstructions) -> FiatNetworkInstructions:
+def check_instructions(
+    value: FiatNetworkInstructions, *, complete: bool = True
+) -> FiatNetworkInstructions:
+    """An account to pay, or without ``complete`` what an update changes of one. Raises
+    ``ValueError``."""
     if value.wire is None and value.cubix is None and value.wallet_address is None:
         raise ValueError("give wire, cubix or wallet_address")
     if value.wire is not None:
         if value.cubix is not None or value.wallet_address is not None:
             raise ValueError("give either wire or a CUBIX account, not both")
-        if not value.wire.account_number:
+        if complete and not value.wire.account_number:
             raise ValueError("wire.account_number is missing")
-        _check_routing("wire.routing_details", value.wire.routing_details or RoutingDetails())
-        if value.wire.intermediary_routing_details is not None:
-            between = value.wire.intermediary_routing_details
-            _check_routing("wire.intermediary_routing_details", between)
+        for name in ("routing_details", "intermediary_routing_details"):
+            routing: RoutingDetails | None = getattr(value.wire, name)
+            if routing is None:
+                if complete and name == "routing_details":
+                    raise ValueError("wire.routing_details.routing_number is missing")
+                continue
+            number, kind = routing.routing_number, routing.routing_number_type
+            if complete and not number:
+                raise ValueError(f"wire.{name}.routing_number is missing")
+            if number and ROUTING_NUMBER.fullmatch(number) is None:
+                raise ValueError(f"wire.{name}.routing_number must be ASCII letters and digits")
+            if (complete or kind is not None) and kind not in set(RoutingNumberType):
+                raise ValueError(f"wire.{name}.routing_number_type must be ABA or SWIFT")
     elif not (value.wallet_address or (value.cubix and value.cubix.account_id)):
         raise ValueError("the CUBIX account has no id")
     return value
 
 
-_WIRE: Final = only(
+_CUBIX_ID: Final = {"cubix": only("account_id", account_id=TEXT)}
+
+
+def _wire_or_cubix(*required: str, **wire: Schema) -> Schema:
+    wire = {"fiat_account_owner_address": _ADDRESS, **wire}
+    return {
+        "type": "object",
+        "oneOf": [
+            only("wire", wire=only(*required, **wire), cubix=NULL, wallet_address=NULL),
+            {
+                **only(
+                    wire=NULL, cubix=or_null(only(account_id=OPTIONAL)), wallet_address=OPTIONAL
+                ),
+                "anyOf": [
+                    {"required": ["cubix"], "properties": _CUBIX_ID},
+                    {"required": ["wallet_address"], "properties": {"wallet_address": TEXT}},
+                ],
+            },
+        ],
+    }
+
+
+INSTRUCTIONS: Final = _wire_or_cubix(
     "account_number",
     "routing_details",
     account_number=TEXT,
-    fiat_account_owner_address=_ADDRESS,
     routing_details=ROUTING,
     intermediary_routing_details=or_null(ROUTING),
 )
-_CUBIX_ID: Final = {"cubix": only("account_id", account_id=TEXT)}
-INSTRUCTIONS: Final[Schema] = {
-    "type": "object",
-    "oneOf": [
-        only("wire", wire=_WIRE, cubix=NULL, wallet_address=NULL),
-        {
-            **only(wire=NULL, cubix=or_null(only(account_id=OPTIONAL)), wallet_address=OPTIONAL),
-            "anyOf": [
-                {"required": ["cubix"], "properties": _CUBIX_ID},
-                {"required": ["wallet_address"], "properties": {"wallet_address": TEXT}},
-            ],
-        },
-    ],
-}
+CHANGED_INSTRUCTIONS: Final = _wire_or_cubix(
+    account_number=OPTIONAL,
+    routing_details=or_null(CHANGED_ROUTING),
+    intermediary_routing_details=or_null(CHANGED_ROUTING),
+)
 
 
 def _check_amounts(request: Any) -> Any:
@@ -226,7 +263,10 @@ GIVEN_AND_OTHER: Final = (("amount", "total"), ("total", "amount"))
 
 
 Owner = Annotated[FiatAccountOwner, AfterValidator(_check_owner)]
-Instructions = Annotated[FiatNetworkInstructions, AfterValidator(_check_instructions)]
+Instructions = Annotated[FiatNetworkInstructions, AfterValidator(check_instructions)]
+Changed = Annotated[
+    FiatNetworkInstructions, AfterValidator(partial(check_instructions, complete=False))
+]
 
 
 class CreateFiatDepositInstructions(Request):
@@ -295,15 +335,15 @@ class CreateFiatAccount(Request):
 
 
 class UpdateFiatAccount(Request):
-    """§4.10. Every field optional."""
+    """§4.10. Every field optional, and so is every one of a wire's."""
 
     fiat_account_owner: Owner | None = None
-    fiat_network_instructions: Instructions | None = None
+    fiat_network_instructions: Changed | None = None
     metadata: Metadata | None = None
 
     rules: ClassVar[Schema] = {
         "properties": {
-            "fiat_network_instructions": or_null(INSTRUCTIONS),
+            "fiat_network_instructions": or_null(CHANGED_INSTRUCTIONS),
             "fiat_account_owner": or_null(OWNER),
         }
     }

@@ -13,11 +13,13 @@ from fundlab.models import (
     CreateFiatDepositInstructions,
     CryptoNetwork,
     FiatNetwork,
+    FiatNetworkInstructions,
     RoutingNumberType,
     StableAsset,
     UpdateFiatAccount,
 )
 from fundlab.models.json_schema import Schema
+from fundlab.models.requests import changed_instructions, check_instructions
 from fundlab.sandbox.behaviour import seconds_ns
 from fundlab.sandbox.clock import micros_text
 from fundlab.sandbox.database import Database
@@ -69,7 +71,8 @@ def insert_fiat_account(
 def update_fiat_account(
     world: World, customer_id: str, account_id: str, wanted: UpdateFiatAccount
 ) -> Resource:
-    """§4.10: back to ``PENDING`` and reviewed again; the owner's kind stays."""
+    """§4.10: back to ``PENDING`` and reviewed again; the owner's kind stays, and so does what is
+    not given of network instructions of the same kind (live)."""
     account: Resource = json.loads(
         world.get("fiat_accounts", "fiat account", customer_id, account_id)
     )
@@ -78,9 +81,16 @@ def update_fiat_account(
     if owner is not None and _owner_kind(owner) != _owner_kind(account["fiat_account_owner"]):
         raise invalid("fiat_account_owner", "a person cannot become an institution or vice versa")
     if "fiat_network_instructions" in changes:
-        changes["fiat_network_instructions"] = returned_instructions(
-            changes["fiat_network_instructions"]
+        instructions = changed_instructions(
+            account["fiat_network_instructions"],
+            returned_instructions(changes["fiat_network_instructions"]),
         )
+        try:
+            check_instructions(FiatNetworkInstructions.model_validate(instructions))
+        except ValueError as error:
+            lacking = f"{error}, and the account has none"
+            raise invalid("fiat_network_instructions", lacking) from None
+        changes["fiat_network_instructions"] = instructions
     stamp = world.stamp()
     account |= {**changes, "status": "PENDING", "updated_at": micros_text(stamp)}
     world.database.run("UPDATE fiat_accounts SET version = version + 1 WHERE id = ?", account["id"])

@@ -102,6 +102,27 @@ def test_an_update_is_shown_beside_what_is_and_done_once(bench: Any) -> None:
     assert plan().submit().status == "PENDING"  # there, back and there again is three changes
 
 
+def test_an_update_of_a_part_shows_the_account_that_it_leads_to(bench: Any) -> None:
+    def plan(**part: Any) -> Any:
+        return fl.plan_account_update(
+            bench.client, bench.account.id, fiat_network_instructions={"wire": part},
+            **given(bench),
+        )  # fmt: skip
+
+    bank = {"routing_number_type": "ABA", "routing_number": "021000021", "bank_name": "Between"}
+    for part, label in (
+        ({"routing_details": {"bank_name": "Renamed"}}, f"Renamed ••••{NUMBER[-4:]}"),
+        ({"intermediary_routing_details": bank}, f"Renamed ••••{NUMBER[-4:]}"),  # not there yet
+    ):
+        planned = plan(**part)
+        assert planned.facts["account"].endswith(label)
+        assert planned.submit(confirm=planned.code).status == "PENDING"
+        bench.sandbox.clock.advance(11)
+        assert plan(**part).submit().status == "APPROVED"  # as asked already
+    now = bench.client.get_fiat_account(bench.account.id).fiat_network_instructions.wire
+    assert (now.account_number, now.intermediary_routing_details.bank_name) == (NUMBER, "Between")
+
+
 def test_an_update_of_an_account_changed_since_is_refused(bench: Any) -> None:
     plan = fl.plan_account_update(
         bench.client, bench.account.id, fiat_network_instructions=wire("990000000043"),

@@ -23,6 +23,7 @@ STATE = {
     "memo_id": r"no deposit instructions carry this memo_id|the deposit instructions are .*",
     "fiat_account_id": r"the fiat account is ((PENDING|REJECTED), not APPROVED|of another \w+_id)",
     "fiat_account_owner": r"a person cannot become an institution or vice versa",
+    "fiat_network_instructions": r"wire\..*, and the account has none",
     "source": r"belongs to another profile",
     "source.fiat.memo_id": r"does not fit the source, whose is .*",
     "source.fiat.network": r"does not fit the source, whose is .*",

@@ -224,6 +224,33 @@ def test_an_update_is_reviewed_again_and_a_stale_review_does_not_count(
     assert caller.get(f"{ACCOUNTS}/{made['id']}").json()["status"] == "APPROVED"
 
 
+def test_an_update_changes_only_what_it_gives(sandbox: Sandbox, caller: Caller) -> None:
+    """§4.10: all of its body is optional."""
+    made = approved_account(caller, sandbox)
+    path = f"{ACCOUNTS}/{made['id']}"
+    bank = {"routing_details": {"bank_name": "Renamed Bank", "bank_address": {"country": "USA"}}}
+    changed = caller.put(path, {"fiat_network_instructions": {"wire": bank}}).json()
+    wire, before = (one["fiat_network_instructions"]["wire"] for one in (changed, made))
+    assert wire["routing_details"]["bank_name"] == "Renamed Bank"
+    assert wire["routing_details"]["bank_address"]["country"] == "USA"
+    for name in ("routing_number", "routing_number_type"):
+        assert wire["routing_details"][name] == before["routing_details"][name]
+    assert wire["account_number"] == before["account_number"]
+    sandbox.clock.advance(10)
+    assert caller.get(path).json()["status"] == "APPROVED"
+    # an account must be complete afterwards
+    for kind in ("intermediary_routing_details", "routing_details"):
+        given = {kind: {"bank_name": "B"}}
+        if kind == "routing_details":
+            cubix = {"fiat_network_instructions": {"cubix": {"account_id": "C1"}}}
+            assert caller.put(path, cubix).json()["fiat_network_instructions"] == {
+                "cubix": {"account_id": "C1"}
+            }
+        body = {"fiat_network_instructions": {"wire": given}}
+        problem = assert_problem(caller.put(path, body), 400)
+        assert problem["detail"].endswith(" is missing, and the account has none")
+
+
 def test_the_owners_kind_cannot_change(sandbox: Sandbox, caller: Caller) -> None:
     made = approved_account(caller, sandbox)
     person = {"person_details": {"first_name": "Ada", "last_name": "Okafor"}}
