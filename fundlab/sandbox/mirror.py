@@ -19,6 +19,7 @@ from fundlab.sandbox.recording import operation_at, read_recording
 
 _NAMED: Final = re.compile(r"\{[^}]*\}")
 _YAML: Final = re.compile(r"^openapi\s*:", re.MULTILINE)
+_LIMITS: Final = ("maxLength", "pattern", "minimum", "maximum", "maxItems", "maxProperties")
 _DEPTH: Final = 12
 _SHOWN: Final = 60
 
@@ -167,7 +168,8 @@ def _of_documents(own: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[
                 continue
             for kind in sorted(first.keys() & second.keys()):
                 one, two = first[kind], second[kind]
-                if one == two:
+                # of limits those of the sandbox alone are left out: they keep nobody from anything
+                if one == two or (kind == "limits" and not two - one):
                     continue
                 if kind == "required":
                     one, two = ("required" if side else "optional" for side in (one, two))
@@ -210,6 +212,10 @@ def _flatten(
             facts["type"] = types
         if values := frozenset(v for one in kinds for v in one.get("enum", ()) if v is not None):
             facts["values"] = values
+        if part != "answer":  # what a deployment refuses
+            facts["limits"] = frozenset(
+                f"{limit} {one[limit]}" for one in kinds for limit in _LIMITS if limit in one
+            )
         found[part, field] = facts
     if depth >= _DEPTH:
         return

@@ -197,7 +197,9 @@ OTHER: dict[str, Any] = {
             "post": {
                 "responses": {},
                 "requestBody": {"content": {"application/json": {"schema": {
-                    "properties": {"fiat_network_instructions": {"properties": {"wire": {
+                    "properties": {"ref_id": {"type": "string", "maxLength": 10, "pattern": "^r"},
+                    "identity_id": {"type": "string"},
+                    "fiat_network_instructions": {"properties": {"wire": {
                         "type": "object",
                         "required": ["account_number", "routing_details"],
                         "properties": {
@@ -243,6 +245,11 @@ def test_a_document_is_read_as_publishers_write_it(
     # what the sandbox's rules require of a body is required, although its models take less
     wire = "fiat_network_instructions.wire"
     created = {one.field for one in found if one.operation == "create_fiat_account"}
+    assert Difference(
+        "create_fiat_account", "request", "ref_id", "limits maxLength 128",
+        "limits maxLength 10, pattern ^r",
+    ) in found  # fmt: skip
+    assert "identity_id" not in created  # which only the sandbox limits
     assert not {f"{wire}.account_number", f"{wire}.routing_details"} & created
     assert f"{wire}.intermediary_routing_details" in created
 
