@@ -188,10 +188,13 @@ def test_an_empty_log_level_counts_as_none(
 @pytest.mark.thorough
 def test_a_terminal_without_the_characters_gets_their_names(tmp_path: Path) -> None:
     there = tmp_path / "Größe"
-    for variables in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
+    for variables, told in (
+        ({"PYTHONIOENCODING": "ascii"}, f"fundlab: there is no store at {tmp_path}/Gr\\"),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0"}, f"fundlab: path='{tmp_path}/Gr\\"),
+    ):
         done = shell(f"{COMMAND} verify --store {there}", **variables, PYTHONCOERCECLOCALE="0")
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"fundlab: there is no store at {tmp_path}/Gr\\")
+        assert done.stderr.startswith(told)
         assert len(done.stderr.splitlines()) == 1
 
 

@@ -187,7 +187,7 @@ def pay_through_faults_and_kills(service: Sandbox, store: Path, count: int, seed
 
 
 @pytest.mark.parametrize(
-    ("parts", "count"), [(1, 100), pytest.param(10, 1_000, marks=pytest.mark.campaign)]
+    ("parts", "count"), [(1, 50), pytest.param(10, 1_000, marks=pytest.mark.campaign)]
 )
 def test_plans_under_faults_and_kills(
     tmp_path: Path, seed: int, figure: Any, parts: int, count: int

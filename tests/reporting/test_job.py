@@ -401,7 +401,7 @@ def test_report_prints_where_and_exits_with_3_on_breaks(
     status, out, _ = fundlab(*usual, good.path, "--json")
     printed = json.loads(out)
     assert (status, printed["reconciled"], printed["breaks"]) == (0, True, 0)
-    assert len(printed["files"]) == 23
+    assert len(printed["files"]) == 24
     assert fundlab(*usual, good.path, "--quiet")[:2] == (0, "")
     status, out, _ = fundlab(*usual, bad.path, "--quiet")
     assert (status, out.startswith("Not reconciled: ")) == (3, True)

@@ -132,7 +132,7 @@ def contest(
         return list(threads.map(outcome, (first, second)))
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(500, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("count", [10, pytest.param(500, marks=pytest.mark.campaign)])
 def test_of_two_writers_one_wins_and_the_other_is_told(
     count: int, machine: Any, monkeypatch: pytest.MonkeyPatch, seed: int, figure: Any
 ) -> None:

@@ -379,7 +379,7 @@ def paging_run(folder: Path, seed: int) -> None:
     assert len(store.read("transfers", columns=["id"])) == count - 1, seed
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(1_000, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("count", [20, pytest.param(1_000, marks=pytest.mark.campaign)])
 def test_runs_over_faulty_pages(tmp_path: Path, seed: int, figure: Any, count: int) -> None:
     for number in range(count):
         paging_run(tmp_path / str(number), seed * 1_000 + number)

@@ -75,7 +75,7 @@ def steps_of(runner: Runner, folder: Path, work: str) -> int:
     return outcome.steps
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(1_000, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("count", [8, pytest.param(1_000, marks=pytest.mark.campaign)])
 def test_killed_at_random_steps(
     runner: Runner, fresh: Iterator[Path], count: int, seed: int, figure: Any
 ) -> None:
@@ -99,7 +99,7 @@ def test_killed_at_random_steps(
 
 @pytest.mark.parametrize(
     "count",
-    [pytest.param(10, marks=pytest.mark.thorough), pytest.param(200, marks=pytest.mark.campaign)],
+    [pytest.param(4, marks=pytest.mark.thorough), pytest.param(200, marks=pytest.mark.campaign)],
 )
 def test_backups_beside_syncs_when_either_is_killed(
     runner: Runner, fresh: Iterator[Path], count: int, seed: int, figure: Any
@@ -148,7 +148,7 @@ def test_backups_beside_syncs_when_either_is_killed(
     assert ended["backup killed"] >= count // 10
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(500, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("count", [5, pytest.param(500, marks=pytest.mark.campaign)])
 def test_failures_of_the_disk(
     runner: Runner, fresh: Iterator[Path], count: int, seed: int, figure: Any
 ) -> None:

@@ -125,7 +125,7 @@ def check_equal(store: Store, service: FakeService) -> None:
     assert found.ok, str(found)
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(1_000, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("count", [6, pytest.param(1_000, marks=pytest.mark.campaign)])
 def test_schedules(tmp_path: Path, seed: int, figure: Any, count: int) -> None:
     rows = sum(
         run_schedule(tmp_path / str(number), 1_000 * seed + number) for number in range(count)
