@@ -94,6 +94,14 @@ def test_beside_a_compaction_that_takes_files_away(
     assert restored(str(tmp_path / "copy"), tmp_path / "back")[0].verify().ok
 
 
+def approved(client: fl.Client) -> fl.models.FiatAccount:
+    """An account of the customer's own that may be paid."""
+    return next(
+        one for one in client.list_fiat_accounts()
+        if one.status == "APPROVED" and one.identity_id is None
+    )  # fmt: skip
+
+
 def test_a_restored_journal_pays_only_after_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,10 +109,7 @@ def test_a_restored_journal_pays_only_after_resume(
     with fl.sandbox.serve(seed=7, transfers=50) as sandbox, sandbox.connect() as client:
         store = Store(tmp_path / "store")
         store.sync(client)
-        account = next(
-            one for one in client.list_fiat_accounts()
-            if one.status == "APPROVED" and one.identity_id is None
-        )  # fmt: skip
+        account = approved(client)
         wanted = {
             "profile_id": sandbox.profile_ids[0], "fiat_account_id": account.id, "store": store,
             "say": lambda line: None,
@@ -147,10 +152,7 @@ def test_nothing_is_paid_again_after_a_restore(
     with fl.sandbox.serve(seed=7, transfers=400) as sandbox, sandbox.connect() as client:
         first = Store(tmp_path / "first")
         first.sync(client)
-        account = next(
-            one for one in client.list_fiat_accounts()
-            if one.status == "APPROVED" and one.identity_id is None
-        )  # fmt: skip
+        account = approved(client)
         for trial in range(count):
             folder = tmp_path / str(trial)
             shutil.copytree(first.path, folder / "store")
