@@ -26,11 +26,15 @@ Bank = Annotated[
 @takes_bank_options
 def report(
     options: BankOptions,
-    store: StorePath = None,
-    period: Annotated[
+    of: Annotated[
         str | None,
-        typer.Option(help="2026, 2026-Q4, 2026-10, 2026-W40 or 2026-10-31; all by default."),
+        typer.Argument(
+            metavar="[PERIOD]",
+            help="2026, 2026-Q4, 2026-10, 2026-W40 or 2026-10-31; all by default.",
+        ),
     ] = None,
+    store: StorePath = None,
+    period: Annotated[str | None, typer.Option(help="The same, as an option.")] = None,
     as_of: Annotated[str | None, typer.Option(help="What was known at this time.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the files.")] = Path("data/reports"),
     format: Annotated[str, typer.Option(help="Some of html,xlsx,csv.")] = "html,xlsx,csv",
@@ -64,8 +68,11 @@ def report(
     for given, name in ((as_of, "--as-of"), (bank, "--bank")):
         if catch_up and given:
             raise typer.BadParameter(f"give either --catch-up or {name}", param_hint="--catch-up")
+    if of is not None and period not in (None, of):
+        raise typer.BadParameter(f"give either {of} or --period {period}", param_hint="--period")
+    period = of or period
     asked = _of_bank(bank, options)
-    checked_period(period or "2000", "--period or --tz", tz)
+    checked_period(period or "2000", "PERIOD or --tz", tz)
     books = existing_store(store)
     done: reporting.CaughtUp | reporting.Report
     if catch_up:
