@@ -59,9 +59,9 @@ def schedule(
     at: str = "06:00",
     tz: str | None = None,
     user: str,
-    period: str | None = None,
+    period: str,
 ) -> Schedule:
-    """A sync and a ``report --catch-up`` (from ``period`` on) each day ``at`` a time, in the
+    """A sync and a ``report --catch-up`` (from the month ``period`` on) each day ``at`` a time, in the
     machine's zone or ``tz``. The files go into ``folder``, reports into ``work``; ``variables`` are
     the settings of the run.
 
@@ -86,7 +86,6 @@ def schedule(
     hour, minute = int(found[1]), int(found[2])
     settings, script = folder / "fundlab.env", folder / "fundlab-nightly.sh"
     command = f"{shlex.quote(sys.executable)} -m fundlab"
-    since = "" if period is None else f" --period {period}"
     body = f"""#!/bin/sh
 # Bring the store up to date, then report every month that is over and has no report yet. What a
 # sync finds (3) is no reason not to report. Nothing is printed while all is well.
@@ -97,7 +96,7 @@ cd {work} || exit 1
 {command} sync --quiet
 status=$?
 [ $status -eq 0 ] || [ $status -eq 3 ] || exit $status
-exec {command} report --catch-up{since} --quiet
+exec {command} report --catch-up --period {period} --quiet
 """
     files = [
         File(settings, 0o600, "".join(f"{k}={shlex.quote(v)}\n" for k, v in variables.items())),

@@ -217,6 +217,13 @@ def store_folder(
     return folder
 
 
+def profile_in_use(
+    environ: Mapping[str, str] | None = None, config_file: Path | None = None
+) -> str | None:
+    """The profile that ``connect()`` would take: the one that is named, or the file's choice."""
+    return _with_profile(_from_environment(environ)[0], None, config_file)[1]
+
+
 def journal_folder(
     environ: Mapping[str, str] | None = None, config_file: Path | None = None
 ) -> Path:

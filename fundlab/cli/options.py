@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -26,7 +27,8 @@ BasisOption = Annotated[
 StorePath = Annotated[
     str | None,
     typer.Option(
-        "--store", help="The store's folder, or s3://…; by default the settings' (data/store)."
+        "--store",
+        help="The store's folder, or s3://…; by default that of the settings, else data/store.",
     ),
 ]
 TimestampCa = Annotated[
@@ -150,6 +152,11 @@ class TableName(StrEnum):
     FIAT_ACCOUNTS = "fiat_accounts"
     DEPOSIT_INSTRUCTIONS = "deposit_instructions"
     BALANCES = "balances"
+
+
+def last_month() -> str:
+    """The month that ended last."""
+    return f"{datetime.now(UTC).replace(day=1) - timedelta(days=1):%Y-%m}"
 
 
 def checked_period(period: str, hint: str, tz: str = "UTC") -> None:

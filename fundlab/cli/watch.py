@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from fundlab.cli.options import Json, StorePath, checked_period, existing_store
+from fundlab.cli.options import Json, StorePath, checked_period, existing_store, last_month
 from fundlab.console import BREAKS, FAILED, answer, say
 from fundlab.errors import SettingsError
 
@@ -90,7 +90,9 @@ def schedule(
     write: Annotated[
         bool, typer.Option("--write", help="Write the files, with their modes; else print them.")
     ] = False,
-    period: Annotated[str | None, typer.Option(help="First month to report.")] = None,
+    period: Annotated[
+        str | None, typer.Option(help="First month to report; by default the one that ended last.")
+    ] = None,
     heartbeat: Annotated[
         str | None,
         typer.Option(metavar="FILE|URL", help="Told of each report: of a night without, too."),
@@ -111,24 +113,28 @@ def schedule(
     from fundlab.errors import FundlabError
     from fundlab.heartbeat import checked_target
     from fundlab.schedules import schedule as make
-    from fundlab.settings import SECRETS, store_folder
+    from fundlab.settings import SECRETS, profile_in_use, store_folder
 
     # What this shell has is what the timer will have; secrets stay where they are.
     names = [n for n in os.environ if n.startswith("FUNDLAB_") and n not in SECRETS]
     variables = {name: os.environ[name] for name in sorted(names) if os.environ[name]}
     lost = [name for name in SECRETS if os.environ.get(name)]
     variables["FUNDLAB_STORE"] = str(store_folder())
+    if (profile := profile_in_use()) is not None:  # whichever the file names by then
+        variables["FUNDLAB_PROFILE"] = profile
+        if folder := os.environ.get("XDG_CONFIG_HOME"):
+            variables["XDG_CONFIG_HOME"] = folder
     here = (work or Path()).expanduser().absolute()
     try:
         if heartbeat is not None:
             variables["FUNDLAB_HEARTBEAT_REPORT"] = checked_target(heartbeat, "--heartbeat")
         if notify is not None:
             variables["FUNDLAB_NOTIFY"] = checked_target(notify, "--notify")
-        if period is not None:
-            checked_period(period, "--period")
+        first = period or last_month()
+        checked_period(first, "--period")
         made = make(
             scheduler, out.expanduser().absolute(), here, variables, at=at, tz=tz,
-            user=user or getpass.getuser(), period=period,
+            user=user or getpass.getuser(), period=first,
         )  # fmt: skip
     except typer.BadParameter:
         raise

@@ -22,14 +22,28 @@ CRON_FIELD = r"(\*|\d+)"
 
 def made(scheduler: Any, tmp_path: Path, **given: Any) -> dict[str, str]:
     found = schedule(
-        scheduler, tmp_path / "files", tmp_path, {"FUNDLAB_PROFILE": "it's"}, user="root", **given
+        scheduler,
+        tmp_path / "files",
+        tmp_path,
+        {"FUNDLAB_PROFILE": "it's"},
+        user="root",
+        **{"period": "2026-10"} | given,
     )
     return {one.path.name: one.content for one in found.files}
 
 
 @pytest.mark.parametrize("tz", [None, "Europe/Berlin"])
 def test_units_are_valid(tmp_path: Path, tz: str | None) -> None:
-    found = schedule("systemd", tmp_path / "files", tmp_path, {}, at="06:15", tz=tz, user="root")
+    found = schedule(
+        "systemd",
+        tmp_path / "files",
+        tmp_path,
+        {},
+        at="06:15",
+        tz=tz,
+        user="root",
+        period="2026-10",
+    )
     found.write()
     assert {one.path.name: oct(one.path.stat().st_mode & 0o777) for one in found.files} == {
         "fundlab.env": "0o600", "fundlab-nightly.sh": "0o700",
