@@ -56,6 +56,8 @@ def doctor(
         return [Check("settings", False, str(error), "set them right, then run this again")]
     # Of what was typed in, only what was checked: a secret may stand in the place of an id.
     kind = "production" if loaded.is_production else "sandbox"
+    if loaded.on_loopback and not loaded.sandbox:
+        kind = "on this machine, so taken for a sandbox"
     key = "with a signing key" if loaded.signing_key else "no signing key"
     described = f"{loaded.base_url} ({kind}), a client_id and its secret, {key}"
     checks = [Check("settings", True, described)]

@@ -26,7 +26,8 @@ def profiles(
 ) -> None:
     """List the profiles, their names and assets.
 
-    From the service, or from --store; names are those that [names] of config.toml gives to ids.
+    From the service, or from --store. A name is a line "ID" = "Treasury" below [names] in
+    config.toml.
     """
     found: dict[str, list[str]] = {}
     for profile_id, asset in _table("balances", store)[["profile_id", "asset"]].itertuples(
@@ -135,12 +136,12 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> None:
-    """Ids complete, and names after them; times to the second, where JSON has all of them."""
+    """Ids complete, and names beside them where there are any; times to the second, where JSON has all of them."""
     from decimal import Decimal
 
     from fundlab.display import Cell, Table
     from fundlab.errors import number_of, printable
-    from fundlab.names import name_of
+    from fundlab.names import names_given
     from fundlab.values import Amount, plain_text
 
     def text(value: Any) -> str:
@@ -152,13 +153,14 @@ def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> N
             return str(value.isoformat())
         return printable(str(value))
 
-    shown = []
+    shown, names = [], names_given()
     for row in rows[:limit]:
         named: dict[str, Any] = {}
         for key, value in row.items():
             named[key] = text(value)
-            if key in ("id", "profile_id") and (name := name_of(str(value))) is not None:
-                named["name" if key == "id" or what == "profiles" else "profile"] = name
+            if key in ("id", "profile_id") and names:
+                called = "name" if key == "id" or what == "profiles" else "profile"
+                named[called] = names.get(str(value).lower(), "")
         shown.append(named)
     columns = list(dict.fromkeys(key for row in shown for key in row))
     amounts = ("amount", "fee", "available", "trading")
@@ -171,5 +173,5 @@ def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> N
     lines = table.lines() if rows else [f"no {what}"]
     more = len(rows) > limit
     if more:
-        lines.append(f"… and more; give --limit to see more than {number_of(limit, 'row')}")
+        lines.append(f"… and more; give a --limit of more than {number_of(limit, 'row')}")
     answer({what: shown, "more": more}, as_json, "\n".join(lines), well=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fundlab import console
-from fundlab.cli.options import PROFILE, Algorithm, Json
+from fundlab.cli.options import PROFILE, Algorithm, Json, last_month
 from fundlab.console import FAILED, answer, say
 from fundlab.errors import SettingsError
 
@@ -69,7 +69,7 @@ def init(
     ] = None,
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Money there is not real.")] = False,
     store: Annotated[
-        Path | None, typer.Option(help="The store's folder; by default data/NAME of this one.")
+        Path | None, typer.Option(help="The store's folder; by default data/NAME in this folder.")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the profile where there is one.")
@@ -173,12 +173,16 @@ def init(
     checks = run_checks(Settings.load(name, environ={}))
     chosen = read_config(path).get(CHOSEN)
     run = "fundlab" if chosen and chosen.reveal() == name else f"fundlab --profile {name}"
-    steps = [f"{run} sync", f"{run} report", f"{run} schedule systemd"]
+    steps = [
+        f"{run} sync", f"{run} report {last_month()}",
+        f"{run} schedule systemd --at 06:15 --write",
+    ]  # fmt: skip
     if key is not None and not key_id:
         steps.insert(0, f"fundlab init --name {name} --key {key} --key-id ID --force")
     body = {"profile": name, "config": str(path), "public_key": public, "next": steps}
     then = f"run '{run} doctor', or 'fundlab init --name {name}' to give them anew"
-    text = f"profile [{name}] is in {path}"
+    where = "; its secret is in the system keyring" if keyring else " with its secret (mode 600)"
+    text = f"profile [{name}] is in {path}{where}; its store is {values['store']}"
     advice = "\n".join(["next:", *(f"  {one}" for one in steps)])
     _show_checks(checks, then, as_json, body, text, advice)
 

@@ -62,14 +62,18 @@ def test_a_profile_is_written_and_works(
     assert (status, err) == (0, "")
     assert modes(config) == (0o600, 0o700)
     lines = out.splitlines()
-    assert lines[0] == f"profile [production] is in {config}"
+    kept = f"profile [production] is in {config} with its secret (mode 600); its store is "
+    assert lines[0] == f"{kept}{config.parents[1]}/data/production"
+    month = lines[-2].split()[-1]
     assert lines[-4:] == [
-        "next:", "  fundlab sync", "  fundlab report", "  fundlab schedule systemd",
+        "next:", "  fundlab sync", f"  fundlab report {month}",
+        "  fundlab schedule systemd --at 06:15 --write",
     ]  # fmt: skip
     assert service.client_secret not in out
     # The commands that it names work as they stand.
     assert fundlab("sync")[0] == 0
-    assert fundlab("report", "--format", "csv")[0] == 0
+    assert fundlab("report", month, "--format", "csv")[0] == 0
+    assert list((config.parents[1] / "data/reports").glob(f"*{month}*"))
     assert (config.parents[1] / "data/production/transfers").is_dir()
 
 
@@ -95,9 +99,9 @@ def test_what_it_asks_for_is_asked_until_it_is_accepted(
 def test_it_is_named_by_the_option_that_all_commands_have(
     init: Any, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert init("--profile", "acme")[1].startswith(f"profile [acme] is in {config}\n")
+    assert init("--profile", "acme")[1].startswith(f"profile [acme] is in {config} ")
     monkeypatch.setenv("FUNDLAB_PROFILE", "beta")
-    assert init()[1].startswith(f"profile [beta] is in {config}\n")
+    assert init()[1].startswith(f"profile [beta] is in {config} ")
     assert {*tomllib.loads(config.read_text())} == {"profile", "acme", "beta"}
 
 
@@ -136,7 +140,7 @@ def test_another_profile_leaves_the_file_as_it_is(
 def test_a_failing_doctor_leaves_the_file_and_says_so(init: Any, config: Path) -> None:
     status, out, err = init(secret="wrong")
     assert (status, config.is_file()) == (1, True)
-    assert out.startswith(f"profile [production] is in {config}\n")
+    assert out.startswith(f"profile [production] is in {config} ")
     assert "FAIL  token: " in out
     assert "next:" not in out
     assert "1 of 4 checks failed: token; do what stands beside each, then run 'fundlab d" in err
