@@ -61,9 +61,9 @@ def schedule(
     user: str,
     period: str,
 ) -> Schedule:
-    """A sync and a ``report --catch-up`` (from the month ``period`` on) each day ``at`` a time, in the
-    machine's zone or ``tz``. The files go into ``folder``, reports into ``work``; ``variables`` are
-    the settings of the run.
+    """A sync and a ``report --catch-up`` (from the month ``period`` on) each day ``at`` a time, in
+    the machine's zone or ``tz``. The files go into ``folder``, reports into ``work``; ``variables``
+    are the settings of the run.
 
     Raises ``InvalidRequest`` for a time or zone there is none of, a zone of launchd's, and a path
     that a timer's file could not name.

@@ -136,7 +136,8 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> None:
-    """Ids complete, and names beside them where there are any; times to the second, where JSON has all of them."""
+    """Ids complete, and names beside them where there are any; times to the second, where JSON has
+    all of them."""
     from decimal import Decimal
 
     from fundlab.display import Cell, Table
