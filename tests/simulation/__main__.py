@@ -13,8 +13,10 @@ if __name__ == "__main__":
         each_bug(sys.argv[sys.argv.index("--seeds") + 1] if "--seeds" in sys.argv else "1")
     if "--bug" in sys.argv[:-1]:
         plant(sys.argv[sys.argv.index("--bug") + 1])
+    environment.load()
 
 import argparse
+import os
 import shutil
 import tempfile
 import traceback
@@ -31,6 +33,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after another")
     parser.add_argument("--days", type=int, default=1, help="days of each run")
     parser.add_argument("--seconds", type=float, help="no new seed after so many (real) seconds")
+    parser.add_argument("--twice", action="store_true", help="each again: is its trace the same?")
     parser.add_argument("--without", default="", help="numbers of happenings left out: 3,17,18")
     parser.add_argument("--trace", action="store_true", help="print the trace")
     parser.add_argument("--bug", help="plant this fault of tests/simulation/bugs.txt first")
@@ -41,7 +44,9 @@ def main() -> int:
     given = parser.parse_args()
     without = {int(number) for number in given.without.split(",") if number}
     began, failed, ran = environment.real_clock_s(), 0, 0
-    for seed in range(given.seed, given.seed + given.seeds):
+    digests: dict[int, str] = {}
+    seeds = range(given.seed, given.seed + given.seeds)
+    for seed in [*seeds, *(seeds if given.twice else ())]:
         chosen = [one for one in drawn(seed, given.days) if one.number not in without]
         if given.list:
             print(*chosen, sep="\n")
@@ -52,6 +57,9 @@ def main() -> int:
         desk, problem = run(seed, given.days, chosen, quiet=given.bug is not None)
         if given.trace:
             print(*desk.trace, sep="\n")
+        if given.twice and digests.setdefault(seed, desk.digest) != desk.digest:
+            failed += 1
+            print(f"seed {seed} has made another trace before: {digests[seed]}")
         if problem is None:
             continue
         failed += 1
@@ -81,20 +89,24 @@ def run(
 ) -> tuple[Desk, Exception | None]:
     """The run of ``chosen``, and what was wrong with it; says in a line how it went."""
     began = environment.real_cpu_s()
-    shared = Path("/dev/shm")
+    shared, here = Path("/dev/shm"), Path.cwd()
     place = tempfile.mkdtemp(prefix="desk-", dir=shared if shared.is_dir() else None)
-    desk = Desk(seed, days, chosen, Path(place) / "desk")
-    problem, digest = None, "FAILED"
+    os.chdir(place)
+    # journals and messages show where a store is: the same wherever that is in truth
+    desk = Desk(seed, days, chosen, Path("/proc/self/cwd/desk"))
+    problem = None
     try:
-        digest = desk.run()[:16]
+        desk.run()
     except Exception as error:  # noqa: BLE001 - printed by the caller, with how to replay it
         problem = error
     finally:
+        os.chdir(here)
         shutil.rmtree(place)
     if not quiet:
         print(
             f"seed {seed}: {days} days, {len(chosen)} happenings, {desk.schedule.steps} steps, "
-            f"{environment.real_cpu_s() - began:.1f} s: {digest}",
+            f"{environment.real_cpu_s() - began:.1f} s: {desk.digest}"
+            + (" FAILED" if problem is not None else ""),
             flush=True,
         )
     return desk, problem

@@ -139,8 +139,8 @@ class Desk:
 
     # ------------------------------------------------------------------------------ a run
 
-    def run(self) -> str:
-        """The digest of the trace. Raises ``Wrong``, or whatever the program must not raise."""
+    def run(self) -> None:
+        """Raises ``Wrong``, or whatever the program must not raise."""
         logger, before = logging.getLogger("fundlab"), logging.getLogger("fundlab").level
         handler = logging.StreamHandler(_Lines(self.said))  # type: ignore[type-var]
         logger.addHandler(handler)
@@ -165,7 +165,12 @@ class Desk:
             Virtual.sleep = lambda _: None
             Virtual.skew_ns = lambda: 0
             self.service.database.close()
-        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
+
+    @property
+    def digest(self) -> str:
+        """Of the trace, of all that was logged and said, and of what nobody may say."""
+        lines = [*self.trace, *self.said, *sorted(self.secrets)]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     def client(self, who: str) -> Client:
         secret = self.service.access.credential(self.client_id).client_secret

@@ -20,12 +20,12 @@ import os
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from tests.simulation.environment import wall_ns
+from tests.simulation.environment import BEGIN_NS, wall_ns
 from tests.simulation.schedule import Schedule
 
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -34,6 +34,10 @@ _EXTRA: Final = 3
 _TRANSACTIONS: Final = ("BEGIN IMMEDIATE", "COMMIT")
 _connect = sqlite3.connect
 _real_open, _real_os_open, _real_fsync, _real_stat = io.open, os.open, os.fsync, os.stat
+_listdir, _scandir, _realpath = os.listdir, os.scandir, os.path.realpath
+_AGO_NS: Final = 50 * 365 * 86_400 * 10**9
+"""How much earlier than in virtual time files are marked as written: whatever the real clock says
+of one shows that it was written since."""
 
 
 class Disk:
@@ -43,20 +47,20 @@ class Disk:
         self.root, self.limbo = root, root.with_name(f"{root.name}.limbo")
         self.limbo.mkdir()
         self._prefix, self._schedule = f"{root}/", schedule
-        self._synced: dict[int, tuple[int, int]] = {}
+        self.really = _realpath(root)
+        """The folder, by the name that the system gives to what is opened in it."""
         self._pending: dict[str, list[Callable[[], None]]] = {}
         self._committed: dict[str, bytes] = {}
         """Of each journal what its last commit left on the disk for certain."""
         self._numbers = itertools.count()
-        self._seen: dict[tuple[int, int], int] = {}
         self.fails: Callable[[str], int | None] = lambda what: None
         """The error number with which the next write ends, if it does."""
 
     # ------------------------------------------------------------------------------ what is down
 
     def sync_file(self, handle: int) -> None:
-        found = _real_stat(handle)
-        self._synced[found.st_ino] = found.st_size, found.st_mtime_ns
+        at = _moment(_real_stat(handle))
+        _mark(handle, wall_ns() if at is None else at, synced=True)
 
     def sync_folder(self, folder: str) -> None:
         self._pending.pop(folder, None)
@@ -76,7 +80,7 @@ class Disk:
                     path.write_bytes(self._committed[str(path)])
                 continue
             found = _real_stat(path)
-            if self._synced.get(found.st_ino) != (found.st_size, found.st_mtime_ns):
+            if not _is_synced(found):
                 kept = chance.randint(0, found.st_size)
                 with _real_open(path, "r+b") as file:
                     file.truncate(kept)
@@ -147,6 +151,18 @@ class Disk:
         if before is not None:
             self._undo(os.path.dirname(name), lambda: _link(before, name))
 
+    def listdir(self, path: Any = ".") -> list[Any]:
+        """In order: that of a folder is its filesystem's own."""
+        return sorted(_listdir(path))
+
+    def scandir(self, path: Any = ".") -> Entries:
+        with _scandir(path) as found:
+            return Entries(sorted(found, key=lambda entry: entry.name))
+
+    def realpath(self, path: Any, **more: Any) -> Any:
+        """The folder of a run has the same name wherever it is, and no links."""
+        return os.path.normpath(path) if self.is_ours(path) else _realpath(path, **more)
+
     def link(self, source: Any, target: Any, **more: Any) -> None:
         if self.is_ours(target):
             self.write("links", target)
@@ -172,7 +188,9 @@ class Disk:
 
     def fsync(self, handle: int) -> None:
         path = os.readlink(f"/proc/self/fd/{handle}")
-        if not self.is_ours(f"{path}/"):
+        if f"{path}/".startswith(f"{self.really}/"):
+            path = f"{self.root}{path.removeprefix(self.really)}"
+        else:
             _real_fsync(handle)
             return
         self.write("syncs", f"{path}/" if path == str(self.root) else path)
@@ -213,6 +231,8 @@ class Disk:
             def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
                 if sql in _TRANSACTIONS:
                     step(f"{sql} {shown}", 0.0005)
+                if sql.startswith("PRAGMA busy_timeout"):
+                    sql = "PRAGMA busy_timeout = 0"  # in real time, in which nobody goes on
                 found = super().execute(sql, *values)
                 if sql == "COMMIT":
                     ((synced,),) = super().execute("PRAGMA synchronous")
@@ -224,11 +244,13 @@ class Disk:
         return _connect(path, factory=Connection, **keywords)
 
     def stat(self, path: Any, **more: Any) -> os.stat_result:
-        """As the system says, but for the moments: those of virtual time, as first seen."""
+        """As the system says, but for the moments: when in virtual time this was first seen."""
         found = _real_stat(path, **more)
         if not self.is_ours(path):
             return found
-        at = self._seen.setdefault((found.st_ino, found.st_mtime_ns), wall_ns())
+        at = _moment(found)
+        if at is None:
+            at = _mark(path, wall_ns(), synced=False)
         seconds = at // 10**9
         values = list(found)
         values[7:10] = seconds, seconds, seconds
@@ -240,6 +262,43 @@ class Disk:
         return os.stat_result(values, extra)
 
 
+class Entries(list[Any]):
+    """What ``os.scandir`` gives: an iterator that is closed at the end."""
+
+    def __next__(self) -> Any:
+        if not self:
+            raise StopIteration
+        return self.pop(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __enter__(self) -> Entries:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is no handle to close."""
+
+
+def _mark(file: Any, at: int, *, synced: bool) -> int:
+    """Have ``file`` say that it was written ``at`` (ns; of the last digit is made whether it was
+    ``synced`` since)."""
+    at = at & ~1 | synced
+    os.utime(file, ns=(at - _AGO_NS, at - _AGO_NS))
+    return at
+
+
+def _moment(found: os.stat_result) -> int | None:
+    """When a file is marked as written; ``None`` where it was written since it was marked."""
+    at = found.st_mtime_ns + _AGO_NS
+    return at if at < 2 * _AGO_NS + BEGIN_NS // 2 else None
+
+
+def _is_synced(found: os.stat_result) -> bool:
+    at = _moment(found)
+    return at is not None and bool(at & 1)
+
+
 _rename, _unlink, _link, _mkdir, _rmdir = os.rename, os.unlink, os.link, os.mkdir, os.rmdir
 
 
@@ -249,6 +308,8 @@ def attach(disk: Disk) -> None:
     os.unlink = os.remove = disk.unlink
     os.link, os.mkdir, os.rmdir = disk.link, disk.mkdir, disk.rmdir
     os.fsync, os.open, os.stat = disk.fsync, disk.os_open, disk.stat
+    os.listdir, os.scandir = disk.listdir, disk.scandir  # type: ignore[assignment]
+    os.path.realpath = disk.realpath  # type: ignore[assignment]
     io.open, sqlite3.connect = disk.open, disk.connect  # type: ignore[assignment]
 
 
@@ -257,6 +318,7 @@ def detach() -> None:
     os.unlink = os.remove = _unlink
     os.link, os.mkdir, os.rmdir = _link, _mkdir, _rmdir
     os.fsync, os.open, os.stat = _real_fsync, _real_os_open, _real_stat
+    os.listdir, os.scandir, os.path.realpath = _listdir, _scandir, _realpath
     io.open, sqlite3.connect = _real_open, _connect
 
 

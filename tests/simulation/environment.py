@@ -7,8 +7,10 @@ order of threads.
 
 from __future__ import annotations
 
+import atexit
 import concurrent.futures
 import functools
+import gc
 import os
 import random
 import sys
@@ -81,6 +83,12 @@ def produced(sources: Sequence[Generator[Any]], _ahead: int) -> Generator[Any]:
             source.close()
 
 
+def _one_thread(
+    connect: Callable[..., Any], *given: Any, config: dict[str, Any] | None = None, **more: Any
+) -> Any:
+    return connect(*given, config={**(config or {}), "threads": 1}, **more)
+
+
 def install() -> None:
     """Raises ``RuntimeError`` where the program has been imported already."""
     if any(name == "fundlab" or name.startswith("fundlab.") for name in sys.modules):
@@ -92,12 +100,41 @@ def install() -> None:
     time.sleep = lambda seconds: Virtual.sleep(seconds)  # type: ignore[assignment, arg-type]
     os.urandom = lambda size: Virtual.chance.randbytes(size)
     os.getpid = lambda: 4711  # messages show it
+    os.cpu_count = lambda: 2
     random._urandom = os.urandom  # type: ignore[attr-defined]
     concurrent.futures.ThreadPoolExecutor = Inline  # type: ignore[assignment, misc]
+
+
+def load() -> None:
+    """Load the program, once for all runs of this process: some of it draws by chance when it is
+    loaded or first used, and a seed that has been given that would give something else later."""
+    import duckdb
     import fastapi.dependencies.utils as routes
+    import pyarrow as pa
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     import fundlab.background
 
+    # threads of their own hand over rows in an order of their own
+    duckdb.connect = functools.partial(_one_thread, duckdb.connect)
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
     fundlab.background.produced = produced  # type: ignore[assignment]
+    # OpenSSL has chance of its own
+    Ed25519PrivateKey.generate = staticmethod(  # type: ignore[method-assign]
+        lambda: Ed25519PrivateKey.from_private_bytes(Virtual.chance.randbytes(32))
+    )
     # asked anew for each member of each request, a sixth of what the service takes
     routes.field_annotation_is_sequence = functools.cache(routes.field_annotation_is_sequence)
+
+    import fundlab.actions
+    import fundlab.reporting
+    import fundlab.sandbox.history
+    import fundlab.store.changes
+    from fundlab.store.duck import shared_connection
+
+    shared_connection()
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # a run says when, for what is found then may have something to do at its end
+    atexit.register(gc.unfreeze)

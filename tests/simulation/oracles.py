@@ -266,10 +266,11 @@ def at_the_end(desk: Desk) -> None:
 
     # Nothing is held on to.
     gc.collect()
+    root = Path(desk.disk.really)
     kept_open = [
         str(handle.readlink())
         for handle in Path("/proc/self/fd").iterdir()
-        if handle.is_symlink() and desk.root in handle.readlink().parents
+        if handle.is_symlink() and root in handle.readlink().parents
     ]
     check(not kept_open, f"still open: {kept_open}")
 

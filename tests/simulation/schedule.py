@@ -8,13 +8,18 @@ try.
 
 from __future__ import annotations
 
+import gc
 import heapq
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from tests.simulation.environment import NS, Virtual
+
+_COLLECTED: Final = 2000
+"""Of so many steps each is where unreachable objects are looked for."""
 
 
 class Killed(BaseException):
@@ -114,6 +119,8 @@ class Schedule:
         if actor.dead or self.failed:
             raise Killed
         self.steps += 1
+        if self.steps % _COLLECTED == 0:
+            gc.collect()
         self._go_on_at(actor, Virtual.now_ns + round(seconds * NS))
         self.before_step(actor, what)
         if actor.doomed:
