@@ -152,6 +152,10 @@ class Chart(Figure):
             f'alt="{escape(str(self.get_label()))}" src="data:image/svg+xml;base64,{drawing}">'
         )
 
+    def _mime_(self) -> tuple[str, str]:
+        """For marimo, which draws other figures itself, on white."""
+        return "text/html", self._repr_html_()
+
     def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
         out = BytesIO()
         with own_settings():
