@@ -248,7 +248,10 @@ _TABLE_STYLE: Final = """
   --soft: var(--jp-ui-font-color2, var(--vscode-descriptionForeground, currentColor));
   --line: color-mix(in srgb, var(--ink) 22%, transparent);
   color: var(--ink); margin: 4px 0; font: 14px/1.45 system-ui, sans-serif; }
-.fl-table { overflow-x: auto; font-size: 13px; }
+.fl-table { overflow-x: auto; font-size: 13px; animation: fl-more linear;
+  animation-timeline: scroll(self inline); }
+@keyframes fl-more { /* the edge fades while there is more to the right */
+  from, 99% { mask-image: linear-gradient(to left, transparent, #000 3em); } }
 .fl-table table { table-layout: auto; border-collapse: collapse; }
 .fl-table th, .fl-table td { padding: 4px 12px !important; text-align: left !important;
   border-bottom: 1px solid var(--line); white-space: nowrap; background: none !important;

@@ -15,13 +15,14 @@ from fundlab.analysis.compare import compare
 from fundlab.analysis.explain import explain
 from fundlab.display import CARD_STYLE, TEMPLATES, Table, show
 from fundlab.errors import InvalidRequest, number_of, printable, shorten
+from fundlab.names import name_of
 from fundlab.store.judgement import SOUND
 from fundlab.values import money_text
 
 _AROUND: Final = 5
 """How many transfers are shown before and after a candidate."""
-_COLUMNS: Final = ["created_at", "id", "type", "direction", "status", "amount", "fee", "total",
-                   "asset", "updated_at"]  # fmt: skip
+_COLUMNS: Final = ["created_at", "id", "type", "direction", "total", "asset", "status", "amount",
+                   "fee", "updated_at"]  # fmt: skip
 _SIDES: Final = ["rebuilt", "reported", "difference", "asset", "status"]
 
 
@@ -41,6 +42,7 @@ class Difference:
     difference, likeliest first."""
 
     title: str
+    profile_id: str
     sides: Table
     newest: Table
     candidates: tuple[Candidate, ...]
@@ -128,10 +130,10 @@ def explore(
             found.append(Candidate(str(cause["cause"]), str(cause["detail"]), around, versions))
         differences.append(
             Difference(
-                f"{money_text(row['difference'])} {asset} of profile {profile}",
-                show(
-                    broken.iloc[[number]][["rebuilt", "reported", "difference", "asset", "status"]]
-                ),
+                f"{money_text(row['difference'])} {asset} of "
+                f"{name_of(profile) or f'profile {profile}'}",
+                profile,
+                show(broken.iloc[[number]][_SIDES]),
                 show(own[shown].iloc[::-1], rows=2 * _AROUND),
                 tuple(found),
             )
@@ -157,9 +159,9 @@ _PAGE: Final = TEMPLATES.from_string(
 <div class="fl-verdict fl-{{ 'bad' if found.differences else 'good' }}">\
 <small>Rebuilt and reported balances</small><b>{{ found.headline }}</b></div>
 {% for one in found.differences %}
-<details{{ ' open' if loop.first }}><summary><b>{{ one.title }}</b> ·
+<details{{ ' open' if loop.first }}><summary><b title="{{ one.profile_id }}">{{ one.title }}</b> ·
 {{ one.candidates|length }} candidate{{ 's' if one.candidates|length != 1 }}</summary>
-{{ drawn(one.sides) }}
+<div class="fl-table"><table>{{ one.sides.body() }}</table></div>
 {% for candidate in one.candidates %}
 <details{{ ' open' if loop.first }}><summary>{{ loop.index }}. <b>{{ candidate.cause }}</b>:
 {{ candidate.detail }}</summary>
