@@ -12,7 +12,7 @@ enumerations: see ``fundlab.models``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import narwhals as nw
 import pyarrow as pa
@@ -175,6 +175,15 @@ VIOLATION: Final = pa.schema(
 _END: Final = pa.schema([(name, pa.string()) for name in ("transfer_id", "member", "end")])
 
 
+class Rule(NamedTuple):
+    """When a row is ``broken``, and what is said of it then."""
+
+    name: str
+    broken: nw.Expr
+    expected: nw.Expr
+    found: nw.Expr
+
+
 def violations(
     rows: Rows,
     *,
@@ -190,18 +199,28 @@ def violations(
     is false where not all transfers are there, ``shows_conversions`` where ``auto_conversion`` was
     not asked for.
     """
-    found = [*_of_one_row(rows), *_of_halves(rows)]
-    often = rows.filter(~nw.col("id").is_null()).group_by("id").agg(rows=nw.len())
-    times = nw.concat_str([nw.col("rows").cast(nw.String), nw.lit(" rows")])
-    found.append(_broken(often.filter(nw.col("rows") > 1), "unique_id", nw.lit("1 row"), times))
+    rules = [*_of_one_row()]
     if shows_conversions:
         # Another asset than the transfer's, though no conversion made it another: {} is what
         # deposits carry that no rule converted.
         asset, other = nw.col("asset"), nw.col("balance_asset")
         converted = nw.col("auto_conversion").str.contains('^[ \t\r\n]*[{][ \t\r\n]*"')
-        wrong = rows.filter(other != "", other != asset, ~nw.coalesce(converted, nw.lit(False)))
+        wrong = (other != "") & (other != asset) & ~nw.coalesce(converted, nw.lit(False))
         same = nw.concat_str([asset, nw.lit(", as no auto_conversion makes it another")])
-        found.append(_broken(wrong, "balance_asset", same, other))
+        rules.append(Rule("balance_asset", wrong, same, other))
+    often = rows.filter(~nw.col("id").is_null()).group_by("id").agg(rows=nw.len())
+    times = nw.concat_str([nw.col("rows").cast(nw.String), nw.lit(" rows")])
+    unique = Rule("unique_id", nw.col("rows") > 1, nw.lit("1 row"), times)
+    found = [_broken(often, unique)]
+    # One pass says which rules are broken at all: mostly none, and each that is takes another.
+    for those, kept in ((rows, rules), (_groups_of_halves(rows), [*_of_halves()])):
+        broken = [nw.when(rule.broken).then(nw.lit(1)).count() for rule in kept]
+        counts = collect(those.select(one.alias(str(n)) for n, one in enumerate(broken)))
+        found += [
+            _broken(those, rule)
+            for rule, (count,) in zip(kept, counts.to_pydict().values(), strict=True)
+            if count
+        ]
     ends = _END.empty_table()
     if complete:
         linked = nw.col("auto_conversion").str.contains("_transfer_id", literal=True)
@@ -211,25 +230,26 @@ def violations(
         loose = beside(ends).join(known, on="end", how="anti")
         loose = loose.with_columns(id=nw.col("transfer_id"))
         expected = nw.concat_str([nw.lit("a transfer that is there in "), nw.col("member")])
-        found.append(_broken(loose, "conversion", expected, nw.col("end")))
+        end = nw.col("end")
+        found.append(_broken(loose, Rule("conversion", ~end.is_null(), expected, end)))
     return nw.concat([broken.select(*VIOLATION.names) for broken in found])
 
 
-def _of_one_row(rows: Rows) -> Iterator[Rows]:
+def _of_one_row() -> Iterator[Rule]:
     for name in (*TEXTS, *AMOUNTS, *TIMES):
         needed = nw.lit(f"a value in {name}")
-        yield _broken(rows.filter(nw.col(name).is_null()), "required", needed, nw.lit("nothing"))
+        yield Rule("required", nw.col(name).is_null(), needed, nw.lit("nothing"))
     for name in ("profile_id", "asset"):
-        empty = rows.filter(nw.col(name) == "")
-        yield _broken(empty, "required", nw.lit(f"a value in {name}"), nw.lit("an empty text"))
+        needed = nw.lit(f"a value in {name}")
+        yield Rule("required", nw.col(name) == "", needed, nw.lit("an empty text"))
     # A status nobody listed is kept by the loaders, but cannot be counted: no balance is sure
     # until somebody has looked. An unlisted type or network counts as any other.
     for name, known in (("status", STATUSES), ("direction", DIRECTIONS)):
-        unlisted = rows.filter(~nw.col(name).is_in(known))
-        yield _broken(unlisted, name, nw.lit(" or ".join(known)), nw.col(name))
+        unlisted = ~nw.col(name).is_in(known)
+        yield Rule(name, unlisted, nw.lit(" or ".join(known)), nw.col(name))
     for direction in Direction:
-        wrong = rows.filter(goes_against_its_type(direction))
-        yield _broken(wrong, "direction_of_type", nw.lit(direction.value), nw.col("direction"))
+        wrong = goes_against_its_type(direction)
+        yield Rule("direction_of_type", wrong, nw.lit(direction.value), nw.col("direction"))
     amount, fee = nw.col("amount"), nw.col("fee")
     # One branch after the other, as neither the sum nor the room left for it may overflow.
     total = plain_digits(amount + fee)
@@ -237,26 +257,23 @@ def _of_one_row(rows: Rows) -> Iterator[Rows]:
     fits = nw.when((amount <= 0) | (fee <= 0)).then(total)
     more = fits.otherwise(room.otherwise(nw.lit("more than 20 integer digits")))
     credit = nw.when(nw.col("direction") == "CREDIT").then(plain_digits(amount - fee))
-    wrong = rows.filter(nw.col("direction").is_in(DIRECTIONS), ~has_right_total())
-    yield _broken(wrong, "total", credit.otherwise(more), plain_digits(nw.col("total")))
+    wrong = nw.col("direction").is_in(DIRECTIONS) & ~has_right_total()
+    yield Rule("total", wrong, credit.otherwise(more), plain_digits(nw.col("total")))
     for name in AMOUNTS:
-        negative = rows.filter(nw.col(name) < 0)
         at_least = nw.lit(f"{name} of 0 or more")
-        yield _broken(negative, "not_negative", at_least, plain_digits(nw.col(name)))
-    empty = rows.filter(nw.col("balance_asset") == "")
-    yield _broken(empty, "balance_asset", nw.lit("an asset or nothing"), nw.lit("an empty text"))
-    early = rows.filter(nw.col("updated_at") < nw.col("created_at"))
+        yield Rule("not_negative", nw.col(name) < 0, at_least, plain_digits(nw.col(name)))
+    empty = nw.col("balance_asset") == ""
+    yield Rule("balance_asset", empty, nw.lit("an asset or nothing"), nw.lit("an empty text"))
+    early = nw.col("updated_at") < nw.col("created_at")
     gap = nw.col("created_at") - nw.col("updated_at")
     seconds = nw.concat_str([(gap // 10**9).cast(nw.String), nw.lit(" s before created_at")])
     short = nw.concat_str([gap.cast(nw.String), nw.lit(" ns before created_at")])
     before = nw.when(gap >= 10**9).then(seconds).otherwise(short)
-    yield _broken(early, "updated_at", nw.lit("created_at or later"), before)
+    yield Rule("updated_at", early, nw.lit("created_at or later"), before)
 
 
-def _of_halves(rows: Rows) -> Iterator[Rows]:
-    """Internal transfers whose halves contradict each other: a line for a group, under its first
-    id. A half alone does not: the other one may belong to a profile that is not ours to see. Nor
-    does a half that failed beside one that counts, as after another try."""
+def _groups_of_halves(rows: Rows) -> Rows:
+    """A line for each group of internal transfers, under its first id."""
     internal = rows.filter(is_half())
     failed = nw.coalesce(nw.col("status") == "FAILED", nw.lit(False))
     sides: dict[str, nw.Expr] = {}
@@ -270,7 +287,7 @@ def _of_halves(rows: Rows) -> Iterator[Rows]:
             f"{side}_asset": stands.then(nw.col("asset")),
         }
     done = nw.when(nw.col("status").is_in(COMPLETED)).then(nw.lit(1)).otherwise(nw.lit(0))
-    groups = (
+    return (
         internal.with_columns(**sides, done=done)
         .group_by("group_id")
         .agg(
@@ -280,33 +297,38 @@ def _of_halves(rows: Rows) -> Iterator[Rows]:
             *(nw.col(n).max() for n in sides if not n.endswith("s")),
         )
     )
+
+
+def _of_halves() -> Iterator[Rule]:
+    """Groups whose halves contradict each other. A half alone does not: the other one may belong to
+    a profile that is not ours to see. Nor does a half that failed beside one that counts, as after
+    another try."""
     debits, credits_ = nw.col("debits"), nw.col("credits")
 
     def of_group(text: str) -> nw.Expr:
         return nw.concat_str([nw.lit(f"{text} in group "), nw.col("group_id")])
 
-    repeated = groups.filter((debits > 1) | (credits_ > 1))
+    repeated = (debits > 1) | (credits_ > 1)
     number = [
         debits.cast(nw.Int64).cast(nw.String), nw.lit(" and "),
         credits_.cast(nw.Int64).cast(nw.String), nw.lit(" that did not fail"),
     ]  # fmt: skip
-    yield _broken(repeated, "halves", of_group("one debit and one credit"), nw.concat_str(number))
-    pairs = groups.filter(debits == 1, credits_ == 1)
+    yield Rule("halves", repeated, of_group("one debit and one credit"), nw.concat_str(number))
     differ = nw.col("debit_amount") != nw.col("credit_amount")
     differ = differ | (nw.col("debit_asset") != nw.col("credit_asset"))
-    unequal = pairs.filter(differ)
+    unequal = (debits == 1) & (credits_ == 1) & differ
     amounts = []
     for side in ("debit", "credit"):
         asset = nw.coalesce(nw.col(f"{side}_asset"), nw.lit("of no asset"))
         amount = plain_digits(nw.col(f"{side}_amount"))
         amount = nw.coalesce(amount, nw.lit("nothing"))
         amounts += [nw.lit(f"{side} "), amount, nw.lit(" "), asset, nw.lit(", ")]
-    yield _broken(unequal, "halves", of_group("equal amounts"), nw.concat_str(amounts[:-1]))
-    alone = groups.filter(debits + credits_ == 1, nw.col("done") == 1)
+    yield Rule("halves", unequal, of_group("equal amounts"), nw.concat_str(amounts[:-1]))
+    alone = (debits + credits_ == 1) & (nw.col("done") == 1)
     for side, other in (("debit", "credit"), ("credit", "debit")):
-        half = alone.filter(nw.col(f"{side}s") == 1, nw.col(f"failed_{other}s") > 0)
+        half = alone & (nw.col(f"{side}s") == 1) & (nw.col(f"failed_{other}s") > 0)
         found = nw.lit(f"the {side} completed, the {other} failed")
-        yield _broken(half, "halves", of_group("both completed or both failed"), found)
+        yield Rule("halves", half, of_group("both completed or both failed"), found)
 
 
 def _conversion_ends(links: pa.Table) -> pa.Table:
@@ -322,10 +344,10 @@ def _conversion_ends(links: pa.Table) -> pa.Table:
     return pa.table([pa.array(column, pa.string()) for column in columns], schema=_END)
 
 
-def _broken(rows: Rows, rule: str, expected: nw.Expr, found: nw.Expr) -> Rows:
-    return rows.select(
+def _broken(rows: Rows, rule: Rule) -> Rows:
+    return rows.filter(rule.broken).select(
         nw.col("id").alias("transfer_id"),
-        nw.lit(rule).alias("rule"),
-        expected.alias("expected"),
-        found.alias("found"),
+        nw.lit(rule.name).alias("rule"),
+        rule.expected.alias("expected"),
+        rule.found.alias("found"),
     )

@@ -25,7 +25,7 @@ from fundlab.store.assertions import Problem, broken_changes, read_accounts
 from fundlab.store.changes import equal_or_null
 from fundlab.store.closes import Close, closes_of
 from fundlab.store.completeness import PASSES, accepted_gone, gone_rows
-from fundlab.store.duck import own_connection
+from fundlab.store.duck import shared_connection
 from fundlab.store.judgement import Judgement, judge_accounts
 from fundlab.store.parts import (
     FROM,
@@ -397,7 +397,7 @@ def _broken_rows(snapshot: Snapshot) -> Iterator[Problem]:
     for name in TIMES:
         place = found.column_names.index(name)
         found = found.set_column(place, name, found.column(name).cast(pa.int64()))
-    with closing(own_connection()) as connection:
+    with closing(shared_connection()) as connection:
         broken = violations(
             nw.from_native(connection.from_arrow(found)),
             collect=lambda rows: rows.to_native().to_arrow_table(),
