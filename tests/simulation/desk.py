@@ -96,6 +96,7 @@ class Desk:
         """Where requests are not signed, a proxy gives shorter pages."""
         self.busy: list[str] = []
         """Who is at something."""
+        self.attempts = 0
 
         options = Options(
             db=None, seed=seed, transfers=60, profiles=2, signing=seed % 2 == 0,
@@ -358,6 +359,8 @@ class Person:
         alone, before = not desk.busy, oracles.unfinished(desk)
         desk.met[self.name].clear()
         desk.busy.append(self.name)
+        desk.attempts += 1
+        number = desk.attempts
         try:
             if self.client is None:
                 self.client = desk.client(self.name)
@@ -372,7 +375,7 @@ class Person:
             desk.note(f"{self.name} {one.what}: {text}")
             with desk.schedule.aside():
                 oracles.refusal(desk, one, error, met)
-                if alone and desk.busy == [self.name]:
+                if alone and desk.attempts == number:  # nobody else who may have been killed
                     oracles.tidy(desk, before)
             return one.what in ("slip", "fund")  # which nobody tries again
         finally:

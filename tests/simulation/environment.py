@@ -124,8 +124,9 @@ def load() -> None:
     Ed25519PrivateKey.generate = staticmethod(  # type: ignore[method-assign]
         lambda: Ed25519PrivateKey.from_private_bytes(Virtual.chance.randbytes(32))
     )
-    # asked anew for each member of each request, a sixth of what the service takes
-    routes.field_annotation_is_sequence = functools.cache(routes.field_annotation_is_sequence)
+    # asked anew for each member of each request, a quarter of what the service takes
+    for name in ("field_annotation_is_sequence", "_get_param_aliases", "_is_json_field"):
+        setattr(routes, name, functools.cache(getattr(routes, name)))
 
     import fundlab.actions
     import fundlab.reporting
