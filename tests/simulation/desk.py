@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -115,6 +116,8 @@ class Desk:
         if options.signing:
             self.rotate_key()
         self.wishes: dict[int, Wish] = {}
+        self.made, self.counted = Counter[str](), 0
+        """How many transfers the service has for each wish, as far as those were counted."""
         self.accounts: dict[int, set[str]] = {}
         """The fiat accounts shown to who registered one, by the number of the wish."""
         self.facts, self.planted = Facts(), False
@@ -403,7 +406,7 @@ class Person:
             oracles.asked_first(self.desk, self.name, new=not there)
         self.desk.facts.paid[self.name, plan.ref_id] = made.id
         with self.desk.schedule.aside():
-            oracles.journals_keep(self.desk, self.name)
+            oracles.journal_keeps(self.desk, self.name, plan.ref_id)
 
     def slip(self, client: Client) -> None:
         """The newest invoice is entered once more, under another name."""

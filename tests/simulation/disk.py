@@ -49,7 +49,9 @@ class Disk:
         self._prefix, self._schedule = f"{root}/", schedule
         self.really = _realpath(root)
         """The folder, by the name that the system gives to what is opened in it."""
-        self._pending: dict[str, list[Callable[[], None]]] = {}
+        self._pending: dict[str, list[tuple[Callable[[], None], str | None]]] = {}
+        """By folder how each name given or taken is undone, and what that needs of ``limbo``."""
+        self._hidden: set[str] = set()
         self._committed: dict[str, bytes] = {}
         """Of each journal what its last commit left on the disk for certain."""
         self._numbers = itertools.count()
@@ -63,15 +65,18 @@ class Disk:
         _mark(handle, wall_ns() if at is None else at, synced=True)
 
     def sync_folder(self, folder: str) -> None:
-        self._pending.pop(folder, None)
+        for _, kept in self._pending.pop(folder, ()):
+            if kept is not None:
+                _unlink(kept)
 
     def cut(self, chance: random.Random) -> None:
         """The power goes and comes back: what was not synced may be gone, or torn."""
         for folder in sorted(self._pending):
             undo = self._pending[folder]
-            for one in reversed(undo[chance.randint(0, len(undo)) :]):
+            for one, _ in reversed(undo[chance.randint(0, len(undo)) :]):
                 one()
-        self._pending.clear()
+        for folder in list(self._pending):
+            self.sync_folder(folder)
         for path in sorted(self.root.rglob("*")):
             if not path.is_file() or path.name.endswith(_BESIDE):
                 continue
@@ -87,12 +92,17 @@ class Disk:
                     if chance.random() < 0.5:  # the size was down before the bytes
                         file.truncate(found.st_size)
 
-    def _undo(self, folder: str, undo: Callable[[], None]) -> None:
+    def hidden(self) -> list[str]:
+        """The files that were begun under a hidden name, and have it still."""
+        self._hidden = {name for name in self._hidden if os.path.lexists(name)}
+        return sorted(self._hidden)
+
+    def _undo(self, folder: str, undo: Callable[[], None], kept: str | None = None) -> None:
         def gently() -> None:
             with suppress(FileNotFoundError):  # it went before, and that was not undone
                 undo()
 
-        self._pending.setdefault(folder, []).append(gently)
+        self._pending.setdefault(folder, []).append((gently, kept))
 
     def _saved(self, path: str) -> str | None:
         """Another name of the file, under which it outlives its removal."""
@@ -121,6 +131,8 @@ class Disk:
 
     def created(self, path: str) -> None:
         self._undo(os.path.dirname(path), lambda: _unlink(path))
+        if path.rpartition("/")[2].startswith(".") and path.endswith(".tmp"):
+            self._hidden.add(path)
 
     def rename(self, source: Any, target: Any, **more: Any) -> None:
         if not self.is_ours(target):
@@ -137,7 +149,7 @@ class Disk:
             if before is not None:
                 _link(before, there)
 
-        self._undo(os.path.dirname(there), undo)
+        self._undo(os.path.dirname(there), undo, before)
 
     def unlink(self, path: Any, **more: Any) -> None:
         if not self.is_ours(path) or more:
@@ -149,7 +161,7 @@ class Disk:
         _unlink(name)
         self._committed.pop(name, None)
         if before is not None:
-            self._undo(os.path.dirname(name), lambda: _link(before, name))
+            self._undo(os.path.dirname(name), lambda: _link(before, name), before)
 
     def listdir(self, path: Any = ".") -> list[Any]:
         """In order: that of a folder is its filesystem's own."""

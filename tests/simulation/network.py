@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _REFUSALS: Final = {"too_many": 429, "broken": 500, "gateway": 504, "forbidden": 403}
 """What is answered before the service has done anything."""
 _MOST_ATTEMPTS: Final = 6
+_MOST_CACHED: Final = 500
 _LIMIT: Final = re.compile(r"\blimit=\d+")
 
 
@@ -104,6 +105,8 @@ class Line:
             return self._refusal(502, {})
         if asked.endswith("/transfers") and answer.status == 200:
             desk.cached[request.url] = answer
+            if len(desk.cached) > _MOST_CACHED:
+                del desk.cached[next(iter(desk.cached))]
         return answer
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import gc
 import json
 from collections import Counter
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _LATE_NS: Final = 15 * 60 * 10**9
 """What appears so far behind others is left to full syncs."""
+_EACH: Final = 10
 COMPARED: Final = ("status", "amount", "fee", "total", "updated_at")
 Row = dict[str, Any]
 
@@ -38,17 +40,29 @@ def at_the_service(desk: Desk) -> dict[str, Row]:
     newest, found = 0, {}
     rows = desk.service.database.all("SELECT created_at_ns, body FROM transfers ORDER BY seq")
     for created_ns, body in rows:
-        row = json.loads(body)
+        row = _parsed(body)
         row["late"] = created_ns < newest - _LATE_NS
         newest = max(newest, created_ns)
         found[row["id"]] = row
     return found
 
 
+@lru_cache(20_000)
+def _parsed(body: str) -> Row:
+    """A row of the service, whose text is another once it was changed."""
+    row: Row = json.loads(body)
+    return row
+
+
 def payments(desk: Desk) -> Counter[str]:
     """How many transfers the service has for each wish."""
-    found = (row.get("metadata", {}).get("intent") for row in at_the_service(desk).values())
-    return Counter(filter(None, found))
+    wanted = "SELECT seq, body FROM transfers WHERE seq > ? ORDER BY seq"
+    for seq, body in desk.service.database.all(wanted, desk.counted):  # none is removed there
+        intent = _parsed(body).get("metadata", {}).get("intent")
+        if intent:
+            desk.made[intent] += 1
+        desk.counted = seq
+    return desk.made
 
 
 # ------------------------------------------------------------------------------ at quiet moments
@@ -93,6 +107,17 @@ def journals_keep(desk: Desk, *people: str) -> None:
             check(found == id_, f"{ref_id} was paid as {id_}, and the journal of {who} has {found}")
 
 
+def journal_keeps(desk: Desk, who: str, ref_id: str) -> None:
+    """What was paid just now is so in the journal; now and then, that all is."""
+    if len(desk.facts.paid) % _EACH == 0:
+        journals_keep(desk, who)
+        return
+    found = [Journal(path).find(ref_id) for path in desk.journal(who).glob("*.sqlite")]
+    made = [entry.resource_id for entry in found if entry is not None and entry.state == "done"]
+    id_ = desk.facts.paid[who, ref_id]
+    check(made == [id_], f"{ref_id} was paid as {id_}, and the journal of {who} has {made}")
+
+
 def asked_first(desk: Desk, who: str, *, new: bool) -> None:
     """A journal that came from a backup pays nothing before the service was asked."""
     for path in desk.journal(who).glob("*.sqlite") if new else ():
@@ -120,7 +145,7 @@ def clean(store: fl.Store) -> None:
 
 def unfinished(desk: Desk) -> set[Path]:
     """The hidden files of the store."""
-    return {path for path in (desk.root / "store").rglob(".*.tmp") if "staging" not in path.parts}
+    return {Path(name) for name in desk.disk.hidden() if "/store/" in name}
 
 
 def tidy(desk: Desk, before: set[Path]) -> None:
