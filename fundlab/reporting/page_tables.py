@@ -1,6 +1,6 @@
 """Frames to the tables of the page: every cell as text, money exact, outside strings as they are.
 
-Within one table the amounts of an asset show the same number of decimals, at least two, so that
+Within one column the amounts of an asset show the same number of decimals, at least two, so that
 their points line up and no digit is lost.
 """
 
@@ -154,7 +154,7 @@ def page_tables(report: Report) -> dict[str, Table]:
             report.withdrawals,
             [created, kind, asset, amount, fee, total, ("Status", transfer_status, "status"),
              ("To", text, "recipient"), ("Reference", identifier, "ref_id"),
-             ("Transfer", identifier, "id")],
+             ("Transfer", short_identifier, "id")],
             MAX_ROWS if made else 25,
         ),
         "recipients": table(
@@ -236,19 +236,19 @@ def table(
         several = frame[frame["asset"].duplicated(keep=False)]
         summed = several.groupby(several["asset"].astype(str))[there].sum().reset_index()
     assets = shown["asset"].astype(str) if "asset" in shown.columns else None
-    digits: dict[str, int] = {}
+    digits: dict[tuple[str, str], int] = {}
     for _, make, name in columns:
         if make in (money, known_money):
-            for asset, amount in zip(assets, shown[name], strict=True):  # type: ignore[arg-type]
+            pairs = [*zip(assets, shown[name], strict=True),  # type: ignore[arg-type]
+                     *zip(summed["asset"], summed.get(name, ()), strict=False)]  # fmt: skip
+            for asset, amount in pairs:
                 if not pd.isna(amount):
-                    digits[asset] = max(digits.get(asset, 2), decimals(amount))
-            for asset, amount in zip(summed["asset"], summed.get(name, ()), strict=False):
-                digits[asset] = max(digits.get(asset, 2), decimals(amount))
+                    digits[name, asset] = max(digits.get((name, asset), 2), decimals(amount))
     cells_by_column = []
     for _, make, name in columns:
         if make in (money, known_money):
-            pairs = zip(assets, shown[name], strict=True)  # type: ignore[arg-type]
-            cells = [make(amount, digits.get(asset, 2)) for asset, amount in pairs]
+            pairs = [*zip(assets, shown[name], strict=True)]  # type: ignore[arg-type]
+            cells = [make(amount, digits.get((name, asset), 2)) for asset, amount in pairs]
         else:
             cells = [make(value) for value in shown[name]]
         values = sorted({cell.value for cell in cells if cell.value is not None})
@@ -264,8 +264,8 @@ def table(
         cells = [
             (Cell(cut(f"Total {row['asset']}")) if place == 0 else
              Cell("") if column not in sums or column not in row else
-             make(row[column], digits.get(row["asset"], 2)) if make in (money, known_money) else
-             make(row[column]))
+             make(row[column], digits.get((column, row["asset"]), 2))
+             if make in (money, known_money) else make(row[column]))
             for place, (_, make, column) in enumerate(columns)
         ]  # fmt: skip
         totals.append(tuple(cells))
@@ -310,6 +310,11 @@ def profile_cell(value: object, labels: Mapping[str, str]) -> Cell:
 
 def identifier(value: Any) -> Cell:
     return Cell("–" if pd.isna(value) else cut(str(value)), "id")
+
+
+def short_identifier(value: object) -> Cell:
+    """Where there is no room, the whole on hover."""
+    return Cell(shorten_id(str(value)), "short", cut(str(value)))
 
 
 def money(amount: Any, digits: int) -> Cell:
