@@ -301,5 +301,8 @@ def last_publication(store: TableStore) -> int:
     entries = (store.snapshot(table).last for table in TABLES)
     moments = [entry.published_at for entry in entries if entry is not None]
     if not moments:
-        raise StoreError(f"{store.path} holds nothing yet; run 'fundlab sync' first")
+        raise StoreError(
+            f"{store.path} holds nothing yet; run 'fundlab sync' first, or again once the service "
+            "has transfers"
+        )
     return max(moments)
