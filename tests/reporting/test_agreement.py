@@ -6,8 +6,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from decimal import Decimal, localcontext
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
