@@ -14,7 +14,8 @@ import os
 import smtplib
 import socket
 import ssl
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,8 @@ from fundlab.settings import is_loopback, setting
 from fundlab.store import disk
 
 TIMEOUT_S: Final = 10.0
+LONGEST_S: Final = 15.0
+"""For all of a telling; ``TIMEOUT_S`` is for each part of an answer."""
 _LONGEST: Final = 500
 _HTTPS: Final = ("https", "http")
 _SMTP: Final = {"smtps": 465, "smtp": 587}
@@ -65,7 +68,7 @@ def beating(command: str, heartbeat: str | None, notify: str | None) -> Iterator
             _beat(command, heartbeat, started, outcome)
         if notify is not None and outcome.status != 0:
             with _heard(notify):
-                _notify(command, notify, outcome)
+                _within_bounds(lambda: _notify(command, notify, outcome))
 
 
 def checked_target(text: str, option: str) -> str:
@@ -90,7 +93,8 @@ def _beat(command: str, target: str, started: datetime, outcome: Outcome | None)
             ending = "start" if outcome is None else str(outcome.status or "")
             parts = urlsplit(target)
             path = "/".join(filter(None, [parts.path.rstrip("/"), ending]))
-            _post(parts._replace(path=path).geturl(), data=verdict.encode())
+            url = parts._replace(path=path).geturl()
+            _within_bounds(lambda: _post(url, data=verdict.encode()))
             return
         path_of_file = Path(target).expanduser().absolute()
         before: dict[str, Any] = {}
@@ -153,6 +157,26 @@ def _post(url: str, **content: Any) -> None:
         )  # fmt: skip
     if not 200 <= answer.status_code < 300:
         raise InvalidRequest(f"it answered {answer.status_code}")
+
+
+def _within_bounds(telling: Callable[[], None]) -> None:
+    """Do ``telling``, and wait for it no longer than ``LONGEST_S``: who answers byte by byte keeps
+    to every limit for a part of an answer."""
+    wrong: list[Exception] = []
+
+    def run() -> None:
+        try:
+            telling()
+        except Exception as error:  # noqa: BLE001 - raised again below
+            wrong.append(error)
+
+    thread = threading.Thread(target=run, name="fundlab-telling", daemon=True)
+    thread.start()
+    thread.join(LONGEST_S)
+    if thread.is_alive():
+        raise InvalidRequest(f"it took longer than {LONGEST_S:g} s")
+    if wrong:
+        raise wrong[0]
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
 from email import message_from_string
 from email.policy import default
@@ -25,6 +26,8 @@ class Listener(ThreadingHTTPServer):
 
     heard: list[tuple[str, str]]
     status = 200
+    pause = 0.0
+    """Seconds between the parts of an answer."""
 
 
 @pytest.fixture
@@ -35,6 +38,9 @@ def listener() -> Iterator[Listener]:
             server.heard.append((self.path, body))
             self.send_response(server.status)
             self.end_headers()
+            for _ in range(20 if server.pause else 0):
+                self.wfile.write(b".")
+                time.sleep(server.pause)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -166,6 +172,18 @@ def test_a_job_does_not_fail_because_nobody_listens(
     status, out, _ = job("--heartbeat", url, "--notify", url)
     assert (status, out[:11]) == (0, "all is well")
     assert caplog.text.count("http://127.0.0.1 was not told of this job") == 2
+    assert SECRET not in caplog.text
+
+
+def test_a_job_waits_a_bounded_time_for_an_answer_byte_by_byte(
+    job: Any, listener: Listener, url: str, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("fundlab.heartbeat.LONGEST_S", 0.2)
+    listener.pause = 0.02
+    status, out, _ = job("--heartbeat", url)
+    assert (status, out[:11]) == (0, "all is well")
+    assert caplog.text.count("127.0.0.1 was not told of this job: it took longer than 0.2 s") == 2
     assert SECRET not in caplog.text
 
 
