@@ -8,12 +8,14 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
 from pathlib import Path
 from typing import Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fundlab.errors import InvalidRequest
-from fundlab.unfinished import unfinished
+from fundlab.store import disk
 
 Scheduler = Literal["cron", "systemd", "launchd"]
 
@@ -38,12 +40,12 @@ class Schedule:
     install: tuple[str, ...]
 
     def write(self) -> None:
-        """Write the files, each at once with its mode. Raises ``OSError``."""
+        """Write the files, each at once with its mode. Raises ``OSError`` where a folder, and
+        ``StoreError`` where a file cannot be written."""
         for file in self.files:
             file.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with unfinished(file.path, file.mode) as hidden:
-                hidden.write_text(file.content, encoding="utf-8")
-                hidden.rename(file.path)
+            with disk.replacing(file.path, file.mode) as open_file:
+                open_file.write(file.content.encode())
 
     def __str__(self) -> str:
         shown = [f"==> {one.path} (mode {one.mode:o})\n{one.content}" for one in self.files]
@@ -65,8 +67,8 @@ def schedule(
     the machine's zone or ``tz``. The files go into ``folder``, reports into ``work``; ``variables``
     are the settings of the run.
 
-    Raises ``InvalidRequest`` for a time or zone there is none of, a zone of launchd's, and a path
-    that a timer's file could not name.
+    Raises ``InvalidRequest`` for a time or zone there is none of, a time that some day of the next
+    year has not, a zone of launchd's, and a path that a timer's file could not name.
     """
     found = _TIME.fullmatch(at)
     if found is None:
@@ -84,6 +86,13 @@ def schedule(
                 "letters, digits and -_./ with --out and --work"
             )
     hour, minute = int(found[1]), int(found[2])
+    for day in range(366):
+        due = datetime.combine(date.today() + timedelta(day), clock_time(hour, minute))  # noqa: DTZ011
+        if due.replace(tzinfo=zone).astimezone(UTC).astimezone(zone).time() != due.time():
+            raise InvalidRequest(
+                f"at={at!r}: on {due:%Y-%m-%d} clocks go forward over that time, and a timer may "
+                "leave out that day; give a time that each day has, such as 06:00"
+            )
     settings, script = folder / "fundlab.env", folder / "fundlab-nightly.sh"
     command = f"{shlex.quote(sys.executable)} -m fundlab"
     body = f"""#!/bin/sh

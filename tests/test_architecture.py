@@ -87,7 +87,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "status": FACTS | {"analysis", "api", "journal_files", "journals", "settings", "store"},
     "heartbeat": {"errors", "settings", "store"},
-    "schedules": {"errors", "unfinished"},
+    "schedules": {"errors", "store"},
     "sandbox.recording": {"errors", "models", "secret", "settings"},
     "sandbox": {"exact", "errors", "models", "sandbox.recording", "settings", "values"},
     "sandbox.serve": {"api", "display", "errors", "sandbox", "sandbox.recording", "secret"}

@@ -65,10 +65,10 @@ def check_replaceable(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path``, not one of the store's, at the end."""
     make_folder(path.parent, _ELSEWHERE)
-    with named(path, _ELSEWHERE), unfinished(path) as hidden:
+    with named(path, _ELSEWHERE), unfinished(path, mode) as hidden:
         with hidden.open("wb") as file:
             yield file
             file.flush()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import plistlib
 import re
 import shutil
@@ -14,7 +16,7 @@ import pandas as pd
 import pytest
 
 from fundlab import sandbox
-from fundlab.errors import InvalidRequest
+from fundlab.errors import InvalidRequest, StoreError
 from fundlab.schedules import schedule
 
 CRON_FIELD = r"(\*|\d+)"
@@ -85,11 +87,30 @@ def test_a_job_for_launchd(tmp_path: Path) -> None:
         ({"at": "24:00"}, "is not a valid time of day; give 06:00"),
         ({"tz": "Moon/Sea"}, "is not a known zone; give Europe/Berlin or UTC"),
         ({"tz": "../etc"}, "is not a known zone"),
+        ({"at": "02:30", "tz": "Europe/Berlin"}, "-03-.*clocks go forward over that time"),
+        ({"at": "00:00", "tz": "Africa/Cairo"}, "-04-.*such as 06:00"),
     ],
 )
 def test_what_is_not_accepted(tmp_path: Path, given: dict[str, str], words: str) -> None:
     with pytest.raises(InvalidRequest, match=words):
         made("systemd", tmp_path, **given)
+
+
+def test_the_file_that_a_full_disk_does_not_take_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kept = tmp_path / "kept"
+    kept.touch()
+    files = schedule("cron", tmp_path, tmp_path, {}, user="ana", period="2026-10")
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(
+        StoreError, match=r"/fundlab\.env cannot be written: No space left on device"
+    ):
+        files.write()
+    assert list(tmp_path.iterdir()) == [kept]
 
 
 def test_what_no_timer_can_do(tmp_path: Path) -> None:
