@@ -101,7 +101,7 @@ class Status:
         now = Instant.parse(self.at).ns
         times = {"synced": min(self.synced.values(), default=None), "verified": self.verified,
                  "reported": self.reported, "closed": self.closed}  # fmt: skip
-        said = [f"{word} {_age(now, at)} ago" for word, at in times.items() if at is not None]
+        said = [f"{word} {_ago(now, at)}" for word, at in times.items() if at is not None]
         said += [f"{self.free_bytes / 1e9:,.1f} GB free"] if self.free_bytes is not None else []
         line = f"{self.store}: {', '.join(said) or 'never synced'}"
         if self.ok:
@@ -188,7 +188,10 @@ def status(
     for name, at in {"sync": oldest and synced[oldest], **dates}.items():
         what = f"{name} of {oldest}" if name == "sync" and oldest else name
         if at is not None and Instant.parse(at).ns > now + _AHEAD_NS:
-            detail = f"the last was at {at[:19]}Z, which is yet to come: set the clock right"
+            detail = (
+                f"the last was at {at[:19]}Z, which is yet to come: set the clock right; if it was "
+                f"wrong then, run 'fundlab {name}'"
+            )
             found.append(Finding(what, "missed", detail))
         elif name not in expect:
             continue
@@ -197,7 +200,7 @@ def status(
             found.append(Finding(what, "missed", detail))
         elif now - Instant.parse(at).ns > max_age / timedelta(microseconds=1) * 1000:
             detail = (
-                f"the last was {_age(now, at)} ago, at {at[:19]}Z; see whether the timer runs and "
+                f"the last was {_ago(now, at)}, at {at[:19]}Z; see whether the timer runs and "
                 f"what it says, then run 'fundlab {name}'"
             )
             found.append(Finding(what, "missed", detail))
@@ -253,8 +256,9 @@ def status(
         free = shutil.disk_usage(store.path).free
         size = sum(path.stat().st_size for path in store.path.glob("*/*.parquet"))
         if free < max(LEAST_FREE, size):
-            detail = f"{free / 1e9:,.1f} GB free; the next sync may need {size / 1e9:,.1f} GB"
-            found.append(Finding("disk", "missed", f"{detail}: make room"))
+            need = max(LEAST_FREE, size) / 1e6
+            detail = f"{free / 1e6:,.0f} MB free; make room: a sync may need {need:,.0f} MB"
+            found.append(Finding("disk", "missed", detail))
     skew = None
     if client is not None:
         try:
@@ -281,10 +285,11 @@ def _seconds(at: str | None) -> float | None:
     return None if at is None else Instant.parse(at).ns / 1e9
 
 
-def _age(now: int, at: str) -> str:
+def _ago(now: int, at: str) -> str:
     """How long ago, in the largest unit that says something."""
     seconds = (now - Instant.parse(at).ns) / 1e9
+    way = "ago" if seconds >= 0 else "ahead of this clock"
     for name, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if abs(seconds) >= 2 * size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds:.0f} s"
+            return f"{abs(seconds) / size:.0f} {name} {way}"
+    return f"{abs(seconds):.0f} s {way}"

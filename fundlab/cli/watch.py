@@ -6,6 +6,7 @@ import getpass
 import os
 import re
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -14,7 +15,7 @@ import typer
 
 from fundlab.cli.options import Json, StorePath, checked_period, existing_store, last_month
 from fundlab.console import BREAKS, FAILED, answer, say
-from fundlab.errors import SettingsError
+from fundlab.errors import SettingsError, StoreError
 
 ASKING_S: Final = 20.0
 
@@ -51,7 +52,7 @@ def status(
     pending, the disk is full or the clock is wrong; 3 where they ran and breaks are open.
     """
     from fundlab.api.client import connect
-    from fundlab.status import EXPECTED
+    from fundlab.status import EXPECTED, Finding
     from fundlab.status import status as look
     from fundlab.store import disk
 
@@ -71,8 +72,12 @@ def status(
                 raise
         found = look(books, max_age=max_age, expect=expected, client=client)
     if prometheus is not None:
-        with disk.replacing(prometheus.absolute()) as file:
-            file.write(found.prometheus().encode())
+        try:
+            with disk.replacing(prometheus.absolute()) as file:
+                file.write(found.prometheus().encode())
+        except StoreError as error:  # beside what else is found: the same disk may be why
+            unwritten = Finding("prometheus", "missed", str(error))
+            found = replace(found, findings=(*found.findings, unwritten))
     answer(found.to_json(), as_json, str(found))
     if not found.ok:
         raise typer.Exit(FAILED if found.missed else BREAKS)

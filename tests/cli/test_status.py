@@ -98,7 +98,10 @@ def test_a_clock_that_jumped_is_told(store: fl.Store, client: fl.Client, clock: 
     store.sync(client)
     found = status(store, now=NOW)
     assert told(found) == [("sync", "missed")]
-    assert "which is yet to come: set the clock right" in str(found)
+    assert (
+        "which is yet to come: set the clock right; if it was wrong then, run 'fundlab sync'\n"
+    ) in str(found)
+    assert ": synced 5 h ahead of this clock, reported 60 min ago, " in str(found)
 
 
 def test_what_was_never_done_is_told_where_it_is_expected(store: fl.Store) -> None:
@@ -130,7 +133,9 @@ def test_problems_are_open_until_a_verification_finds_none(store: fl.Store, cloc
 
 def test_a_disk_that_is_full_is_told(store: fl.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10_000))
-    assert told(status(store, now=NOW)) == [("disk", "missed")]
+    found = status(store, now=NOW)
+    assert told(found) == [("disk", "missed")]
+    assert "disk: 0 MB free; make room: a sync may need 500 MB\n" in str(found)
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(600, "600 s behind"), (-600, "600 s ahead of")])
@@ -185,6 +190,12 @@ def test_the_command(
             r'# (HELP|TYPE) fundlab_\w+ .+|fundlab_\w+\{\w+="[^"]+"(,table="\w+")?\} -?[\d.e+-]+',
             line,
         )
+    # A file that cannot be written hides nothing of what else is found.
+    result, out, err = fundlab(
+        "status", "--offline", "--expect", "close", "--prometheus", file / "x", *where
+    )
+    assert (result, err) == (1, "")
+    assert re.search(r"^close: .+\nprometheus: .+ cannot be written", out, re.MULTILINE)
     # Asked once, the service says what time it is; without settings there is a way out.
     result, _, err = fundlab("status", *where)
     assert result == 1
