@@ -35,7 +35,7 @@ _SIGNS: Final[Mapping[str, str]] = {"good": "✓", "bad": "✗"}
 _DECIMALS: Final[Mapping[str, int]] = {"BTC": 8, "BCH": 8, "LTC": 8, "ETH": 6, "SOL": 6}
 _BPS: Final = 4
 """Decimals of basis points, which are not money of the row's asset."""
-_LONG_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|[A-Za-z0-9_-]{28,}", re.ASCII)
+_LONG_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|(?=.*[0-9])[A-Za-z0-9:_-]{28,}", re.ASCII)
 _LONG_TEXT: Final = 32
 
 
@@ -87,13 +87,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a card; ``detail`` stands beside the value, ``money`` is set to the right."""
+    """One line of a card; ``detail`` stands beside the value, ``money`` is set to the right;
+    ``depth`` is how far the label is set in, below that of what it belongs to."""
 
     label: str
     value: str
     weight: Literal["plain", "strong", "faint"] = "plain"
     detail: str = ""
     money: bool = False
+    depth: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,7 +121,8 @@ class Card:
 
     def __repr__(self) -> str:
         framed = self.service is not None
-        label = max((len(row.label) for row in self.rows), default=0)
+        labels = ["  " * row.depth + row.label for row in self.rows]
+        widest = max(map(len, labels), default=0)
         money = max((len(row.value) for row in self.rows if row.money), default=0)
         lines = [self.title]
         if self.service is not None:
@@ -127,9 +130,9 @@ class Card:
             lines = [f"── {name} ── {address} ".ljust(WIDTH, "─"), self.title, ""]
         if self.headline:
             lines += [self.headline, *textwrap.wrap(printable(self.detail), WIDTH)]
-        for row in self.rows:
+        for label, row in zip(labels, self.rows, strict=True):
             value = row.value.rjust(money) if row.money else row.value
-            lines.append(f"  {row.label.ljust(label)}  {value}  {row.detail}".rstrip())
+            lines.append(f"  {label.ljust(widest)}  {value}  {row.detail}".rstrip())
         for number, table in enumerate(self.tables):
             lines += [""] * bool(number) + [f"  {line}" for line in table.lines()]
             lines += [table.note] * bool(table.note)
@@ -216,6 +219,9 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
                      title="" if at is None else at.isoformat())
                 for at in local
             ]  # fmt: skip
+        elif pd.api.types.is_timedelta64_dtype(values.dtype):
+            style = "number"
+            cells = [Cell("" if value is None else _duration_text(value)) for value in there]
         elif pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_bool_dtype(
             values.dtype
         ):
@@ -242,16 +248,31 @@ def show(frame: pd.DataFrame, *, tz: str = "UTC", rows: int = DEFAULT_ROWS) -> T
     return Table(tuple(heads), tuple(zip(*columns, strict=True)), note=note, hidden=hidden)
 
 
-_TABLE_STYLE: Final = """
+def _duration_text(span: pd.Timedelta) -> str:
+    """``1 d 13:12:18.612809``, ``-00:00:01``: all its digits."""
+    of = abs(span).components
+    nanoseconds = of.milliseconds * 10**6 + of.microseconds * 10**3 + of.nanoseconds
+    sign, days = "-" * (span < pd.Timedelta(0)), f"{of.days:,} d " if of.days else ""
+    fraction = f".{nanoseconds:09}".rstrip("0").rstrip(".")
+    return f"{sign}{days}{of.hours:02}:{of.minutes:02}:{of.seconds:02}{fraction}"
+
+
+SCROLL_STYLE: Final = """
+.fl-table, .fl-scroll { overflow-x: auto; animation: fl-more linear;
+  animation-timeline: scroll(self inline); }
+@keyframes fl-more { /* the edge fades while there is more to the right */
+  from, 99% { mask-image: linear-gradient(to left, transparent, #000 3em); } }
+"""
+_TABLE_STYLE: Final = (
+    SCROLL_STYLE
+    + """
+.fl-card, .fl-card *, .fl-table, .fl-table * { box-sizing: border-box; }
 .fl-card, .fl-table {
   --ink: var(--jp-ui-font-color1, var(--vscode-editor-foreground, currentColor));
   --soft: var(--jp-ui-font-color2, var(--vscode-descriptionForeground, currentColor));
   --line: color-mix(in srgb, var(--ink) 22%, transparent);
   color: var(--ink); margin: 4px 0; font: 14px/1.45 system-ui, sans-serif; }
-.fl-table { overflow-x: auto; font-size: 13px; animation: fl-more linear;
-  animation-timeline: scroll(self inline); }
-@keyframes fl-more { /* the edge fades while there is more to the right */
-  from, 99% { mask-image: linear-gradient(to left, transparent, #000 3em); } }
+.fl-table { font-size: 13px; }
 .fl-table table { table-layout: auto; border-collapse: collapse; }
 .fl-table th, .fl-table td { padding: 4px 12px !important; text-align: left !important;
   border-bottom: 1px solid var(--line); white-space: nowrap; background: none !important;
@@ -262,8 +283,9 @@ _TABLE_STYLE: Final = """
 .fl-table .fl-long { white-space: normal; min-width: 15em; }
 .fl-table td[title] { cursor: help; text-decoration: underline 1px dotted var(--line);
   text-underline-offset: 3px; }
-.fl-table p { color: var(--soft); margin: 6px 12px; }
+.fl-table p { color: var(--soft); margin: 6px 12px; position: sticky; left: 12px; }
 """
+)
 CARD_STYLE: Final = (
     _TABLE_STYLE
     + """
@@ -281,12 +303,12 @@ CARD_STYLE: Final = (
   background: color-mix(in srgb, var(--tone) 13%, transparent); }
 .fl-card .fl-verdict b { font-size: 17px; font-weight: 600; }
 .fl-card .fl-verdict small { display: block; color: var(--soft); font-size: 13px; }
-.fl-card dl { display: grid; grid-template-columns: max-content 1fr; gap: 3px 18px;
+.fl-card dl { display: grid; grid-template-columns: fit-content(50%) minmax(0, 1fr); gap: 3px 18px;
   margin: 0; padding: 4px 14px 12px; }
 .fl-card dl > div { display: contents; }
 .fl-card dt, .fl-card dd { float: none; width: auto; margin: 0; padding: 0; }
-.fl-card dt { color: var(--soft); font-weight: 400; white-space: nowrap; }
-.fl-card dd.fl-money b { display: inline-block; min-width: 11em; text-align: right;
+.fl-card dt { color: var(--soft); font-weight: 400; overflow-wrap: anywhere; }
+.fl-card dd.fl-money b { display: inline-block; min-width: min(11em, 100%); text-align: right;
   font-variant-numeric: tabular-nums; }
 .fl-card dd b { font-weight: 400; }
 .fl-card dd.fl-strong b { font-weight: 650 !important; }
@@ -360,7 +382,8 @@ _CARD: Final = TEMPLATES.from_string(
 {% if card.rows %}
 <dl{{ ' class="fl-figures"'|safe if card.headline }}>
 {% for row in card.rows %}
-<div><dt>{{ row.label }}</dt>
+<div><dt\
+{% if row.depth %} style="padding-left: {{ row.depth }}em"{% endif %}>{{ row.label }}</dt>
 <dd class="fl-{{ row.weight }}{{ ' fl-money' if row.money }}"><b>{{ row.value }}</b>\
 {% if row.detail %}<span class="fl-detail">{{ row.detail }}</span>{% endif %}</dd></div>
 {% endfor %}

@@ -59,7 +59,7 @@ ROOMS: dict[str, set[str]] = {
         "transfers",
     },
     "bank": FACTS | {"analysis", "statements"},
-    "charts": {"analysis", "decimals", "errors", "names"},
+    "charts": {"analysis", "decimals", "display", "errors", "names"},
     "reporting": FACTS
     | {"analysis", "charts", "decimals", "display", "exports", "names", "paths", "secret"}
     | {"statements", "store", "transfers", "unfinished"},

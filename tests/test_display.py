@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import fundlab as fl
-from fundlab.display import Card, Cell, Table
+from fundlab.display import Card, Cell, Row, Table
 from fundlab.errors import InvalidRequest
 
 ID = "37f447e2-2d7d-4635-ace9-061b9ec79d6b"
@@ -134,6 +134,33 @@ def test_numbers_are_not_rounded_either(value: float, dtype: str, shown: str) ->
     assert repr(fl.show(frame)).splitlines()[1].strip() == shown
 
 
+def test_durations_have_all_their_digits_and_stand_to_the_right() -> None:
+    spans = ["1 days 13:12:18.612809", "0 days 00:00:27.3173155", "-1 days +23:59:59", None]
+    table = fl.show(pd.DataFrame({"p50": pd.to_timedelta(pd.Series(spans))}))
+    shown = ["1 d 13:12:18.612809", "00:00:27.3173155", "-00:00:01", ""]
+    assert [row[0].text for row in table.rows] == shown
+    assert table.columns == (("p50", "number"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("identity_required_documents_status", "identity_required_documents_status"),
+        ("0x61d9d7d5c5a1f1d2b3c4d5e6f708192a3b4c1c50", "0x61d9d7…1c50"),
+        ("bitcoincash:q5p7z76p8uypjxaz9t28wpy00uqys606rw8s3yfcpu", "bitcoinc…fcpu"),
+    ],
+)
+def test_ids_and_addresses_are_shortened_and_words_are_not(text: str, shown: str) -> None:
+    ((cell,),) = fl.show(pd.DataFrame({"type": [text]})).rows
+    assert cell.text == shown
+
+
+def test_what_belongs_to_something_is_set_in_below_it() -> None:
+    card = Card("Account", (Row("wire", ""), Row("bank", "First", depth=1), Row("id", "7")))
+    assert repr(card).splitlines()[1:] == ["  wire", "    bank  First", "  id      7"]
+    assert '<dt style="padding-left: 1em">bank</dt>' in card._repr_html_()
+
+
 # ------------------------------------------------------------------ what shows itself
 
 
@@ -187,6 +214,8 @@ def test_everything_of_a_service_shows_itself_without_a_secret(world: Any) -> No
     assert all(sandbox.client_secret not in page for page in pages.values())
     assert number not in pages["account"]
     assert f"••••{number[-4:]}" in pages["account"]
+    transfer = shown["transfer"]
+    assert pages["transfer"].count(f" {transfer.asset}</b>") == 3  # amount, fee, total
     assert "SANDBOX · play money" in pages["client"]
     assert client.base_url in pages["sandbox"]
     assert f"{done.new:,} new row" in pages["sync"]
@@ -205,6 +234,8 @@ def test_differences_unfold_into_candidates_rows_and_versions() -> None:
     assert first.cause == "duplicate"
     assert first.around is not None
     assert first.versions is not None
+    (marked,) = [row for row in first.around.rows if row[0].text]
+    assert marked[1].text == f"{again['created_at'].iloc[0]:%Y-%m-%d %H:%M:%S}"
     lines = repr(found).splitlines()
     assert lines[0] == "1 difference in 40 balances"
     assert lines[2] == "  1. duplicate: there twice, as 00000000-0000-4000-8000-000000000000"

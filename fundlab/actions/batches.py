@@ -171,10 +171,11 @@ class BatchPlan(Shown):
                 _short(total.profile_id, 13),
                 str(total.payments),
                 f"{money_text(total.amount)} {total.asset}",
-                money_text(total.fees)
+                f"{money_text(total.fees)} {total.asset}"
                 + f" + {total.fees_unknown} unknown" * bool(total.fees_unknown),
-                money_text(total.available),
-                money_text(total.after) + " less those fees" * bool(total.fees_unknown),
+                f"{money_text(total.available)} {total.asset}",
+                f"{money_text(total.after)} {total.asset}"
+                + " less those fees" * bool(total.fees_unknown),
             )
             for total in self.totals
         ]
@@ -192,7 +193,7 @@ class BatchPlan(Shown):
                 plan.account.owner,
                 f"{plan.account.bank} {plan.account.number}",
                 f"{money_text(plan.amount)} {plan.asset}",
-                "not known" if plan.fee is None else money_text(plan.fee),
+                "not known" if plan.fee is None else f"{money_text(plan.fee)} {plan.asset}",
                 *[_short(plan.arguments.get("memo", ""), 40)] * ("memo" in named),
                 plan.status or "new",
             ))  # fmt: skip

@@ -509,7 +509,10 @@ def describe(
         if t.fiat_account_id == account.id and getattr(t, name) != wanted
     ]
     if others:
-        shown = ", ".join(f"{t.amount} ({t.status})" for t in others[:_SHOWN])
+        shown = ", ".join(
+            f"{'not known' if t.amount is None else f'{money_text(t.amount)} {asset}'} ({t.status})"
+            for t in others[:_SHOWN]
+        )
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         found.append(f"Also to this account in the last 24 hours: {shown}{more}.")
     if plan.total is None and usual and EXACT.add(plan.amount, usual[-1]) > plan.available:

@@ -6,7 +6,7 @@ works alike in Jupyter, marimo, VS Code, on a page on disk and in print.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pandas as pd
@@ -28,7 +28,8 @@ _SIDES: Final = ["rebuilt", "reported", "difference", "asset", "status"]
 
 @dataclass(frozen=True, repr=False)
 class Candidate:
-    """What may have made a difference: the words, the transfers around it, and its versions."""
+    """What may have made a difference: the words, the transfer with those ``around`` it, and its
+    versions."""
 
     cause: str
     detail: str
@@ -119,9 +120,12 @@ def explore(
         for _, cause in mine.sort_values("rank").iterrows():
             places = own.index[own["id"] == cause["transfer_id"]]
             around = versions = None
+            near = transfers[transfers["id"] == cause["transfer_id"]]  # of another balance, maybe
             if len(places):
-                near = own.iloc[max(places[0] - _AROUND, 0) : places[0] + _AROUND + 1][shown]
-                around = show(near, rows=len(near))
+                near = own.iloc[max(places[0] - _AROUND, 0) : places[0] + _AROUND + 1]
+            if len(near):
+                it = (near["id"] == cause["transfer_id"]).map({True: "▸", False: ""})
+                around = show(near[shown].assign(**{"": it})[["", *shown]], rows=len(near))
             if history is not None:
                 seen = history[history["id"] == cause["transfer_id"]]
                 if len(seen):
@@ -133,7 +137,7 @@ def explore(
                 f"{money_text(row['difference'])} {asset} of "
                 f"{name_of(profile) or f'profile {profile}'}",
                 profile,
-                show(broken.iloc[[number]][_SIDES]),
+                replace(show(broken.iloc[[number]][_SIDES]), note=""),
                 show(own[shown].iloc[::-1], rows=2 * _AROUND),
                 tuple(found),
             )
@@ -145,7 +149,9 @@ _PAGE: Final = TEMPLATES.from_string(
     """\
 {% macro drawn(table) %}
 <div class="fl-table"><table>{{ table.body() }}</table></div>
+{% if table.note %}
 <div class="fl-more">{{ table.note }}</div>
+{% endif %}
 {% endmacro %}
 <div class="fl-card fl-wide fl-explore"><style>{{ style|safe }}
 .fl-card.fl-explore { max-width: none; }
@@ -166,7 +172,7 @@ _PAGE: Final = TEMPLATES.from_string(
 <details{{ ' open' if loop.first }}><summary>{{ loop.index }}. <b>{{ candidate.cause }}</b>:
 {{ candidate.detail }}</summary>
 {% if candidate.around %}
-<div class="fl-head">The transfer among those before and after it</div>
+<div class="fl-head">The transfer (▸) among those before and after it</div>
 {{ drawn(candidate.around) }}
 {% endif %}
 {% if candidate.versions %}

@@ -26,6 +26,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import Affine2D
 
+from fundlab.display import SCROLL_STYLE
 from fundlab.errors import AnalysisError
 
 MAX_SERIES: Final = 6
@@ -38,6 +39,9 @@ TEXT: Final = 10.0
 MAX_STRIPS: Final = 62
 """How many days of a chart say what they are when the mouse is over them."""
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+SMALLEST: Final = 0.7
+"""Of its width, below which a chart is not made smaller in a notebook: it scrolls, as its letters
+could not be read."""
 _CSS_PIXELS_PER_INCH: Final = 96
 _LEGEND_ROW: Final = 22.0
 _LEGEND_GAPS: Final = 3.8 * (TEXT - 1.0)
@@ -148,8 +152,10 @@ class Chart(Figure):
         )
         drawing = b64encode(svg.replace("<defs>", f"<defs>{rule}", 1).encode()).decode()
         return (
-            f'<style>{_FOLLOWING}</style><img class="fl-chart" width="{width}" '
-            f'alt="{escape(str(self.get_label()))}" src="data:image/svg+xml;base64,{drawing}">'
+            f'<div class="fl-scroll"><style>{SCROLL_STYLE}{_FOLLOWING}</style>'
+            f'<img class="fl-chart" width="{width}" style="min-width: {round(width * SMALLEST)}px" '
+            f'alt="{escape(str(self.get_label()))}" '
+            f'src="data:image/svg+xml;base64,{drawing}"></div>'
         )
 
     def _mime_(self) -> tuple[str, str]:
@@ -289,20 +295,25 @@ def panels(
     *,
     rows_below: int = 0,
     layout: Layout = Layout(),
+    tall: Callable[[Any], float] | None = None,
 ) -> Figure:
-    """One panel of fixed size for each asset, in columns, assets in order of their names."""
+    """One panel of fixed size for each asset, in columns, assets in order of their names. Where
+    ``tall`` says how high the box of a panel is, a row is as high as its highest one."""
     assets = sorted(by_asset)
     count = max(len(assets), 1)
     columns = min(layout.columns, count)
-    rows = -(-count // columns)
+    boxes = [layout.box[1] if tall is None else tall(by_asset[name]) for name in assets]
+    boxes = boxes or [layout.box[1]]
+    highest = [max(boxes[at : at + columns]) for at in range(0, count, columns)]
+    over = layout.size[1] - layout.box[1]
     width = columns * layout.size[0]
-    height = rows * layout.size[1] + rows_below * _LEGEND_ROW
+    height = sum(highest) + len(highest) * over + rows_below * _LEGEND_ROW
     figure = Chart(figsize=(width / 72, height / 72), dpi=144, facecolor=theme.paper)
     for number in range(count):
         row, column = divmod(number, columns)
         x = column * layout.size[0] + layout.margins[0]
-        y = height - (row + 1) * layout.size[1] + layout.margins[3]
-        size = layout.box[0] / width, layout.box[1] / height
+        y = height - sum(highest[:row]) - row * over - layout.margins[2] - boxes[number]
+        size = layout.box[0] / width, boxes[number] / height
         axes = figure.add_axes((x / width, y / height, *size))
         style(axes, theme)
         if not assets:

@@ -41,12 +41,11 @@ def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | Non
     """
     look.need(movements, "asset", "step", "kind", "amount")
     by_asset = {name: _few(rows) for name, rows in look.by_asset(movements, asset).items()}
-    most = max((len(rows) for rows in by_asset.values()), default=5)
-    layout = Layout((look.PANEL[0], _MARGINS[2] + _MARGINS[3] + most * _ROW), _MARGINS)
+    layout = Layout((look.PANEL[0], _MARGINS[2] + _MARGINS[3] + 5 * _ROW), _MARGINS)
 
     figure = look.panels(
-        by_asset, lambda axes, rows: _draw(axes, rows, most, theme), theme, "No movements",
-        layout=layout,
+        by_asset, lambda axes, rows: _draw(axes, rows, theme), theme, "No movements",
+        layout=layout, tall=lambda rows: len(rows) * _ROW,
     )  # fmt: skip
     ends = "; ".join(
         f"{name} from {compact(float(rows['amount'].iloc[0]))} to "
@@ -56,7 +55,7 @@ def waterfall(movements: pd.DataFrame, theme: Theme = LIGHT, *, asset: str | Non
     return look.described(figure, f"From opening to closing balance: {ends or 'no movements'}.")
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, most: int, theme: Theme) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, theme: Theme) -> None:
     level = 0.0
     edges: list[float] = []
     axes.grid(visible=False)
@@ -102,7 +101,6 @@ def _draw(axes: Axes, rows: pd.DataFrame, most: int, theme: Theme) -> None:
                 line[0].set_gid(f"cut-{bar}-{side}")
         look.note(axes, f"drawn from {compact(low)} on", theme)
     look.name_rows(axes, list(rows["step"]), theme)
-    axes.set_ylim(most - 0.4, -0.6)
     axes.set_xticks([])
 
 

@@ -64,20 +64,26 @@ class Resource(BaseModel):
 
         rows: list[Row] = []
 
-        def add(label: str, value: Any) -> None:
+        def add(members: Mapping[Any, Any], depth: int = 0) -> None:
             """A row for each value there is, however deep it is; what is masked stays masked."""
-            if isinstance(value, Resource):
-                value = dict(value.__repr_args__())
-            if isinstance(value, Mapping):
-                for name, member in value.items():
-                    add(f"{label} · {name}" if label else str(name), member)
-            elif value is not None:
-                if isinstance(value, Amount):
-                    rows.append(Row(label, money_text(value), money=True))
-                else:
-                    rows.append(Row(label, str(value)))
+            for name, value in members.items():
+                label = str(name)
+                if isinstance(value, Resource):
+                    value = dict(value.__repr_args__())
+                if isinstance(value, Mapping):
+                    rows.extend([Row(label, "", depth=depth)] * bool(value))
+                    add(value, depth + 1)
+                elif isinstance(value, Amount):
+                    own = members.get("balance_asset") if name == "total" else None
+                    unit = own or members.get("asset")
+                    text = f"{money_text(value)} {unit or ''}".rstrip()
+                    rows.append(Row(label, text, money=True, depth=depth))
+                elif isinstance(value, list | tuple) and all(isinstance(x, str) for x in value):
+                    rows.append(Row(label, ", ".join(map(str, value)), depth=depth))
+                elif value is not None:
+                    rows.append(Row(label, str(value), depth=depth))
 
-        add("", self)
+        add(dict(self.__repr_args__()))
         return Card(type(self).__name__, tuple(rows))._repr_html_()
 
     def to_json(self) -> dict[str, Any]:

@@ -106,16 +106,20 @@ class Verification:
     def _repr_html_(self) -> str:
         from fundlab.display import Card, show  # which loads pandas
 
-        judged = self.judgement
+        judged, table = self.judgement, show(self.to_frame())
         found = str(self).splitlines()[0]
         return Card(
             "Verification",
-            tables=(show(self.to_frame(), rows=len(self.problems)),) if self.problems else (),
+            tables=(table,) if self.problems else (),
             warnings=self.moved,
             headline=found.removeprefix(f"{self.store}: "),
             detail="No balances to compare." if judged is None else judged.text,
             tone="bad" if self.problems else "warn" if judged is None else judged.tone,
-            notes=(*self.begins, self.store),
+            notes=(
+                *self.begins,
+                *["all of them: store.verify().to_frame()"] * (table.hidden > 0),
+                self.store,
+            ),
         )._repr_html_()
 
     def __str__(self) -> str:

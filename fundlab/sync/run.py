@@ -169,7 +169,7 @@ class SyncResult:
         left = number_of(len(self.unsettled), "balance")
         return Card(
             f"Sync · {self.store}",
-            tables=(show(self.to_frame().drop(columns="part").reset_index()),),
+            tables=(replace(show(self.to_frame().drop(columns="part").reset_index()), note=""),),
             warnings=(f"{left} kept moving and will be read by a later sync",)
             * bool(self.unsettled),
             headline=" · ".join(said),

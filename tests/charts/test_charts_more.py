@@ -98,6 +98,23 @@ def test_a_waterfall_around_a_large_balance_says_where_it_is_cut() -> None:
     assert words(figure)[-1] == "drawn from 1 M on"
 
 
+def test_a_row_of_waterfalls_is_as_high_as_its_highest() -> None:
+    steps = {"BTC": 2, "ETH": 5, "SOL": 3, "USD": 2}
+    rows = [
+        (asset, f"step {n}", "change", "1") for asset, count in steps.items() for n in range(count)
+    ]
+    figure = charts.waterfall(movements(*rows))
+    height = figure.get_figheight() * 72
+    boxes = [axes.get_position() for axes in figure.axes]
+    tops, sizes = [box.y1 * height for box in boxes], [box.height * height for box in boxes]
+    per_step = {round(size / count, 6) for size, count in zip(sizes, steps.values(), strict=True)}
+    assert len(per_step) == 1
+    assert tops[0] == pytest.approx(tops[1])
+    assert tops[2] == pytest.approx(tops[3])
+    between = sizes[1] + (height - tops[0])  # five steps and the margin above; 8 below
+    assert tops[0] - tops[2] == pytest.approx(between + 8)
+
+
 def test_many_steps_of_a_waterfall_are_gathered_but_fees_stay() -> None:
     steps = [("USD", f"Type {n}", "change", str(n)) for n in range(1, 9)]
     rows = [("USD", "Opening", "balance", "0"), *steps, ("USD", FEES, "change", "-6"),
