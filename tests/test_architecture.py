@@ -52,6 +52,7 @@ ROOMS: dict[str, set[str]] = {
         "decimals",
         "display",
         "exports",
+        "names",
         "paths",
         "secret",
         "statements",
