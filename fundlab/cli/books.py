@@ -7,7 +7,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from fundlab.cli.options import Json, StorePath, TableName, TimestampCa, existing_store
+from fundlab.cli.options import (
+    Json,
+    StorePath,
+    TableName,
+    TimestampCa,
+    checked_moment,
+    existing_store,
+)
 from fundlab.console import BREAKS, FAILED, answer, say
 from fundlab.errors import FundlabError, number_of
 
@@ -18,7 +25,10 @@ commands = typer.Typer()
 def sync(
     tables: Annotated[list[TableName] | None, typer.Argument(help="All by default.")] = None,
     store: StorePath = None,
-    since: Annotated[str | None, typer.Option(help="Only rows created from this time on.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(callback=checked_moment, help="Only rows created from this time on."),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Pages fetched at once.")] = 1,
     full: Annotated[
         bool,
@@ -36,8 +46,9 @@ def sync(
     from fundlab.facade import Store
     from fundlab.store.plain_files import export_files
 
+    given = None if store is None else Store(store)
     with connect() as client:
-        books = Store(store or client.settings.store)
+        books = Store(client.settings.store) if given is None else given
         if export is not None:
             export_files(books.path, export)  # before the sync: it may take long
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
@@ -139,9 +150,15 @@ def export(
     out: Annotated[Path, typer.Option(help="The file; an earlier one is replaced.")],
     format: Annotated[Literal["csv", "xlsx", "parquet", "json"], typer.Option(help="Of the file.")],
     store: StorePath = None,
-    as_of: Annotated[str | None, typer.Option(help="What was known at this time.")] = None,
-    since: Annotated[str | None, typer.Option(help="Rows created from this time on.")] = None,
-    until: Annotated[str | None, typer.Option(help="Rows created before this time.")] = None,
+    as_of: Annotated[
+        str | None, typer.Option(callback=checked_moment, help="What was known at this time.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(callback=checked_moment, help="Rows created from this time on.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(callback=checked_moment, help="Rows created before this time.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write one table to a file, every amount exact.

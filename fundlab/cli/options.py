@@ -168,6 +168,18 @@ def checked_period(period: str, hint: str, tz: str = "UTC") -> None:
         raise typer.BadParameter(str(error), param_hint=hint) from None
 
 
+def checked_moment(parameter: typer.CallbackParam, text: str | None) -> str | None:
+    """``text``, if it is a time: told before anything is asked of settings, store or service."""
+    from fundlab.moments import moment_ns
+
+    try:
+        if text is not None:
+            moment_ns(text, parameter.name or "")
+    except FundlabError as error:
+        raise typer.BadParameter(str(error)) from None
+    return text
+
+
 def existing_store(given: str | None) -> Store:
     """The store, not an empty one that a mistyped path would stand for."""
     from fundlab.facade import Store

@@ -43,6 +43,7 @@ def withdraw(
     """
     from fundlab import actions
     from fundlab.api.client import connect
+    from fundlab.values import Amount
 
     def ask(question: str) -> str:
         unanswered = ActionRefused(
@@ -52,6 +53,10 @@ def withdraw(
         )
         return str(console.ask(question, unanswered, default="", show_default=False))
 
+    try:
+        Amount(amount)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--amount") from None
     with connect() as client:
         plan = actions.plan_withdrawal(
             client,

@@ -9,7 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from fundlab.cli.banks import BankOptions, takes_bank_options
-from fundlab.cli.options import BasisOption, Json, StorePath, checked_period, existing_store
+from fundlab.cli.options import (
+    BasisOption,
+    Json,
+    StorePath,
+    checked_moment,
+    checked_period,
+    existing_store,
+)
 from fundlab.console import BREAKS, answer
 from fundlab.errors import CloseRefused
 
@@ -35,7 +42,9 @@ def report(
     ] = None,
     store: StorePath = None,
     period: Annotated[str | None, typer.Option(help="The same, as an option.")] = None,
-    as_of: Annotated[str | None, typer.Option(help="What was known at this time.")] = None,
+    as_of: Annotated[
+        str | None, typer.Option(callback=checked_moment, help="What was known at this time.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the files.")] = Path("data/reports"),
     format: Annotated[str, typer.Option(help="Some of html,xlsx,csv.")] = "html,xlsx,csv",
     tz: Annotated[str, typer.Option(help="Zone that days and months are in.")] = "UTC",

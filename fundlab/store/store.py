@@ -218,7 +218,9 @@ class TableStore:
     def _settlements(self, snapshot: Snapshot, as_of: Moment | None, pin: str | None) -> pa.Table:
         """When the transfers of ``snapshot`` settled, as known at the same moment."""
         if snapshot.table.name != "transfers":
-            raise InvalidRequest(f"settled=True is for transfers; {snapshot.table.name} do not")
+            raise InvalidRequest(
+                f"settled=True is for transfers; {snapshot.table.name} has no settled_at"
+            )
         return settlements(snapshot, self.snapshot("events", as_of, pin=pin))
 
     def history(self, table: str) -> pd.DataFrame:

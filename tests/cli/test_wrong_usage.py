@@ -48,6 +48,8 @@ COMMANDS = [
     ["backup"], ["restore", "nowhere", "--store", "new"], ["anchor", "--store", "nowhere"],
     ["verify", "--anchor", "x"], ["accept-gone", "--all"], ["reperform", "nowhere"],
     ["sandbox", "--port", "-1"], ["sandbox", "--clock", "slow"],
+    ["export", "events", "--out", "a.csv", "--format", "csv", "--until", "soon"],
+    ["report", "--as-of", "soon"],
 ]  # fmt: skip
 CALLS: list[Callable[[fl.Client, fl.Store], object]] = [
     lambda c, s: s.read("transfer"),
