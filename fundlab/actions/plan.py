@@ -219,12 +219,13 @@ class Plan(Shown, Generic[R]):
 
         # 3. On disk before the first byte is sent. What the journal forbids, a limit or a payment
         #    alike, is looked for in the same transaction: nobody records in between.
+        sent_before = entry is not None and entry.state != "refused"
         entry = book.record(**kept, allow=lambda current: self.check_journal(current, seen))
         if entry.state == "done":  # another kernel was faster
             return already_made(context, entry)
 
         # 4. Sent, and what became of it written down.
-        made = send(context, entry, arguments)
+        made = send(context, entry, arguments, sent_before=sent_before)
 
         # 5. Once more looked at: somebody else may have done the same meanwhile.
         self.look_after(entry, made, seen)
@@ -575,7 +576,7 @@ def settle(context: Context, entry: Entry) -> Any | None:
         book.note(entry, "done", made)
         return made
     if operation != UPDATE:  # not listed: the service carries out one of two requests alike
-        return send(context, entry, entry.arguments)
+        return send(context, entry, entry.arguments, sent_before=True)
     # an update: is the account as was asked, and no longer as it was?
     before, asked = (entry.arguments.get(name) for name in ("before", "asked"))
     if asked is None:  # an earlier version kept no digests
@@ -591,8 +592,11 @@ def settle(context: Context, entry: Entry) -> Any | None:
     return None
 
 
-def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
-    """Send what is in the journal, and write down what came of it; the resource.
+def send(
+    context: Context, entry: Entry, arguments: Mapping[str, Any], *, sent_before: bool
+) -> Any:
+    """Send what is in the journal, and write down what came of it; the resource. Where it may have
+    been ``sent_before`` by a run that got no answer, that attempt may still arrive.
 
     Raises ``CallError`` as the client does, unless it was made in spite of it.
     """
@@ -614,7 +618,7 @@ def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
                 made = made_under(client, operation, entry.ref_id)
             if made is None or unlike(arguments, made, derived=entry.is_derived):
                 # and one that is not there yet may still arrive
-                may_come = made is None and error.in_doubt
+                may_come = made is None and (error.in_doubt or sent_before)
                 if not may_come and not _is_with_itself(error, entry, arguments, made):
                     state = "refused"
                 made = None

@@ -149,6 +149,22 @@ def test_a_refusal_is_not_believed_while_an_earlier_attempt_may_still_arrive(ben
     assert [t.id for t in bench.made()] == [transfer.id]
 
 
+def test_nor_while_that_of_a_run_before_may_still_arrive(bench: Any) -> None:
+    """That run ended without an answer; the service did not know the payment yet, and then refused
+    the next attempt."""
+    bench.sandbox.faults.add("status", "create_fiat_withdrawal", status=504)
+    with pytest.raises(Unavailable):
+        bench.pay("50.75")
+    assert fl.resume(bench.client)["state"].tolist() == ["absent"]
+    bench.sandbox.faults.clear()
+    bench.sandbox.faults.add("status", "create_fiat_withdrawal", count=1, status=403)
+    with pytest.raises(CallError):
+        bench.pay("50.75")
+    assert bench.journal()["state"].tolist() == ["unknown"]
+    transfer = bench.pay("50.75")
+    assert [t.id for t in bench.made()] == [transfer.id]
+
+
 def test_a_failed_transfer_is_said_and_needs_a_ref_id_of_its_own(bench: Any) -> None:
     bench.pay("51.13")
     bench.sandbox.clock.advance(6)
