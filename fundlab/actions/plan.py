@@ -592,9 +592,7 @@ def settle(context: Context, entry: Entry) -> Any | None:
     return None
 
 
-def send(
-    context: Context, entry: Entry, arguments: Mapping[str, Any], *, sent_before: bool
-) -> Any:
+def send(context: Context, entry: Entry, arguments: Mapping[str, Any], *, sent_before: bool) -> Any:
     """Send what is in the journal, and write down what came of it; the resource. Where it may have
     been ``sent_before`` by a run that got no answer, that attempt may still arrive.
 

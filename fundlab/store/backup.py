@@ -117,10 +117,11 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
             journals[name] = aside / name
             _copy(_at(place, there), aside / name, digest)
         disk.make_folder(hidden)
-        if target.exists():
-            target.rmdir()
-        hidden.rename(target)
-        disk.sync_folder(target.parent)
+        with disk.named(target):  # by now somebody may have begun a store there
+            if target.exists():
+                target.rmdir()
+            hidden.rename(target)
+            disk.sync_folder(target.parent)
     finally:
         if hidden.exists():
             shutil.rmtree(hidden)
