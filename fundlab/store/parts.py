@@ -55,6 +55,7 @@ ROW_GROUP_ROWS: Final = 65_536
 
 THREADS: Final = min(4, os.cpu_count() or 1)  # each holds one row group
 _GROUPS_AT_ONCE: Final = 4
+_KEPT_OPEN: Final = 256
 
 Kind = Literal["part", "base"]
 T = TypeVar("T")
@@ -188,6 +189,9 @@ def each_row_group(
         for part, numbers in wanted
         for start in range(0, len(numbers), _GROUPS_AT_ONCE)
     ]
+    if len(tasks) <= 1:  # as of most tables: what is at hand needs no threads
+        yield from (result for task in tasks for result in done(task))
+        return
     with ThreadPoolExecutor(THREADS) as threads:
         for results in threads.map(done, tasks):
             yield from results
@@ -263,9 +267,33 @@ def own_part(path: StorePath) -> Part | None:
         return None
 
 
+_opened: dict[tuple[str, str], tuple[disk.State, Part]] = {}
+"""The files of this machine that were opened last, and their state then."""
+
+
 def open_part(path: StorePath, table: Table) -> Part:
     """The part at ``path``. Raises ``StoreDamaged`` unless its footer is what was written, and
-    that of this table and number; ``StoreError`` for a file of a later version of fundlab."""
+    that of this table and number; ``StoreError`` for a file of a later version of fundlab.
+
+    A file of this machine that has not changed since this process opened it is not read again.
+    """
+    if not isinstance(path, Path):
+        return _read_part(path, table)
+    key = str(path), table.name
+    with _reading(path):
+        state = disk.state_of(path)  # first: what changes from here on shows next time
+    found = _opened.get(key)
+    if found is not None and found[0] == state:
+        return found[1]
+    part = _read_part(path, table)
+    if disk.has_settled(state):
+        _opened[key] = state, part
+        if len(_opened) > _KEPT_OPEN:
+            _opened.pop(next(iter(_opened)), None)
+    return part
+
+
+def _read_part(path: StorePath, table: Table) -> Part:
     match = FILE_NAME.fullmatch(path.name)
     if match is None:
         raise damaged(path, "is not a file of the store")
