@@ -145,13 +145,18 @@ def pronounce(
     since = None if begins is None else pd.Timestamp(begins, unit="ns", tz="UTC")
     # For each balance the first observation after the last one that agreed.
     off = observations[observations["difference"] != 0]
-    agreed = observations[observations["difference"] == 0].groupby(KEYS)["observed_at"].max()
-    later = off.merge(agreed.rename("agreed").reset_index(), on=KEYS, how="left")
-    later = later[later["agreed"].isna() | (later["observed_at"] > later["agreed"])]
-    first = later.groupby(KEYS)["observed_at"].min().rename("since").reset_index()
-    table = table.merge(first, on=KEYS, how="left")
     sound = table["status"].isin(SOUND)
-    table.loc[sound, "since"] = pd.NaT
+    if len(off):
+        agreed = observations[observations["difference"] == 0].groupby(KEYS)["observed_at"].max()
+        later = off.merge(agreed.rename("agreed").reset_index(), on=KEYS, how="left")
+        later = later[later["agreed"].isna() | (later["observed_at"] > later["agreed"])]
+        first = later.groupby(KEYS)["observed_at"].min().rename("since").reset_index()
+        table = table.merge(first, on=KEYS, how="left")
+        table.loc[sound, "since"] = pd.NaT
+    else:
+        table = table.assign(
+            since=pd.Series(pd.NaT, table.index, observations["observed_at"].dtype)
+        )
     broken = table[~sound]
     state: State
     if table["reported"].isna().all():
@@ -182,7 +187,7 @@ def pronounce(
     else:
         state, breaks = "moves_proved", 0
         headline, words = _moves(table, observations, since)
-    if state != "nothing_to_compare":
+    if state != "nothing_to_compare" and len(off):
         agreeing = ~pd.MultiIndex.from_frame(off[KEYS]).isin(pd.MultiIndex.from_frame(broken[KEYS]))
         if agreeing.any():
             earlier = number_of(int(agreeing.sum()), "earlier observation")
