@@ -746,9 +746,13 @@ class TableStore:
             if commits is not None:
                 with disk.named(self.path):
                     commits.begin()
-            # What a killed run left half written.
+            # What a run that died left half written goes; what it named is on the disk before
+            # anything follows from it.
             for folder in [self.path / name for name in (*TABLES, PINS, RECORDS, PASSES)]:
                 disk.remove(list(disk.hidden_file(folder, "").parent.glob(".*.tmp")))
+                if isinstance(folder, Path) and folder.is_dir():
+                    with disk.named(folder):
+                        disk.sync_folder(folder)
             for table in TABLES:
                 with suppress(StoreDamaged):  # what reads the table says so, and repair mends it
                     remove_superseded(self.path / table)

@@ -387,6 +387,23 @@ def test_a_filesystem_that_does_not_sync_folders(
     assert len(sync(Store(tmp_path)).read("transfers")) == 3
 
 
+def test_what_a_run_that_died_has_named_is_on_the_disk_before_anything_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have died between a rename and the sync of the folder; the next one found the file,
+    had nothing to write there, and said that all was done."""
+    store = sync(Store(tmp_path))
+    fsync, synced = os.fsync, set[str]()
+
+    def watched(handle: int) -> None:
+        synced.add(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    with store.lock():
+        assert str(tmp_path / "transfers") in synced
+
+
 class TestForeignFiles:
     """A file that bears the right name and hash, yet was not written by this version."""
 
