@@ -237,6 +237,7 @@ class Disk:
         if not self.is_ours(name):
             return _connect(path, **keywords)
         step, shown, committed = self._schedule.step, self.shown(name), self._committed
+        sync_folder = self.sync_folder
         step(f"opens {shown}", 0.0005)
 
         class Connection(sqlite3.Connection):
@@ -251,6 +252,8 @@ class Disk:
                     if synced >= _EXTRA or name not in committed:
                         with _real_open(name, "rb") as file:
                             committed[name] = file.read()
+                    if synced >= _EXTRA:  # its folder, too, once the rollback journal is gone
+                        sync_folder(os.path.dirname(name))
                 return found
 
         return _connect(path, factory=Connection, **keywords)
