@@ -16,6 +16,12 @@ from pathlib import Path
 from typing import Final
 
 _ROOT: Final = Path(__file__).parents[2]
+_LOADED_ONCE: Final = (
+    "cryptography.hazmat.primitives.serialization", "duckdb", "fastapi", "jinja2", "jwt",
+    "matplotlib.figure", "msgspec", "narwhals", "pandas", "pyarrow.dataset", "pyarrow.parquet",
+    "requests", "tqdm", "uvicorn", "xlsxwriter",
+)  # fmt: skip
+"""What the program loads that is not its own."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +68,8 @@ def plant(name: str) -> None:
 def each_bug(seeds: str) -> None:
     """In a process for each fault, which returns to run the ``seeds`` with it planted; the one that
     asked ends with how many were not found."""
-    # what all of them load is loaded once, but for the program
-    import duckdb  # noqa: F401 - and those it takes with it
-    import narwhals  # noqa: F401
-    import pandas  # noqa: F401
-    import pyarrow.dataset
-    import pyarrow.parquet  # noqa: F401
+    for name in _LOADED_ONCE:
+        importlib.import_module(name)
 
     missed = []
     for bug in BUGS:

@@ -20,19 +20,18 @@ from typing import Any, Final
 import fundlab as fl
 from fundlab import facade
 from fundlab.api.client import Client
-from fundlab.api.http import Answer
 from fundlab.errors import CloseRefused, FundlabError
 from fundlab.models import SCOPES
 from fundlab.sandbox.app import build_app
 from fundlab.sandbox.control import Control
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.ledger import available
-from fundlab.sandbox.movements import Arrival, receive
+from fundlab.sandbox.movements import Arrival, backdate, receive
 from fundlab.sandbox.opening import Options, open_service
 from tests.simulation import disk as disks
 from tests.simulation import oracles
 from tests.simulation.environment import BEGIN_NS, NS, Virtual
-from tests.simulation.happenings import FAULTS, HOUR, PEOPLE, Happening
+from tests.simulation.happenings import FAULTS, HOUR, PEOPLE, Happening, is_sandbox
 from tests.simulation.network import Line
 from tests.simulation.schedule import Actor, Killed, Schedule, Wrong
 
@@ -42,6 +41,8 @@ STEPS_A_DAY: Final = 200_000
 _RESTART_S: Final = 120
 _PATIENCE: Final = 4
 _PAUSE_S: Final = 600
+_BEHIND_NS: Final = 10 * 60 * NS
+"""How far a replica of the service may be behind."""
 
 
 @dataclass
@@ -64,6 +65,8 @@ class Facts:
     """Of the store: when each transfer was last changed, by its id."""
     annotations: set[tuple[str, str]] = field(default_factory=set)
     closed: set[str] = field(default_factory=set)
+    pinned: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """Of the closes: the transfers that each was made of, by the name of its pin."""
     reopened: bool = False
     paid: dict[tuple[str, str], str] = field(default_factory=dict)
     """Of the journals: the transfer, by whose journal it is and its ref_id."""
@@ -81,7 +84,8 @@ class Desk:
         self.schedule.before_step = self._strike
         Virtual.sleep = self.schedule.sleep
         Virtual.skew_ns = self._skew
-        root.mkdir(parents=True)
+        for name in PEOPLE:  # each has a place of their own; the store is shared
+            (root / name).mkdir(parents=True)
         self.disk = disks.Disk(root, self.schedule)
         self.disk.fails = self._disk_fails
         self.quiet = False
@@ -91,9 +95,11 @@ class Desk:
         self._later: list[tuple[int, Callable[[], object]]] = []
         self.met: dict[str, list[str]] = {name: [] for name in PEOPLE}
         """What each has met of what may go wrong, in what they are at."""
-        self.cached: dict[str, Answer] = {}
-        """What a cache has of the service's answers, by the question."""
-        self.longest_page = None if seed % 2 == 0 else random.Random(seed).choice([None, 25])
+        self.misled = False
+        """Whether somebody was shown an old version of what the service has."""
+        self.unlocked = False
+        """Whether somebody took a lock away."""
+        self.longest_page = None if seed % 2 == 0 else random.Random(seed).choice([None, 25, 25])
         """Where requests are not signed, a proxy gives shorter pages."""
         self.busy: list[str] = []
         """Who is at something."""
@@ -120,7 +126,9 @@ class Desk:
         """How many transfers the service has for each wish, as far as those were counted."""
         self.accounts: dict[int, set[str]] = {}
         """The fiat accounts shown to who registered one, by the number of the wish."""
-        self.facts, self.planted = Facts(), False
+        self.facts = Facts()
+        self.planted: list[int] = []
+        """By how many cents a balance changed without a transfer."""
         self.backed_up: Facts | None = None
         """What a restored store must have; ``None`` before the first backup."""
         self.lost = False
@@ -181,7 +189,7 @@ class Desk:
         self.secrets.add(secret)
         client = fl.connect(
             base_url=URL, auth_url=URL, client_id=self.client_id, client_secret=secret,
-            sandbox=self.seed % 3 == 0, store=str(self.root / "store"),
+            sandbox=is_sandbox(self.seed), store=str(self.root / "store"),
             journal=str(self.journal(who)), **self.signing(),
         )  # fmt: skip
         chance = random.Random(f"line {self.seed} {who} {Virtual.now_ns}")
@@ -206,7 +214,7 @@ class Desk:
         self.service.database.run("DELETE FROM signing_keys WHERE kid != ?", f"key-{self.keys}")
 
     def journal(self, who: str) -> Path:
-        return self.root / f"journal-{who}"
+        return self.root / who / "journal"
 
     def store(self) -> fl.Store:
         return fl.Store(self.root / "store")
@@ -223,7 +231,7 @@ class Desk:
         for one in happenings:
             self.schedule.sleep(max(0, one.at - Virtual.now_ns) / NS)
             self.note(f"world: {one.what} {one.who}")
-            if one.what in ("message", "kill", "cut_power"):
+            if one.what in ("message", "kill", "cut_power") or "step" in one.more:
                 self._armed.append((one, [one.more["after"], 0]))
             elif one.what in ("full", "failing"):
                 number = disks.NO_SPACE if one.what == "full" else disks.FAILING
@@ -251,6 +259,28 @@ class Desk:
                 "USD", one.more["cents"] * 10**16, f"instructions:{memo['id']}", {},
             )  # fmt: skip
             receive(self.service.world, arrival, late_s=one.more["late"])
+            if "dated" in one.more:  # entered today under a day of before
+                ((body,),) = self.service.database.all(
+                    "SELECT body FROM transfers ORDER BY seq DESC LIMIT 1"
+                )
+                row = json.loads(body)
+                now = fl.values.Instant.parse(row["created_at"]).ns
+                backdate(self.service.world, row, now - one.more["dated"] * NS, now)
+
+    def first_version(self, row: dict[str, Any]) -> dict[str, Any]:
+        """A withdrawal that has changed of late, as it was when it was new."""
+        changed_ns = fl.values.Instant.parse(row["updated_at"]).ns
+        made = row["type"].endswith("_WITHDRAWAL") and row["updated_at"] != row["created_at"]
+        if not made or changed_ns < Virtual.now_ns - _BEHIND_NS:
+            return row
+        told_later = ("secondary_status", "status_details")
+        first = {name: value for name, value in row.items() if name not in told_later}
+        return first | {"status": "PENDING", "updated_at": row["created_at"]}
+
+    @property
+    def troubled(self) -> bool:
+        """Whether a disk failed or a clock was wrong so far."""
+        return self._disk_trouble[0] != 0 or any(self._skews.values())
 
     def plant(self, cents: int) -> None:
         """A balance changes without a transfer: what a reconciliation is for."""
@@ -260,7 +290,7 @@ class Desk:
                 (available(profile), "USD", -cents * 10**16),
                 ("planted", "USD", cents * 10**16),
             ])  # fmt: skip
-        self.planted = True
+        self.planted.append(cents)
 
     def do_later(self, seconds: float, act: Callable[[], object]) -> None:
         self._later.append((Virtual.now_ns + round(seconds * NS), act))
@@ -302,11 +332,13 @@ class Desk:
         self._later = [late for late in self._later if late[0] > Virtual.now_ns]
         for _, act in sorted(due, key=lambda late: late[0]):
             act()
+            with self.schedule.aside():
+                oracles.refused(self)
         if actor.name not in self.people:
             return
         for entry in list(self._armed):
             one, left = entry
-            if one.what == "cut_power" or (one.what == "kill" and one.who == actor.name):
+            if one.what in ("cut_power", "full") or (one.what == "kill" and one.who == actor.name):
                 if not what.startswith(one.more["step"]):
                     continue
                 left[0] -= 1
@@ -315,6 +347,11 @@ class Desk:
                 self._armed.remove(entry)
                 if one.what == "kill":
                     actor.doomed = True
+                    continue
+                if one.what == "full":
+                    self.note(f"the disk is full at {what}")
+                    until = Virtual.now_ns + one.more["minutes"] * 60 * NS
+                    self._disk_trouble = disks.NO_SPACE, until
                     continue
                 self.note(f"the power goes at {what}")
                 self.disk.cut(random.Random(f"cut {self.seed} {one.number}"))
@@ -342,7 +379,7 @@ class Person:
                     if self.attempt(one):
                         break
                     schedule.sleep(_PAUSE_S)
-                    if one.what == "pay" and one.number % 2:  # some ask first what became of it
+                    if one.what == "pay" and one.number % 4:  # most ask first what became of it
                         self.attempt(replace(one, what="resume", more={}))
                 except Killed:
                     if schedule.failed:
@@ -383,6 +420,8 @@ class Person:
             return one.what in ("slip", "fund")  # which nobody tries again
         finally:
             desk.busy.remove(self.name)
+        if not desk.busy:
+            oracles.bounded(desk)
         desk.note(f"{self.name} {one.what}: done")
         return True
 
@@ -445,25 +484,36 @@ class Person:
         with self.desk.schedule.aside():
             oracles.resumed(self.desk, self.name, self.desk.said[said:])
 
-    def sync(self, client: Client, full: bool, unlock: bool = False) -> None:
+    def sync(
+        self, client: Client, full: bool, unlock: bool = False, tables: list[str] | None = None
+    ) -> None:
         store, before = self.desk.store(), oracles.at_the_service(self.desk)
+        moved = oracles.moves(self.desk)
         if unlock and self.desk.disk.fails("syncs") is None:
+            self.desk.unlocked = True
             (store.path / ".lock").unlink(missing_ok=True)
-        result = store.sync(client, full=full, progress=False)
+        result = store.sync(client, tables=tables, full=full, progress=False)
         self.desk.said.append(str(result))
         with self.desk.schedule.aside():
             if "stale" in self.desk.met[self.name]:
                 before = {}  # what it was shown is not what there was
-            oracles.synced(self.desk, store, before)
+            oracles.synced(self.desk, store, before, full=full)
+            oracles.balanced(self.desk, store, result, oracles.moves(self.desk) - moved)
+
+    def compact(self, _client: Client) -> None:
+        store = self.desk.store()
+        store.compact()
+        with self.desk.schedule.aside():
+            oracles.kept(self.desk, oracles.held(store))
 
     def fund(self, client: Client, cents: int) -> None:
         """Money is wired in, without a name by which a second wire would be known: nobody tries
         again."""
         found = next(iter(client.list_fiat_deposit_instructions()), None)
-        if found is None or client.settings.is_production:
+        if found is None or found.memo_id is None or client.settings.is_production:
             return
         client.initiate_sandbox_fiat_deposit(
-            memo_id=found.id, amount=f"{cents // 100}.{cents % 100:02d}",
+            memo_id=found.memo_id, amount=f"{cents // 100}.{cents % 100:02d}",
             fiat_account_owner={"institution_details": {"name": "Treasury"}},
             fiat_network_instructions={"wire": _wire(f"{cents:012d}")},
         )  # fmt: skip
@@ -509,13 +559,15 @@ class Person:
     def close(self, _client: Client, period: str) -> None:
         store = self.desk.store()
         try:
-            store.close(period, by=self.name)
+            made = store.close(period, by=self.name)
         except CloseRefused:
-            store.close(period, by=self.name, with_breaks="simulated")
+            made = store.close(period, by=self.name, with_breaks="simulated")
         else:
             with self.desk.schedule.aside():
                 oracles.clean(store)
         self.desk.facts.closed.add(period)
+        with self.desk.schedule.aside():
+            self.desk.facts.pinned[made.pin] = oracles.pinned(store, made.pin)
 
     def reopen(self, _client: Client, period: str) -> None:
         self.desk.facts.reopened = True

@@ -3,8 +3,10 @@ it can be left out and the rest stays as it is."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,7 +28,7 @@ NETWORK: Final = (
     "forbidden",  # 403 of a firewall
     "broken_after",  # 502 after all was done
     "expired",  # the token has ended
-    "stale",  # a list of transfers as it was when somebody asked for just that before
+    "stale",  # transfers as they were a little before, of a replica that is behind
 )
 """What may go wrong with one message."""
 IN_DOUBT: Final = ("lost", "late", "gateway", "unanswered", "broken_after")
@@ -60,6 +62,9 @@ class Happening:
 
 
 FAULTS: Final = ("message", "kill", "cut_power", "full", "failing", "skew", "plant")
+_IN_A_WRITE: Final = ("opens store/", "syncs store/", "renames store/")
+_SHARE: Final = 0.5
+"""Of the seeds that have any one of the ``meetings``."""
 
 
 def drawn(seed: int, days: int) -> list[Happening]:
@@ -93,7 +98,8 @@ def drawn(seed: int, days: int) -> list[Happening]:
             add(at + chance.randrange(-60, 60) * NS, "auditor", "pay", intent=intent, named=True)
     for day in range(days):
         for at in syncs[4 * day : 4 * day + 4]:
-            add(at, "clerk", "sync", full=chance.random() < 0.1)
+            tables = ["transfers", "events"] if chance.random() < 0.2 else None
+            add(at, "clerk", "sync", full=chance.random() < 0.1, tables=tables)
             if chance.random() < 0.3:  # and takes a lock for one that was left behind
                 add(at + chance.randrange(5 * NS), "auditor", "sync", full=False,
                     unlock=chance.random() < 0.3)  # fmt: skip
@@ -108,7 +114,7 @@ def drawn(seed: int, days: int) -> list[Happening]:
             if chance.random() < 0.5:
                 add(at, "auditor", "message", kinds=[chance.choice(NETWORK)], method="POST /v2",
                     after=0)  # fmt: skip
-        if chance.random() < 0.5:
+        if chance.random() < 0.7:
             add(some_time(day), "payer", "slip")
         if chance.random() < 0.7:
             add(some_time(day), "auditor", "annotate", item=f"item-{chance.randrange(3)}",
@@ -166,5 +172,137 @@ def drawn(seed: int, days: int) -> list[Happening]:
         at = chance.choice([BEGIN_NS + 2 * HOUR, some_time(days - 1)])
         add(at, "world", "plant", cents=chance.randrange(1, 10**4))
 
+    meetings(chance, syncs, add, sandbox=is_sandbox(seed))
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]
+
+
+def is_sandbox(seed: int) -> bool:
+    """Whether the service of this run says that its money is play money."""
+    return seed % 4 < 2
+
+
+def meetings(
+    chance: random.Random, syncs: Sequence[int], add: Callable[..., None], *, sandbox: bool
+) -> None:
+    """Situations in which two parts meet at a bad moment, which chance alone seldom makes: each in
+    a share of the seeds, around one of the ``syncs``."""
+    intents = itertools.count(9_000)
+
+    def held() -> bool:
+        return chance.random() < _SHARE
+
+    def pay(at: int, **more: Any) -> None:
+        add(at, "payer", "pay", intent=next(intents), named=chance.random() < 0.5, **more)
+
+    def meets(at: int, who: str, method: str, *kinds: str, after: int = 0) -> None:
+        add(at, who, "message", kinds=list(kinds), method=method, after=after)
+
+    def some() -> int:
+        return chance.choice(syncs)
+
+    def later() -> int:
+        return chance.choice(syncs[1:])
+
+    first = syncs[0]
+
+    # The first sync ends in the middle, and what it had moves before it goes on.
+    if held():
+        pay(first - chance.randrange(2, 30) * NS)
+        kind = chance.choice(["lost", "refused", "broken", "cut"])
+        meets(first, "clerk", "GET", *[kind] * 8, after=chance.randrange(1, 8))
+    # Somebody dies between two writes of a sync.
+    if held():
+        add(some(), "clerk", "kill", step=chance.choice(_IN_A_WRITE), after=chance.randrange(12))
+    # A folder is made, its maker dies, the next one writes into it; then the power goes.
+    if chance.random() < 0.7:
+        add(first, "clerk", "kill", step="syncs ", after=0)
+        add(first + 400 * NS, "world", "cut_power", step="", after=0)
+    # The power goes in the middle of a sync or a payment.
+    if held():
+        at, step = some(), chance.choice(["syncs", "renames", "COMMIT", "gets 200 of POST", ""])
+        add(at, "world", "cut_power", step=step, after=chance.randrange(12))
+    # The disk is full in the middle of a write.
+    if held():
+        add(some(), "world", "full", minutes=5, step=chance.choice(_IN_A_WRITE[1:]),
+            after=chance.randrange(8))  # fmt: skip
+    # A payment may still arrive after the next attempt was refused; or it never does.
+    if held():
+        at = some() + chance.randrange(3 * HOUR)
+        pay(at)
+        meets(at, "payer", "POST /v2", chance.choice(["late", "late", "gateway"]), "forbidden")
+    if held():
+        at = some() + chance.randrange(3 * HOUR)
+        pay(at)
+        meets(at, "payer", "POST /v2", *[chance.choice(["lost", "lost", "unanswered"])] * 8)
+    # One message goes wrong in a way that must not matter.
+    if held():
+        kind = chance.choice(["expired", "too_many", "too_many", "broken", "cut", "slow"])
+        meets(some(), "clerk", "GET", kind, after=chance.randrange(12))
+    if held():
+        at = some() + chance.randrange(3 * HOUR)
+        pay(at)
+        meets(at, "payer", chance.choice(["GET", "POST /v2"]), chance.choice(["expired", "slow"]))
+    # Money moves while a sync reads: a payment, and deposits, which come due after a minute.
+    if held():
+        at = later()
+        pay(at + chance.randrange(-NS, 3 * NS))
+        for number in range(12):
+            add(at - 60 * NS + number * NS // 2, "world", "deposit",
+                cents=chance.randrange(1, 10**7), late=0)  # fmt: skip
+    # What appears late under its old time, with a newer one known; or is entered under a date.
+    if held():
+        at = later()
+        add(at - chance.randrange(40, 100) * NS, "world", "deposit",
+            cents=chance.randrange(1, 10**7), late=chance.randrange(200, 800))  # fmt: skip
+        pay(at - chance.randrange(5, 20) * NS)
+    if held():
+        add(later() + chance.randrange(HOUR), "world", "deposit", cents=chance.randrange(1, 10**7),
+            late=0, dated=chance.randrange(HOUR, 48 * HOUR) // NS)  # fmt: skip
+    if held():
+        add(syncs[1] + chance.randrange(HOUR), "world", "deposit",
+            cents=chance.randrange(1, 10**7), late=chance.choice([4_000, 20_000]))  # fmt: skip
+        add(syncs[3] + HOUR, "clerk", "sync", full=True)
+    # A replica of the service is behind, just after the store has learned of a payment.
+    if held() and held():
+        at = some()
+        pay(at - chance.randrange(100, 200) * NS)
+        add(at + 60 * NS, "auditor", "sync", full=chance.random() < 0.3)
+        meets(at + 60 * NS, "auditor", "GET /v2/transfer/transfers", *["stale"] * 3)
+    # Somebody takes the lock of a slow sync for one that was left behind.
+    if held():
+        at = later()
+        pay(at - chance.randrange(20) * NS)
+        meets(at, "clerk", "GET", "slow", after=chance.randrange(3))
+        add(at + chance.randrange(1, 8) * NS, "auditor", "sync", full=False, unlock=True)
+    # The store is restored with the journal of a time before the last payments.
+    if held():
+        at = later() + HOUR // 2
+        add(at, "auditor", "annotate", item="item-9", comment="before the backup")
+        pay(at + NS)
+        add(at + HOUR // 4, "clerk", "backup")
+        pay(at + HOUR // 2)
+        add(at + HOUR, "clerk", "restore", with_journal=chance.random() < 0.8)
+        pay(at + HOUR + HOUR // 4)
+    # A bank account is registered; money is wired in without a name.
+    if held():
+        add(some() + HOUR, "payer", "register", account=90, named=chance.random() < 0.5)
+    if sandbox:
+        at = some() + HOUR
+        add(at, "auditor", "fund", cents=2 * 10**8 + chance.randrange(10**6))
+        meets(at, "auditor", "POST /v2", chance.choice(["unanswered", "cut", "late"]))
+    # A balance is wrong, a sync sees it, and the month is closed; twice.
+    if held():
+        if chance.random() < 0.5:
+            add(BEGIN_NS + HOUR, "world", "plant", cents=chance.randrange(1, 10**4))
+        at = syncs[1] + chance.randrange(HOUR)
+        add(at, "clerk", "close", period="2026-10")
+        add(at + HOUR // 2, "auditor", "close", period="2026-10")
+    # Old rows are read from files that were merged.
+    if held():
+        at = later()
+        for number in range(4):
+            pay(at + number * HOUR // 8)
+            add(at + number * HOUR // 8 + 300 * NS, "auditor", "sync", full=False)
+        add(at + HOUR // 2 + 600 * NS, "auditor", "compact")
+        pay(at + HOUR)

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import gc
 import json
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 import fundlab as fl
-from fundlab.errors import FundlabError, NetworkError, StoreDamaged, Unavailable
+from fundlab.errors import (
+    CallError,
+    FundlabError,
+    NetworkError,
+    StoreDamaged,
+    StoreError,
+    StoreLocked,
+    Unavailable,
+)
 from fundlab.intents import WITHDRAWAL, Entry
 from fundlab.journals import Journal
+from fundlab.sync.run import MAX_ROUNDS
 from tests.simulation.environment import NS, Virtual
 from tests.simulation.schedule import Wrong
 
 if TYPE_CHECKING:
     from fundlab.store.proof import Verification
+    from fundlab.sync import SyncResult
     from tests.simulation.desk import Desk
     from tests.simulation.happenings import Happening
 
 _LATE_NS: Final = 15 * 60 * 10**9
 """What appears so far behind others is left to full syncs."""
 _EACH: Final = 10
+_FILES: Final = 32
+_BYTES: Final = 64 << 20
+_CHANGE: Final = re.compile(r"a change of (-?[0-9.]+)")
 COMPARED: Final = ("status", "amount", "fee", "total", "updated_at")
 Row = dict[str, Any]
 
@@ -36,12 +52,15 @@ def check(condition: object, what: str) -> None:
 
 def at_the_service(desk: Desk) -> dict[str, Row]:
     """Every transfer in the service's database by its id; ``late`` where it appeared behind others
-    by more than a sync looks back."""
+    by more than a sync looks back. Where syncs do not go by when a transfer was changed, as the
+    service was not seen to keep to that, one counts that was entered under a date, too."""
     newest, found = 0, {}
-    rows = desk.service.database.all("SELECT created_at_ns, body FROM transfers ORDER BY seq")
-    for created_ns, body in rows:
+    rows = desk.service.database.all(
+        "SELECT created_at_ns, updated_at_ns, body FROM transfers ORDER BY seq"
+    )
+    for created_ns, updated_ns, body in rows:
         row = _parsed(body)
-        row["late"] = created_ns < newest - _LATE_NS
+        row["late"] = (created_ns if desk.misled else updated_ns) < newest - _LATE_NS
         newest = max(newest, created_ns)
         found[row["id"]] = row
     return found
@@ -52,6 +71,12 @@ def _parsed(body: str) -> Row:
     """A row of the service, whose text is another once it was changed."""
     row: Row = json.loads(body)
     return row
+
+
+def moves(desk: Desk) -> int:
+    """How often anything moved at the service so far."""
+    ((count,),) = desk.service.database.all("SELECT COUNT(*) FROM events")
+    return int(count)
 
 
 def payments(desk: Desk) -> Counter[str]:
@@ -74,6 +99,13 @@ def refusal(desk: Desk, one: Happening, error: FundlabError, met: list[str]) -> 
     no_matter = no_matter and one.what != "fund"  # which is not sent again by itself
     check(not no_matter, f"{one.what}: one message that went wrong ({met}) stopped it: {error}")
     check(not isinstance(error, StoreDamaged), f"{one.what}: nothing was damaged, yet: {error}")
+    one_expired = met == ["expired"] and isinstance(error, CallError)
+    check(not one_expired, f"{one.what}: the token had ended, and nobody asked for one: {error}")
+    of_the_store = isinstance(error, StoreError) and not isinstance(error, StoreLocked)
+    synced = any((desk.root / "store" / "transfers").glob("*.parquet"))
+    if of_the_store and synced and one.what != "restore":
+        excuse = met or desk.unlocked or desk.troubled or desk.lost
+        check(excuse, f"{one.what}: nothing went wrong, yet: {error}")
     if one.what == "pay":
         refused(desk)
 
@@ -126,6 +158,8 @@ def asked_first(desk: Desk, who: str, *, new: bool) -> None:
 
 
 def after_a_crash(desk: Desk) -> None:
+    if desk.facts.rows and not desk.lost:  # before anybody fetches it again
+        kept(desk, held(desk.store()))
     refused(desk)
     journals_keep(desk, "payer", "auditor")
 
@@ -155,16 +189,50 @@ def tidy(desk: Desk, before: set[Path]) -> None:
         check(not left, f"what failed left {sorted(map(str, left))}")
 
 
-def synced(desk: Desk, store: fl.Store, before: dict[str, Row]) -> None:
+def bounded(desk: Desk) -> None:
+    """Between two actions nobody holds on to many files or much memory."""
+    held_open = open_files(desk)
+    check(len(held_open) <= _FILES, f"{len(held_open)} files are open: {held_open}")
+    held_bytes = pa.total_allocated_bytes()
+    check(held_bytes <= _BYTES, f"{held_bytes} bytes are held between two actions")
+
+
+def open_files(desk: Desk) -> list[str]:
+    """The files of this run that the process has open."""
+    root = Path(desk.disk.really)
+    return [
+        str(handle.readlink())
+        for handle in Path("/proc/self/fd").iterdir()
+        if handle.is_symlink() and root in handle.readlink().parents
+    ]
+
+
+def synced(desk: Desk, store: fl.Store, before: dict[str, Row], *, full: bool) -> None:
     """After a sync that says it is done: the store has all that the service had ``before`` it."""
     rows = held(store)
     for id_, row in before.items():
-        if row["late"]:
+        if row["late"] and not full:
             continue
         check(id_ in rows, f"the sync left out transfer {id_} of {row['created_at']}")
         mine, theirs = rows[id_]["updated_at"], moment(row["updated_at"])
         check(mine >= theirs, f"the sync left transfer {id_} as of {mine}, not {theirs}")
     kept(desk, rows)
+
+
+def balanced(desk: Desk, store: fl.Store, result: SyncResult, moved: int) -> None:
+    """After a sync while anything ``moved``: a balance was left out only if it moved at each look,
+    and those that were kept belong to the transfers."""
+    if desk.misled or not moved:
+        return
+    left = result.unsettled
+    check(not left or moved >= MAX_ROUNDS, f"{left} were left out, and {moved} changes were there")
+    verified(desk, store.verify())
+
+
+def pinned(store: fl.Store, pin: str) -> dict[str, Row]:
+    """The transfers that a close was made of."""
+    check(pin in store.pins(), f"the pin {pin} of a close is not there")
+    return held(store, pin=pin)
 
 
 def kept(desk: Desk, rows: dict[str, Row]) -> None:
@@ -178,11 +246,53 @@ def kept(desk: Desk, rows: dict[str, Row]) -> None:
 def verified(desk: Desk, found: Verification, *, all_known: bool = False) -> None:
     """No problem that the seed did not plant, and none that it planted left out."""
     check(not found.is_damaged, f"nothing was damaged, yet: {found}")
-    if desk.planted:
-        return
     late = any(row["late"] for row in at_the_service(desk).values())
-    if all_known or not late:
-        check(found.ok, f"nothing is wrong, yet: {found}")
+    if desk.misled or (late and not all_known):
+        return
+    others = [str(one) for one in found.problems if not one.where.startswith(planted_balance(desk))]
+    check(not others if desk.planted else found.ok, f"{others} is wrong, of {found}")
+
+
+def planted_balance(desk: Desk) -> str:
+    """What the problem of it begins with."""
+    return f"profile {desk.profiles[0]}, USD, "
+
+
+def names_planted(desk: Desk, found: Verification) -> None:
+    """What changed without a transfer is named: whose balance, and by how much."""
+    changes = [
+        Decimal(_CHANGE.findall(entry.found)[0]) - Decimal(_CHANGE.findall(entry.expected)[0])
+        for entry in found.problems
+        if entry.where.startswith(planted_balance(desk))
+    ]
+    wanted = -Decimal(sum(desk.planted)) / 100
+    check(sum(changes) == wanted, f"{wanted} USD changed without a transfer; named: {changes}")
+
+
+def closings_tie(desk: Desk, store: fl.Store) -> None:
+    """What a period was closed with is what the service's books say of it now, or it is reported
+    as moved."""
+    moved = set(store.restatements()["period"])
+    closed = {}
+    for record in store.records():
+        if record.kind == "close":
+            closed[record.content["period"]] = record
+        elif record.kind == "reopen":
+            closed.pop(record.content["period"], None)
+    for period, record in closed.items():
+        theirs: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+        for row in at_the_service(desk).values():
+            if row["status"] == "COMPLETED" and row["updated_at"] < record.content["end"]:
+                asset = row.get("balance_asset") or row["asset"]
+                sign = 1 if row["direction"] == "CREDIT" else -1
+                theirs[row["profile_id"], asset] += sign * Decimal(row["total"])
+        mine = {
+            (profile, asset): Decimal(amount)
+            for profile, asset, line, _, amount in record.content["lines"]
+            if line == "closing"
+        }
+        differ = {key for key in mine.keys() | theirs.keys() if mine.get(key, 0) != theirs[key]}
+        check(bool(differ) == (period in moved), f"{period}: {differ} moved, reported: {moved}")
 
 
 # ------------------------------------------------------------------------------ at the end
@@ -218,8 +328,9 @@ def at_the_end(desk: Desk) -> None:
         intent = (row.get("metadata") or {}).get("intent")
         amount = desk.wishes[int(intent)].amount if intent else row["amount"]
         check(row["amount"] == amount, f"{row['amount']} was paid instead of {amount}")
-    funded = Counter(row["amount"] for row in at_the_service(desk).values()
-                     if row["type"] == "WIRE_DEPOSIT" and dec(row["amount"]) >= 10**6)  # fmt: skip
+    moved = at_the_service(desk).values()
+    deposits = (row["amount"] for row in moved if row["type"].endswith("_DEPOSIT"))
+    funded = Counter(amount for amount in deposits if dec(amount) >= 10**6)
     check(max(funded.values(), default=0) <= 1, f"money was wired in twice: {funded}")
     check(len(made) == len(desk.wishes), f"payments nobody wished: {made.keys()}")
 
@@ -259,9 +370,8 @@ def at_the_end(desk: Desk) -> None:
     check(stored == events, f"not the same events: {stored ^ events}")
     found = store.verify()
     verified(desk, found, all_known=True)
-    if desk.planted:
-        named = {(entry.table, entry.rule) for entry in found.problems}
-        check(named, "a balance changed without a transfer, and nothing says so")
+    if desk.planted and not desk.misled:
+        names_planted(desk, found)
 
     # What was said to be done stays done.
     records = [record.content for record in store.records()]
@@ -271,6 +381,9 @@ def at_the_end(desk: Desk) -> None:
     for period in desk.facts.closed:
         states = set(closes[closes["period"] == period]["state"])
         check(states, f"the close of {period} is lost")
+    for pin, rows in desk.facts.pinned.items():
+        check(pinned(store, pin) == rows, f"{pin} is not what was closed")
+    closings_tie(desk, store)
     kinds = Counter(record.kind for record in store.records())
     check(kinds["close"] <= kinds["reopen"] + 1, f"{kinds['close']} closes of one month")
     for period in desk.facts.closed:
@@ -291,21 +404,16 @@ def at_the_end(desk: Desk) -> None:
 
     # Nothing is held on to.
     gc.collect()
-    root = Path(desk.disk.really)
-    kept_open = [
-        str(handle.readlink())
-        for handle in Path("/proc/self/fd").iterdir()
-        if handle.is_symlink() and root in handle.readlink().parents
-    ]
+    kept_open = open_files(desk)
     check(not kept_open, f"still open: {kept_open}")
 
 
 # ------------------------------------------------------------------------------ reading
 
 
-def held(store: fl.Store) -> dict[str, Row]:
+def held(store: fl.Store, pin: str | None = None) -> dict[str, Row]:
     """The store's transfers by their ids, read as an analyst does."""
-    frame = store.read("transfers", columns=["id", *COMPARED])
+    frame = store.read("transfers", columns=["id", *COMPARED], pin=pin)
     moments = frame["updated_at"].astype("int64")
     return {
         id_: dict(zip(COMPARED, values, strict=True))

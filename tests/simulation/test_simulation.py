@@ -80,7 +80,8 @@ def test_seeds_that_failed_and_fresh_ones() -> None:
 
 @pytest.mark.thorough
 def test_a_planted_fault_is_found() -> None:
-    found = simulated("--seed", "4", "--bug", "a file is not synced before it gets its name")
+    bug = "a file is not synced before it gets its name"
+    found = simulated("--seeds", "10", "--stop", "--bug", bug)
     assert found.returncode == 1
     assert "replay: python -m tests.simulation --seed" in found.stdout
 
