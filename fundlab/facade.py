@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.errors import FundlabError, StoreError
 from fundlab.journal_files import (
@@ -25,6 +26,7 @@ from fundlab.journal_files import (
 )
 from fundlab.moments import minute_text
 from fundlab.paths import local_path
+from fundlab.settings import store_folder
 from fundlab.store import TableStore
 from fundlab.store.anchors import Anchor, check_anchor, make_anchor, read_anchor
 from fundlab.store.assertions import Problem
@@ -52,7 +54,7 @@ _SAMPLES: Final = (_PACKAGE / "data" / "sample", _PACKAGE.parent / "data" / "sam
 
 
 class Store(TableStore):
-    """A store at ``path``, created by the first sync.
+    """A store at ``path``, created by the first sync; without one, the store of the settings.
 
     Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
     with a zone or in UTC. ``clock`` gives nanoseconds since 1970. A ``read_only`` store is never
@@ -80,6 +82,17 @@ class Store(TableStore):
     >>> store.verify().ok
     True
     """
+
+    def __init__(
+        self,
+        path: str | StorePath | None = None,
+        *,
+        filesystem: Any = None,
+        clock: Callable[[], int] = time.time_ns,
+        read_only: bool = False,
+    ) -> None:
+        path = store_folder() if path is None else path
+        super().__init__(path, filesystem=filesystem, clock=clock, read_only=read_only)
 
     def sync(
         self,

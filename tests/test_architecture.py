@@ -80,6 +80,7 @@ ROOMS: dict[str, set[str]] = {
         "moments",
         "paths",
         "reporting",
+        "settings",
         "store",
         "sync",
         "tables",

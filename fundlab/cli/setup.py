@@ -117,17 +117,23 @@ def init(
     if name in profile_names(config) and not force:
         taken = f"{path} has a profile [{name}] already"
         kept = SettingsError(f"{taken}; nothing was written: give --force or another --name")
-        if console.ask(f"{taken}. Replace it? [y/N]", kept, default="n").lower() not in (
-            "y",
-            "yes",
-        ):
+        replace = f"{taken}. Replace it? [y/N]"
+        if console.ask(replace, kept, default="n", show_default=False).lower() not in ("y", "yes"):
             raise kept
+    before = {key: value for key, value in (config[name].reveal() if name in config else {}).items()
+              if key in ("base_url", "auth_url", "client_id")}  # fmt: skip
 
     values: dict[str, Any] = {
-        "base_url": base_url or ask("base_url", "URL of the service", "--base-url"),
-        "auth_url": auth_url or ask("auth_url", "URL of its token endpoint", "--auth-url"),
-        "client_id": client_id or ask("client_id", "Client id", "--client-id"),
+        "base_url": base_url
+        or ask("base_url", "URL of the service", "--base-url", default=before.get("base_url"))
     }
+    same = before.get("auth_url") or values["base_url"]
+    values["auth_url"] = auth_url or ask(
+        "auth_url", "URL of its token endpoint", "--auth-url", default=same
+    )
+    values["client_id"] = client_id or ask(
+        "client_id", "Client id", "--client-id", default=before.get("client_id")
+    )
     if secret_stdin:
         secret = Secret(sys.stdin.readline().strip())
     elif "FUNDLAB_CLIENT_SECRET" in os.environ:

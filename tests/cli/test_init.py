@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import fundlab as fl
 from fundlab import sandbox
 from fundlab.config_file import read_config, write_profile
 from fundlab.errors import SettingsError
@@ -117,6 +118,20 @@ def test_a_profile_is_not_overwritten_unasked(init: Any, config: Path, fundlab: 
     assert text.count("[production]") == text.count("client_secret") == 1
     assert 'withdrawal_limit = "5.00" # ask Ana\n' in text
     assert str(config.parents[1] / "elsewhere") in text
+
+
+def test_what_was_given_before_needs_only_a_return(
+    init: Any, config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init()
+    written = config.read_text()
+    monkeypatch.setattr("getpass.getpass", lambda *_: service.client_secret)
+    status, _, err = fundlab("init", answer="y\n\n\n\n\n")
+    assert (status, config.read_text()) == (0, written)
+    assert f"URL of the service [{service.base_url}]:" in err
+    assert "Replace it? [y/N]:" in err
+    # and Python finds the store without a word of where it is
+    assert fl.Store().path == fl.Store(config.parents[1] / "data" / "production").path
 
 
 def test_another_profile_leaves_the_file_as_it_is(
