@@ -400,7 +400,8 @@ def key_figures(
         KeyFigure(
             "Transfers",
             f"{sum(states.values()):,}",
-            f"{completed:,} completed, {states.get('FAILED', 0):,} failed"
+            f"{completed:,} completed, {states.get('FAILED', 0):,} failed, "
+            f"{states.get('PENDING', 0):,} pending"
             + (f"; {later:,} dated later than this report left out" if later else ""),
             "transfers",
             **against(sum(states.values()), was["transfers"]),
