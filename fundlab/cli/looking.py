@@ -155,11 +155,13 @@ def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> N
         return printable(str(value))
 
     shown, names = [], names_given()
+    named_keys = {key for row in rows[:limit] for key in ("id", "profile_id")
+                  if str(row.get(key)).lower() in names}  # fmt: skip
     for row in rows[:limit]:
         named: dict[str, Any] = {}
         for key, value in row.items():
             named[key] = text(value)
-            if key in ("id", "profile_id") and names:
+            if key in named_keys:
                 called = "name" if key == "id" or what == "profiles" else "profile"
                 named[called] = names.get(str(value).lower(), "")
         shown.append(named)

@@ -48,8 +48,9 @@ def status(
 ) -> None:
     """Say whether everything happened that was expected.
 
-    One line while all is well. Exit status 1 where a sync or report is too old, a payment is
-    pending, the disk is full or the clock is wrong; 3 where they ran and breaks are open.
+    One line while all is well. Exit status 1 where a sync or report is too old, it is not
+    known whether a payment made from here was made, the disk is full or the clock is wrong; 3 where
+    they ran and breaks are open.
     """
     from fundlab.api.client import connect
     from fundlab.status import EXPECTED, Finding
