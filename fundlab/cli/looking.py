@@ -4,11 +4,12 @@ that ids come from the shell."""
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from fundlab.cli.options import Json, StorePath, existing_store
+from fundlab.cli.options import Json, StorePath, checked_moment, existing_store
 from fundlab.console import answer
 
 if TYPE_CHECKING:
@@ -16,8 +17,44 @@ if TYPE_CHECKING:
 
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
 USUAL_LIMIT: Final = 100
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 commands = typer.Typer()
+
+
+def _profile_id(of: str | None) -> str | None:
+    """The id of a funding profile that is given by its id or the user's name for it."""
+    from fundlab.names import names_given
+
+    if of is None or _UUID.fullmatch(of):
+        return of and of.lower()
+    names = names_given()
+    found = [id_ for id_, name in names.items() if name == of]
+    if len(found) != 1:
+        said = f"is the name of {len(found)} ids" if found else "is not an id, and names nothing"
+        raise typer.BadParameter(
+            f"{of!r} {said} in [names] of config.toml; give the id, which 'fundlab profiles' lists"
+        )
+    return found[0]
+
+
+def _checked_type(text: str | None) -> str | None:
+    from fundlab.errors import with_likely
+    from fundlab.models import TransferType
+
+    kinds = [kind.value for kind in TransferType]
+    if text is not None and text.upper() not in kinds:
+        raise typer.BadParameter(f"{with_likely(text, kinds)} is not a type of transfers")
+    return text and text.upper()
+
+
+OfOption = Annotated[
+    str | None,
+    typer.Option(
+        "--of", metavar="PROFILE", callback=_profile_id,
+        help="Of this funding profile: its id, or its name in [names].",
+    ),
+]  # fmt: skip
 
 
 @commands.command()
@@ -66,7 +103,10 @@ def accounts(
 
 @commands.command()
 def balances(
-    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+    of: OfOption = None,
+    store: StorePath = None,
+    limit: LimitOption = USUAL_LIMIT,
+    as_json: Json = False,
 ) -> None:
     """List the balances.
 
@@ -76,6 +116,7 @@ def balances(
     latest = {
         (one["profile_id"], one["asset"]): {name: one[name] for name in names}
         for one in _records(_table("balances", store).sort_values("observed_at"))
+        if of in (None, one["profile_id"])
     }
     _show("balances", [latest[key] for key in sorted(latest)], limit, as_json)
 
@@ -95,20 +136,42 @@ def addresses(
 
 @commands.command()
 def transfers(
-    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+    of: OfOption = None,
+    status: Annotated[
+        Literal["PENDING", "COMPLETED", "FAILED"] | None, typer.Option(help="In this state.")
+    ] = None,
+    type: Annotated[
+        str | None, typer.Option(callback=_checked_type, help="Such as WIRE_DEPOSIT.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(callback=checked_moment, help="Created at this time or later.")
+    ] = None,
+    store: StorePath = None,
+    limit: LimitOption = USUAL_LIMIT,
+    as_json: Json = False,
 ) -> None:
     """List the newest transfers.
 
     From the service, or from --store.
     """
     from fundlab.api.client import connect
+    from fundlab.moments import moment_ns
 
     names = ["id", "created_at", "profile_id", "type", "status", "amount", "fee", "asset", "ref_id"]
     if store is None:
         with connect() as client:
-            found = [one.model_dump() for one in client.list_transfers(max_rows=limit + 1)]
+            rows = client.list_transfers(
+                profile_ids=None if of is None else [of],
+                statuses=None if status is None else [status], type=type, created_at_gte=since,
+                max_rows=limit + 1,
+            )  # fmt: skip
+            found = [one.model_dump() for one in rows]
     else:
         newest = _table("transfers", store).sort_values("created_at", ascending=False)
+        for name, wanted in (("profile_id", of), ("status", status), ("type", type)):
+            newest = newest if wanted is None else newest[newest[name] == wanted]
+        if since is not None:
+            newest = newest[newest["created_at"].astype("int64") >= moment_ns(since, "since")]
         found = _records(newest.head(limit + 1))
     _show("transfers", [{name: one[name] for name in names} for one in found], limit, as_json)
 

@@ -56,6 +56,30 @@ def test_the_service_and_its_store_list_the_same(fundlab: Any, store: Path, what
     assert asked["more"] == kept["more"] == (what in ("transfers", "balances", "addresses"))
 
 
+def test_lists_are_narrowed_alike_at_the_service_and_in_a_store(
+    fundlab: Any, store: Path, service: sandbox.Sandbox, named: str
+) -> None:
+    rows = fl.Store(store).read("transfers")
+    some = rows[rows["profile_id"] == named].iloc[0]
+    asked = ("--of", "Treasury USD", "--type", some["type"].lower(), "--status", some["status"],
+             "--since", some["created_at"].isoformat())  # fmt: skip
+    of_it = rows[(rows["profile_id"] == named) & (rows["type"] == some["type"])
+                 & (rows["status"] == some["status"])
+                 & (rows["created_at"] >= some["created_at"])]  # fmt: skip
+    for place in ((), ("--store", store)):
+        found = json.loads(fundlab("transfers", *asked, "--json", *place)[1])["transfers"]
+        assert {row["id"] for row in found} == {*of_it["id"]}
+        kept = json.loads(fundlab("balances", "--of", named.upper(), "--json", *place)[1])
+        assert {row["profile_id"] for row in kept["balances"]} == {named}
+    for wrong, words in (
+        (("--of", "Treasury"), "'Treasury' is not an id, and names nothing in [names]"),
+        (("--type", "WIRE_DEPOSITS"), "WIRE_DEPOSIT"),
+        (("--since", "October"), "give ISO text such as"),
+    ):
+        status, _, err = fundlab("transfers", *wrong)
+        assert (status, words in " ".join(err.split())) == (2, True), err
+
+
 def test_ids_are_complete_and_amounts_aligned(
     fundlab: Any, store: Path, service: sandbox.Sandbox, named: str
 ) -> None:
