@@ -102,7 +102,7 @@ ROOMS: dict[str, set[str]] = {
     "site": {"api", "errors", "models"},
     "cli": WORK
     | {"actions", "api", "config_file", "console", "demo", "display", "errors", "heartbeat"}
-    | {"moments", "names"}
+    | {"models", "moments", "names"}
     | {"sandbox", "sandbox.__init__", "sandbox.recording", "schedules", "secret"}
     | {"settings", "site", "status", "store", "tables", "timestamps", "values"},
     "__main__": {"cli"},
