@@ -4,6 +4,7 @@ file, else by its first and last characters."""
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -15,6 +16,7 @@ from fundlab.errors import SettingsError, printable
 from fundlab.secret import Masked
 
 log = logging.getLogger(__name__)
+UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _SHOWN_WHOLE: Final = 12
 
 
@@ -39,7 +41,14 @@ def _read(path: Path, changed_ns: int) -> dict[str, str]:  # noqa: ARG001 - read
     if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
         log.warning('ids are shown without names: [names] of %s must hold id = "name"', path)
         return {}
-    return {str(key).lower(): printable(name) for key, name in found.items()}
+    strange = [key for key in found if not UUID.fullmatch(key)]
+    if strange:
+        log.warning(
+            "[names] of %s: %r is not an id, so it names nothing; 'fundlab profiles' lists ids",
+            path,
+            strange[0],
+        )
+    return {key.lower(): printable(name) for key, name in found.items()}
 
 
 def name_of(identifier: str) -> str | None:

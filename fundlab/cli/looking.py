@@ -4,7 +4,6 @@ that ids come from the shell."""
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -17,16 +16,15 @@ if TYPE_CHECKING:
 
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
 USUAL_LIMIT: Final = 100
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 commands = typer.Typer()
 
 
 def _profile_id(of: str | None) -> str | None:
     """The id of a funding profile that is given by its id or the user's name for it."""
-    from fundlab.names import names_given
+    from fundlab.names import UUID, names_given
 
-    if of is None or _UUID.fullmatch(of):
+    if of is None or UUID.fullmatch(of):
         return of and of.lower()
     names = names_given()
     found = [id_ for id_, name in names.items() if name == of]

@@ -21,14 +21,13 @@ from fundlab.analysis.proof_of_cash import CATEGORIES
 from fundlab.charts import humanise
 from fundlab.display import Cell, Style, Table
 from fundlab.models import COMPLETED
-from fundlab.names import shorten_id
+from fundlab.names import UUID, shorten_id
 from fundlab.reporting.facts import TOTALS, Report, age_text, decimals
 from fundlab.store.judgement import SOUND
 
 MAX_ROWS: Final = 250
 MAX_TEXT: Final = 120
 _SPAN: Final = re.compile(r"\b\d+ ?(?:D|h|min|s)\b", re.ASCII)
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _PERIODS: Final = {"D": "Day", "W": "Week to", "MS": "Month", "QS": "Quarter from"}
 _STATUSES: Final[Mapping[str, Cell]] = {
     "match": Cell("✓ match", "good"),
@@ -117,7 +116,7 @@ def page_tables(report: Report) -> dict[str, Table]:
         "transfers": table(
             "Transfers by asset, type and status", report.transfers,
             [asset, kind, ("Status", transfer_status, "status"), transfers, amount],
-            sums=TOTALS["Transfers"],
+            sums=TOTALS["Transfer counts"],
         ),
         "flows": table(
             "Inflow and outflow, all profiles",
@@ -386,7 +385,7 @@ def event_object(value: Any, labels: Mapping[str, str]) -> Cell:
     for name, member in found.items():
         members = [humanise(str(one)) for one in (member if isinstance(member, list) else [member])]
         shown = " and ".join(
-            labels.get(one, shorten_id(one) if _UUID.fullmatch(one) else one) for one in members
+            labels.get(one, shorten_id(one) if UUID.fullmatch(one) else one) for one in members
         )
         parts.append(f"{name.removesuffix('_id').replace('_', ' ')} {shown}")
     return text(", ".join(parts))

@@ -113,6 +113,9 @@ def test_names_that_cannot_be_read_are_a_warning(
     config.write_text("[names]\na = 1\n")
     assert name_of(named) is None
     assert 'must hold id = "name"' in caplog.text
+    config.write_text(f'[names]\nTreasury = "{named}"\n')
+    assert name_of(named) is None
+    assert "'Treasury' is not an id, so it names nothing" in caplog.text
     config.write_text("names = 3\n")
     config.chmod(0o644)
     assert name_of(named) is None
