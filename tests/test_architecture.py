@@ -62,8 +62,8 @@ ROOMS: dict[str, set[str]] = {
     "bank": FACTS | {"analysis", "statements"},
     "charts": {"analysis", "decimals", "display", "errors", "names"},
     "reporting": FACTS
-    | {"analysis", "charts", "decimals", "display", "exports", "names", "paths", "secret"}
-    | {"statements", "store", "transfers", "unfinished"},
+    | {"analysis", "charts", "decimals", "display", "exports", "names", "paths", "progress"}
+    | {"secret", "statements", "store", "transfers", "unfinished"},
     "intents": FACTS,
     "journals": FACTS | {"intents", "settings", "store"},
     "journal_files": FACTS | {"api", "intents", "journals", "settings", "store"},

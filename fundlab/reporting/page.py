@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from fundlab import charts
 from fundlab.charts import Theme, humanise, to_svg
 from fundlab.exports import replacing
+from fundlab.progress import progress_bar
 from fundlab.reporting.facts import Report
 from fundlab.reporting.page_tables import page_tables
 from fundlab.store.judgement import KEYS
@@ -73,12 +74,14 @@ def render_html(report: Report) -> str:
     """
     script = (HERE / "sort.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    with progress_bar(unit="charts", desc="drawing the report") as bar:
+        pictures = galleries(report, bar.update)
     page = TEMPLATES.get_template("report.html.j2").render(
         report=report,
         style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
         script=Markup(script),  # noqa: S704 - our own
         script_hash=digest,
-        pictures=galleries(report),
+        pictures=pictures,
         tables=page_tables(report),
         sources=report.sources,
     )
@@ -94,10 +97,14 @@ def write(report: Report, path: str | Path) -> Path:
     return target
 
 
-def galleries(report: Report) -> Mapping[str, Gallery]:
+def galleries(report: Report, drawn: Callable[[], object] = bool) -> Mapping[str, Gallery]:
     """The charts of each section, in the order of ``report.busiest``, so in the same in each; where
-    not every asset is drawn, those are."""
+    not every asset is drawn, those are. ``drawn`` is called after each."""
     busiest = report.busiest
+
+    def picture(figure: Figure, name: str) -> Markup:
+        drawn()
+        return inline_svg(figure, name)
 
     def each(
         frame: Any,
@@ -111,7 +118,7 @@ def galleries(report: Report) -> Mapping[str, Gallery]:
         busy = [asset for asset in busiest if asset in there]
         shown = [*busy, *(asset for asset in there if asset not in busy)][:most]
         pictures = tuple(
-            inline_svg(draw(frame, PAGE_COLOURS, asset=asset, **given), f"{name}{number}")
+            picture(draw(frame, PAGE_COLOURS, asset=asset, **given), f"{name}{number}")
             for number, asset in enumerate(shown)
         )
         return Gallery(pictures, marks if pictures else (), len(there))
@@ -119,7 +126,7 @@ def galleries(report: Report) -> Mapping[str, Gallery]:
     def one(frame: Any, draw: Callable[..., Figure], name: str, **given: Any) -> Gallery:
         if frame.empty:
             return Gallery(())
-        return Gallery((inline_svg(draw(frame, PAGE_COLOURS, **given), name),))
+        return Gallery((picture(draw(frame, PAGE_COLOURS, **given), name),))
 
     observed = report.assertions
     if report.verdict.since is not None:  # each opening was taken over from the first of them

@@ -87,7 +87,7 @@ def usual_page() -> str:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages come without charts, in a tenth of the time."""
     monkeypatch.setattr(
-        "fundlab.reporting.page.galleries", lambda report: defaultdict(lambda: Gallery(()))
+        "fundlab.reporting.page.galleries", lambda *given: defaultdict(lambda: Gallery(()))
     )
 
 
