@@ -23,7 +23,7 @@ from fundlab.transfers import Basis
 TOTALS: Final[Mapping[str, tuple[str, ...]]] = {
     "Balances": ("opening", "restated", "inflow", "outflow", "closing", "held", "available"),
     "Reconciliation": ("rebuilt", "reported", "difference"),
-    "Transfers": ("count", "amount"),
+    "Transfer counts": ("count", "amount"),
     "Flows": ("inflow", "outflow", "net"),
     "Fees": ("count", "amount", "fee"),
     "Ageing": ("count", "total"),

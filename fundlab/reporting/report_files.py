@@ -42,7 +42,7 @@ _FRAMES: Final = (
     ("Roll-forward", "roll_forward", ""),
     ("Restatements", "restatements", "of closed periods: what leads to what is known now"),
     ("Movements", "movements", ""),
-    ("Transfers", "transfers", ""),
+    ("Transfer counts", "transfers", "by type, asset and status"),
     ("Flows", "flows", "transfers between own profiles left out"),
     ("Links", "links", ""),
     ("Fees", "fees", "bps are basis points; drift is against the period before"),
