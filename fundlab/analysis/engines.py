@@ -109,9 +109,10 @@ class Wanted:
         missing = [name for name in self.columns if name not in present]
         if missing:
             settled = "; store.read('transfers', settled=True) gives settled_at"
+            needed = f"needed are {', '.join(self.columns)}, " * (len(missing) > 1)
             raise AnalysisError(
-                f"{self.frame} has no column {', '.join(map(repr, missing))}; needed are "
-                f"{', '.join(self.columns)}, found are {', '.join(map(str, present)) or 'none'}"
+                f"{self.frame} has no column {', '.join(map(repr, missing))}; {needed}"
+                f"found are {', '.join(map(str, present)) or 'none'}"
                 + settled
                 * (SETTLED_AT in missing)
             )
