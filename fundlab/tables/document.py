@@ -64,6 +64,20 @@ MEANINGS: Final[Mapping[str, str]] = {
     "updated_at": "when the service last changed the record",
 }
 
+SETTLED: Final = """
+The interface does not say when a transfer settled. `store.read("transfers", settled=True)` adds
+what the store knows of it, in two columns that are no part of the table; reports count a transfer
+in the period in which it settled, unless they are asked for `basis="created"`.
+
+| column | DataFrame | meaning |
+|---|---|---|
+| `settled_at` | datetime64[ns, UTC] | when a completed transfer settled; missing for the others |
+| `settled_from` | string | what says so: `event`, `updated_at` or `seen` |
+
+That is its event of completion where that was synced; else `updated_at` of its first version that
+is completed; else when that version was first seen.
+"""
+
 
 def document() -> str:
     """The page, as Markdown."""
@@ -84,6 +98,8 @@ def document() -> str:
                 meaning += f" and {len(column.members) - 4} more"
             kind = FRAME_TYPES[column.kind]
             lines.append(f"| `{column.name}` | {kind} | {column.type} | {meaning} |")
+        if table.name == "transfers":
+            lines.append(SETTLED.rstrip())
         lines.append("")
     return "\n".join(lines)
 
