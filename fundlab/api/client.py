@@ -171,7 +171,7 @@ class Client(Caller):
         return Card(
             "Client",
             rows,
-            notes=("fl.load_transfers(client) · client.list_transfers() · store.sync(client)",),
+            notes=("fl.load_balances(client) · fl.load_transfers(client) · store.sync(client)",),
             **service_band(self.base_url, real_money=self.settings.is_production),
         )._repr_html_()
 
