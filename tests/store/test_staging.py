@@ -69,6 +69,21 @@ class TestResuming:
         assert list(store.read("transfers")["id"]) == [f"t-{n:06d}" for n in range(1000)]
         assert not (store.path / ".staging" / "transfers").exists()
 
+    def test_rows_that_somebody_removed_meanwhile_end_the_run_with_a_store_error(
+        self, store: Store
+    ) -> None:
+        service = self.service()
+        interrupt(store, service, 41)
+
+        def removed(operation: str, params: dict[str, str]) -> None:
+            for path in staged_files(store):
+                path.unlink()
+
+        service.hook = removed
+        with pytest.raises(StoreError, match=r"was removed while this run needed it"):
+            store.sync(service, tables=["transfers"])  # type: ignore[arg-type]
+        assert len(store.read("transfers")) == 0
+
     def test_a_service_that_ignores_the_window_is_read_again(self, store: Store) -> None:
         service = self.service(honours=set())
         interrupt(store, service, 41)
