@@ -77,14 +77,20 @@ class Disk:
                 one()
         for folder in list(self._pending):
             self.sync_folder(folder)
+        # A file may have two names; what was committed last under either is in it.
+        last = {
+            _real_stat(name).st_ino: content
+            for name, content in self._committed.items() if os.path.exists(name)
+        }  # fmt: skip
         for path in sorted(self.root.rglob("*")):
             if not path.is_file() or path.name.endswith(_BESIDE):
                 continue
+            found = _real_stat(path)
             if str(path) in self._committed:
                 if chance.random() < 0.5:
-                    path.write_bytes(self._committed[str(path)])
+                    with _real_open(path, "wb") as file:  # also where the disk is full
+                        file.write(last[found.st_ino])
                 continue
-            found = _real_stat(path)
             if not _is_synced(found):
                 kept = chance.randint(0, found.st_size)
                 with _real_open(path, "r+b") as file:
@@ -250,6 +256,7 @@ class Disk:
                 if sql == "COMMIT":
                     ((synced,),) = super().execute("PRAGMA synchronous")
                     if synced >= _EXTRA or name not in committed:
+                        committed.pop(name, None)  # to be the last
                         with _real_open(name, "rb") as file:
                             committed[name] = file.read()
                     if synced >= _EXTRA:  # its folder, too, once the rollback journal is gone
