@@ -38,8 +38,8 @@ class Line:
         """Until when the service has asked to be left alone (ns)."""
         self._ends: dict[str, int] = {}
         """When each token given out here is no longer valid (ns)."""
-        self._failed: tuple[Any, int] = (None, 0)
-        """What was sent in vain, and how often in a row."""
+        self._failed: tuple[str, int] = ("", 0)
+        """The call that was sent in vain, and how often in a row."""
 
     def exchange(self, request: Outgoing, timeout: float) -> Answer | Failure:
         desk, chance = self._desk, self._chance
@@ -56,10 +56,10 @@ class Line:
         outcome = self._outcome(request, timeout, asked, kind)
 
         before, count = self._failed
-        what = request.method, request.url, request.body
-        if before != what or (isinstance(outcome, Answer) and outcome.status < 400):
+        call = request.headers["X-Request-Id"]
+        if before != call or (isinstance(outcome, Answer) and outcome.status < 400):
             count = 0
-        self._failed = what, count + (kind is not None and kind != "too_many")
+        self._failed = call, count + (kind is not None and kind != "too_many")
         if self._failed[1] > _MOST_ATTEMPTS:
             raise Wrong(f"{asked} was sent in vain {self._failed[1]} times")
         return outcome
