@@ -41,6 +41,8 @@ STEPS_A_DAY: Final = 200_000
 _RESTART_S: Final = 120
 _PATIENCE: Final = 4
 _PAUSE_S: Final = 600
+_ONCE: Final = ("slip", "fund")
+"""What nobody tries again."""
 _BEHIND_NS: Final = 10 * 60 * NS
 """How far a replica of the service may be behind."""
 
@@ -390,6 +392,8 @@ class Person:
                         oracles.after_a_crash(self.desk)
                     with suppress(Killed):
                         schedule.sleep(_RESTART_S)
+                    if one.what in _ONCE:
+                        break
 
     def attempt(self, one: Happening) -> bool:
         """Whether it is done, as far as this person goes."""
@@ -417,7 +421,7 @@ class Person:
                 oracles.refusal(desk, one, error, met)
                 if alone and desk.attempts == number:  # nobody else who may have been killed
                     oracles.tidy(desk, before)
-            return one.what in ("slip", "fund")  # which nobody tries again
+            return one.what in _ONCE
         finally:
             desk.busy.remove(self.name)
         if not desk.busy:
@@ -464,7 +468,7 @@ class Person:
 
     def register(self, client: Client, account: int, named: bool) -> None:
         """A bank account more, and the wait for its approval."""
-        number = f"{account:012d}"
+        number = f"{731_000_000_000 + account}"  # not the zeros of an amount
         self.desk.secrets.add(number)
         plan = fl.register_fiat_account(
             client, fiat_account_owner={"institution_details": {"name": f"Supplier {account}"}},
@@ -536,25 +540,35 @@ class Person:
         if backup is None or others or not (desk.lost or desk.store().path.exists()):
             return
         away = desk.root.with_name(f"lost-{Virtual.now_ns}")
-        if desk.store().path.exists():
-            shutil.move(desk.store().path, away)
+        with_journal = with_journal and any(name == "payer" for name, _ in backup.paid)
+        with desk.schedule.aside():  # nobody ends in the middle of a loss
+            if desk.store().path.exists():
+                shutil.move(desk.store().path, away)
+            if with_journal:
+                shutil.rmtree(desk.journal("payer"), ignore_errors=True)
         desk.lost = True
-        paid = desk.facts.paid
-        if with_journal and any(name == "payer" for name, _ in backup.paid):
-            shutil.rmtree(desk.journal("payer"), ignore_errors=True)
-            paid = {key: id_ for key, id_ in paid.items() if key[0] != "payer"} | {
-                key: id_ for key, id_ in backup.paid.items() if key[0] == "payer"
-            }
+        paid = {
+            key: id_ for key, id_ in desk.facts.paid.items()
+            if key[0] != "payer" or not with_journal
+        }  # fmt: skip
         # who comes meanwhile finds an empty place, and nothing that was promised
         desk.facts = Facts(paid=paid, reopened=True)
         restored, said = facade.restored(desk.root / "backup", desk.store().path)
         desk.said += said
+        if with_journal:
+            paid |= {key: id_ for key, id_ in backup.paid.items() if key[0] == "payer"}
         desk.facts, desk.lost = replace(copy.deepcopy(backup), paid=paid), False
         restored.sync(client, progress=False)
 
-    def annotate(self, _client: Client, item: str, comment: str) -> None:
-        self.desk.store().annotate(item, comment=comment, by=self.name)
-        self.desk.facts.annotations.add((item, comment))
+    def annotate(self, _client: Client, item: int, comment: str) -> None:
+        """Something is said of one of the store's transfers."""
+        store = self.desk.store()
+        there = sorted(store.read("transfers", columns=["id"])["id"])
+        if not there:
+            return
+        item_id = there[item % len(there)]
+        store.annotate(item_id, comment=comment, by=self.name)
+        self.desk.facts.annotations.add((item_id, comment))
 
     def close(self, _client: Client, period: str) -> None:
         store = self.desk.store()

@@ -117,7 +117,7 @@ def drawn(seed: int, days: int) -> list[Happening]:
         if chance.random() < 0.7:
             add(some_time(day), "payer", "slip")
         if chance.random() < 0.7:
-            add(some_time(day), "auditor", "annotate", item=f"item-{chance.randrange(3)}",
+            add(some_time(day), "auditor", "annotate", item=chance.randrange(1000),
                 comment=f"said on day {day}")  # fmt: skip
         if chance.random() < 0.2:
             add(some_time(day), "world", chance.choice(["rotate", "rotate_key"]))
@@ -211,6 +211,11 @@ def meetings(
         pay(first - chance.randrange(2, 30) * NS)
         kind = chance.choice(["lost", "refused", "broken", "cut"])
         meets(first, "clerk", "GET", *[kind] * 8, after=chance.randrange(1, 8))
+    if held():  # of transfers alone: who reads no balances does not ask again what has moved
+        add(BEGIN_NS + 20 * NS, "clerk", "sync", full=False, tables=["transfers"])
+        meets(BEGIN_NS + 20 * NS, "clerk", "GET", *["broken"] * 6, after=chance.randrange(1, 4))
+        add(BEGIN_NS + 300 * NS, "world", "deposit", cents=chance.randrange(1, 10**7), late=0,
+            dated=chance.randrange(70 * DAY, 300 * DAY) // NS)  # fmt: skip
     # Somebody dies between two writes of a sync.
     if held():
         add(some(), "clerk", "kill", step=chance.choice(_IN_A_WRITE), after=chance.randrange(12))
@@ -226,6 +231,14 @@ def meetings(
     if held():
         add(some(), "world", "full", minutes=5, step=chance.choice(_IN_A_WRITE[1:]),
             after=chance.randrange(8))  # fmt: skip
+    if held():  # when something is said of a row, or a month is closed
+        at = some() + HOUR + chance.randrange(HOUR)
+        step = chance.choice(["syncs store/records/.", "syncs store/pins/."])
+        if "records" in step and chance.random() < 0.7:
+            add(at, "auditor", "annotate", item=8, comment="on a full disk")
+        else:
+            add(at, "auditor", "close", period="2026-10")
+        add(at - NS, "world", "full", minutes=5, step=step, after=0)
     # A payment may still arrive after the next attempt was refused; or it never does.
     if held():
         at = some() + chance.randrange(3 * HOUR)
@@ -278,7 +291,7 @@ def meetings(
     # The store is restored with the journal of a time before the last payments.
     if held():
         at = later() + HOUR // 2
-        add(at, "auditor", "annotate", item="item-9", comment="before the backup")
+        add(at, "auditor", "annotate", item=9, comment="before the backup")
         pay(at + NS)
         add(at + HOUR // 4, "clerk", "backup")
         pay(at + HOUR // 2)

@@ -17,7 +17,9 @@ import fundlab as fl
 from fundlab.errors import (
     CallError,
     FundlabError,
+    InvalidRequest,
     NetworkError,
+    ProtocolError,
     StoreDamaged,
     StoreError,
     StoreLocked,
@@ -98,8 +100,13 @@ def refusal(desk: Desk, one: Happening, error: FundlabError, met: list[str]) -> 
     no_matter = isinstance(error, NetworkError | Unavailable) and len(met) <= 1
     no_matter = no_matter and one.what != "fund"  # which is not sent again by itself
     check(not no_matter, f"{one.what}: one message that went wrong ({met}) stopped it: {error}")
+    wrong = isinstance(error, InvalidRequest) and one.what not in ("close", "reopen")
+    check(not wrong, f"{one.what}: nobody asked for what cannot be, yet: {error}")
+    strange = isinstance(error, ProtocolError)
+    check(not strange, f"{one.what}: the service never answers anything else, yet: {error}")
     check(not isinstance(error, StoreDamaged), f"{one.what}: nothing was damaged, yet: {error}")
     one_expired = met == ["expired"] and isinstance(error, CallError)
+    one_expired = one_expired and "invalid_client" not in str(error)  # the secret was another
     check(not one_expired, f"{one.what}: the token had ended, and nobody asked for one: {error}")
     of_the_store = isinstance(error, StoreError) and not isinstance(error, StoreLocked)
     synced = any((desk.root / "store" / "transfers").glob("*.parquet"))
