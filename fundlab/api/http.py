@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote_plus, urlsplit
 
@@ -269,13 +270,7 @@ def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
         secrets.append(sent)
     body, headers = answer.body, CaseInsensitiveDict(answer.headers)
     for secret in secrets:
-        # As it is, and as JSON, a URL or a form has it.
-        text = secret.reveal()
-        as_json = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
-        in_url = (quote(text), quote(text, safe=""), quote_plus(text))
-        spellings = {spelling.encode() for spelling in (text, *as_json, *in_url)}
-        if all(ord(char) < 256 for char in text):
-            spellings.add(text.encode("latin-1"))
+        spellings = _spellings(secret)
         for spelling in spellings:
             body = body.replace(spelling, _MASK.encode())
         if refused or b"\\" in body:  # escapes spell one text in many ways: compare what they say
@@ -295,6 +290,18 @@ def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
             shown = raw.decode("latin-1")
             headers[name] = _MASK if any(secret.reveal() in text for text in read) else shown
     return replace(answer, body=body, headers=headers)
+
+
+@lru_cache(maxsize=16)
+def _spellings(secret: Secret) -> frozenset[bytes]:
+    """A text as it is, and as JSON, a URL or a form has it."""
+    text = secret.reveal()
+    as_json = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+    in_url = (quote(text), quote(text, safe=""), quote_plus(text))
+    spellings = {spelling.encode() for spelling in (text, *as_json, *in_url)}
+    if all(ord(char) < 256 for char in text):
+        spellings.add(text.encode("latin-1"))
+    return frozenset(spellings)
 
 
 # ------------------------------------------------------------------- a deadline for every byte
