@@ -32,7 +32,7 @@ DYING = {
         "fl.exports.export_table(fl.sample(), 'balances', out / 'rows.csv', 'csv')",
     ),
     "a workbook": (
-        "import fundlab.exports.workbook as room",
+        "import fundlab.exports.sheets as room",
         "room.as_text = lambda *given: os.kill(os.getpid(), 9)\n"
         "fl.exports.export_table(fl.sample(), 'balances', out / 'rows.xlsx', 'xlsx')",
     ),

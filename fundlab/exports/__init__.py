@@ -4,7 +4,7 @@ No amount is rounded or written with an exponent, every time names its zone, and
 outside can become a formula. A file is written under another name first, then renamed.
 
 ``export_table`` takes one table of a store, ``write_rows`` any frame; ``workbook.py`` writes
-the sheets, ``cells.py`` says how each kind of column becomes text.
+the workbook of :class:`Sheet`, ``cells.py`` says how each kind of column becomes text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ import pyarrow as pa
 from fundlab.errors import InvalidRequest
 from fundlab.exports.files import replacing, writing
 from fundlab.exports.plain import write_csv, write_json, write_parquet
-from fundlab.exports.workbook import MAX_SHEET_ROWS, Sheet, write_workbook
+from fundlab.exports.sheets import Sheet
+from fundlab.exports.workbook import MAX_SHEET_ROWS, write_workbook
 from fundlab.paths import local_path, opened
 from fundlab.tables import find_table
 

@@ -20,7 +20,7 @@ from fundlab.charts import humanise
 from fundlab.decimals import types_mapper
 from fundlab.errors import InvalidRequest
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
-from fundlab.exports.workbook import Cover, Drawing
+from fundlab.exports.cover import Cover, Drawing
 from fundlab.paths import local_path
 from fundlab.reporting.facts import TOTALS, Report
 from fundlab.reporting.page import render_html

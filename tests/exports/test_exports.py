@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from fundlab import exports
 from fundlab.errors import InvalidRequest, OutputError
-from fundlab.exports.workbook import Sheet, sheet_name, write_workbook
+from fundlab.exports.sheets import Sheet, sheet_name
+from fundlab.exports.workbook import write_workbook
 from fundlab.tables import TABLES
 
 D = Decimal

@@ -1,0 +1,337 @@
+"""A table as a sheet of a workbook: frozen header, live numbers, ready to print.
+
+A sheet is data, with the column's own names, exact times as text and never a formula; or it is for
+people, where it has a ``title``: headers in words, times as the spreadsheet's own, sums by asset as
+formulas. An amount is a number where a spreadsheet keeps it exactly (15 significant digits), else
+text that shows every digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import xlsxwriter  # type: ignore[import-untyped]
+from xlsxwriter.format import Format  # type: ignore[import-untyped]
+from xlsxwriter.utility import xl_range  # type: ignore[import-untyped]
+from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
+
+from fundlab.exports.cells import as_text, is_money, is_text, starts_a_formula
+from fundlab.exports.plain import BLOCK
+from fundlab.values import exact_sum, plain_text
+
+MAX_TEXT: Final = 32_767
+HEAD: Final = {"bold": True, "bottom": 1, "bg_color": "#EEF2F5"}
+SOFT: Final = {"font_color": "#56616F"}
+_SIGNIFICANT: Final = 15
+_DAY: Final = 86_400_000_000_000
+_WIDEST, _NARROWEST, _SAMPLE = 44, 8, 1_000
+_ESCAPED_IN_NAME: Final = str.maketrans(dict.fromkeys("[]:*?/\\", " "))
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table and the name it has in the workbook. In ``rows``, a column ``asset`` decides how
+    many decimals the amounts beside it show.
+
+    With a ``title`` it is for people: ``lead`` says below it what the sheet shows, ``labels`` are
+    the headers of its columns, times stand in the zone ``tz``, durations in hours, and of the
+    columns ``totals`` each run of rows of one asset has a sum below the table. The columns
+    ``unprinted``, the last ones, stay off the paper.
+
+    >>> sheet = fl.exports.Sheet("October", store.read_arrow("transfers"))
+    >>> sheet.name, sheet.rows.num_rows
+    ('October', 50)
+    """
+
+    name: str
+    rows: pa.Table
+    note: str = ""
+    title: str = ""
+    lead: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tz: str = "UTC"
+    totals: Sequence[str] = ()
+    unprinted: Sequence[str] = ()
+
+    @property
+    def top(self) -> int:
+        """The row of the headers, counted from 0."""
+        return 3 if self.title else 0
+
+    def runs(self) -> list[tuple[str, int, int]]:
+        """Of the rows that follow each other with one asset: the asset, where they begin and end
+        (excluded)."""
+        found: list[tuple[str, int, int]] = []
+        for place, asset in enumerate(_assets(self.rows).to_pylist()):
+            if found and found[-1][0] == asset:
+                found[-1] = (asset, found[-1][1], place + 1)
+            else:
+                found.append((asset, place, place + 1))
+        return found
+
+
+def sheet_name(text: str) -> str:
+    """``text`` as a name a spreadsheet accepts: 31 characters, no ``[]:*?/\\``, nothing that a
+    formula could begin with."""
+    kept = "".join(sign if sign.isprintable() else " " for sign in text.translate(_ESCAPED_IN_NAME))
+    kept = kept.lstrip(" '=+-@|%＝＋－＠")
+    while len(kept.encode("utf-16-le")) // 2 > 31:
+        kept = kept[:-1]
+    kept = kept.rstrip(" '")
+    return "Sheet" if not kept or kept.lower() == "history" else kept
+
+
+class Pen:
+    """The formats of a workbook and the names of its sheets, each made once; and how many amounts
+    and texts of a sheet could not be written as they are."""
+
+    def __init__(self, book: xlsxwriter.Workbook) -> None:
+        self._book = book
+        self._formats: dict[tuple[Any, ...], Format] = {}
+        self._names: set[str] = set()
+        self.plain = book.add_format({"quote_prefix": True})
+        self.digits = book.add_format({"align": "right", "num_format": "@"})
+        self.wrapped = book.add_format({"text_wrap": True, "valign": "top"})
+        self.as_text = self.cut = 0
+
+    def of(self, **properties: Any) -> Format:
+        key = tuple(sorted(properties.items()))
+        if key not in self._formats:
+            self._formats[key] = self._book.add_format(properties)
+        return self._formats[key]
+
+    def amount(self, decimals: int, **properties: Any) -> Format:
+        digits = "#,##0" + ("." + "0" * decimals if decimals else "")
+        return self.of(num_format=digits, **properties)
+
+    def name(self, wanted: str) -> str:
+        """A sheet's name that no other has, whatever its case."""
+        name, number = sheet_name(wanted), 1
+        while name.lower() in self._names:
+            number += 1
+            name = f"{sheet_name(wanted)[:24]} {number}"
+        self._names.add(name.lower())
+        return name
+
+
+def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int) -> Iterator[str]:
+    """The sheet, and those it goes on in. Yields what a reader should know."""
+    decimals = decimals_of(sheet.rows)
+    written: list[str] = []
+    pen.as_text = pen.cut = 0
+    for start in range(0, max(sheet.rows.num_rows, 1), max_rows - 1):
+        rows = sheet.rows.slice(start, max_rows - 1)
+        written.append(pen.name(sheet.name if not start else f"{sheet.name} {len(written) + 1}"))
+        page = book.add_worksheet(written[-1])
+        top, last = sheet.top, max(len(rows.column_names) - 1, 0)
+        if sheet.title:
+            write_text(page, 0, 0, sheet.title, pen.of(bold=True, font_size=14))
+            write_text(page, 1, 0, sheet.lead, pen.of(**SOFT))
+        page.freeze_panes(top + 1, 0)
+        for place, name in enumerate(rows.column_names):
+            kind, label = rows.schema.field(name).type, sheet.labels.get(name, name)
+            stands_right = sheet.title and (is_money(kind) or pa.types.is_integer(kind))
+            # A text beside a number stands a little apart from it.
+            side = {"align": "right"} if stands_right else {"indent": 1} if sheet.title else {}
+            write_text(page, top, place, label, pen.of(**HEAD, **side))
+            lengths = pc.utf8_length(as_text(rows.slice(0, _SAMPLE).column(name), name))
+            longest = pc.max(lengths).as_py() or 0
+            if sheet.title and is_money(kind):  # the separators of thousands, and the sum below
+                longest += 3
+            # Two columns are a list of facts, whose values need the paper.
+            width = min(max(longest, len(label)) + 3, _WIDEST if last > 1 else 3 * _WIDEST)
+            page.set_column(place, place, max(width, _NARROWEST))
+        if rows.column_names:
+            page.autofilter(top, 0, top + rows.num_rows, last)
+            page.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
+        page.repeat_rows(top)
+        sums = len(sheet.runs()) if sheet.totals else 0
+        page.print_area(0, 0, top + rows.num_rows + sums, last - len(sheet.unprinted))
+        for_paper(page, sheet.title or sheet.name)
+        for first in range(0, rows.num_rows, BLOCK):
+            block = rows.slice(first, BLOCK)
+            columns = [_cells(block, name, pen, decimals, sheet) for name in block.column_names]
+            for row, cells in enumerate(zip(*columns, strict=True), top + first + 1):
+                for place, (value, style) in enumerate(cells):
+                    if isinstance(value, str):
+                        write_text(page, row, place, value, style)
+                    elif isinstance(value, date):
+                        page.write_datetime(row, place, value, style)
+                    elif value is not None:
+                        page.write_number(row, place, value, style)
+        if sheet.totals:
+            for asset, name, total in totals(sheet):
+                style = {"bold": True, "top": 1 if total.first else 0}
+                write_text(page, total.row, 0, f"Total {asset}", pen.of(indent=1, **style))
+                if total.formula is None:
+                    write_text(page, total.row, total.column, total.text,
+                                pen.of(align="right", num_format="@", **style))  # fmt: skip
+                else:
+                    number = pen.amount(decimals.get(name, {}).get(asset, 0), **style)
+                    page.write_formula(total.row, total.column, total.formula, number, total.value)
+    if sheet.note:
+        yield f"{written[0]}: {sheet.note}"
+    if len(written) > 1:
+        yield (
+            f"{sheet.name} has {sheet.rows.num_rows:,} rows, more than one sheet holds; it goes on "
+            f"in {', '.join(written[1:])}"
+        )
+    if pen.as_text:
+        yield (
+            f"{written[0]}: {pen.as_text:,} amounts have more digits than a spreadsheet number "
+            "keeps and are text; sums leave them out"
+        )
+    if pen.cut:
+        yield (
+            f"{written[0]}: {pen.cut:,} texts are longer than a cell holds and are cut, each with "
+            "a word; CSV, JSON and Parquet hold them complete"
+        )
+
+
+def write_text(page: Worksheet, row: int, place: int, text: str, style: Format | None) -> None:
+    if text.startswith("<r>") and text.endswith("</r>"):  # the writer would take it for markup
+        pieces = (text[:1], text[1:2], text[2:])
+        page.write_rich_string(row, place, *pieces, *([style] if style else []))
+    else:
+        page.write_string(row, place, text, style)
+
+
+Decimals = dict[str, dict[str | None, int]]
+
+
+def _cells(
+    block: pa.Table, name: str, pen: Pen, decimals: Decimals, sheet: Sheet
+) -> list[tuple[Any, Format | None]]:
+    """Each value of a column as it is written, with its format."""
+    column = block.column(name)
+    texts = as_text(column, name)
+    cells: list[tuple[Any, Format | None]] = []
+    kind = column.type
+    if sheet.title and pa.types.is_timestamp(kind):
+        # A spreadsheet knows no zone: the clock of the report's, which the lead names.
+        local = column.cast(pa.timestamp("us", sheet.tz), safe=False).to_pylist()
+        style = pen.of(num_format="yyyy-mm-dd hh:mm:ss", align="left", indent=1)
+        cells = [(None if at is None else at.replace(tzinfo=None), style) for at in local]
+    elif sheet.title and pa.types.is_date(kind):
+        style = pen.of(num_format="yyyy-mm-dd", align="left", indent=1)
+        cells = [(day, style) for day in column.to_pylist()]
+    elif sheet.title and pa.types.is_duration(kind):
+        seconds = column.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
+        style = pen.of(num_format="[h]:mm:ss")
+        cells = [(None if ns is None else ns / _DAY, style) for ns in seconds]
+    elif sheet.title and pa.types.is_boolean(kind):
+        said = {True: "yes", False: "no", None: None}
+        cells = [(said[flag], pen.of(indent=1)) for flag in column.to_pylist()]
+    elif is_money(kind):
+        exact = keeps_exactly(texts)
+        for text, keeps, asset in zip(
+            texts.to_pylist(), exact.to_pylist(), _assets(block).to_pylist(), strict=True
+        ):
+            if text is None:
+                cells.append((None, None))
+            elif keeps:
+                cells.append((float(text), pen.amount(decimals[name][asset])))
+            else:
+                pen.as_text += 1
+                cells.append((text, pen.digits))
+    elif pa.types.is_integer(kind):
+        for number in column.to_pylist():
+            fits = number is None or abs(number) < 10**_SIGNIFICANT
+            cells.append((number, pen.amount(0)) if fits else (str(number), pen.digits))
+    elif not is_text(kind) and not pa.types.is_dictionary(kind):
+        cells = [(text, None) for text in texts.to_pylist()]
+    else:
+        risky = starts_a_formula(texts).to_pylist()
+        for text, quoted in zip(texts.to_pylist(), risky, strict=True):
+            shown = text
+            if text is not None and len(text.encode("utf-16-le")) > 2 * MAX_TEXT:
+                pen.cut += 1
+                shown = f"{text[: MAX_TEXT // 2]}… (cut: {len(text):,} characters)"
+            apart = pen.of(indent=1) if sheet.title else None
+            cells.append((shown, pen.plain if quoted else apart))
+    return cells
+
+
+def keeps_exactly(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which amounts a spreadsheet keeps as numbers: up to 15 significant digits, for no two such
+    decimals share a double."""
+    digits = pc.replace_substring_regex(texts, r"[-.]", "")
+    return pc.less_equal(pc.utf8_length(pc.utf8_trim(digits, "0")), _SIGNIFICANT)
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of one column over a run of rows, and where it stands: a formula with its ``value``,
+    or ``text`` where a spreadsheet's numbers do not keep it."""
+
+    row: int
+    column: int
+    first: bool
+    text: str
+    formula: str | None
+    value: float
+
+
+def totals(sheet: Sheet) -> Iterator[tuple[str, str, Total]]:
+    """Asset, column and total, for each of ``sheet.totals``, in the order of the rows."""
+    columns = {name: sheet.rows.column(name) for name in sheet.totals}
+    texts = {name: as_text(column, name) for name, column in columns.items()}
+    exact = {name: keeps_exactly(text) for name, text in texts.items()}
+    for place, (asset, first, end) in enumerate(sheet.runs()):
+        row = sheet.top + 1 + sheet.rows.num_rows + place
+        for name, amounts in texts.items():
+            mine = [text for text in amounts.slice(first, end - first).to_pylist() if text]
+            total = plain_text(exact_sum(map(Decimal, mine)))
+            column = sheet.rows.column_names.index(name)
+            places = max((len(text.partition(".")[2]) for text in mine), default=0)
+            numbers = pc.all(exact[name].slice(first, end - first)).as_py() is not False
+            own = keeps_exactly(pa.chunked_array([[total]])).to_pylist()[0]
+            top, bottom = sheet.top + 1 + first, sheet.top + end
+            cells = xl_range(top, column, bottom, column)
+            yield asset, name, Total(
+                row, column, place == 0, total,
+                f"=ROUND(SUM({cells}),{places})" if numbers and own else None, float(total),
+            )  # fmt: skip
+
+
+def for_paper(page: Worksheet, title: str) -> None:
+    """A4 across, as wide as the paper, each page with its title and number."""
+    page.set_landscape()
+    page.set_paper(9)
+    page.fit_to_pages(1, 0)
+    page.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
+    page.set_footer(f"&L{title.replace('&', '&&')}&RPage &P of &N")
+
+
+def decimals_of(rows: pa.Table) -> Decimals:
+    """For each column of amounts, how many decimals each asset shows: what it needs, at least 2."""
+    assets = _assets(rows)
+    found: Decimals = {}
+    for name in rows.column_names:
+        kind = rows.schema.field(name).type
+        if not is_money(kind):
+            continue
+        needed: dict[str | None, int] = {}
+        for start in range(0, rows.num_rows, BLOCK):
+            texts = as_text(rows.column(name).slice(start, BLOCK), name)
+            fractions = pc.replace_substring_regex(texts, r"\A[^.]*\.?", "")
+            table = pa.table(
+                {"asset": assets.slice(start, BLOCK), "digits": pc.utf8_length(fractions)}
+            )
+            for row in table.group_by("asset").aggregate([("digits", "max")]).to_pylist():
+                digits = max(row["digits_max"] or 0, 0 if pa.types.is_duration(kind) else 2)
+                needed[row["asset"]] = max(needed.get(row["asset"], 0), digits)
+        found[name] = needed
+    return found
+
+
+def _assets(rows: pa.Table) -> pa.ChunkedArray:
+    if "asset" in rows.column_names:
+        return rows.column("asset").cast(pa.string())
+    return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
