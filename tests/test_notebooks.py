@@ -61,7 +61,9 @@ def test_it_runs_from_an_empty_folder(
     monkeypatch.setenv("TMPDIR", str(temporary))
     ran = read(path)
     resources = {"metadata": {"path": str(here)}}
-    NotebookClient(ran, timeout=LONGEST_CELL_S, resources=resources).execute()
+    NotebookClient(
+        ran, timeout=LONGEST_CELL_S, resources=resources, coalesce_streams=True
+    ).execute()
     assert complaints(ran) == []
     assert [*here.iterdir()] == []
     if path.stem in SAME_EACH_TIME:
