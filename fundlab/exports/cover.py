@@ -59,8 +59,10 @@ def write_cover(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
     """The first sheet, whose charts show what :func:`write_drawn` writes on the last."""
     page, soft = book.add_worksheet(pen.name("Report")), pen.of(**SOFT)
     page.set_column(0, 0, 24)
-    page.set_column(1, _COLUMNS - 1, 25)
+    page.set_column(1, _COLUMNS - 2, 25)
+    page.set_column(_COLUMNS - 1, _COLUMNS - 1, 38)
     page.hide_gridlines(2)
+    page.set_row(0, 26)
     write_text(page, 0, 0, cover.title, pen.of(bold=True, font_size=18))
     write_text(page, 1, 0, cover.lead, soft)
     colour, paper = ("#0A6B48", "#E3F5EC") if cover.good else ("#B01F2E", "#FDECEC")
@@ -130,9 +132,9 @@ def write_cover(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
             "major_gridlines": {"visible": True, "line": {"color": "#E3E7EC"}},
         })  # fmt: skip
         chart.set_legend({"position": "bottom", "font": {"size": 8}})
-        chart.set_size({"width": 438, "height": 260})
+        chart.set_size({"width": 484, "height": 260})
         page.insert_chart(row + 14 * (number // 2), 0, chart, {
-            "x_offset": 4 + 446 * (number % 2), "description": drawing.title, "object_position": 3,
+            "x_offset": 4 + 492 * (number % 2), "description": drawing.title, "object_position": 3,
         })  # fmt: skip
         below = last + 3
     row += 14 * -(-len(cover.drawings) // 2)
@@ -146,7 +148,7 @@ def write_drawn(book: xlsxwriter.Workbook, pen: Pen, cover: Cover) -> None:
     """What the charts of the cover show, one below the other."""
     page, soft = book.add_worksheet(DRAWN), pen.of(**SOFT)
     write_text(page, 0, 0, "What the charts show, rounded; the other sheets are exact", soft)
-    page.set_column(0, 0, 14)
+    page.set_column(0, 0, 34)
     page.set_column(1, max((len(one.series) for one in cover.drawings), default=1), 22)
     row = 2
     for drawing in cover.drawings:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
+from textwrap import wrap
 from typing import Any, Final
 
 import pyarrow as pa
@@ -31,6 +32,11 @@ SOFT: Final = {"font_color": "#56616F"}
 _SIGNIFICANT: Final = 15
 _DAY: Final = 86_400_000_000_000
 _WIDEST, _NARROWEST, _SAMPLE = 44, 8, 1_000
+_FOLDED, _UPRIGHT = 28, 100
+"""In letters: what a text of a sheet for people is folded at, and what paper that stands upright
+takes."""
+_LINE, _TALLEST = 15, 405
+"""The height of a row and the most a row may have, in points."""
 _ESCAPED_IN_NAME: Final = str.maketrans(dict.fromkeys("[]:*?/\\", " "))
 
 
@@ -95,15 +101,15 @@ class Pen:
         self._book = book
         self._formats: dict[tuple[Any, ...], Format] = {}
         self._names: set[str] = set()
-        self.plain = book.add_format({"quote_prefix": True})
-        self.digits = book.add_format({"align": "right", "num_format": "@"})
-        self.wrapped = book.add_format({"text_wrap": True, "valign": "top"})
+        self.digits = self.of(align="right", num_format="@")
         self.as_text = self.cut = 0
 
     def of(self, **properties: Any) -> Format:
         key = tuple(sorted(properties.items()))
         if key not in self._formats:
-            self._formats[key] = self._book.add_format(properties)
+            beside = {"align": "left"} if "indent" in properties else {}
+            usual = {"valign": "top"} | beside
+            self._formats[key] = self._book.add_format(usual | properties)
         return self._formats[key]
 
     def amount(self, decimals: int, **properties: Any) -> Format:
@@ -130,23 +136,40 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
         written.append(pen.name(sheet.name if not start else f"{sheet.name} {len(written) + 1}"))
         page = book.add_worksheet(written[-1])
         top, last = sheet.top, max(len(rows.column_names) - 1, 0)
-        if sheet.title:
-            write_text(page, 0, 0, sheet.title, pen.of(bold=True, font_size=14))
-            write_text(page, 1, 0, sheet.lead, pen.of(**SOFT))
-        page.freeze_panes(top + 1, 0)
+        widths: list[int] = []
         for place, name in enumerate(rows.column_names):
             kind, label = rows.schema.field(name).type, sheet.labels.get(name, name)
+            lengths = pc.utf8_length(as_text(rows.slice(0, _SAMPLE).column(name), name))
+            longest, most = pc.max(lengths).as_py() or 0, _WIDEST
+            if sheet.title and pa.types.is_timestamp(kind):
+                longest = min(longest, len("2026-10-01 09:30:00"))
+            elif sheet.title and pa.types.is_duration(kind):
+                longest = min(longest, len("9999:59:59"))
+            elif sheet.title and is_money(kind):  # separators of thousands, and the sum below
+                longest += 3
+            elif last < 2:  # a list of facts, whose values need the paper
+                most = 3 * _WIDEST
+            elif sheet.title and name not in sheet.unprinted:
+                most = max(_FOLDED, len(label)) + 3
+            widths.append(max(min(max(longest, len(label)) + 3, most), _NARROWEST))
+            page.set_column(place, place, widths[-1])
+        printed = max(sum(widths[: last + 1 - len(sheet.unprinted)]), _NARROWEST)
+        if sheet.title:  # as wide as what is printed below
+            lines = (
+                (sheet.title, 1.5, pen.of(bold=True, font_size=14, text_wrap=True)),
+                (sheet.lead, 1, pen.of(text_wrap=True, **SOFT)),
+            )
+            for row, (text, size, style) in enumerate(lines):
+                page.set_row(row, _LINE * size * max(-(-int(len(text) * size) // printed), 1))
+                page.merge_range(row, 0, row, max(last - len(sheet.unprinted), 1), "", style)
+                write_text(page, row, 0, text, style)
+        page.freeze_panes(top + 1, 0)
+        for place, name in enumerate(rows.column_names):
+            kind = rows.schema.field(name).type
             stands_right = sheet.title and (is_money(kind) or pa.types.is_integer(kind))
             # A text beside a number stands a little apart from it.
             side = {"align": "right"} if stands_right else {"indent": 1} if sheet.title else {}
-            write_text(page, top, place, label, pen.of(**HEAD, **side))
-            lengths = pc.utf8_length(as_text(rows.slice(0, _SAMPLE).column(name), name))
-            longest = pc.max(lengths).as_py() or 0
-            if sheet.title and is_money(kind):  # the separators of thousands, and the sum below
-                longest += 3
-            # Two columns are a list of facts, whose values need the paper.
-            width = min(max(longest, len(label)) + 3, _WIDEST if last > 1 else 3 * _WIDEST)
-            page.set_column(place, place, max(width, _NARROWEST))
+            write_text(page, top, place, sheet.labels.get(name, name), pen.of(**HEAD, **side))
         if rows.column_names:
             page.autofilter(top, 0, top + rows.num_rows, last)
             page.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
@@ -154,10 +177,20 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
         sums = len(sheet.runs()) if sheet.totals else 0
         page.print_area(0, 0, top + rows.num_rows + sums, last - len(sheet.unprinted))
         for_paper(page, sheet.title or sheet.name)
+        if sheet.title and printed < _UPRIGHT:
+            page.set_portrait()
         for first in range(0, rows.num_rows, BLOCK):
             block = rows.slice(first, BLOCK)
             columns = [_cells(block, name, pen, decimals, sheet) for name in block.column_names]
             for row, cells in enumerate(zip(*columns, strict=True), top + first + 1):
+                if sheet.title:
+                    folded = [
+                        len(wrap(value, width - 3))
+                        for (value, style), width in zip(cells, widths, strict=True)
+                        if isinstance(value, str) and len(value) > width - 3 and style.text_wrap
+                    ]
+                    if folded:
+                        page.set_row(row, min(_LINE * max(folded), _TALLEST))
                 for place, (value, style) in enumerate(cells):
                     if isinstance(value, str):
                         write_text(page, row, place, value, style)
@@ -248,13 +281,14 @@ def _cells(
         cells = [(text, None) for text in texts.to_pylist()]
     else:
         risky = starts_a_formula(texts).to_pylist()
+        look = {"indent": 1, "text_wrap": name not in sheet.unprinted} if sheet.title else {}
         for text, quoted in zip(texts.to_pylist(), risky, strict=True):
             shown = text
             if text is not None and len(text.encode("utf-16-le")) > 2 * MAX_TEXT:
                 pen.cut += 1
                 shown = f"{text[: MAX_TEXT // 2]}… (cut: {len(text):,} characters)"
-            apart = pen.of(indent=1) if sheet.title else None
-            cells.append((shown, pen.plain if quoted else apart))
+            style = look | {"quote_prefix": True} if quoted else look
+            cells.append((shown, pen.of(**style) if style else None))
     return cells
 
 

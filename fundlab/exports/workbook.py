@@ -16,7 +16,7 @@ from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped
 
 from fundlab.errors import InvalidRequest
 from fundlab.exports.cover import Cover, write_cover, write_drawn
-from fundlab.exports.sheets import Pen, Sheet, write_sheet, write_text
+from fundlab.exports.sheets import Pen, Sheet, for_paper, write_sheet, write_text
 
 MAX_SHEET_ROWS: Final = 1_048_576
 """The most rows a sheet can have, the header among them."""
@@ -73,8 +73,9 @@ def write_workbook(
             if notes:
                 page = book.add_worksheet(pen.name(NOTES))
                 page.set_column(0, 0, 110)
+                for_paper(page, NOTES)
                 for row, note in enumerate(notes):
-                    write_text(page, row, 0, note, pen.wrapped)
+                    write_text(page, row, 0, note, pen.of(text_wrap=True))
     except FileCreateError as error:
         raise OSError(str(error)) from error
     return tuple(notes)

@@ -286,6 +286,25 @@ def test_sheet_names_differ_whatever_their_case(tmp_path: Path) -> None:
     assert openpyxl.load_workbook(path).sheetnames == ["Rows", "rows 2", "ROWS 3"]
 
 
+def test_a_sheet_for_people_keeps_its_words_on_the_paper(tmp_path: Path) -> None:
+    memo, lead = "PAYROLL 4411 " * 9 + "end", "what this sheet shows, and of which account, " * 2
+    rows = pa.table({"item": ["a", "b", "c"], "memo": [memo, "short", "word " * 6_000]})
+    rows = rows.append_column("ref_id", [["r" * 60] * 3])
+    sheet = Sheet("Items", rows, title="Items", lead=lead, unprinted=["ref_id"])
+    write_workbook([sheet], tmp_path / "items.xlsx")
+    page = openpyxl.load_workbook(tmp_path / "items.xlsx")["Items"]
+    assert page.print_area.endswith("$A$1:$B$7")
+    assert {str(one) for one in page.merged_cells.ranges} == {"A1:B1", "A2:B2"}
+    assert page.page_setup.orientation == "portrait"
+    width, tall = page.column_dimensions["B"].width, page.row_dimensions
+    assert tall[5].height / 15 * width > len(memo) > width
+    assert tall[6].height is None
+    assert tall[7].height <= 409  # what a spreadsheet takes
+    printed = width + page.column_dimensions["A"].width
+    assert tall[2].height / 15 * printed > len(lead) > printed
+    assert [page[f"{one}5"].alignment.wrap_text for one in "ABC"] == [True, True, None]
+
+
 @pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed here")
 def test_libreoffice_finds_no_formula_and_every_amount(tmp_path: Path) -> None:
     amounts = (AMOUNTS * 2)[: len(HOSTILE)]
