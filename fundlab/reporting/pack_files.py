@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +24,7 @@ from fundlab.reporting.close import figures_of
 from fundlab.reporting.facts import versions
 from fundlab.reporting.pack import TOTAL, Pack, pack_sections, read_pack
 from fundlab.reporting.page import HERE, TEMPLATES
-from fundlab.reporting.report_files import arrow_of, one_run_at_a_time
+from fundlab.reporting.report_files import arrow_of, one_run_at_a_time, sheet_for_people
 from fundlab.store import TableStore
 from fundlab.store.closes import Close, annotations_table, closes_of
 from fundlab.store.records import Record, canonical
@@ -40,8 +39,6 @@ _PAPER_WIDTH: Final = 760
 MAX_PAPER_ROWS: Final = 2_000
 """Of one table: some fifty pages."""
 _FOLDED: Final = 24
-_FACT: Final = 120
-"""Letters of a line of the first sheet: as many as paper shows."""
 """Letters of a text that need not stand in one line."""
 
 
@@ -192,30 +189,15 @@ def _write(
 
 
 def pack_sheets(pack: Pack) -> list[Sheet]:
-    """The tables of ``pack`` for people: each with a title, the names of profiles before their
-    ids, headers in words, and ready to print."""
+    """The tables of ``pack`` as the report shows its own, the verdict and the facts first."""
     facts = {"Verdict": pack.verdict, "Unexplained": pack.unexplained, **pack.facts}
-    lines = [
-        (name if not number else "", line)
-        for name, value in facts.items()
-        for number, line in enumerate(textwrap.wrap(value, _FACT) or [""])
-    ]
-    about = pd.DataFrame(lines, columns=["fact", "value"])
-    labels, found = pack.labels, []
+    about = pd.DataFrame(facts.items(), columns=["fact", "value"])
+    found = []
     for file, frame in {"close": about, **pack.frames}.items():
-        columns, unprinted = list(frame.columns), []
-        if "profile_id" in columns:
-            called = [labels[one] for one in frame["profile_id"]]
-            frame = frame.assign(profile=pd.array(called, "string"))
-            unprinted = ["profile_id"]
-            columns.insert(columns.index("profile_id"), "profile")
-            columns = [name for name in columns if name not in unprinted] + unprinted
         name = file.replace("-", " ").capitalize()
-        found.append(Sheet(
-            name, arrow_of(frame[columns]),
-            title=pack.title if file == "close" else f"{name} · {pack.title}", lead=pack.subtitle,
-            labels={one: one.replace("_", " ").capitalize() for one in columns},
-            tz=pack.close.tz, unprinted=unprinted,
+        found.append(sheet_for_people(
+            name, arrow_of(frame), pack.title if file == "close" else f"{name} · {pack.title}",
+            pack.subtitle, labels=pack.labels, tz=pack.close.tz,
         ))  # fmt: skip
     return found
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -172,47 +172,63 @@ def for_workbook(tables: Sequence[Sheet]) -> list[Sheet]:
 
 
 def for_people(report: Report, tables: Sequence[Sheet]) -> list[Sheet]:
-    """``tables`` as the workbook shows them: those with rows, names beside ids, headers in words.
-    How to get it all again comes last."""
+    """``tables`` as the workbook shows them: those with rows, how to get it all again last."""
     about, *others = for_workbook(tables)
-    found, whole = [], pd.Int64Dtype()  # counts stay whole where some are missing
-    for table in (*others, replace(about, name="About")):
-        if not table.rows.num_rows:
-            continue
-        frame = table.rows.to_pandas(
-            types_mapper=lambda kind: whole if kind == pa.int64() else types_mapper(kind)
+    return [
+        sheet_for_people(
+            table.name, table.rows, f"{table.name} · {report.title}", table.note,
+            labels=report.labels, tz=report.tz, totals=TOTALS.get(table.name, ()),
         )
-        columns = [*map(str, frame.columns)]
-        sums = [name for name in TOTALS.get(table.name, ()) if name in columns]
-        if sums and "asset" in columns:  # the rows of an asset beside each other, as it is summed
-            frame = frame.sort_values("asset", kind="stable")
-            columns = ["asset", *(name for name in columns if name != "asset")]
-        if "profile_id" in columns:
-            frame["profile"] = frame["profile_id"].map(lambda one: report.labels.get(one, one))
-            columns.insert(columns.index("profile_id"), "profile")
-        ids = [name for name in _IDS if name in columns]
-        unprinted = [name for name in ids if name != "id"]
-        said = {*ids, "balance_asset", *(["line"] if "label" in columns else [])}
-        columns = [name for name in columns if name not in said] + ids
-        for name in {"type", "status", "line", "rule", "age"} & {*columns}:
-            if pd.api.types.is_string_dtype(frame[name].dtype):
-                frame[name] = frame[name].map(lambda one: readable_spans(humanise(str(one))))
-        for name in {"status", "line", "rule", "category"} & {*columns}:
-            frame[name] = frame[name].map(lambda one: str(one).replace("_", " "))
-        if "period" in columns and isinstance(frame["period"].dtype, pd.DatetimeTZDtype):
-            days = frame["period"].dt.tz_convert(report.tz).dt.tz_localize(None).dt.normalize()
-            frame["period"] = days
-        rows = arrow_of(frame[columns])
-        lead = [table.note] if table.note else []
-        lead += [f"Times are of {report.tz}"] * any(map(pa.types.is_timestamp, rows.schema.types))
-        lead += ["Amounts in units of the asset"] * ("asset" in columns and sums != [])
-        words = ". ".join(text[:1].upper() + text[1:] for text in lead)
-        found.append(Sheet(
-            table.name, rows, "", f"{table.name} · {report.title}", words, labels={
-                name: LABELS.get(name, name.replace("_", " ").capitalize()) for name in columns
-            }, tz=report.tz, totals=sums, unprinted=unprinted,
-        ))  # fmt: skip
-    return found
+        for table in (*others, replace(about, name="About")) if table.rows.num_rows
+    ]  # fmt: skip
+
+
+def sheet_for_people(
+    name: str,
+    table: pa.Table,
+    title: str,
+    lead: str,
+    *,
+    labels: Mapping[str, str],
+    tz: str,
+    totals: Sequence[str] = (),
+) -> Sheet:
+    """``table`` with the names of profiles before their ids, headers and codes in words; ``lead``
+    is followed by what its times and amounts are. Ids come last, and not all of them on paper."""
+    whole = pd.Int64Dtype()  # counts stay whole where some are missing
+    frame = table.to_pandas(
+        types_mapper=lambda kind: whole if kind == pa.int64() else types_mapper(kind)
+    )
+    columns = [*map(str, frame.columns)]
+    sums = [one for one in totals if one in columns]
+    if sums and "asset" in columns:  # the rows of an asset beside each other, as it is summed
+        frame = frame.sort_values("asset", kind="stable")
+        columns = ["asset", *(one for one in columns if one != "asset")]
+    if "profile_id" in columns:
+        frame["profile"] = frame["profile_id"].map(lambda one: labels.get(one, one))
+        columns.insert(columns.index("profile_id"), "profile")
+    ids = [one for one in _IDS if one in columns]
+    unprinted = [one for one in ids if one != "id"]
+    said = {*ids, "balance_asset", *(["line"] if "label" in columns else [])}
+    columns = [one for one in columns if one not in said] + ids
+    for one in {"type", "status", "line", "rule", "age"} & {*columns}:
+        if pd.api.types.is_string_dtype(frame[one].dtype):
+            frame[one] = frame[one].map(lambda code: readable_spans(humanise(code)), "ignore")
+    for one in {"status", "line", "rule", "category", "cause", "why"} & {*columns}:
+        frame[one] = frame[one].map(lambda code: code.replace("_", " "), "ignore")
+    if "period" in columns and isinstance(frame["period"].dtype, pd.DatetimeTZDtype):
+        days = frame["period"].dt.tz_convert(tz).dt.tz_localize(None).dt.normalize()
+        frame["period"] = days
+    rows = arrow_of(frame[columns])
+    leads = [lead] if lead else []
+    leads += [f"Times are of {tz}"] * any(map(pa.types.is_timestamp, rows.schema.types))
+    units = "asset" in columns and any(map(pa.types.is_decimal, rows.schema.types))
+    leads += ["Amounts in units of the asset"] * units
+    return Sheet(
+        name, rows, "", title, ". ".join(text[:1].upper() + text[1:] for text in leads),
+        labels={one: LABELS.get(one, one.replace("_", " ").capitalize()) for one in columns},
+        tz=tz, totals=sums, unprinted=unprinted,
+    )  # fmt: skip
 
 
 def cover(report: Report, found: Sequence[Sheet]) -> Cover:
