@@ -32,9 +32,9 @@ SOFT: Final = {"font_color": "#56616F"}
 _SIGNIFICANT: Final = 15
 _DAY: Final = 86_400_000_000_000
 _WIDEST, _NARROWEST, _SAMPLE = 44, 8, 1_000
-_FOLDED, _UPRIGHT = 28, 100
-"""In letters: what a text of a sheet for people is folded at, and what paper that stands upright
-takes."""
+_FOLDED, _UPRIGHT, _ACROSS = 28, 100, 140
+"""In letters: what a text of a sheet for people is folded at, where paper has none to spare; and
+what paper takes, upright and across."""
 _LINE, _TALLEST = 15, 405
 """The height of a row and the most a row may have, in points."""
 _ESCAPED_IN_NAME: Final = str.maketrans(dict.fromkeys("[]:*?/\\", " "))
@@ -136,8 +136,9 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
         written.append(pen.name(sheet.name if not start else f"{sheet.name} {len(written) + 1}"))
         page = book.add_worksheet(written[-1])
         top, last = sheet.top, max(len(rows.column_names) - 1, 0)
+        wanted: list[int] = []
         widths: list[int] = []
-        for place, name in enumerate(rows.column_names):
+        for name in rows.column_names:
             kind, label = rows.schema.field(name).type, sheet.labels.get(name, name)
             lengths = pc.utf8_length(as_text(rows.slice(0, _SAMPLE).column(name), name))
             longest, most = pc.max(lengths).as_py() or 0, _WIDEST
@@ -151,9 +152,15 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
                 most = 3 * _WIDEST
             elif sheet.title and name not in sheet.unprinted:
                 most = max(_FOLDED, len(label)) + 3
-            widths.append(max(min(max(longest, len(label)) + 3, most), _NARROWEST))
-            page.set_column(place, place, widths[-1])
-        printed = max(sum(widths[: last + 1 - len(sheet.unprinted)]), _NARROWEST)
+            wanted.append(max(longest, len(label)) + 3)
+            widths.append(max(min(wanted[-1], most), _NARROWEST))
+        paper = len(widths) - len(sheet.unprinted)
+        for place in range(paper if sheet.title else 0):  # what paper has to spare
+            spare = max(_ACROSS - sum(widths[:paper]), 0)
+            widths[place] += min(max(wanted[place] - widths[place], 0), spare)
+        printed = max(sum(widths[:paper]), _NARROWEST)
+        for place, width in enumerate(widths):
+            page.set_column(place, place, width)
         if sheet.title:  # as wide as what is printed below
             lines = (
                 (sheet.title, 1.5, pen.of(bold=True, font_size=14, text_wrap=True)),

@@ -287,15 +287,17 @@ def test_sheet_names_differ_whatever_their_case(tmp_path: Path) -> None:
 
 
 def test_a_sheet_for_people_keeps_its_words_on_the_paper(tmp_path: Path) -> None:
-    memo, lead = "PAYROLL 4411 " * 9 + "end", "what this sheet shows, and of which account, " * 2
+    memo, lead = "PAYROLL 4411 " * 18 + "end", "what this sheet shows, and of which account, " * 4
     rows = pa.table({"item": ["a", "b", "c"], "memo": [memo, "short", "word " * 6_000]})
     rows = rows.append_column("ref_id", [["r" * 60] * 3])
     sheet = Sheet("Items", rows, title="Items", lead=lead, unprinted=["ref_id"])
-    write_workbook([sheet], tmp_path / "items.xlsx")
-    page = openpyxl.load_workbook(tmp_path / "items.xlsx")["Items"]
+    narrow = Sheet("Narrow", rows.select(["item"]), title="Narrow", lead=lead)
+    write_workbook([sheet, narrow], tmp_path / "items.xlsx")
+    page, upright = openpyxl.load_workbook(tmp_path / "items.xlsx").worksheets
+    orientations = [one.page_setup.orientation for one in (page, upright)]
+    assert orientations == ["landscape", "portrait"]
     assert page.print_area.endswith("$A$1:$B$7")
     assert {str(one) for one in page.merged_cells.ranges} == {"A1:B1", "A2:B2"}
-    assert page.page_setup.orientation == "portrait"
     width, tall = page.column_dimensions["B"].width, page.row_dimensions
     assert tall[5].height / 15 * width > len(memo) > width
     assert tall[6].height is None
