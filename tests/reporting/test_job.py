@@ -24,6 +24,7 @@ import pytest
 import fundlab as fl
 from fundlab import reporting
 from fundlab.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
+from fundlab.reporting.facts import TOTALS
 from fundlab.reporting.job import sources
 from fundlab.reporting.page_tables import page_tables
 from fundlab.reporting.report_files import file_name
@@ -190,7 +191,7 @@ def test_libreoffice_sums_what_the_workbook_says_and_prints_the_first_sheet_on_o
             (written, True), (written, False), (tmp_path / "again" / "bare.xlsx", True),
         )
     )  # fmt: skip
-    seen = 0
+    seen: dict[str, int] = {}
     for sheet in formulas.worksheets:
         for row in sheet.iter_rows():
             for cell in row:
@@ -198,8 +199,9 @@ def test_libreoffice_sums_what_the_workbook_says_and_prints_the_first_sheet_on_o
                     told = said[sheet.title][cell.coordinate].value
                     found = summed[sheet.title][cell.coordinate].value
                     assert found == told, (sheet.title, cell.coordinate, cell.value)
-                    seen += 1
-    assert seen > 60
+                    seen[sheet.title] = seen.get(sheet.title, 0) + 1
+    assert {*seen} == {"Report", *TOTALS} & {*formulas.sheetnames}
+    assert sum(seen.values()) > 60
     paper = pypdf.PdfReader(tmp_path / "again" / "report-2026-10.pdf")
     first, second = (paper.pages[number].extract_text() for number in (0, 1))
     assert "Fees in USD" in first
