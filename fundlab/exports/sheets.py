@@ -182,7 +182,8 @@ def write_sheet(book: xlsxwriter.Workbook, pen: Pen, sheet: Sheet, max_rows: int
             page.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
         page.repeat_rows(top)
         sums = len(sheet.runs()) if sheet.totals else 0
-        page.print_area(0, 0, top + rows.num_rows + sums, last - len(sheet.unprinted))
+        if sheet.title:  # of a table that is data, all is printed
+            page.print_area(0, 0, top + rows.num_rows + sums, last - len(sheet.unprinted))
         for_paper(page, sheet.title or sheet.name)
         if sheet.title and printed < _UPRIGHT:
             page.set_portrait()
