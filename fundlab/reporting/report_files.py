@@ -247,12 +247,12 @@ def cover(report: Report, found: Sequence[Sheet]) -> Cover:
             ]
             for name in closing.columns
         }
-        days = [day.date() for day in closing.index]
-        drawings.append(Drawing(f"{asset}: closing balance of each day", days, lines))
+        if days := [day.date() for day in closing.index]:  # a break may be of an asset at rest
+            drawings.append(Drawing(f"{asset}: closing balance of each day", days, lines))
         bars = {"In": [*moved["inflow"].astype("float64")],
                 "Out": [*-moved["outflow"].astype("float64")]}  # fmt: skip
-        days = [*moved["period"].dt.tz_convert(report.tz).dt.date]
-        drawings.append(Drawing(f"{asset}: in and out", days, bars, columns=True))
+        if days := [*moved["period"].dt.tz_convert(report.tz).dt.date]:
+            drawings.append(Drawing(f"{asset}: in and out", days, bars, columns=True))
     return Cover(
         title=report.title,
         lead=report.dates,

@@ -177,6 +177,12 @@ def test_breaks_are_counted_summed_and_shown_first(undrawn: None) -> None:
     assert section.index("✗ not rebuilt") < section.index("✗ break") < section.index("✓ match")
 
 
+def test_a_break_of_an_asset_at_rest_is_written_as_a_workbook(tmp_path: Path) -> None:
+    built = build(seen=reported(("p9", "BTC", "2")), period="2020-01")
+    assert built.busiest[0] == "BTC"
+    assert reporting.write_report(built, tmp_path, ["xlsx"]).files[0].stat().st_size > 0
+
+
 def opened(*rows: tuple[str, str, str]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["profile_id", "asset", "balance"])
     return frame.assign(balance=pd.array(frame["balance"].tolist(), dtype="decimal"))
