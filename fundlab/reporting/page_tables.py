@@ -209,11 +209,11 @@ def bank_tables(bank: Reconciliation | None) -> dict[str, Table]:
         ),
         "bank_items": table(
             "Open items of the bank reconciliation, oldest first", frames["items"],
-            [("On", text, "on"), ("#Age in days", number, "age"),
+            [("On", day, "on"), ("#Age in days", number, "age"),
              ("#Amount", money, "amount"), ("Line", bank_line, "category"),
              ("State", explained, "explained"), ("Why", text, "why"),
-             ("Cleared", text, "cleared_on"), ("Memo", text, "memo"),
-             ("Item", identifier, "item_id")],
+             ("Cleared", day, "cleared_on"), ("Memo", text, "memo"),
+             ("Item", short_identifier, "item_id")],
         ),
     }  # fmt: skip
 
@@ -362,6 +362,10 @@ def time_cell(at: Any, tz: str) -> Cell:
     if pd.isna(at):
         return Cell("–", "time")
     return Cell(f"{at.tz_convert(tz):%Y-%m-%d %H:%M:%S}", "time", at.isoformat(), at)
+
+
+def day(value: Any) -> Cell:
+    return Cell("–" if pd.isna(value) else str(value), "time")
 
 
 def period_start(at: pd.Timestamp, freq: str, tz: str) -> Cell:
