@@ -21,7 +21,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import StoreError
 from fundlab.store import disk
 from fundlab.tables.schema import Table
 
@@ -53,14 +52,7 @@ class Piece:
         if self.path is None:
             rows = pa.concat_tables([self.table.schema.empty_table(), *self.tables])
         else:
-            try:
-                mapped = pa.memory_map(str(self.path))
-            except FileNotFoundError:
-                raise StoreError(
-                    f"{self.path} was removed while this run needed it, and another run may have "
-                    "begun: nothing was published; run it again"
-                ) from None
-            with mapped as source:
+            with pa.memory_map(str(self.path)) as source:
                 schema = pa.ipc.open_file(source).schema
                 chosen = None if columns is None else [schema.get_field_index(n) for n in columns]
                 options = pa.ipc.IpcReadOptions(included_fields=chosen)

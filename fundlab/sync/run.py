@@ -246,6 +246,10 @@ def sync(
                 draft.discard()
             if isinstance(error, FileNotFoundError):
                 check_held()  # what another run, that took the lock away, removed of this one's
+                raise StoreError(  # or one that had lost its lock to this one, and went on
+                    f"{store.path}: another run removed what this one had fetched: nothing was "
+                    "published; run it again"
+                ) from error
             for fetched in run.fetches.values():
                 fetched.stage.flush()
             raise

@@ -80,7 +80,7 @@ class TestResuming:
                 path.unlink()
 
         service.hook = removed
-        with pytest.raises(StoreError, match=r"was removed while this run needed it"):
+        with pytest.raises(StoreError, match=r"removed what this one had fetched"):
             store.sync(service, tables=["transfers"])  # type: ignore[arg-type]
         assert len(store.read("transfers")) == 0
 
