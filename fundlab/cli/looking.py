@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from fundlab.cli.options import Json, StorePath, checked_moment, existing_store
+from fundlab.cli.options import Json, StorePath, checked_moment, existing_store, id_of_profile
 from fundlab.console import answer
 
 if TYPE_CHECKING:
@@ -20,36 +20,21 @@ USUAL_LIMIT: Final = 100
 commands = typer.Typer()
 
 
-def _profile_id(of: str | None) -> str | None:
-    """The id of a funding profile that is given by its id or the user's name for it."""
-    from fundlab.names import UUID, names_given
-
-    if of is None or UUID.fullmatch(of):
-        return of and of.lower()
-    names = names_given()
-    found = [id_ for id_, name in names.items() if name == of]
-    if len(found) != 1:
-        said = f"is the name of {len(found)} ids" if found else "is not an id, and names nothing"
-        raise typer.BadParameter(
-            f"{of!r} {said} in [names] of config.toml; give the id, which 'fundlab profiles' lists"
-        )
-    return found[0]
-
-
 def _checked_type(text: str | None) -> str | None:
     from fundlab.errors import with_likely
     from fundlab.models import TransferType
 
     kinds = [kind.value for kind in TransferType]
     if text is not None and text.upper() not in kinds:
-        raise typer.BadParameter(f"{with_likely(text, kinds)} is not a type of transfers")
+        likely = with_likely(text, kinds)
+        raise typer.BadParameter(f"{likely} is not a type; there are {', '.join(sorted(kinds))}")
     return text and text.upper()
 
 
 OfOption = Annotated[
     str | None,
     typer.Option(
-        "--of", metavar="PROFILE", callback=_profile_id,
+        "--of", metavar="PROFILE", callback=id_of_profile,
         help="Of this funding profile: its id, or its name in [names].",
     ),
 ]  # fmt: skip
@@ -136,7 +121,8 @@ def addresses(
 def transfers(
     of: OfOption = None,
     status: Annotated[
-        Literal["PENDING", "COMPLETED", "FAILED"] | None, typer.Option(help="In this state.")
+        Literal["PENDING", "COMPLETED", "FAILED"] | None,
+        typer.Option(case_sensitive=False, help="In this state."),
     ] = None,
     type: Annotated[
         str | None, typer.Option(callback=_checked_type, help="Such as WIRE_DEPOSIT.")
@@ -154,22 +140,24 @@ def transfers(
     """
     from fundlab.api.client import connect
     from fundlab.moments import moment_ns
+    from fundlab.values import Instant
 
+    begins = None if since is None else Instant.from_ns(moment_ns(since, "since"))
     names = ["id", "created_at", "profile_id", "type", "status", "amount", "fee", "asset", "ref_id"]
     if store is None:
         with connect() as client:
             rows = client.list_transfers(
                 profile_ids=None if of is None else [of],
-                statuses=None if status is None else [status], type=type, created_at_gte=since,
-                max_rows=limit + 1,
+                statuses=None if status is None else [status], type=type,
+                created_at_gte=None if begins is None else str(begins), max_rows=limit + 1,
             )  # fmt: skip
             found = [one.model_dump() for one in rows]
     else:
         newest = _table("transfers", store).sort_values("created_at", ascending=False)
         for name, wanted in (("profile_id", of), ("status", status), ("type", type)):
             newest = newest if wanted is None else newest[newest[name] == wanted]
-        if since is not None:
-            newest = newest[newest["created_at"].astype("int64") >= moment_ns(since, "since")]
+        if begins is not None:
+            newest = newest[newest["created_at"].astype("int64") >= begins.ns]
         found = _records(newest.head(limit + 1))
     _show("transfers", [{name: one[name] for name in names} for one in found], limit, as_json)
 

@@ -180,6 +180,22 @@ def checked_moment(parameter: typer.CallbackParam, text: str | None) -> str | No
     return text
 
 
+def id_of_profile(of: str | None) -> str | None:
+    """The id of a funding profile that is given by its id or the user's name for it."""
+    from fundlab.names import UUID, names_given
+
+    if of is None or UUID.fullmatch(of):
+        return of and of.lower()
+    names = names_given()
+    found = [id_ for id_, name in names.items() if name == of]
+    if len(found) != 1:
+        said = f"is the name of {len(found)} ids" if found else "is not an id, and names nothing"
+        raise typer.BadParameter(
+            f"{of!r} {said} in [names] of config.toml; give the id, which 'fundlab profiles' lists"
+        )
+    return found[0]
+
+
 def existing_store(given: str | None) -> Store:
     """The store, not an empty one that a mistyped path would stand for."""
     from fundlab.facade import Store

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fundlab import console
-from fundlab.cli.options import Json, StorePath
+from fundlab.cli.options import Json, StorePath, id_of_profile
 from fundlab.console import FAILED, answer, say
 from fundlab.errors import ActionRefused
 
@@ -17,7 +17,12 @@ commands = typer.Typer()
 
 @commands.command()
 def withdraw(
-    profile: Annotated[str, typer.Option(help="Id of the profile that pays; not of config.toml.")],
+    profile: Annotated[
+        str,
+        typer.Option(
+            callback=id_of_profile, help="Id or name of the profile that pays; not of config.toml."
+        ),
+    ],
     fiat_account: Annotated[str, typer.Option(help="Id of the account that is paid.")],
     amount: Annotated[str, typer.Option(help="Without the fee, such as 100.00.")],
     asset: Annotated[str, typer.Option(help="What is paid.")] = "USD",

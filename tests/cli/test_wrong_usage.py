@@ -39,6 +39,8 @@ COMMANDS = [
     ["close", "soon"], ["close"], ["close", "2026-10", "--with-breaks"],
     ["reopen", "2026-10"], ["bank"], ["bank", "a.csv", "--side", "theirs"],
     ["withdraw"], ["withdraw", "--profile", "p", "--fiat-account", "a", "--amount", "ten"],
+    ["withdraw", "--profile", "9" * 8 + "-9999" * 3 + "-" + "9" * 12, "--fiat-account", "a",
+     "--amount", "ten"],
     ["keys"], ["keys", "new"], ["keys", "new", "--alg", "RSA", "--out", "k"], ["doctor"],
     ["init", "--name", "a b"], ["status", "--max-age", "long"], ["status", "--expect", "moon"],
     ["schedule", "anacron"], ["schedule", "cron", "--at", "6am"],
