@@ -304,12 +304,17 @@ class Plan(Shown, Generic[R]):
 
     def card(self) -> Card:
         until = shown_time(self.expires_at, self.context.now())
-        note = f"confirmation code {self.code} · expires {until}"
+        note, status = f"confirmation code {self.code} · expires {until}", self.status
         if self.operation == WITHDRAWAL and self.is_submitted:
             note += " · for one more like it, plan with another ref_id"
+        sent = None if self.is_submitted else self.context.journal.find(self.ref_id)
+        if sent is not None and sent.state == "done":  # since it was planned
+            at = shown_time(sent.recorded_at, self.context.now())
+            status = f"submitted {at}, {sent.status or 'done'}"
+            note = f"{NOUNS[self.operation]} {sent.resource_id}"
         return service_card(
             self.context.client, self.title, self.rows, warnings=self.warnings,
-            status=self.status, notes=(note,),
+            status=status, notes=(note,),
         )  # fmt: skip
 
 

@@ -44,6 +44,16 @@ def test_a_rerun_after_completion_says_completed_and_the_plan_shows_it(bench: An
     assert bench.journal()["status"].tolist() == ["COMPLETED"]
 
 
+def test_a_plan_that_was_submitted_says_so_in_place_of_its_code(bench: Any) -> None:
+    plan = bench.plan("43.00")
+    assert plan.code in repr(plan)
+    made = plan.submit(confirm=plan.code)
+    shown = repr(plan)
+    assert plan.code not in shown
+    assert "PENDING" in shown
+    assert f"withdrawal {made.id}" in shown
+
+
 def test_a_literal_code_still_fits_when_the_notebook_runs_again(bench: Any) -> None:
     code = bench.plan("42.00").code
     first = bench.plan("42.00").submit(confirm=code)
