@@ -243,6 +243,14 @@ def test_differences_unfold_into_candidates_rows_and_versions() -> None:
     assert page.count("<details") == page.count("</details>") == len(one.candidates) + 2
     assert "<script" not in page
     assert "Each version of it that was seen" in page
+    assert "The transfer (▸) among those before and after it" in page
+    halves = transfers[(transfers["type"] == "INTERNAL_TRANSFER_DEBIT")
+                       & (transfers["status"] == "COMPLETED")]  # fmt: skip
+    gone = fl.reconcile.explore(transfers.drop(halves.index[-1]), balances).differences[0]
+    half = next(one for one in gone.candidates if one.cause == "missing_half")
+    assert half.said == "The transfer, which is of another balance"
+    assert half.around is not None
+    assert "profile_id" in dict(half.around.columns)
     assert fl.reconcile.explore(transfers, balances).differences == ()
     with pytest.raises(InvalidRequest, match="transfers='t' is not a frame; give a pandas"):
         fl.reconcile.explore("t", balances)  # type: ignore[arg-type]

@@ -28,11 +28,12 @@ _SIDES: Final = ["rebuilt", "reported", "difference", "asset", "status"]
 
 @dataclass(frozen=True, repr=False)
 class Candidate:
-    """What may have made a difference: the words, the transfer with those ``around`` it, and its
-    versions."""
+    """What may have made a difference: the words, the transfer with those ``around`` it, what
+    these are ``said`` to be, and its versions."""
 
     cause: str
     detail: str
+    said: str
     around: Table | None
     versions: Table | None
 
@@ -120,18 +121,23 @@ def explore(
         for _, cause in mine.sort_values("rank").iterrows():
             places = own.index[own["id"] == cause["transfer_id"]]
             around = versions = None
-            near = transfers[transfers["id"] == cause["transfer_id"]]  # of another balance, maybe
+            elsewhere = transfers[transfers["id"] == cause["transfer_id"]]
             if len(places):
                 near = own.iloc[max(places[0] - _AROUND, 0) : places[0] + _AROUND + 1]
-            if len(near):
                 it = (near["id"] == cause["transfer_id"]).map({True: "▸", False: ""})
                 around = show(near[shown].assign(**{"": it})[["", *shown]], rows=len(near))
+            elif len(elsewhere):
+                around = show(elsewhere[["profile_id", *shown]], rows=len(elsewhere))
             if history is not None:
                 seen = history[history["id"] == cause["transfer_id"]]
                 if len(seen):
                     kept = [name for name in ("published_at", *shown) if name in seen]
                     versions = show(seen[kept], rows=len(seen))
-            found.append(Candidate(str(cause["cause"]), str(cause["detail"]), around, versions))
+            said = "The transfer (▸) among those before and after it"
+            if not len(places):
+                said = "The transfer, which is of another balance"
+            words = str(cause["cause"]), str(cause["detail"])
+            found.append(Candidate(*words, said, around, versions))
         differences.append(
             Difference(
                 f"{money_text(row['difference'])} {asset} of "
@@ -172,7 +178,7 @@ _PAGE: Final = TEMPLATES.from_string(
 <details{{ ' open' if loop.first }}><summary>{{ loop.index }}. <b>{{ candidate.cause }}</b>:
 {{ candidate.detail }}</summary>
 {% if candidate.around %}
-<div class="fl-head">The transfer (▸) among those before and after it</div>
+<div class="fl-head">{{ candidate.said }}</div>
 {{ drawn(candidate.around) }}
 {% endif %}
 {% if candidate.versions %}
