@@ -562,7 +562,8 @@ class _Fetch:
     ``latest`` (ns) is the last moment a watermark may name, clocks that differ a little allowed
     for: one row dated years ahead would otherwise hide all that come after it. ``since``: from
     where on rows are known (ns, ``None``: all). ``marks``: up to where, by ``created`` and
-    ``updated``. ``seen`` are the newest rows that came, ``undated``: some lack ``updated_at``.
+    ``updated``. ``seen`` are the newest rows that came, ``undated``: some lack ``updated_at``;
+    ``ahead``: some are of the future.
     ``passed``: all rows were asked for. ``gone_before`` are the ids that the service listed no
     more, ``gone`` and ``back`` those found so now.
     """
@@ -583,6 +584,7 @@ class _Fetch:
     rows: int = 0
     seen: dict[str, Watermark] = field(default_factory=dict)
     undated: bool = False
+    ahead: bool = False
     ignored: set[str] = field(default_factory=set)
     unchecked: set[str] = field(default_factory=set)
 
@@ -757,10 +759,13 @@ class _Fetch:
             moments = rows.column(column).cast(pa.int64())
             at = pc.max(moments).as_py()
             if at > self.latest:
-                log.warning(
-                    "%s: rows dated %s, in the future; the next sync does not rely on their time",
-                    column, Instant.from_ns(at),
+                log.log(
+                    logging.INFO if self.ahead else logging.WARNING,
+                    "%s: %s of some rows is %s, in the future by this machine's clock; the next "
+                    "sync does not rely on it",
+                    self.snapshot.table.name, column, Instant.from_ns(at),
                 )  # fmt: skip
+                self.ahead = True
                 latest = pa.scalar(self.latest, pa.int64())
                 at = pc.max(moments.filter(pc.less_equal(moments, latest))).as_py()
             if at is not None and (name not in seen or at > seen[name].at):
