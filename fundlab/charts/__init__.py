@@ -56,3 +56,7 @@ __all__ = [
     "transfer_hours",
     "waterfall",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
