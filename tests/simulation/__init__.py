@@ -1,8 +1,8 @@
 """The whole desk in one process, under one seed: what goes wrong between the parts.
 
-The service, clients, stores, journals, closes and the people who use them run as they ship, in
-virtual time, on a network and a disk that fail. ``python -m tests.simulation --help`` says how to
-replay a seed; the same seed makes the same trace, byte for byte.
+The service, clients, stores, journals, closes, reports and the people who use them run as they
+ship, in virtual time, on a network and a disk that fail. ``python -m tests.simulation --help`` says
+how to replay a seed; the same seed makes the same trace, byte for byte.
 
 ========================  =====================================================================
 ``environment``           time, chance and threads of the process, all from the seed

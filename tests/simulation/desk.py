@@ -70,6 +70,7 @@ class Facts:
     pinned: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """Of the closes: the transfers that each was made of, by the name of its pin."""
     reopened: bool = False
+    reported: bool = False
     paid: dict[tuple[str, str], str] = field(default_factory=dict)
     """Of the journals: the transfer, by whose journal it is and its ref_id."""
 
@@ -582,6 +583,14 @@ class Person:
         self.desk.facts.closed.add(period)
         with self.desk.schedule.aside():
             self.desk.facts.pinned[made.pin] = oracles.pinned(store, made.pin)
+
+    def report(self, _client: Client, period: str | None) -> None:
+        store = self.desk.store()
+        found = fl.report(store, period, out=self.desk.root / "reports", formats=["csv"])
+        self.desk.said.append(repr(found))
+        self.desk.facts.reported = True
+        with self.desk.schedule.aside():
+            oracles.reported(store, found)
 
     def reopen(self, _client: Client, period: str) -> None:
         self.desk.facts.reopened = True

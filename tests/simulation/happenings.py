@@ -319,3 +319,7 @@ def meetings(
             add(at + number * HOUR // 8 + 300 * NS, "auditor", "sync", full=False)
         add(at + HOUR // 2 + 600 * NS, "auditor", "compact")
         pay(at + HOUR)
+    # Somebody writes the report, while others go on; it is dear, so not in many seeds.
+    if chance.random() < 0.15:
+        at = later() + chance.randrange(-5 * NS, HOUR)
+        add(at, "auditor", "report", period=chance.choice([None, "2026-10", "2026-11"]))

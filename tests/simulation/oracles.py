@@ -287,12 +287,7 @@ def closings_tie(desk: Desk, store: fl.Store) -> None:
         elif record.kind == "reopen":
             closed.pop(record.content["period"], None)
     for period, record in closed.items():
-        theirs: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-        for row in at_the_service(desk).values():
-            if row["status"] == "COMPLETED" and row["updated_at"] < record.content["end"]:
-                asset = row.get("balance_asset") or row["asset"]
-                sign = 1 if row["direction"] == "CREDIT" else -1
-                theirs[row["profile_id"], asset] += sign * Decimal(row["total"])
+        theirs = completed(desk, record.content["end"])
         mine = {
             (profile, asset): Decimal(amount)
             for profile, asset, line, _, amount in record.content["lines"]
@@ -300,6 +295,27 @@ def closings_tie(desk: Desk, store: fl.Store) -> None:
         }
         differ = {key for key in mine.keys() | theirs.keys() if mine.get(key, 0) != theirs[key]}
         check(bool(differ) == (period in moved), f"{period}: {differ} moved, reported: {moved}")
+
+
+def completed(desk: Desk, before: str) -> dict[tuple[str, str], Decimal]:
+    """By profile and asset, what all transfers come to that the service completed ``before``."""
+    found: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    for row in at_the_service(desk).values():
+        if row["status"] == "COMPLETED" and row["updated_at"] < before:
+            asset = row.get("balance_asset") or row["asset"]
+            sign = 1 if row["direction"] == "CREDIT" else -1
+            found[row["profile_id"], asset] += sign * Decimal(row["total"])
+    return found
+
+
+def reported(store: fl.Store, found: fl.reporting.Report) -> None:
+    """A report says what the judgement and the rows say of the moment that it names."""
+    judged = fl.reconcile.judge(store, as_of=found.as_of)
+    said, wanted = ((one.state, one.balances, one.breaks) for one in (found.verdict, judged))
+    check(said == wanted, f"the report says {said}, the judgement {wanted}")
+    if found.first is None:
+        rows, counted = len(store.read("transfers", found.as_of)), found.transfers["count"].sum()
+        check(counted == rows, f"the report counts {counted} transfers of {rows}")
 
 
 # ------------------------------------------------------------------------------ at the end
@@ -397,6 +413,16 @@ def at_the_end(desk: Desk) -> None:
     for period in desk.facts.closed:
         states = set(closes[closes["period"] == period]["state"])
         check(desk.facts.reopened or "closed" in states, f"{period} is {states}")
+
+    # The report of all is what the service's books say.
+    if desk.facts.reported:
+        report = fl.report(store)
+        reported(store, report)
+        rows = report.balances[["profile_id", "asset", "closing"]].itertuples(index=False)
+        closing = {(str(profile), str(asset)): Decimal(amount) for profile, asset, amount in rows}
+        books = completed(desk, "9999")
+        off = {key for key in closing.keys() | books if closing.get(key, 0) != books[key]}
+        check(not off, f"the report closes {off} with what is not in the service's books")
 
     # Nothing of a secret anywhere, nor a whole account number where people look.
     said_all = "\n".join([*desk.trace, *desk.said])
