@@ -49,14 +49,14 @@ class Line:
         if Virtual.now_ns < self._not_before - NS:
             raise Wrong(f"{asked} was sent before the service wished for more")
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self._ends.get(token, Virtual.now_ns) < Virtual.now_ns:
+        call, (before, count) = request.headers["X-Request-Id"], self._failed
+        # one that ends between two attempts of a call is for the service to refuse
+        if self._ends.get(token, Virtual.now_ns) < Virtual.now_ns and call != before:
             raise Wrong(f"{asked} was sent with a token that had ended")
         actor = desk.schedule.current
         kind = None if actor is None else desk.meets(actor, asked)
         outcome = self._outcome(request, timeout, asked, kind)
 
-        before, count = self._failed
-        call = request.headers["X-Request-Id"]
         if before != call or (isinstance(outcome, Answer) and outcome.status < 400):
             count = 0
         self._failed = call, count + (kind is not None and kind != "too_many")
