@@ -320,7 +320,8 @@ def _with_profile(
     profile = profile or (None if named is None else str(named.reveal()))
     path = config_file or config_path()
     if profile is None:
-        if {*found, *(overrides or ())} & {*REQUIRED} or not is_there(path):
+        # A secret by itself does not say which service.
+        if {*found, *(overrides or ())} & {*REQUIRED} - {"client_secret"} or not is_there(path):
             return found, None
         default = read_config(path).get(CHOSEN, Masked(None)).reveal()
         if not isinstance(default, str):
