@@ -20,6 +20,7 @@ from fundlab.errors import SettingsError
 if TYPE_CHECKING:
     from fundlab.api.doctor import Check
 
+_SECRET: Final = "FUNDLAB_CLIENT_SECRET"
 _UNWRAPPED: Final = 10_000
 _REPLACED: Final = (
     "client_secret", "client_secret_file", "client_secret_keyring", "signing_key", "signing_keys",
@@ -52,6 +53,10 @@ def init(
             "--secret-stdin",
             help="Read the secret from standard input; else FUNDLAB_CLIENT_SECRET, or it is asked.",
         ),
+    ] = False,
+    secret_env: Annotated[
+        bool,
+        typer.Option("--secret-env", help="Leave the secret in FUNDLAB_CLIENT_SECRET, in no file."),
     ] = False,
     keyring: Annotated[
         bool, typer.Option("--keyring", help="Keep the secret in the system keyring.")
@@ -128,16 +133,23 @@ def init(
         or ask("base_url", "URL of the service", "--base-url", default=before.get("base_url"))
     }
     same = before.get("auth_url") or values["base_url"]
+    if same == before.get("base_url"):  # at the service then, so now
+        same = values["base_url"]
     values["auth_url"] = auth_url or ask(
         "auth_url", "URL of its token endpoint", "--auth-url", default=same
     )
     values["client_id"] = client_id or ask(
         "client_id", "Client id", "--client-id", default=before.get("client_id")
     )
+    if secret_env and (secret_stdin or keyring or _SECRET not in os.environ):
+        raise SettingsError(
+            f"--secret-env: set {_SECRET}, and give neither --secret-stdin nor --keyring; nothing "
+            "was written"
+        )
     if secret_stdin:
         secret = Secret(sys.stdin.readline().strip())
-    elif "FUNDLAB_CLIENT_SECRET" in os.environ:
-        secret = Secret(os.environ["FUNDLAB_CLIENT_SECRET"])
+    elif _SECRET in os.environ:
+        secret = Secret(os.environ[_SECRET])
     else:
         secret = ask("client_secret", "Client secret", "--secret-stdin", hide_input=True)
     if sandbox:
@@ -172,11 +184,12 @@ def init(
         entry = f"fundlab-{name}"
         into_keyring(entry, values["client_id"], secret)
         values["client_secret_keyring"] = entry
-    else:
+    elif not secret_env:
         values["client_secret"] = secret
     write_profile(path, name, values, _REPLACED)
 
-    checks = run_checks(Settings.load(name, environ={}))
+    needed = [_SECRET] if secret_env else []
+    checks = run_checks(Settings.load(name, environ={key: os.environ[key] for key in needed}))
     chosen = read_config(path).get(CHOSEN)
     run = "fundlab" if chosen and chosen.reveal() == name else f"fundlab --profile {name}"
     steps = [
@@ -187,7 +200,9 @@ def init(
         steps.insert(0, f"fundlab init --name {name} --key {key} --key-id ID --force")
     body = {"profile": name, "config": str(path), "public_key": public, "next": steps}
     then = f"run '{run} doctor', or 'fundlab init --name {name}' to give them anew"
-    where = "; its secret is in the system keyring" if keyring else " with its secret (mode 600)"
+    where = " with its secret (mode 600)"
+    if keyring or secret_env:
+        where = f"; its secret is in {'the system keyring' if keyring else _SECRET}"
     text = f"profile [{name}] is in {path}{where}; its store is {values['store']}"
     advice = "\n".join(["next:", *(f"  {one}" for one in steps)])
     _show_checks(checks, then, as_json, body, text, advice)

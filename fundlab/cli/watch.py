@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -116,10 +116,10 @@ def schedule(
 
     For cron, systemd or launchd: a script, a timer, and the settings in a file of mode 600.
     """
-    from fundlab.errors import FundlabError
+    from fundlab.errors import FundlabError, SettingsError
     from fundlab.heartbeat import checked_target
     from fundlab.schedules import schedule as make
-    from fundlab.settings import SECRETS, profile_in_use, store_folder
+    from fundlab.settings import SECRETS, Settings, profile_in_use, store_folder
 
     # What this shell has is what the timer will have; secrets stay where they are.
     names = [n for n in os.environ if n.startswith("FUNDLAB_") and n not in SECRETS]
@@ -128,6 +128,9 @@ def schedule(
     variables["FUNDLAB_STORE"] = str(store_folder())
     if (profile := profile_in_use()) is not None:  # whichever the file names by then
         variables["FUNDLAB_PROFILE"] = profile
+        with suppress(SettingsError):  # where it has a secret of its own, the job needs no other
+            Settings.load(profile, environ={})
+            lost = [name for name in lost if name != "FUNDLAB_CLIENT_SECRET"]
         if folder := os.environ.get("XDG_CONFIG_HOME"):
             variables["XDG_CONFIG_HOME"] = folder
     here = (work or Path()).expanduser().absolute()
@@ -161,6 +164,6 @@ def schedule(
     answer(body, as_json, text)
     if lost:
         say(
-            f"{', '.join(lost)} is not in {made.files[0].path}: put it there by hand, or write a "
-            "profile with 'fundlab init' and run this with --profile"
+            f"the job fails as long as it has no {' and '.join(lost)}, which this shell alone has: "
+            f"name a client_secret_file in the profile, or put it into {made.files[0].path} by hand"
         )

@@ -174,6 +174,33 @@ def test_a_key_is_made_and_registered_later(init: Any, config: Path, tmp_path: P
     assert tomllib.loads(config.read_text())["production"]["signing_key_id"] == "k-7"
 
 
+def test_the_secret_may_stay_in_the_environment(
+    config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("init", "--service", service.base_url, "--auth-url", service.auth_url,
+             "--client-id", service.client_id, "--secret-env")  # fmt: skip
+    status, _, err = fundlab(*given)
+    assert (status, "--secret-env: set FUNDLAB_CLIENT_SECRET" in err) == (1, True)
+    monkeypatch.setenv("FUNDLAB_CLIENT_SECRET", service.client_secret)
+    status, out, err = fundlab(*given)
+    assert (status, err) == (0, "")
+    assert "its secret is in FUNDLAB_CLIENT_SECRET" in out
+    assert service.client_secret not in config.read_text() + out
+    # and the next commands find the rest in the profile
+    assert fundlab("sync", "transfers")[0] == 0
+    assert (config.parents[1] / "data" / "production" / "transfers").is_dir()
+    status, _, err = fundlab("schedule", "cron", "--write")
+    assert "the job fails as long as it has no FUNDLAB_CLIENT_SECRET" in " ".join(err.split())
+
+
+def test_a_schedule_needs_no_secret_that_its_profile_has(
+    init: Any, config: Path, service: sandbox.Sandbox, fundlab: Any, monkeypatch: Any
+) -> None:
+    assert init()[0] == 0
+    monkeypatch.setenv("FUNDLAB_CLIENT_SECRET", service.client_secret)
+    assert fundlab("schedule", "cron", "--write")[::2] == (0, "")
+
+
 def test_the_secret_may_be_in_the_keyring(
     init: Any, config: Path, service: sandbox.Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,7 +135,7 @@ def test_the_settings_of_the_shell_but_its_secrets(
     assert f"FUNDLAB_HEARTBEAT_REPORT={ping}\n" in settings["content"]
     assert f"FUNDLAB_STORE={tmp_path}/data/store\n" in settings["content"]
     assert "canary-22" not in out + err
-    assert "FUNDLAB_CLIENT_SECRET is not in" in err
+    assert "it has no FUNDLAB_CLIENT_SECRET" in err
     assert not (tmp_path / "schedule").exists()
     assert fundlab("schedule", "cron", "--at", "dawn")[0] == 2
     assert fundlab("schedule", "cron", "--period", "soon")[0] == 2
