@@ -13,7 +13,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 class CompiledSources(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
-        made = runpy.run_path(str(Path(self.root) / "fundlab/compiled.py"))
+        made = runpy.run_path(str(Path(self.root) / "fundlab/base/compiled.py"))
         for source in made["SOURCES"]:
             library = made["library_of"](source)
             if made["compile_source"](source, library):

@@ -15,7 +15,7 @@ from PIL import Image
 
 import fundlab as fl
 from fundlab.cli import root_command
-from fundlab.site import build
+from fundlab.docs import build
 
 HERE = Path(__file__).parent
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))

@@ -27,11 +27,18 @@ if importlib.util.find_spec("fcntl") is None:
         "files that can be replaced while they are read; on Windows, install it in WSL"
     )
 
-from fundlab import arrival
+from fundlab.base import errors, pandas_hook
 
 if TYPE_CHECKING:
-    from fundlab import actions, bank, charts, decimals, errors, exports, models, sandbox
-    from fundlab.actions import (
+    from fundlab import bank, charts, decimals, exports, models, sandbox
+    from fundlab.analysis import balances, checks, events, fees, flows, reconcile
+    from fundlab.analysis.sql import sql
+    from fundlab.client.client import Client, connect
+    from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
+    from fundlab.display import show
+    from fundlab.operate.store import Store, sample
+    from fundlab.payments import actions
+    from fundlab.payments.actions import (
         deposit_sheet,
         find_deposits,
         plan_account_update,
@@ -47,75 +54,69 @@ if TYPE_CHECKING:
         wait_for,
         wait_for_deposit,
     )
-    from fundlab.analysis import balances, checks, events, fees, flows, reconcile
-    from fundlab.api.client import Client, connect
-    from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
-    from fundlab.display import show
-    from fundlab.facade import Store, sample
-    from fundlab.journal_files import journal
-    from fundlab.load import (
+    from fundlab.payments.journal_files import journal
+    from fundlab.reports import report
+    from fundlab.settings.settings import Settings
+    from fundlab.sync.loaders import (
         load_addresses,
         load_balances,
         load_deposit_instructions,
         load_events,
         load_fiat_accounts,
-        load_path,
         load_transfers,
     )
-    from fundlab.query import sql
-    from fundlab.reporting import report
-    from fundlab.settings import Settings
+    from fundlab.sync.paths import load_path
 
 __version__ = "0.1.0"
 
 _HOME: Final[dict[str, str]] = {
-    "Client": "fundlab.api.client",
+    "Client": "fundlab.client.client",
     "DecimalDtype": "fundlab.decimals",
-    "Settings": "fundlab.settings",
-    "Store": "fundlab.facade",
-    "actions": "fundlab.actions",
+    "Settings": "fundlab.settings.settings",
+    "Store": "fundlab.operate.store",
+    "actions": "fundlab.payments.actions",
     "balances": "fundlab.analysis.balances",
     "bank": "fundlab.bank",
     "charts": "fundlab.charts",
     "checks": "fundlab.analysis.checks",
-    "connect": "fundlab.api.client",
+    "connect": "fundlab.client.client",
     "decimals": "fundlab.decimals",
-    "deposit_sheet": "fundlab.actions",
+    "deposit_sheet": "fundlab.payments.actions",
     "errors": "fundlab.errors",
     "events": "fundlab.analysis.events",
     "exports": "fundlab.exports",
     "fees": "fundlab.analysis.fees",
-    "find_deposits": "fundlab.actions",
+    "find_deposits": "fundlab.payments.actions",
     "flows": "fundlab.analysis.flows",
-    "journal": "fundlab.journal_files",
-    "load_addresses": "fundlab.load",
-    "load_balances": "fundlab.load",
-    "load_deposit_instructions": "fundlab.load",
-    "load_events": "fundlab.load",
-    "load_fiat_accounts": "fundlab.load",
-    "load_path": "fundlab.load",
-    "load_transfers": "fundlab.load",
+    "journal": "fundlab.payments.journal_files",
+    "load_addresses": "fundlab.sync.loaders",
+    "load_balances": "fundlab.sync.loaders",
+    "load_deposit_instructions": "fundlab.sync.loaders",
+    "load_events": "fundlab.sync.loaders",
+    "load_fiat_accounts": "fundlab.sync.loaders",
+    "load_path": "fundlab.sync.paths",
+    "load_transfers": "fundlab.sync.loaders",
     "models": "fundlab.models",
-    "plan_account_update": "fundlab.actions",
-    "plan_deposit": "fundlab.actions",
-    "plan_deposit_address": "fundlab.actions",
-    "plan_rule": "fundlab.actions",
-    "plan_withdrawal": "fundlab.actions",
-    "plan_withdrawals": "fundlab.actions",
-    "quote_fee": "fundlab.actions",
+    "plan_account_update": "fundlab.payments.actions",
+    "plan_deposit": "fundlab.payments.actions",
+    "plan_deposit_address": "fundlab.payments.actions",
+    "plan_rule": "fundlab.payments.actions",
+    "plan_withdrawal": "fundlab.payments.actions",
+    "plan_withdrawals": "fundlab.payments.actions",
+    "quote_fee": "fundlab.payments.actions",
     "read_parquet": "fundlab.decimals",
     "reconcile": "fundlab.analysis.reconcile",
-    "register_fiat_account": "fundlab.actions",
-    "report": "fundlab.reporting",
-    "resume": "fundlab.actions",
-    "sample": "fundlab.facade",
+    "register_fiat_account": "fundlab.payments.actions",
+    "report": "fundlab.reports",
+    "resume": "fundlab.payments.actions",
+    "sample": "fundlab.operate.store",
     "sandbox": "fundlab.sandbox",
     "show": "fundlab.display",
-    "simulate_deposit": "fundlab.actions",
-    "sql": "fundlab.query",
+    "simulate_deposit": "fundlab.payments.actions",
+    "sql": "fundlab.analysis.sql",
     "types_mapper": "fundlab.decimals",
-    "wait_for": "fundlab.actions",
-    "wait_for_deposit": "fundlab.actions",
+    "wait_for": "fundlab.payments.actions",
+    "wait_for_deposit": "fundlab.payments.actions",
 }
 """Where each public name is; one that a module is called by is the module itself."""
 
@@ -172,10 +173,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        said = importlib.import_module("fundlab.errors").with_likely(repr(name), __all__)
+        said = errors.with_likely(repr(name), __all__)
         raise AttributeError(f"module 'fundlab' has no attribute {said}")
     home = importlib.import_module(_HOME[name])
-    value = globals()[name] = home if home.__name__.endswith(f".{name}") else getattr(home, name)
+    value = globals()[name] = getattr(home, name, home)
     return value
 
 
@@ -183,4 +184,5 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
-arrival.arrive()
+sys.modules["fundlab.errors"] = errors  # whose names people import, and tracebacks show
+pandas_hook.arrive()

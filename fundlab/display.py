@@ -19,11 +19,11 @@ import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from fundlab.base.errors import InvalidRequest, printable, shorten
+from fundlab.base.values import money_text
 from fundlab.decimals import DecimalDtype
 from fundlab.decimals.scalars import is_missing
-from fundlab.errors import InvalidRequest, printable, shorten
-from fundlab.names import name_of
-from fundlab.values import money_text
+from fundlab.settings.labels import name_of
 
 Tone = Literal["good", "bad", "warn", "plain"]
 Style = Literal["text", "number", "long", "zero", "short", "id", "time", "good", "bad", "warn"]

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fundlab.errors import InvalidRequest, NetworkError, SettingsError, first_line
+from fundlab.base.errors import InvalidRequest, NetworkError, SettingsError, first_line
 
 if TYPE_CHECKING:
     from rfc3161_client import TimeStampResponse, VerifierBuilder

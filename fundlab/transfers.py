@@ -28,7 +28,7 @@ Rows = nw.LazyFrame[Any]
 
 SETTLED_AT: Final = "settled_at"
 SETTLED_FROM: Final = "settled_from"
-"""``event``, ``updated_at`` or ``seen``: see :mod:`fundlab.store.settled`."""
+"""``event``, ``updated_at`` or ``seen``: see :mod:`fundlab.store.settlement_times`."""
 MOMENTS: Final[Mapping[Basis, str]] = {"settled": SETTLED_AT, "created": "created_at"}
 """The column that says when a completed transfer happened, on each basis."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fundlab.errors import NotFound, ValidationFailed
+from fundlab.base.errors import NotFound, ValidationFailed
 from fundlab.models import ProfileBalance
 from fundlab.store.parts import read_footer
 

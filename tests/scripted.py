@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fundlab.api.transport import Environment
+from fundlab.client.transport import Environment
 
 
 def skipping(**other: Any) -> Environment:

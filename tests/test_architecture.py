@@ -15,101 +15,46 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fundlab"
 
-FACTS = {"arrow", "decimals", "errors", "exact", "values", "moments", "models", "tables"}
-WORK = {"analysis", "bank", "charts", "exports", "facade", "load", "reporting", "sync"}
+FACTS = {"base", "decimals", "models", "tables"}
+WORK = {"analysis", "charts", "exports", "operate", "reports", "sync"}
 ROOMS: dict[str, set[str]] = {
-    "errors": set(),
-    "exact": set(),
-    "arrow": {"exact"},
-    "values": {"exact"},
-    "progress": set(),
-    "background": set(),
-    "unfinished": set(),
-    "arrival": set(),
-    "compiled": set(),
-    "console": {"errors"},
-    "paths": {"errors"},
-    "secret": {"errors"},
-    "decimals": {"arrival", "arrow", "compiled", "exact", "errors"},
-    "moments": {"errors", "values"},
-    "config_file": {"errors", "secret", "unfinished"},
-    "names": {"config_file", "errors", "secret"},
-    "display": {"names", "exact", "decimals", "errors", "values"},
-    "settings": {"config_file", "exact", "errors", "secret"},
-    "models": {"display", "errors", "exact", "secret", "values"},
-    "tables": {"arrow", "compiled", "exact", "decimals", "errors", "models", "moments", "values"},
+    "base": set(),
+    "decimals": {"base"},
+    "settings": {"base"},
+    "display": {"base", "decimals", "settings"},
+    "models": {"base", "display", "settings"},
+    "tables": {"base", "decimals", "models"},
     "transfers": FACTS,
-    "statements": FACTS,
-    "api": FACTS | {"background", "display", "secret", "settings"},
-    "load": FACTS | {"api", "background", "progress"},
-    "store": FACTS | {"display", "paths", "transfers", "unfinished"},
-    "query": {"errors", "store", "tables"},
-    "sync": FACTS | {"api", "background", "display", "load", "progress", "store"},
-    "exports": FACTS | {"decimals", "paths", "store", "unfinished"},
-    "analysis": FACTS
-    | {
-        "background",
-        "decimals",
-        "display",
-        "exports",
-        "names",
-        "paths",
-        "secret",
-        "statements",
-        "store",
-        "transfers",
-    },
-    "bank": FACTS | {"analysis", "statements"},
-    "charts": {"analysis", "decimals", "display", "errors", "names"},
-    "reporting": FACTS
-    | {"analysis", "charts", "decimals", "display", "exports", "names", "paths", "progress"}
-    | {"secret", "statements", "store", "transfers", "unfinished"},
-    "intents": FACTS,
-    "journals": FACTS | {"intents", "settings", "store"},
-    "journal_files": FACTS | {"api", "intents", "journals", "settings", "store"},
-    "actions": FACTS
-    | {"api", "display", "intents", "journal_files", "journals", "names", "progress", "secret"}
-    | {"settings", "store"},
-    "timestamps": {"errors"},
-    "facade": {
-        "analysis",
-        "api",
-        "display",
-        "errors",
-        "journal_files",
-        "moments",
-        "paths",
-        "reporting",
-        "settings",
-        "store",
-        "sync",
-        "tables",
-        "transfers",
-        "values",
-    },
-    "status": FACTS | {"analysis", "api", "journal_files", "journals", "settings", "store"},
-    "heartbeat": {"errors", "settings", "store"},
-    "schedules": {"errors", "store"},
-    "sandbox.recording": {"errors", "models", "secret", "settings"},
-    "sandbox": {"exact", "errors", "models", "sandbox.recording", "settings", "values"},
-    "sandbox.serve": {"api", "display", "errors", "sandbox", "sandbox.recording", "secret"}
-    | {"settings", "values"},
-    "sandbox.foreground": {"errors", "sandbox.serve"},
-    "sandbox.__init__": {"sandbox.foreground", "sandbox.serve"},
+    "client": FACTS | {"display", "settings"},
+    "store": FACTS | {"display", "transfers"},
+    "sync": FACTS | {"client", "display", "store"},
+    "exports": FACTS | {"store"},
+    "analysis": FACTS | {"display", "exports", "settings", "store", "transfers"},
+    "charts": {"analysis", "base", "display", "settings"},
+    "payments": FACTS | {"client", "display", "settings", "store"},
+    "reports": FACTS
+    | {"analysis", "charts", "display", "exports", "settings", "store", "transfers"},
+    "timestamps": {"base"},
+    "operate": FACTS
+    | {"analysis", "client", "display", "payments", "reports", "settings", "store", "sync"}
+    | {"transfers"},
+    "sandbox.recording": {"base", "models", "settings"},
+    "sandbox": {"base", "models", "sandbox.recording", "settings"},
+    "sandbox.serve": {"base", "client", "display", "sandbox", "sandbox.recording", "settings"},
+    "sandbox.run": {"base", "sandbox.serve"},
+    "sandbox.__init__": {"sandbox.run", "sandbox.serve"},
     "sandbox.pytest_fundlab": {"sandbox.__init__", "sandbox.serve"},
-    "demo": WORK
-    | {"actions", "api", "errors", "journal_files", "models", "sandbox.__init__", "settings"},
-    "site": {"api", "errors", "models"},
+    "docs": {"base", "client", "models"},
     "cli": WORK
-    | {"actions", "api", "config_file", "console", "demo", "display", "errors", "heartbeat"}
-    | {"models", "moments", "names"}
-    | {"sandbox", "sandbox.__init__", "sandbox.recording", "schedules", "secret"}
-    | {"settings", "site", "status", "store", "tables", "timestamps", "values"},
+    | {"base", "client", "display", "docs", "models", "payments", "sandbox", "sandbox.__init__"}
+    | {"sandbox.recording", "sandbox.run", "settings", "store", "timestamps"},
     "__main__": {"cli"},
     "__init__": WORK
-    | {"actions", "api", "arrival", "decimals", "display", "errors", "journal_files", "models"}
-    | {"query", "sandbox.__init__", "settings"},
+    | {"base", "client", "decimals", "display", "models", "payments", "sandbox.__init__"}
+    | {"settings"},
 }
+WITH = {"bank": "analysis", "evidence": "store"}
+"""Rooms that still know the other and are known by it: they count as one with it."""
 
 
 MODULES = {
@@ -120,6 +65,8 @@ MODULES = {
 
 def room_of(module: str) -> str:
     """The longest listed name that the module's begins with."""
+    first, _, inner = module.partition(".")
+    module = f"{WITH[first]}.{inner}" if first in WITH else module
     holds = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
     return max(holds, key=len, default=module)
 

@@ -103,7 +103,7 @@ def test_the_licence_and_the_changelog_are_where_packagers_look() -> None:
     assert (ROOT / licence).read_text(encoding="utf-8").startswith("MIT License")
     (author,) = PROJECT["authors"]
     assert author["name"] in (ROOT / licence).read_text(encoding="utf-8")
-    changes = (ROOT / "fundlab/CHANGELOG.md").read_text(encoding="utf-8")
+    changes = (ROOT / "fundlab/docs/CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\n## {PROJECT['version']}" in changes
 
 

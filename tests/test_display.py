@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import fundlab as fl
+from fundlab.base.errors import InvalidRequest
 from fundlab.display import Card, Cell, Row, Table
-from fundlab.errors import InvalidRequest
 
 ID = "37f447e2-2d7d-4635-ace9-061b9ec79d6b"
 

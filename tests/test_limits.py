@@ -40,7 +40,7 @@ def test_a_test_that_ignores_every_signal_is_ended_and_named(tmp_path: Path) -> 
 @pytest.mark.thorough
 def test_children_can_be_interrupted_where_the_tests_run_in_the_background() -> None:
     """A shell starts what runs in the background with SIGINT ignored, which children inherit."""
-    test = "tests/test_console.py::test_an_interrupted_question_is_no_answer"
+    test = "tests/base/test_terminal.py::test_an_interrupted_question_is_no_answer"
     line = f"trap '' INT; exec {sys.executable} -m pytest -q -o timeout=120 {test}"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stdout

@@ -15,15 +15,15 @@ from IPython.core.formatters import DisplayFormatter
 from rich.console import Console
 
 import fundlab as fl
-from fundlab import reporting
-from fundlab.actions.accounts import look_alikes
-from fundlab.actions.plan import bank_account
-from fundlab.api.calls import read_answer
-from fundlab.api.transport import Reply
-from fundlab.demo import BANK, OWNER
-from fundlab.errors import DataError, ProtocolError
+from fundlab import reports
+from fundlab.base.errors import DataError, ProtocolError
+from fundlab.cli.demo import BANK, OWNER
+from fundlab.client.calls import read_answer
+from fundlab.client.transport import Reply
 from fundlab.models import CreateFiatAccount, FiatAccount, FiatNetworkInstructions
-from fundlab.reporting.figures import masked_account
+from fundlab.payments.accounts import look_alikes
+from fundlab.payments.plan import bank_account
+from fundlab.reports.figures import masked_account
 from fundlab.sandbox import Sandbox
 
 NUMBER = "000123456789"
@@ -158,7 +158,7 @@ def test_the_cards_and_the_report_show_the_same(sandbox: Sandbox) -> None:
             plan.submit(confirm=plan.code)
             sandbox.clock.advance(6)
         accounts = {"id": ids, "fiat_network_instructions": [json.dumps(wire(n)) for n in shown]}
-        built = reporting.build(
+        built = reports.build(
             fl.load_transfers(client), fl.load_balances(client), title="Report",
             as_of=sandbox.clock.now(), fiat_accounts=pd.DataFrame(accounts),
         )  # fmt: skip

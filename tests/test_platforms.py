@@ -51,4 +51,4 @@ def test_files_are_locked_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Import) and any(one.name == "fcntl" for one in node.names)
     ]
-    assert users == ["fundlab/unfinished.py"]
+    assert users == ["fundlab/base/atomic_files.py"]

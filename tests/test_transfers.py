@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 import fundlab as fl
 from fundlab import Store
 from fundlab import transfers as meaning
-from fundlab.errors import AnalysisError
-from fundlab.exact import EXACT
+from fundlab.base.errors import AnalysisError
+from fundlab.base.exact import EXACT
 from fundlab.models import Direction, TransferType
-from fundlab.reporting import read_report
+from fundlab.reports import read_report
 
 Row = dict[str, Any]
 MONEY = pa.decimal128(38, 18)

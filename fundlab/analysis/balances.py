@@ -45,14 +45,14 @@ from fundlab.analysis.periods import (
     whole,
 )
 from fundlab.analysis.streaming import stream_running, write_stream
-from fundlab.arrow import AMOUNT_TYPE
-from fundlab.errors import AnalysisError
-from fundlab.moments import moment_ns
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError
+from fundlab.base.moments import moment_ns
 from fundlab.store.snapshot import steadily
 from fundlab.transfers import Basis, View, has_right_total
 
 if TYPE_CHECKING:
-    from fundlab.store import TableStore
+    from fundlab.evidence.table_store import TableStore
 
 __all__ = [
     "at",

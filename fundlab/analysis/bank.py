@@ -29,11 +29,10 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.analysis.periods import DAY
-from fundlab.arrow import AMOUNT_TYPE
-from fundlab.errors import AnalysisError, OtherSideWarning
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, OtherSideWarning
+from fundlab.base.values import plain_text
 from fundlab.models import TransferType
-from fundlab.statements import read_statement
-from fundlab.values import plain_text
 
 Side = Literal["ours", "service"]
 """Whose bank account a statement is of."""
@@ -155,6 +154,8 @@ def bank(
     choice("side", side, get_args(Side))
     if isinstance(window, bool) or not isinstance(window, int) or window < 0:
         raise AnalysisError(f"window={window!r}: give a whole number of days, 0 or more")
+    from fundlab.bank.statements import read_statement  # the room of the bank rests on this one
+
     file = read_statement(statement, format)
     entries = [
         _Entry(

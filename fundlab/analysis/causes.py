@@ -16,10 +16,10 @@ from decimal import Decimal
 from itertools import chain
 from typing import Final
 
-from fundlab.exact import EXACT
+from fundlab.base.exact import EXACT
+from fundlab.base.values import Instant, plain_text
 from fundlab.models import INTERNAL_TYPES
 from fundlab.transfers import change_of, direction_of_type, right_total_of
-from fundlab.values import Instant, plain_text
 
 CAUSES: Final = (
     "not_reported",  # the service was not asked about a balance that transfers made

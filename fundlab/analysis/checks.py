@@ -22,7 +22,7 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
-from fundlab.errors import AnalysisError
+from fundlab.base.errors import AnalysisError
 from fundlab.transfers import (
     AMOUNTS,
     LINKS,

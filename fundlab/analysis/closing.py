@@ -16,20 +16,20 @@ from fundlab.analysis.counting import KEYS, ZERO, completed, moment_of, opening_
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import MONEY, TEXT, TEXT_TYPE, FrameT, Workbench, columns
 from fundlab.analysis.periods import Moment, period_bounds
-from fundlab.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import number_of
 from fundlab.decimals import DecimalDtype
-from fundlab.errors import number_of
+from fundlab.evidence.closes import Close, booked_since, closes_of
+from fundlab.evidence.vanished_rows import PASSES, accepted_gone
+from fundlab.evidence.verdict import judge_accounts
 from fundlab.models import COMPLETED
-from fundlab.store.closes import Close, booked_since, closes_of
-from fundlab.store.completeness import PASSES, accepted_gone
-from fundlab.store.judgement import judge_accounts
 from fundlab.store.records import RECORDS, known_by
 from fundlab.store.snapshot import steadily
 from fundlab.tables import to_frame
 from fundlab.transfers import LINES, SETTLED_AT, Basis, Rows, change, line, moved_asset
 
 if TYPE_CHECKING:
-    from fundlab.store import TableStore
+    from fundlab.evidence.table_store import TableStore
 
 _ENTRY: Final = (*KEYS, "line", "type")
 _ROLL: Final = columns((" ".join(_ENTRY), TEXT_TYPE), ("amount", AMOUNT_TYPE))

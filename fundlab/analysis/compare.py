@@ -30,8 +30,8 @@ from fundlab.analysis.engines import (
     columns,
     is_store,
 )
-from fundlab.arrow import AMOUNT_TYPE
-from fundlab.store.assertions import exact_table
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.evidence.observations import exact_table
 from fundlab.transfers import Rows
 
 REPORTED: Final = Wanted(

@@ -21,8 +21,8 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
-from fundlab.arrow import AMOUNT_TYPE
-from fundlab.errors import AnalysisError, shorten
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, shorten
 from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.transfers import (
     MOMENTS,

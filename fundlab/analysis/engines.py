@@ -29,12 +29,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, first_line
+from fundlab.base.values import overflow
 from fundlab.decimals import types_mapper
-from fundlab.errors import AnalysisError, first_line
 from fundlab.store.duck import shared_connection
 from fundlab.transfers import SETTLED_AT
-from fundlab.values import overflow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

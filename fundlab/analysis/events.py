@@ -28,7 +28,7 @@ from fundlab.analysis.engines import (
     Workbench,
     columns,
 )
-from fundlab.errors import AnalysisError, shorten
+from fundlab.base.errors import AnalysisError, shorten
 from fundlab.transfers import says_completed
 
 __all__ = ["backlog", "identity_statuses", "timeline"]

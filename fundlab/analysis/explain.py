@@ -49,9 +49,9 @@ from fundlab.analysis.engines import (
     column_names,
     columns,
 )
-from fundlab.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.evidence.observations import exact_table
 from fundlab.models import Direction
-from fundlab.store.assertions import exact_table
 from fundlab.transfers import (
     Rows,
     change,

@@ -13,11 +13,11 @@ import pandas as pd
 
 from fundlab.analysis.compare import compare
 from fundlab.analysis.explain import explain
+from fundlab.base.errors import InvalidRequest, number_of, printable, shorten
+from fundlab.base.values import money_text
 from fundlab.display import CARD_STYLE, TEMPLATES, Table, show
-from fundlab.errors import InvalidRequest, number_of, printable, shorten
-from fundlab.names import name_of
-from fundlab.store.judgement import SOUND
-from fundlab.values import money_text
+from fundlab.evidence.verdict import SOUND
+from fundlab.settings.labels import name_of
 
 _AROUND: Final = 5
 """How many transfers are shown before and after a candidate."""

@@ -34,9 +34,9 @@ from fundlab.analysis.engines import (
     to_pandas,
 )
 from fundlab.analysis.periods import with_period
-from fundlab.arrow import AMOUNT_TYPE
-from fundlab.errors import AnalysisError, MixedAssetsWarning, ServiceError
-from fundlab.exact import EXACT, MAX_INTEGER_DIGITS
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, MixedAssetsWarning, ServiceError
+from fundlab.base.exact import EXACT, MAX_INTEGER_DIGITS
 from fundlab.models import TransferType
 from fundlab.transfers import MOMENTS, Basis, Rows, moved_asset
 

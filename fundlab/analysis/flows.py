@@ -29,10 +29,10 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.analysis.periods import with_period
-from fundlab.arrow import AMOUNT_TYPE
-from fundlab.errors import AnalysisError
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError
+from fundlab.base.moments import moment_ns
 from fundlab.models import COMPLETED, TransferType
-from fundlab.moments import moment_ns
 from fundlab.transfers import Basis, Rows, inflow, is_half, moved_asset, outflow
 
 _FLOWS: Final = columns(("inflow outflow net", AMOUNT_TYPE))

@@ -18,8 +18,8 @@ import pandas as pd
 import pyarrow as pa
 
 from fundlab.analysis.engines import Workbench
-from fundlab.errors import AnalysisError, shorten
-from fundlab.moments import moment_ns
+from fundlab.base.errors import AnalysisError, shorten
+from fundlab.base.moments import moment_ns
 from fundlab.transfers import Rows
 
 Moment = str | datetime

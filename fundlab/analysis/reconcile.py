@@ -1,5 +1,5 @@
 """Rebuilt balances against reported ones, transfers against a bank's statement; and the judgement
-of a store, or of a period of it, which is the verdict of its report: `fundlab.store.judgement`."""
+of a store, or of a period of it, which is the verdict of its report: `fundlab.evidence.verdict`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fundlab.analysis.counting import choice
 from fundlab.analysis.explain import explain
 from fundlab.analysis.explore import explore
 from fundlab.analysis.periods import period_bounds
-from fundlab.paths import opened
-from fundlab.store.judgement import Judgement, judge_accounts
+from fundlab.base.paths import opened
+from fundlab.evidence.verdict import Judgement, judge_accounts
 from fundlab.transfers import MOMENTS, Basis, placed_at
 
 if TYPE_CHECKING:
-    from fundlab.store import TableStore
+    from fundlab.evidence.table_store import TableStore
 
 __all__ = ["bank", "compare", "explain", "explore", "judge"]
 
@@ -43,7 +43,7 @@ def judge(
     from the service, and every change observed after them is proved), ``breaks``, or
     ``nothing_to_compare`` (no balance was ever fetched). ``balances`` and ``breaks`` are numbers of
     balances, ``text`` the words for a person. ``table``, ``opening`` and ``observations`` are
-    frames: see :class:`fundlab.store.judgement.Judgement`.
+    frames: see :class:`fundlab.evidence.verdict.Judgement`.
 
     Each balance is judged by its last observation, against the transfers of the publication that
     belongs to it: no clock is involved. What differed earlier and agrees now is mentioned only.

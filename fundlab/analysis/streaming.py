@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from fundlab.analysis.counting import choice
 from fundlab.analysis.engines import TEXT_TYPE, TIME_TYPE
-from fundlab.arrow import AMOUNT_TYPE
-from fundlab.background import produced
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, shorten
+from fundlab.base.threads import produced
 from fundlab.decimals import groups, int128
-from fundlab.errors import AnalysisError, shorten
 from fundlab.models import DIRECTIONS, STATUSES
 from fundlab.store.parts import PartReader
 from fundlab.store.snapshot import Snapshot, keep

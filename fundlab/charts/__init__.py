@@ -31,7 +31,7 @@ from fundlab.charts.look import (
 )
 from fundlab.charts.settlement import settlement_times
 from fundlab.charts.waterfall import waterfall
-from fundlab.names import shorten_id
+from fundlab.settings.labels import shorten_id
 
 __all__ = [
     "DARK",

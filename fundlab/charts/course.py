@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from fundlab.charts import look
 from fundlab.charts.look import LIGHT, Theme, compact, rank_profiles
-from fundlab.names import labels, names_given
+from fundlab.settings.labels import labels, names_given
 
 MAX_POINTS: Final = 400
 MAX_MARKS: Final = 40

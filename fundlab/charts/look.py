@@ -26,8 +26,8 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import Affine2D
 
+from fundlab.base.errors import AnalysisError
 from fundlab.display import SCROLL_STYLE
-from fundlab.errors import AnalysisError
 
 MAX_SERIES: Final = 6
 PANEL: Final = (360.0, 200.0)

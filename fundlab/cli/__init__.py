@@ -16,22 +16,22 @@ import typer
 from typer.core import TyperGroup
 
 import fundlab
-from fundlab import console
+from fundlab.base import terminal
+from fundlab.base.errors import FundlabError, SettingsError
 from fundlab.cli import (
+    backups,
     banks,
-    books,
-    keeping,
-    looking,
-    manual,
+    docs,
+    lists,
     options,
     paying,
     reports,
+    sandbox,
     setup,
-    trying,
-    watch,
+    status,
+    store,
 )
-from fundlab.errors import FundlabError, SettingsError
-from fundlab.settings import WATCHED
+from fundlab.settings.settings import WATCHED
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,13 +45,13 @@ app = typer.Typer(
     "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
     "run the same command again to go on.",
 )
-for group in (trying, setup, books, keeping, looking, reports, banks, paying, watch, manual):
+for group in (sandbox, setup, store, backups, lists, reports, banks, paying, status, docs):
     app.add_typer(group.commands)
 
 
 def show_version(asked: bool) -> None:
     if asked:
-        console.write(f"fundlab {fundlab.__version__}")
+        terminal.write(f"fundlab {fundlab.__version__}")
         raise typer.Exit
 
 
@@ -80,25 +80,25 @@ def configure(
 
 def main() -> NoReturn:
     """Run the command line; what goes wrong becomes one line or object, and an exit status."""
-    status = 0
+    exit_status = 0
     try:
-        console.prepare()
+        terminal.prepare()
         if "_FUNDLAB_COMPLETE" in os.environ:  # a shell asks what may follow
             root_command().main(prog_name="fundlab")
         run(sys.argv[1:])
     except typer.Exit as end:
-        status = end.exit_code
+        exit_status = end.exit_code
     except (
-        FundlabError, console.UsageError, OSError, OverflowError, KeyboardInterrupt
+        FundlabError, terminal.UsageError, OSError, OverflowError, KeyboardInterrupt
     ) as error:  # fmt: skip
-        status = console.show_error(error, "--json" in sys.argv[1:])
-    sys.exit(status)
+        exit_status = terminal.show_error(error, "--json" in sys.argv[1:])
+    sys.exit(exit_status)
 
 
 def run(arguments: list[str]) -> None:
     """Do what ``arguments`` say; whatever goes wrong is raised."""
     command = root_command()
-    with console.results(), command.make_context("fundlab", arguments) as context:
+    with terminal.results(), command.make_context("fundlab", arguments) as context:
         command.invoke(context)
 
 

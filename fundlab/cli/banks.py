@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from fundlab.base.terminal import BREAKS, answer
 from fundlab.cli.options import Json, StorePath, checked_period, existing_store
-from fundlab.console import BREAKS, answer
 
 commands = typer.Typer()
 
@@ -110,7 +110,7 @@ def bank(
 
     Exit status 3 where something stays unexplained.
     """
-    from fundlab.analysis.bank_reconciliation import reconcile_files
+    from fundlab.bank.reconciliation import reconcile_files
 
     if period is not None:
         checked_period(period, "--period")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from fundlab import console
-from fundlab.errors import AnalysisError, FundlabError, StoreError
+from fundlab.base import terminal
+from fundlab.base.errors import AnalysisError, FundlabError, StoreError
 
 if TYPE_CHECKING:
-    from fundlab.facade import Store
+    from fundlab.operate.store import Store
 
 PROFILE: Final = "FUNDLAB_PROFILE"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -72,7 +72,7 @@ def _(
         typer.Option(
             "--quiet",
             "-q",
-            callback=console.hush,
+            callback=terminal.hush,
             expose_value=False,
             help="Print nothing while all is well.",
         ),
@@ -86,7 +86,7 @@ watching = typer.Typer(add_completion=False)
 
 
 def check_target(parameter: typer.CallbackParam, text: str | None) -> str | None:
-    from fundlab.heartbeat import checked_target
+    from fundlab.operate.notifications import checked_target
 
     try:
         return text and checked_target(text, parameter.opts[0])
@@ -126,7 +126,7 @@ def watched(name: str, command: Callable[..., None]) -> tuple[list[Any], Callabl
         if not heartbeat and not notify:
             command(**given)
             return
-        from fundlab.heartbeat import beating
+        from fundlab.operate.notifications import beating
 
         with beating(name, heartbeat, notify) as outcome:
             try:
@@ -135,10 +135,10 @@ def watched(name: str, command: Callable[..., None]) -> tuple[list[Any], Callabl
                 outcome.status = end.exit_code
                 raise
             except BaseException as error:
-                outcome.status, _, outcome.verdict = console.explained(error)
+                outcome.status, _, outcome.verdict = terminal.explained(error)
                 raise
             finally:
-                outcome.verdict = outcome.verdict or console.answered.partition("\n")[0]
+                outcome.verdict = outcome.verdict or terminal.answered.partition("\n")[0]
 
     return parameters, run
 
@@ -170,7 +170,7 @@ def checked_period(period: str, hint: str, tz: str = "UTC") -> None:
 
 def checked_moment(parameter: typer.CallbackParam, text: str | None) -> str | None:
     """``text``, if it is a time: told before anything is asked of settings, store or service."""
-    from fundlab.moments import moment_ns
+    from fundlab.base.moments import moment_ns
 
     try:
         if text is not None:
@@ -182,7 +182,7 @@ def checked_moment(parameter: typer.CallbackParam, text: str | None) -> str | No
 
 def id_of_profile(of: str | None) -> str | None:
     """The id of a funding profile that is given by its id or the user's name for it."""
-    from fundlab.names import UUID, names_given
+    from fundlab.settings.labels import UUID, names_given
 
     if of is None or UUID.fullmatch(of):
         return of and of.lower()
@@ -198,8 +198,8 @@ def id_of_profile(of: str | None) -> str | None:
 
 def existing_store(given: str | None) -> Store:
     """The store, not an empty one that a mistyped path would stand for."""
-    from fundlab.facade import Store
-    from fundlab.settings import store_folder
+    from fundlab.operate.store import Store
+    from fundlab.settings.settings import store_folder
 
     store = Store(given or store_folder())
     store.check_there()

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from fundlab import console
+from fundlab.base import terminal
+from fundlab.base.errors import ActionRefused
+from fundlab.base.terminal import FAILED, answer, say
 from fundlab.cli.options import Json, StorePath, id_of_profile
-from fundlab.console import FAILED, answer, say
-from fundlab.errors import ActionRefused
 
 commands = typer.Typer()
 
@@ -46,9 +46,9 @@ def withdraw(
 
     The same command again finds what was sent, and sends nothing.
     """
-    from fundlab import actions
-    from fundlab.api.client import connect
-    from fundlab.values import Amount
+    from fundlab.base.values import Amount
+    from fundlab.client.client import connect
+    from fundlab.payments import actions
 
     def ask(question: str) -> str:
         unanswered = ActionRefused(
@@ -56,7 +56,7 @@ def withdraw(
             "there was no answer; nothing was sent: answer at a terminal, or give --yes to agree "
             "beforehand",
         )
-        return str(console.ask(question, unanswered, default="", show_default=False))
+        return str(terminal.ask(question, unanswered, default="", show_default=False))
 
     try:
         Amount(amount)
@@ -84,7 +84,7 @@ def withdraw(
             dry_run=dry_run,
             wait=wait,
             timeout=timeout,
-            show=say if as_json else console.write,
+            show=say if as_json else terminal.write,
         )
     answer(done.to_json(), as_json, str(done))
     if done.failed:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fundlab.base.errors import CloseRefused
+from fundlab.base.terminal import BREAKS, answer
 from fundlab.cli.banks import BankOptions, takes_bank_options
 from fundlab.cli.options import (
     BasisOption,
@@ -17,8 +19,6 @@ from fundlab.cli.options import (
     checked_period,
     existing_store,
 )
-from fundlab.console import BREAKS, answer
-from fundlab.errors import CloseRefused
 
 commands = typer.Typer()
 Bank = Annotated[
@@ -65,14 +65,14 @@ def report(
     Exit status 3 where balances do not match, rows break a rule, or something at the bank stays
     unexplained. --side and the options after it are those of 'fundlab bank'.
     """
-    from fundlab import reporting
-    from fundlab.analysis.bank_reconciliation import reconcile_files
+    from fundlab import reports
+    from fundlab.bank.reconciliation import reconcile_files
 
     formats = [name.strip() for name in format.split(",") if name.strip()]
-    unknown = [name for name in formats if name not in reporting.FORMATS]
+    unknown = [name for name in formats if name not in reports.FORMATS]
     if unknown or not formats:
         raise typer.BadParameter(
-            f"{format!r}: give some of {','.join(reporting.FORMATS)}", param_hint="--format"
+            f"{format!r}: give some of {','.join(reports.FORMATS)}", param_hint="--format"
         )
     for given, name in ((as_of, "--as-of"), (bank, "--bank")):
         if catch_up and given:
@@ -83,11 +83,11 @@ def report(
     asked = _of_bank(bank, options)
     checked_period(period or "2000", "PERIOD or --tz", tz)
     books = existing_store(store)
-    done: reporting.CaughtUp | reporting.Report
+    done: reports.CaughtUp | reports.Report
     if catch_up:
-        done = reporting.catch_up(books, out, formats, since=period, tz=tz, basis=basis)
+        done = reports.catch_up(books, out, formats, since=period, tz=tz, basis=basis)
     else:
-        done = reporting.report(
+        done = reports.report(
             books, period, as_of=as_of, out=out, formats=formats, tz=tz, basis=basis,
             bank=reconcile_files(books, bank, period, asked, as_of=as_of) if bank else None,
         )  # fmt: skip
@@ -125,9 +125,9 @@ def close(
     moved, or something at the bank stays unexplained. The same command again changes nothing.
     --side and the options after it are those of 'fundlab bank'.
     """
-    from fundlab import reporting
-    from fundlab.analysis.bank_reconciliation import reconcile_files
+    from fundlab import reports
     from fundlab.analysis.closing import restatements
+    from fundlab.bank.reconciliation import reconcile_files
 
     if (with_breaks or restate) != (reason is not None):
         raise typer.BadParameter(
@@ -138,7 +138,7 @@ def close(
     asked = _of_bank(bank, options)
     if bank and out is None:
         raise typer.BadParameter("give the pack's folder with --out", param_hint="--bank")
-    found = reporting.find_close(books, period, basis)
+    found = reports.find_close(books, period, basis)
     if found is not None and tz not in (None, found.tz):
         raise typer.BadParameter(
             f"{found} was closed with days in {found.tz}, not {tz}: leave --tz out, or reopen it",
@@ -172,11 +172,11 @@ def close(
         "changed": done is not found, "hash": done.hash, "pin": done.pin, "moved": moved,
     }  # fmt: skip
     if out is not None:
-        files = reporting.write_pack(books, done, out, bank or (), **asked)
+        files = reports.write_pack(books, done, out, bank or (), **asked)
         body["files"] = [str(path) for path in files]
         lines.append(f"the pack is {files[0]} and {len(files) - 1} files beside it")
         if not any(path.suffix == ".pdf" for path in files):
-            lines.append(reporting.NO_PDF)
+            lines.append(reports.NO_PDF)
         for path in files:
             if path.name.endswith(".bank.json"):
                 body["bank"] = json.loads(path.read_text(encoding="utf-8"))
@@ -216,9 +216,9 @@ def reperform(
 
     Exit status 3 where something differs.
     """
-    from fundlab import reporting
+    from fundlab import reports
 
-    found = reporting.reperform(existing_store(store), folder)
+    found = reports.reperform(existing_store(store), folder)
     same = f"every figure and file of {folder} is what the store makes of its pin"
     text = "\n".join(found) or same
     answer({"folder": str(folder), "same": not found, "differences": found}, as_json, text)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from fundlab import console
+from fundlab.base import terminal
+from fundlab.base.errors import SettingsError
+from fundlab.base.terminal import FAILED, answer, say
 from fundlab.cli.options import PROFILE, Algorithm, Json, last_month
-from fundlab.console import FAILED, answer, say
-from fundlab.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fundlab.api.doctor import Check
+    from fundlab.client.doctor import Check
 
 _SECRET: Final = "FUNDLAB_CLIENT_SECRET"
 _UNWRAPPED: Final = 10_000
@@ -85,9 +85,9 @@ def init(
 
     Asks for what no option gives.
     """
-    from fundlab.api import signing
-    from fundlab.api.doctor import doctor as run_checks
-    from fundlab.config_file import (
+    from fundlab.client import signing
+    from fundlab.client.doctor import doctor as run_checks
+    from fundlab.settings.config_file import (
         CHOSEN,
         check_profile_name,
         config_path,
@@ -96,8 +96,8 @@ def init(
         read_config,
         write_profile,
     )
-    from fundlab.secret import Secret, into_keyring
-    from fundlab.settings import Settings, checked
+    from fundlab.settings.secret import Secret, into_keyring
+    from fundlab.settings.settings import Settings, checked
 
     name = name or os.environ.get(PROFILE) or "production"
 
@@ -113,7 +113,7 @@ def init(
         unanswered = SettingsError(
             f"{setting} was not given; nothing was written: answer at a terminal, or give {option}"
         )
-        return console.ask(question, unanswered, value_proc=accept, **how)
+        return terminal.ask(question, unanswered, value_proc=accept, **how)
 
     # What is there already, before anything is asked.
     check_profile_name(name)
@@ -123,7 +123,7 @@ def init(
         taken = f"{path} has a profile [{name}] already"
         kept = SettingsError(f"{taken}; nothing was written: give --force or another --name")
         replace = f"{taken}. Replace it? [y/N]"
-        if console.ask(replace, kept, default="n", show_default=False).lower() not in ("y", "yes"):
+        if terminal.ask(replace, kept, default="n", show_default=False).lower() not in ("y", "yes"):
             raise kept
     before = {key: value for key, value in (config[name].reveal() if name in config else {}).items()
               if key in ("base_url", "auth_url", "client_id")}  # fmt: skip
@@ -160,7 +160,7 @@ def init(
     public = None
     asking = not (base_url and auth_url and client_id)
     if key is None and asking:
-        file = console.ask(
+        file = terminal.ask(
             "Private key that signs requests, made where there is none (unsigned: Enter)",
             SettingsError("nothing was written: give --key FILE"), default="", show_default=False,
         )  # fmt: skip
@@ -214,7 +214,7 @@ def doctor(as_json: Json = False) -> None:
 
     Settings, clock, token, each scope, signing and one read.
     """
-    from fundlab.api.doctor import doctor as run_checks
+    from fundlab.client.doctor import doctor as run_checks
 
     _show_checks(run_checks(), "run this again", as_json)
 
@@ -264,8 +264,8 @@ def new_key(
     as_json: Json = False,
 ) -> None:
     """Make a key pair: the private key in a file (mode 0600), the public key printed."""
-    from fundlab.api import signing
-    from fundlab.secret import Secret
+    from fundlab.client import signing
+    from fundlab.settings.secret import Secret
 
     password = None
     if encrypt:
@@ -275,13 +275,13 @@ def new_key(
         )
         password = Secret(
             os.environ.get("FUNDLAB_SIGNING_KEY_PASSWORD")
-            or console.ask("Password", unanswered, hide_input=True, confirmation_prompt=True)
+            or terminal.ask("Password", unanswered, hide_input=True, confirmation_prompt=True)
         )
     public = signing.new_key(alg, out, password)
     body = {"alg": alg, "signing_key": str(out), "public_key": public}
     try:
         answer(body, as_json, public.rstrip(), well=False)  # nobody could see it later
-    except console.NoOutput:
+    except terminal.NoOutput:
         out.unlink()  # a key whose public half nobody saw is of no use
         raise
     say(

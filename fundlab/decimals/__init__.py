@@ -19,7 +19,7 @@ this module adds the one for decimal columns, or warns that this pandas has no s
 
 from functools import partial
 
-from fundlab import arrival
+from fundlab.base import pandas_hook
 from fundlab.decimals import gaps
 from fundlab.decimals.array import DecimalArray, DecimalDtype, types_mapper
 from fundlab.decimals.moving_windows import Rolling, rolling
@@ -36,4 +36,4 @@ __all__ = [
 
 gaps.close(gaps.GAPS)
 for module, later in gaps.ON_IMPORT.items():
-    arrival.when_imported(module, partial(gaps.close, later))
+    pandas_hook.when_imported(module, partial(gaps.close, later))

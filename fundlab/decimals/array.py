@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pandas.api.extensions import ExtensionArray, ExtensionDtype, register_extension_dtype
 from pandas.api.indexers import check_array_indexer
 
-from fundlab.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.decimals import convert, groups, int128, kernels, operators, text, wide
 from fundlab.decimals.int128 import (
     PRECISION,

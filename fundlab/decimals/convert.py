@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pandas.api.types import infer_dtype
 
-from fundlab.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.decimals import int128, text, wide
 from fundlab.decimals.int128 import PRECISION, SCALE, Column, Floats, cleared
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number, is_whole, parse_one

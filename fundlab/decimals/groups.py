@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fundlab.base.exact import EXACT
 from fundlab.decimals import int128, kernels, wide
 from fundlab.decimals.int128 import (
     ONE,
@@ -28,7 +29,6 @@ from fundlab.decimals.int128 import (
     cleared,
 )
 from fundlab.decimals.wide import Wide
-from fundlab.exact import EXACT
 
 _CHUNK = 1 << 22  # rows whose 30-bit limbs sum exactly in the float64 of np.bincount
 

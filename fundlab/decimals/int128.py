@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from fundlab.base.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.decimals import kernels
-from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 Units = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fundlab.compiled import load
+from fundlab.base.compiled import load
 
 SOURCE: Final = Path(__file__).with_name("kernels.c")
 library = load(SOURCE)

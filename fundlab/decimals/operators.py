@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fundlab.base.exact import MAX_INTEGER_DIGITS
 from fundlab.decimals import convert, groups, int128, text, wide
 from fundlab.decimals.int128 import LIMIT, ONE, SCALE, Bools, Column, Units, cleared
 from fundlab.decimals.scalars import from_scalar, is_missing, is_number
-from fundlab.exact import MAX_INTEGER_DIGITS
 
 Signs = npt.NDArray[np.int8]
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fundlab.base.exact import AMOUNT_PARTS, EXACT, MAX_AMOUNT_LENGTH, MAX_INTEGER_DIGITS
 from fundlab.decimals.int128 import LIMIT, ONE, SCALE, overflow
-from fundlab.exact import AMOUNT_PARTS, EXACT, MAX_AMOUNT_LENGTH, MAX_INTEGER_DIGITS
 
 _WIDE = Context(prec=10_000, rounding=ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9)
 _OR_REFUSE = Context(

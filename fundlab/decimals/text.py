@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.decimals import kernels
 from fundlab.decimals.int128 import (
     BLOCK,

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest
+from fundlab.base.paths import local_path, opened
 from fundlab.exports.files import replacing, writing
 from fundlab.exports.plain import write_csv, write_json, write_parquet
 from fundlab.exports.sheets import Sheet
 from fundlab.exports.workbook import MAX_SHEET_ROWS, write_workbook
-from fundlab.paths import local_path, opened
 from fundlab.tables import find_table
 
 if TYPE_CHECKING:
-    from fundlab.store import TableStore
+    from fundlab.evidence.table_store import TableStore
 
 __all__ = [
     "FORMATS",

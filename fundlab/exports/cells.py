@@ -16,9 +16,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import InvalidRequest
 from fundlab.decimals import DecimalArray
-from fundlab.errors import InvalidRequest
 
 _STARTS_A_FORMULA: Final = r"\A(?:[\t\r\n]|[\s\p{Z}\p{C}]*['=+\-@|%＝＋－＠])"
 """What spreadsheets take for a formula or command at the start of a cell, also behind blanks."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fundlab.errors import InvalidRequest, OutputError, StoreError
-from fundlab.unfinished import unfinished
+from fundlab.base.atomic_files import unfinished
+from fundlab.base.errors import InvalidRequest, OutputError, StoreError
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from xlsxwriter.format import Format  # type: ignore[import-untyped]
 from xlsxwriter.utility import xl_range  # type: ignore[import-untyped]
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
 
+from fundlab.base.values import exact_sum, plain_text
 from fundlab.exports.cells import as_text, is_money, is_text, starts_a_formula
 from fundlab.exports.plain import BLOCK
-from fundlab.values import exact_sum, plain_text
 
 MAX_TEXT: Final = 32_767
 HEAD: Final = {"bold": True, "bottom": 1, "bg_color": "#EEF2F5"}

@@ -14,7 +14,7 @@ from typing import Final
 import xlsxwriter  # type: ignore[import-untyped]
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]
 
-from fundlab.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest
 from fundlab.exports.cover import Cover, write_cover, write_drawn
 from fundlab.exports.sheets import Pen, Sheet, for_paper, write_sheet, write_text
 

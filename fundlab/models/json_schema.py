@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
+from fundlab.base.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 
 Schema = dict[str, Any]
 

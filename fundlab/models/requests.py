@@ -27,7 +27,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from fundlab.errors import InvalidRequest, shorten
+from fundlab.base.errors import InvalidRequest, shorten
+from fundlab.base.values import Amount, Instant, fraction_digits
 from fundlab.models.enumerations import (
     CryptoNetwork,
     FiatNetwork,
@@ -58,7 +59,6 @@ from fundlab.models.resources import (
     RoutingDetails,
     RuleEnd,
 )
-from fundlab.values import Amount, Instant, fraction_digits
 
 MAX_METADATA_PAIRS: Final = 6
 MAX_METADATA_LENGTH: Final = 100

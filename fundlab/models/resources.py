@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from fundlab.base.values import Amount, Instant, money_text
 from fundlab.models.enumerations import (
     CryptoNetwork,
     DepositInstructionsStatus,
@@ -24,8 +25,7 @@ from fundlab.models.enumerations import (
     TransferType,
 )
 from fundlab.models.json_schema import closed
-from fundlab.secret import without_numbers
-from fundlab.values import Amount, Instant, money_text
+from fundlab.settings.secret import without_numbers
 
 
 class Resource(BaseModel):

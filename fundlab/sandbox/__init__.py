@@ -5,7 +5,7 @@ is decided as the project's documentation says; the business clock, faults and s
 test bench.
 """
 
-from fundlab.sandbox.foreground import run
+from fundlab.sandbox.run import run
 from fundlab.sandbox.serve import Sandbox, serve
 
 __all__ = ["Sandbox", "run", "serve"]

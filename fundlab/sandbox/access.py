@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from jwt.algorithms import Algorithm, get_default_algorithms
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.models import SCOPES, SIGNATURE_LIFETIME_S, TOKEN_LIFETIME_S
 from fundlab.sandbox.clock import AccessClock
 from fundlab.sandbox.database import Database

@@ -28,16 +28,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fundlab.models import OPERATIONS, Operation, Token
 from fundlab.sandbox.access import SignedParts
-from fundlab.sandbox.due import settle
 from fundlab.sandbox.endpoints import ENDPOINTS, Call
 from fundlab.sandbox.faults import LIST_FAULTS, NO_CONTENT, TOKEN, Fault
+from fundlab.sandbox.lifecycle import Connections, Service
 from fundlab.sandbox.listing import SAME_POSITION
 from fundlab.sandbox.log import Logged
 from fundlab.sandbox.openapi import OAUTH2, TOKEN_DESCRIBED, TOKEN_PATH, described, document
-from fundlab.sandbox.opening import Connections, Service
 from fundlab.sandbox.reading import MAX_BODY_BYTES, check_query, read_members, refusal_of
 from fundlab.sandbox.recording import Replay
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, TokenRefusal, invalid, phrase
+from fundlab.sandbox.scheduled_work import settle
 
 MAX_FORM_FIELDS: Final = 20
 PAGE_END: Final = b'],"next_page_cursor":'

@@ -33,11 +33,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
+from fundlab.base.values import Amount
 from fundlab.models import CryptoNetwork, RoutingNumberType, TransferType
 from fundlab.sandbox.clock import NS
 from fundlab.sandbox.refusals import Refusal
-from fundlab.values import Amount
 
 WIRE_FEES: Final = {
     RoutingNumberType.ABA: Amount("25.00"),

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Literal, get_args
 
-from fundlab.errors import SandboxError
-from fundlab.values import Instant
+from fundlab.base.errors import SandboxError
+from fundlab.base.values import Instant
 
 ClockMode = Literal["real", "fast", "manual"]
 NS: Final = 1_000_000_000

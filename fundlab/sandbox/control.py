@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
+from fundlab.base.values import Amount
 from fundlab.models import CryptoNetwork, TransferStatus, TransferType
 from fundlab.sandbox.access import Access, key_pair_pem, new_private_key
+from fundlab.sandbox.accounts_and_addresses import add_destination_address, check_address
 from fundlab.sandbox.bank_book import (
     Fault,
     Format,
@@ -24,11 +26,9 @@ from fundlab.sandbox.bank_book import (
 )
 from fundlab.sandbox.behaviour import behaviour_of
 from fundlab.sandbox.clock import nanos_text
-from fundlab.sandbox.due import finish_deposit, settle
 from fundlab.sandbox.faults import ANY, FaultKind
 from fundlab.sandbox.ledger import available, trading, units, units_text
-from fundlab.sandbox.movements import Arrival, change_transfer, finish_withdrawal, receive
-from fundlab.sandbox.opening import (
+from fundlab.sandbox.lifecycle import (
     Checkpoint,
     Options,
     Service,
@@ -39,10 +39,10 @@ from fundlab.sandbox.opening import (
     start_over,
     take_over,
 )
-from fundlab.sandbox.places import add_destination_address, check_address
+from fundlab.sandbox.movements import Arrival, change_transfer, finish_withdrawal, receive
 from fundlab.sandbox.refusals import invalid, not_found
+from fundlab.sandbox.scheduled_work import finish_deposit, settle
 from fundlab.sandbox.world import ASSETS, IDENTITY_STATUSES, World, seeded_uuid, to_bytes
-from fundlab.values import Amount
 
 Json = dict[str, Any]
 MAX_CHECKPOINTS: Final = 20

@@ -16,16 +16,16 @@ from pydantic import TypeAdapter, ValidationError, validate_call
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.models import OPERATIONS
 from fundlab.sandbox.app import limited_body, problem_response
 from fundlab.sandbox.behaviour import Behaviour
 from fundlab.sandbox.control import Control, Json
 from fundlab.sandbox.faults import ANY, TOKEN, Fault
-from fundlab.sandbox.opening import Options
+from fundlab.sandbox.lifecycle import Options
 from fundlab.sandbox.reading import read_json_object
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, invalid
-from fundlab.settings import is_loopback
+from fundlab.settings.settings import is_loopback
 
 KEY_HEADER: Final = "Sandbox-Control-Key"
 CONTROL_PREFIX: Final = "/_sandbox"

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.models import SCOPES
 
 _PRINTABLE: Final = r"^[!-~]([ -~]*[!-~])?$"

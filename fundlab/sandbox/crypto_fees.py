@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from fundlab.exact import EXACT, MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
+from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.models import (
     CreateCryptoWithdrawalFee,
     CreateFiatWithdrawal,
@@ -15,9 +15,9 @@ from fundlab.models import (
 )
 from fundlab.models.json_schema import NULL, Schema, positive
 from fundlab.models.requests import CENTS, GIVEN_AND_OTHER
+from fundlab.sandbox.accounts_and_addresses import ON_NETWORKS, check_address
 from fundlab.sandbox.clock import NS, micros_text
 from fundlab.sandbox.ledger import MAX_UNITS, SCALE, units, units_text
-from fundlab.sandbox.places import ON_NETWORKS, check_address
 from fundlab.sandbox.refusals import invalid, not_found
 from fundlab.sandbox.world import ASSETS, World, to_bytes
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 
 SCHEMA_VERSION: Final = 1
 SQLITE_MAGIC: Final = b"SQLite format 3\0"

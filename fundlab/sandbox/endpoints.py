@@ -36,7 +36,8 @@ from fundlab.models import (
     TransferType,
     UpdateFiatAccount,
 )
-from fundlab.sandbox import crypto_fees, listing, movements, orchestration, places
+from fundlab.sandbox import accounts_and_addresses as accounts
+from fundlab.sandbox import crypto_fees, listing, movements, orchestration
 from fundlab.sandbox.ledger import available, trading, units_text
 from fundlab.sandbox.refusals import not_found
 from fundlab.sandbox.world import ASSETS, World, to_bytes
@@ -85,7 +86,7 @@ def _json(content: bytes | Mapping[str, Any]) -> Response:
 async def create_fiat_deposit_instructions(
     call: Caller, wanted: CreateFiatDepositInstructions
 ) -> Response:
-    return _json(places.create_instructions(call.world, call.customer_id, wanted))
+    return _json(accounts.create_instructions(call.world, call.customer_id, wanted))
 
 
 @operation
@@ -152,7 +153,7 @@ async def get_profile_balance(call: Caller, profile_id: ProfileId, asset: Asset)
 
 @operation
 async def create_fiat_account(call: Caller, wanted: CreateFiatAccount) -> Response:
-    return _json(places.create_fiat_account(call.world, call.customer_id, wanted))
+    return _json(accounts.create_fiat_account(call.world, call.customer_id, wanted))
 
 
 @operation
@@ -162,7 +163,7 @@ async def get_fiat_account(call: Caller, id: Id) -> Response:
 
 @operation
 async def update_fiat_account(call: Caller, id: Id, wanted: UpdateFiatAccount) -> Response:
-    return _json(places.update_fiat_account(call.world, call.customer_id, id, wanted))
+    return _json(accounts.update_fiat_account(call.world, call.customer_id, id, wanted))
 
 
 @operation
@@ -180,7 +181,7 @@ async def create_fiat_withdrawal(call: Caller, wanted: CreateFiatWithdrawal) -> 
 
 @operation
 async def create_deposit_address(call: Caller, wanted: CreateDepositAddress) -> Response:
-    return _json(places.create_deposit_address(call.world, call.customer_id, wanted))
+    return _json(accounts.create_deposit_address(call.world, call.customer_id, wanted))
 
 
 @operation

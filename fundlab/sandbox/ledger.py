@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
-from fundlab.errors import SandboxError
-from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
+from fundlab.base.errors import SandboxError
+from fundlab.base.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.sandbox.database import Database
 
 SCALE: Final = 10**MAX_FRACTION_DIGITS

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.models import OPERATIONS
 from fundlab.sandbox.app import own_document
 from fundlab.sandbox.recording import operation_at, read_recording

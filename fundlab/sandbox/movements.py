@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, Final, Literal
 
+from fundlab.base.values import Amount
 from fundlab.models import (
     MAX_CUBIX_MEMO,
     MAX_WIRE_MEMO,
@@ -34,7 +35,6 @@ from fundlab.sandbox.ledger import (
 )  # fmt: skip
 from fundlab.sandbox.refusals import insufficient_funds, invalid, not_found
 from fundlab.sandbox.world import World, own_identity, seeded_uuid, to_bytes
-from fundlab.values import Amount
 
 FAILING_CENTS: Final = units(Amount("0.13"))
 ONE: Final = units(Amount("1"))

@@ -17,7 +17,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.security import OAuth2
 from starlette.routing import BaseRoute
 
-from fundlab.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
+from fundlab.base.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
 from fundlab.models import (
     OPERATIONS,
     SCOPES,

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from fundlab.base.values import Amount
 from fundlab.models import (
     MAX_WIRE_MEMO,
     CreateDepositAddress,
@@ -19,6 +20,13 @@ from fundlab.models import (
     TransferType,
 )
 from fundlab.models.json_schema import NULL, OPTIONAL, TEXT, Schema, one_of, only, or_null
+from fundlab.sandbox.accounts_and_addresses import (
+    ON_NETWORKS,
+    check_address,
+    create_deposit_address,
+    create_instructions,
+    without_blanks,
+)
 from fundlab.sandbox.clock import micros_text
 from fundlab.sandbox.crypto_fees import STABLECOINS, crypto_withdrawal_fee
 from fundlab.sandbox.ledger import MAX_UNITS, units
@@ -29,16 +37,8 @@ from fundlab.sandbox.movements import (
     send_out,
     withdrawal_terms,
 )
-from fundlab.sandbox.places import (
-    ON_NETWORKS,
-    check_address,
-    create_deposit_address,
-    create_instructions,
-    without_blanks,
-)
 from fundlab.sandbox.refusals import Refusal, conflict, invalid, not_found
 from fundlab.sandbox.world import World, to_bytes
-from fundlab.values import Amount
 
 Rule = dict[str, Any]
 

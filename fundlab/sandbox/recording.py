@@ -24,10 +24,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import requests
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.models import OPERATIONS
-from fundlab.secret import mask_number, without_numbers
-from fundlab.settings import is_loopback
+from fundlab.settings.secret import mask_number, without_numbers
+from fundlab.settings.settings import is_loopback
 
 TOKEN_PATH: Final = "/oauth2/token"
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024

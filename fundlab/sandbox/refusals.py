@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 PROBLEM_TYPES: Final = "https://problems.fundlab.invalid/"

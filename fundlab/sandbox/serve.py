@@ -24,8 +24,9 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from fundlab.api.client import Client, connect
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
+from fundlab.base.values import Instant
+from fundlab.client.client import Client, connect
 from fundlab.sandbox.app import build_app, protocol_class
 from fundlab.sandbox.behaviour import read_behaviour
 from fundlab.sandbox.certificate import self_signed
@@ -35,7 +36,7 @@ from fundlab.sandbox.control_http import CONTROL_PREFIX, add_control
 from fundlab.sandbox.credentials import Wanted, read_credentials, wanted
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
-from fundlab.sandbox.opening import (
+from fundlab.sandbox.lifecycle import (
     Connections,
     Options,
     check_whole,
@@ -44,9 +45,8 @@ from fundlab.sandbox.opening import (
     scope_names,
 )
 from fundlab.sandbox.recording import Replay, read_recording
-from fundlab.secret import Secret
-from fundlab.settings import ENVIRONMENT_PREFIX, SettingKeywords, is_loopback
-from fundlab.values import Instant
+from fundlab.settings.secret import Secret
+from fundlab.settings.settings import ENVIRONMENT_PREFIX, SettingKeywords, is_loopback
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,8 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.arrow import numbers
-from fundlab.errors import StoreError
+from fundlab.base.arrow import numbers
+from fundlab.base.errors import StoreError
 from fundlab.store import parts
 from fundlab.store.parts import BOOKKEEPING, PartReader, each_row_group
 from fundlab.store.snapshot import Group, Mask, Snapshot

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from fundlab.errors import StoreDamaged, StoreError, StoreLocked
+from fundlab.base.errors import StoreDamaged, StoreError, StoreLocked
 from fundlab.store.records import canonical
 from fundlab.store.remote import RemotePath
 

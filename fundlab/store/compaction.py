@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import StoreError
+from fundlab.base.errors import StoreError
 from fundlab.store import disk, parts
 from fundlab.store.parts import (
     TO,

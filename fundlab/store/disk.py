@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from fundlab.errors import StoreError, StoreLocked
+from fundlab.base.atomic_files import try_lock, unfinished
+from fundlab.base.errors import StoreError, StoreLocked
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.unfinished import try_lock, unfinished
 
 _PUBLISHED: Final = "what was published before is intact: see to the disk, then run it again"
 _ELSEWHERE: Final = "give another folder, or see to its space and rights"

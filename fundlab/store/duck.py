@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Final
 
-from fundlab.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest
 
 if TYPE_CHECKING:
     import duckdb

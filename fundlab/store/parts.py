@@ -35,11 +35,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from fundlab.errors import StoreChanged, StoreDamaged, StoreError, first_line
+from fundlab.base.errors import StoreChanged, StoreDamaged, StoreError, first_line
+from fundlab.base.values import Instant
 from fundlab.store import disk
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.tables.schema import SCHEMA_VERSION, TABLES, Table
-from fundlab.values import Instant
 
 REPLACED_PART: Final = "_part"
 REPLACED_ROW: Final = "_row"

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, first_line
+from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError, first_line
+from fundlab.base.values import Instant
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
-from fundlab.values import Instant
 
 PINS: Final = "pins"
 _RESTORE: Final = "restore it from a backup, or delete it and with it the pin"

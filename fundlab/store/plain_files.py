@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fundlab.errors import InvalidRequest
-from fundlab.paths import local_path
+from fundlab.base.errors import InvalidRequest
+from fundlab.base.paths import local_path
 from fundlab.store import disk
 from fundlab.store.parts import in_row_groups
 from fundlab.store.remote import StorePath

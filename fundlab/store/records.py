@@ -3,7 +3,7 @@
 Each is a small file, published by one rename and never rewritten. Its name is its number and the
 beginning of the hash of its bytes, canonical JSON that names the hash of the record before it. So
 a byte that is not what was written, and a record that was taken away, are errors; of the newest
-ones the chain of the store tells (`fundlab.store.anchors`).
+ones the chain of the store tells (`fundlab.evidence.anchors`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from fundlab.errors import InvalidRequest, StoreDamaged
-from fundlab.moments import moment_ns
+from fundlab.base.errors import InvalidRequest, StoreDamaged
+from fundlab.base.moments import moment_ns
+from fundlab.base.values import Instant
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
-from fundlab.values import Instant
 
 RECORDS: Final = "records"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)

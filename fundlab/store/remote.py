@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from fundlab.errors import InvalidRequest, StoreError
-from fundlab.paths import local_path
+from fundlab.base.errors import InvalidRequest, StoreError
+from fundlab.base.paths import local_path
 
 if TYPE_CHECKING:
     from fundlab.store.commits import Commits

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from fundlab.errors import StoreError
+from fundlab.base.errors import StoreError
+from fundlab.base.values import Instant
 from fundlab.store import disk
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.values import Instant
 
 RUNS: Final = "runs"
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from fundlab.arrow import AMOUNT_TYPE
-from fundlab.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
 from fundlab.store.duck import own_connection
 from fundlab.store.parts import FROM, TO, check_data, check_files, find_parts
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.store.settled import ADDED, PLACE, with_settlement
+from fundlab.store.settlement_times import ADDED, PLACE, with_settlement
 from fundlab.store.snapshot import Snapshot, steadily
 from fundlab.tables.schema import TABLES
 from fundlab.transfers import SETTLED_AT
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
-    from fundlab.store.store import TableStore
+    from fundlab.evidence.table_store import TableStore
 
 _NANOSECONDS: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _GLOB: Final = "__globPaths__"

@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.arrow import numbers
-from fundlab.errors import StoreDamaged
+from fundlab.base.arrow import numbers
+from fundlab.base.errors import StoreDamaged
 from fundlab.store.parts import (
     BOOKKEEPING,
     FROM,
@@ -85,7 +85,7 @@ class Snapshot:
     where its rows begin (ns, ``None``: with the first there is). ``inside_base``: it is older than
     its first file, so a row's own life there says whether it was current. ``left_out`` are files of
     its folder that do not count although they have the name of one, and why. ``accepted_gone``:
-    no row of these ids is current (see `fundlab.store.completeness.accepted_gone`).
+    no row of these ids is current (see `fundlab.evidence.vanished_rows.accepted_gone`).
     """
 
     table: Table

@@ -1,5 +1,4 @@
-"""Service → store: one sync, from what is asked for to what is published."""
+"""Out of the service: ``run`` brings a store up to date, ``loaders`` gives typed DataFrames.
 
-from fundlab.sync.run import SyncResult, TableSync, sync
-
-__all__ = ["SyncResult", "TableSync", "sync"]
+Both read the pages of a list by ``table_pages``.
+"""

@@ -32,11 +32,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.api.arguments import connected
-from fundlab.api.pages import warn_of_filters, whole_number
-from fundlab.arrow import frugal_memory
-from fundlab.background import gathered
-from fundlab.errors import (
+from fundlab.base.arrow import frugal_memory
+from fundlab.base.errors import (
     InvalidRequest,
     NotFound,
     StoreDamaged,
@@ -45,16 +42,14 @@ from fundlab.errors import (
     number_of,
     shorten,
 )
-from fundlab.load.loaders import Pair, observe_balances, pairs_of
-from fundlab.load.table_pages import Fetched, ask_table, fetch
-from fundlab.load.windows import Span
-from fundlab.models import FINAL_STATUSES, OPERATIONS
-from fundlab.moments import moment_ns
-from fundlab.progress import expect, progress_bar
-from fundlab.store import compaction, disk
-from fundlab.store.anchors import write_head
-from fundlab.store.changes import Changes, all_new, differing, find_rows
-from fundlab.store.completeness import (
+from fundlab.base.moments import moment_ns
+from fundlab.base.progress import expect, progress_bar
+from fundlab.base.threads import gathered
+from fundlab.base.values import Instant
+from fundlab.client.arguments import connected
+from fundlab.client.pages import warn_of_filters, whole_number
+from fundlab.evidence.anchors import write_head
+from fundlab.evidence.vanished_rows import (
     SWEEP_EVERY_NS,
     Gone,
     control_changes,
@@ -65,19 +60,24 @@ from fundlab.store.completeness import (
     sweep_windows,
     unlisted,
 )
+from fundlab.models import FINAL_STATUSES, OPERATIONS
+from fundlab.store import compaction, disk
+from fundlab.store.changes import Changes, all_new, differing, find_rows
 from fundlab.store.parts import Draft, Header, Publication, write_part
 from fundlab.store.records import Record
 from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.store.staging import STAGING, Stage, missing
+from fundlab.sync.loaders import Pair, observe_balances, pairs_of
+from fundlab.sync.table_pages import Fetched, ask_table, fetch
+from fundlab.sync.windows import Span
 from fundlab.tables.decode import decode_page
 from fundlab.tables.schema import SCHEMA_VERSION, TABLES, find_table
-from fundlab.values import Instant
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fundlab.api.client import Client
-    from fundlab.store import TableStore
+    from fundlab.client.client import Client
+    from fundlab.evidence.table_store import TableStore
 
 MAX_ROUNDS: Final = 8
 OVERLAP_NS: Final = 15 * 60 * 1_000_000_000

@@ -1,6 +1,6 @@
 """Models → Arrow schemas; page bytes → Arrow tables → typed DataFrames, and back."""
 
-from fundlab.arrow import AMOUNT_TYPE
+from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.tables.decode import Page, decode_page
 from fundlab.tables.expand import expand, maps
 from fundlab.tables.frames import to_arrow, to_frame

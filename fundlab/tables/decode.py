@@ -29,13 +29,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import astuple
 
-from fundlab.arrow import AMOUNT_TYPE
-from fundlab.errors import DataError, ProtocolError, UnknownValueWarning, shorten
-from fundlab.exact import AMOUNT
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import DataError, ProtocolError, UnknownValueWarning, shorten
+from fundlab.base.exact import AMOUNT
+from fundlab.base.values import Amount, Instant
 from fundlab.models import FiatNetworkInstructions
 from fundlab.tables.plain_pages import INSTRUCTIONS, read_plain
 from fundlab.tables.schema import INSTANT_TYPE, Column, Kind, Table, find_table
-from fundlab.values import Amount, Instant
 
 # \A and \z, never ^ and $: `$` would let a trailing newline pass. Which days a month has, and
 # which years fit, is left to the cast and to the comparison after it.

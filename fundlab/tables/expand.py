@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from fundlab.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest
 
 if TYPE_CHECKING:
     import pandas as pd

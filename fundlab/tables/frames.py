@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table, find_table
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Plain pages → Arrow columns by a compiled decoder: ``plain_pages.c``, which says what is plain.
 
-`fundlab.compiled` builds it. Any other page is left to `fundlab.tables.decode`.
+`fundlab.base.compiled` builds it. Any other page is left to `fundlab.tables.decode`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fundlab.compiled import load
+from fundlab.base.compiled import load
 from fundlab.tables.schema import Kind, Table, find_table
 
 INSTRUCTIONS: Final = "fiat_network_instructions"

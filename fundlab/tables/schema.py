@@ -34,8 +34,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.arrow import AMOUNT_TYPE, numbers
-from fundlab.errors import InvalidRequest
+from fundlab.base.arrow import AMOUNT_TYPE, numbers
+from fundlab.base.errors import InvalidRequest
+from fundlab.base.values import Amount, Instant
 from fundlab.models import (
     OPERATIONS,
     CryptoDestinationAddress,
@@ -45,7 +46,6 @@ from fundlab.models import (
     Resource,
     Transfer,
 )
-from fundlab.values import Amount, Instant
 
 SCHEMA_VERSION: Final = 1
 EXTRA: Final = "extra"

@@ -34,8 +34,8 @@ from transfer_examples import (
 )
 
 from fundlab.analysis import balances
+from fundlab.base.errors import AnalysisError
 from fundlab.decimals import DecimalDtype
-from fundlab.errors import AnalysisError
 
 D = Decimal
 HALF_DAY = DAY // 2

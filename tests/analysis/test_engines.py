@@ -18,7 +18,7 @@ from transfer_examples import DAY, KINDS, START, arrow, records, transfer
 
 from fundlab import Store
 from fundlab.analysis import balances, fees, flows
-from fundlab.errors import AnalysisError, InvalidRequest
+from fundlab.base.errors import AnalysisError, InvalidRequest
 from fundlab.store.duck import own_connection
 from fundlab.store.scan import scan_with_duckdb
 

@@ -9,7 +9,7 @@ import pytest
 from transfer_examples import START, records
 
 from fundlab.analysis import events
-from fundlab.errors import AnalysisError
+from fundlab.base.errors import AnalysisError
 
 TIME = pa.timestamp("ns", "UTC")
 STAMP = "2026-01-01T00:00:00.00000000"

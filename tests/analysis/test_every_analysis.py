@@ -23,7 +23,7 @@ from transfer_examples import (
 )  # fmt: skip
 
 from fundlab.analysis import balances, checks, fees, flows, reconcile
-from fundlab.errors import AnalysisError
+from fundlab.base.errors import AnalysisError
 
 ROWS = make_rows(150, profiles=4)
 REPORTED = observed(balances_by_hand(ROWS[:-7]), START + 400 * DAY)

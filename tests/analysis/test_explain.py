@@ -10,7 +10,7 @@ import pytest
 from transfer_examples import DAY, KINDS, START, Row, arrow, exact_sum, observed, records, transfer
 
 from fundlab.analysis import reconcile
-from fundlab.errors import AnalysisError
+from fundlab.base.errors import AnalysisError
 
 D = Decimal
 ROWS = [

@@ -29,7 +29,7 @@ from transfer_examples import (
 )
 
 from fundlab.analysis import checks, fees, flows
-from fundlab.errors import AnalysisError, MixedAssetsWarning
+from fundlab.base.errors import AnalysisError, MixedAssetsWarning
 
 D = Decimal
 HOUR = DAY // 24

@@ -15,7 +15,7 @@ from fake_service import FakeService, transfer
 import fundlab as fl
 from fundlab import Store
 from fundlab.analysis.engines import engine_errors
-from fundlab.errors import AnalysisError
+from fundlab.base.errors import AnalysisError
 from fundlab.models import ProfileBalance
 
 LARGEST = "9" * 20

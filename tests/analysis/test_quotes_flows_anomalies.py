@@ -29,8 +29,8 @@ from transfer_examples import (
 from transfer_examples import transfer as basic
 
 from fundlab.analysis import checks, fees, flows
-from fundlab.errors import AnalysisError, ServiceError
-from fundlab.values import Instant
+from fundlab.base.errors import AnalysisError, ServiceError
+from fundlab.base.values import Instant
 
 D = Decimal
 MINUTE = DAY // 1440

@@ -23,7 +23,7 @@ from transfer_examples import (
 )
 
 from fundlab.analysis import reconcile
-from fundlab.errors import AnalysisError
+from fundlab.base.errors import AnalysisError
 
 D = Decimal
 ROWS = [

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transfer_examples import DAY, START, Row, observed, records, table, tampered, transfer
 
-from fundlab import reporting
+from fundlab import reports
 from fundlab.analysis import reconcile
 
 NOW = START + 500 * DAY
@@ -20,7 +20,7 @@ NOW = START + 500 * DAY
 
 def both(rows: list[Row], reported: pa.Table) -> tuple[list[Any], list[Any]]:
     """Of the report, and of the analysis on the same frames."""
-    report = reporting.build(
+    report = reports.build(
         table(rows), frame(reported), title="Report", as_of=pd.Timestamp(NOW, tz="UTC")
     )
     return records(report.causes), records(reconcile.explain(table(rows), reported))

@@ -32,7 +32,7 @@ from transfer_examples import (
 
 from fundlab import Store
 from fundlab.analysis import balances, checks, events, fees, flows, reconcile
-from fundlab.errors import AnalysisError, InvalidRequest, StoreDamaged
+from fundlab.base.errors import AnalysisError, InvalidRequest, StoreDamaged
 
 pyspark = pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 pytestmark = [

@@ -28,7 +28,7 @@ from transfer_examples import (
 
 from fundlab.analysis import balances
 from fundlab.analysis.periods import period_bounds
-from fundlab.errors import AnalysisError
+from fundlab.base.errors import AnalysisError
 
 D = Decimal
 HOUR = DAY // 24

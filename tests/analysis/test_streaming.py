@@ -18,8 +18,8 @@ from transfer_examples import START, Row, make_rows, records
 
 from fundlab import Store
 from fundlab.analysis import balances
-from fundlab.errors import AnalysisError, OutputError
-from fundlab.values import Instant
+from fundlab.base.errors import AnalysisError, OutputError
+from fundlab.base.values import Instant
 
 TIME = pa.timestamp("ns", "UTC")
 

@@ -25,8 +25,8 @@ from load import Bar
 from made_pages import BEGIN, page_bodies, transfer_record
 
 from fundlab import Store
+from fundlab.evidence import table_store
 from fundlab.models import ProfileBalance
-from fundlab.store import store as table_store
 from fundlab.sync import run
 
 LISTS = ("items", "events", "addresses")

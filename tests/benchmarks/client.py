@@ -24,9 +24,9 @@ import requests
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from fundlab.api.client import Client
-from fundlab.api.signing import load_signer, new_key, request_signature
-from fundlab.settings import Settings
+from fundlab.client.client import Client
+from fundlab.client.signing import load_signer, new_key, request_signature
+from fundlab.settings.settings import Settings
 
 CALLS = 1500
 TURN = 25

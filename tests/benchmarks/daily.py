@@ -33,15 +33,15 @@ from load import Bar
 from made_pages import TYPES
 from store import Spent, middle, size_of, spent
 
-from fundlab import Store, reporting
+from fundlab import Store, reports
+from fundlab.base.values import Instant
 from fundlab.models import ProfileBalance
 from fundlab.store import compaction, disk
 from fundlab.store.changes import all_new
 from fundlab.store.parts import BOOKKEEPING, Header, Publication, write_part
-from fundlab.sync import SyncResult
+from fundlab.sync.run import SyncResult
 from fundlab.tables import TABLES
 from fundlab.tables.decode import decode_page
-from fundlab.values import Instant
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILES, ASSETS = 10, ("USD", "USDC")
@@ -109,7 +109,7 @@ def compare(folder: Path, options: argparse.Namespace) -> list[Bar]:
         "read": lambda store, _: store.read("transfers"),
         "scan, a count": lambda store, _: store.scan("transfers").aggregate("count(*)").fetchall(),
         "verify": lambda store, _: store.verify(),
-        "report of a month": lambda store, _: reporting.read_report(store, month),
+        "report of a month": lambda store, _: reports.read_report(store, month),
     }
     bars = []
     for work, do in works.items():

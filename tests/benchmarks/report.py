@@ -17,7 +17,7 @@ from pathlib import Path
 
 from analysis_store import make_store
 
-from fundlab import Store, reporting
+from fundlab import Store, reports
 
 ROWS = 1_000_000
 SECONDS, MEBIBYTES, PAGE_BYTES = 20.0, 1024.0, 3_000_000
@@ -29,9 +29,9 @@ def main(rows: int, path: str | None) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         store = Store(path) if path else make_store(Path(folder) / "store", rows)
         wall, work = time.perf_counter(), time.process_time()
-        report = reporting.read_report(store, PERIOD, as_of=AS_OF)
+        report = reports.read_report(store, PERIOD, as_of=AS_OF)
         built = time.perf_counter()
-        written = reporting.write_report(report, Path(folder) / "out")
+        written = reports.write_report(report, Path(folder) / "out")
         wall, work, build = (
             time.perf_counter() - wall, time.process_time() - work, built - wall,
         )  # fmt: skip

@@ -30,12 +30,12 @@ from load import Bar
 from made_pages import transfer_record
 
 from fundlab import Store
+from fundlab.base.values import Instant
 from fundlab.store import disk
 from fundlab.store.changes import all_new, find_rows
 from fundlab.store.parts import Header, Publication, write_part
 from fundlab.tables import TABLES
 from fundlab.tables.schema import SCHEMA_VERSION
-from fundlab.values import Instant
 
 BEGIN = Instant.parse("2025-01-01T00:00:00Z").ns
 FIVE = ["id", "profile_id", "total", "status", "created_at"]

@@ -32,12 +32,12 @@ from scripted import skipping
 
 import fundlab as fl
 from fundlab import Store
-from fundlab.api.client import Client
-from fundlab.errors import FundlabError
+from fundlab.base.errors import FundlabError
+from fundlab.base.values import Instant
+from fundlab.client.client import Client
 from fundlab.models import OPERATIONS
-from fundlab.settings import Settings
+from fundlab.settings.settings import Settings
 from fundlab.tables import EXTRA, TABLES
-from fundlab.values import Instant
 
 AMOUNTS = (
     "1e5", "-1", "+1", "5.", "", " 1", "1\n", "NaN", "Infinity", "1,000", "0x10", "٣", "1_0",

@@ -11,8 +11,8 @@ from types import FrameType
 from typing import Any
 
 import fundlab as fl
-from fundlab import reporting
-from fundlab.heartbeat import beating
+from fundlab import reports
+from fundlab.operate.notifications import beating
 
 PACKAGE = str(Path(fl.__file__).parent)
 
@@ -41,7 +41,7 @@ def night(
         with fl.connect(**given) as client:
             store = fl.Store(folder / "books", clock=lambda: now)
             store.sync(client)
-        reporting.catch_up(store, folder / "reports", ["csv"], since="2099-01")
+        reports.catch_up(store, folder / "reports", ["csv"], since="2099-01")
         outcome.status = 0
     sys.setprofile(None)
     (folder / "count").write_text(str(count))

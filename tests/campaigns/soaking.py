@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import fundlab as fl
-from fundlab.errors import CallError
+from fundlab.base.errors import CallError
 
 SYNC_EVERY_S, PAY_EVERY_S, DEPOSIT_EVERY_S, COMPACT_EVERY = 15.0, 1.0, 60.0, 20
 DEPOSIT = "5000.00"

@@ -37,7 +37,7 @@ from rich.traceback import Traceback
 
 import fundlab as fl
 from fundlab import cli
-from fundlab.demo import BANK, OWNER
+from fundlab.cli.demo import BANK, OWNER
 from fundlab.sandbox import Sandbox
 
 
@@ -78,14 +78,14 @@ def mirroring(status: int) -> Iterator[str]:
 
 PASSWORD, WRONG = "canary-of-the-key-8d41", "canary-of-a-wrong-secret-c7"
 CRASHES = (
-    "fundlab.api.http.Http.exchange", "fundlab.api.transport.read_grant",
-    "fundlab.api.transport.request_signature", "fundlab.api.transport.token_form",
-    "fundlab.api.calls.read_answer", "fundlab.load.table_pages.decode_page",
+    "fundlab.client.http.Http.exchange", "fundlab.client.transport.read_grant",
+    "fundlab.client.transport.request_signature", "fundlab.client.transport.token_form",
+    "fundlab.client.calls.read_answer", "fundlab.sync.table_pages.decode_page",
     "fundlab.store.disk.publish", "fundlab.store.parts.read_footer",
-    "fundlab.actions.plan.Journal.record", "requests.adapters.HTTPAdapter.send",
+    "fundlab.payments.plan.Journal.record", "requests.adapters.HTTPAdapter.send",
     "urllib3.connectionpool.HTTPConnectionPool.urlopen", "http.client.HTTPConnection.putheader",
-    "fundlab.exports.plain.as_text", "fundlab.reporting.page.render_html",
-    "fundlab.settings.Settings.load", "fundlab.secret.read_private",
+    "fundlab.exports.plain.as_text", "fundlab.reports.page.render_html",
+    "fundlab.settings.settings.Settings.load", "fundlab.settings.secret.read_private",
 )  # fmt: skip
 
 
@@ -311,7 +311,7 @@ def test_commands_under_failures(
 ) -> None:
     every, patch = pairs(scene), monkeypatch
     runs = random.Random(seed).sample(every, len(every) // one_in)
-    patch.setattr("fundlab.api.transport.pause_before", lambda *_: 0.0)
+    patch.setattr("fundlab.client.transport.pause_before", lambda *_: 0.0)
     found, ended = [], {"done": 0, "refused": 0, "crashed": 0}
     for command, failure in runs:
         with FAILURES[failure](scene, patch) as changes:

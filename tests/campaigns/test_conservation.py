@@ -26,7 +26,7 @@ import pytest
 import urllib3
 from served import Served
 
-from fundlab.demo import BANK, OWNER
+from fundlab.cli.demo import BANK, OWNER
 
 WAY = "/v2/transfer"
 STABLE = ("USDG", "PYUSD", "USDP", "USDC")

@@ -25,9 +25,9 @@ from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
 from fundlab import Store
-from fundlab.errors import FundlabError, NetworkError
-from fundlab.journals import Journal
+from fundlab.base.errors import FundlabError, NetworkError
 from fundlab.models import Transfer
+from fundlab.payments.journal import Journal
 from fundlab.store import compaction, parts, snapshot, staging
 from fundlab.store.parts import read_footer
 

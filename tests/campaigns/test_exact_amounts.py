@@ -28,9 +28,9 @@ from amounts import is_held, plain, random_amount
 from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
-from fundlab import Store, exports, reporting, tables
-from fundlab.errors import DataError
-from fundlab.values import Amount
+from fundlab import Store, exports, reports, tables
+from fundlab.base.errors import DataError
+from fundlab.base.values import Amount
 
 PAGE_ROWS = 1_000
 REPORT_ROWS = 200
@@ -259,6 +259,6 @@ def check_report(texts: list[str]) -> None:
     page = tables.decode_page("transfers", json.dumps({"items": rows}).encode()).rows
     frame = tables.to_frame(page)
     none = tables.to_frame(tables.TABLES["balances"].schema.empty_table())
-    built = reporting.build(frame, none, title="Open", as_of="2026-04-01T00:00:00Z")
-    cells = {plain(text) for text in Cells(reporting.render_html(built)).found}
+    built = reports.build(frame, none, title="Open", as_of="2026-04-01T00:00:00Z")
+    cells = {plain(text) for text in Cells(reports.render_html(built)).found}
     assert {plain(text) for text in texts} <= cells

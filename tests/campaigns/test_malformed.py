@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import fundlab as fl
-from fundlab.api.client import Client
-from fundlab.demo import BANK, OWNER
+from fundlab.cli.demo import BANK, OWNER
+from fundlab.client.client import Client
 from fundlab.models import OPERATIONS
 
 LISTS = {

@@ -14,12 +14,12 @@ from nights import night
 
 import fundlab as fl
 from fundlab import sandbox
-from fundlab.status import status
-from fundlab.values import Instant
+from fundlab.base.values import Instant
+from fundlab.operate.status import status
 
 HOUR = 3600 * 10**9
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["nights", "fundlab.reporting", "fundlab.facade"])
+PROCESSES.set_forkserver_preload(["nights", "fundlab.reports", "fundlab.operate.store"])
 
 Night = Callable[..., int | None]
 

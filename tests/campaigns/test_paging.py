@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import fundlab as fl
-from fundlab.api.client import Client
-from fundlab.api.transport import Environment
-from fundlab.demo import BANK, OWNER
-from fundlab.errors import CallError
+from fundlab.base.errors import CallError
+from fundlab.cli.demo import BANK, OWNER
+from fundlab.client.client import Client
+from fundlab.client.transport import Environment
 from fundlab.sandbox import Sandbox
 
 ROWS = 2_300  # three pages

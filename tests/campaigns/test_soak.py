@@ -28,7 +28,7 @@ from served import Served
 from soaking import amount
 
 import fundlab as fl
-from fundlab.demo import BANK, OWNER
+from fundlab.cli.demo import BANK, OWNER
 
 FLAT, FLAT_TIME = 0.05, 0.2
 FAULTS: tuple[dict[str, Any], ...] = (

@@ -15,8 +15,8 @@ from matplotlib.dates import num2date
 from matplotlib.figure import Figure
 
 from fundlab import charts
-from fundlab.errors import AnalysisError
-from fundlab.names import labels
+from fundlab.base.errors import AnalysisError
+from fundlab.settings.labels import labels
 
 D = Decimal
 HOSTILE = "$\\frac{<b>&x _日本"

@@ -10,9 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from fundlab import charts
+from fundlab.base.errors import AnalysisError
 from fundlab.charts.settlement import duration_text
 from fundlab.charts.waterfall import FEES
-from fundlab.errors import AnalysisError
 
 HOSTILE = "$\\frac{<b>&x _日本"
 

@@ -12,9 +12,9 @@ import pytest
 
 import fundlab as fl
 from fundlab import sandbox
-from fundlab.config_file import read_config, write_profile
-from fundlab.errors import SettingsError
-from fundlab.secret import Secret
+from fundlab.base.errors import SettingsError
+from fundlab.settings.config_file import read_config, write_profile
+from fundlab.settings.secret import Secret
 
 KEPT = """# ours, since 2025
 [play] # the sandbox of the team

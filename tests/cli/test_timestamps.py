@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fundlab import Store
+from fundlab.base.errors import InvalidRequest, NetworkError, SettingsError
 from fundlab.cli import run
-from fundlab.errors import InvalidRequest, NetworkError, SettingsError
 from fundlab.timestamps import stamp
 
 CONFIGURATION = """

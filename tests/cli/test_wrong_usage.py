@@ -15,7 +15,7 @@ import pytest
 
 import fundlab as fl
 from fundlab import sandbox
-from fundlab.settings import Settings
+from fundlab.settings.settings import Settings
 
 TABLE = Path(__file__).with_name("wrong_usage.txt")
 WAY_OUT = re.compile(

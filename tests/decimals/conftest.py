@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fundlab.compiled import compile_source, load
+from fundlab.base.compiled import compile_source, load
 from fundlab.decimals import kernels
 
 

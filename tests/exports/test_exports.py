@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fundlab import exports
-from fundlab.errors import InvalidRequest, OutputError
+from fundlab.base.errors import InvalidRequest, OutputError
 from fundlab.exports.sheets import Sheet, sheet_name
 from fundlab.exports.workbook import write_workbook
 from fundlab.tables import TABLES

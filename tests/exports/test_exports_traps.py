@@ -18,7 +18,7 @@ import pytest
 import xlsxwriter.workbook
 
 from fundlab import exports
-from fundlab.errors import InvalidRequest, OutputError
+from fundlab.base.errors import InvalidRequest, OutputError
 from fundlab.exports import FORMATS
 
 ROWS = pa.table({"a": ["secret"]})

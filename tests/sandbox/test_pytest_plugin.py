@@ -16,7 +16,7 @@ import pytest
 import requests
 from sandbox_caller import Caller, caller_of, deposit, fund, instructions
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from sandbox_caller import (
 )
 
 import fundlab as fl
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.behaviour import Behaviour, Rates, read_behaviour
 from fundlab.sandbox.credentials import read_credentials
@@ -189,7 +189,7 @@ def test_requests_come_back_with_time() -> None:
 
 
 def test_the_guides_files_are_what_they_say(tmp_path: Path) -> None:
-    guide = Path(fl.__file__).parent / "site/source/guides/the-sandbox-for-a-team.md"
+    guide = Path(fl.__file__).parent / "docs/source/guides/the-sandbox-for-a-team.md"
     behaviour, credentials = re.findall(r"```toml\n(.*?)```", guide.read_text(), re.DOTALL)
     (tmp_path / "file.toml").write_text(behaviour)
     found = read_behaviour(tmp_path / "file.toml")

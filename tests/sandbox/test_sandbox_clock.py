@@ -20,7 +20,7 @@ from sandbox_caller import (
     instructions,
 )
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.clock import AccessClock, BusinessClock, ClockMode
 

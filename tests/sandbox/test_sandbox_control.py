@@ -15,8 +15,8 @@ import pytest
 import requests
 from sandbox_caller import Caller, caller_of, deposit, fund, instructions
 
-from fundlab import statements
-from fundlab.errors import SandboxError
+from fundlab.bank import statements
+from fundlab.base.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.app import build_app
 from fundlab.sandbox.control_http import add_control

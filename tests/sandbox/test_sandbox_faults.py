@@ -9,7 +9,7 @@ import pytest
 import requests
 from sandbox_caller import Caller, deposit, instructions
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.sandbox import Sandbox
 
 TRANSFERS = "/v2/transfer/transfers"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from sandbox_caller import Caller
 
-from fundlab.api.signing import new_key
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
+from fundlab.client.signing import new_key
 from fundlab.sandbox import Sandbox, serve
-from fundlab.settings import Settings
+from fundlab.settings.settings import Settings
 
 SANDBOX = [sys.executable, "-m", "fundlab", "sandbox", "--empty"]
 READ = "transfer:read_transfer"

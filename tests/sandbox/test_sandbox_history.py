@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sandbox_caller import Caller, caller_of
 
+from fundlab.base.values import Instant
 from fundlab.models import CryptoNetwork, Transfer, TransferType
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.database import SCHEMA, Database
 from fundlab.sandbox.history import HISTORY_START_NS, seed_history
 from fundlab.sandbox.ledger import Ledger
-from fundlab.sandbox.people import seed_people
-from fundlab.values import Instant
+from fundlab.sandbox.seed_customers import seed_people
 
 END = Instant.parse("2026-11-01T00:00:00Z").ns
 YEAR = 365 * 86_400 * 10**9
@@ -60,7 +60,7 @@ FINGERPRINT = """
 import hashlib
 from fundlab.sandbox.database import SCHEMA, Database
 from fundlab.sandbox.history import HISTORY_START_NS, seed_history
-from fundlab.sandbox.people import seed_people
+from fundlab.sandbox.seed_customers import seed_people
 database = Database(None)
 with database.transaction():
     database.run_script(SCHEMA)

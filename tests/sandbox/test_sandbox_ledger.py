@@ -22,7 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sandbox_caller import Caller, approved_account, caller_of, deposit, fund, instructions
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
+from fundlab.base.values import Amount
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.database import SCHEMA, Database
 from fundlab.sandbox.ledger import (
@@ -40,7 +41,6 @@ from fundlab.sandbox.ledger import (
 from fundlab.sandbox.refusals import Refusal
 from fundlab.sandbox.world import World
 from fundlab.transfers import right_total_of
-from fundlab.values import Amount
 
 EXACT = Context(prec=60)
 

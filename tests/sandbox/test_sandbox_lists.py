@@ -11,8 +11,8 @@ import pytest
 from interface_tables import OPERATIONS, QUERIES
 from sandbox_caller import Caller, caller_of, instructions
 
+from fundlab.base.values import Instant
 from fundlab.sandbox import Sandbox
-from fundlab.values import Instant
 
 TRANSFERS = "/v2/transfer/transfers"
 EVENTS = "/v2/events"

@@ -19,7 +19,7 @@ from sandbox_caller import WIRE, caller_of, fund
 from scripted import answer, running
 
 import fundlab as fl
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.app import own_document
 from fundlab.sandbox.mirror import Difference, differences_of

@@ -15,7 +15,7 @@ from sandbox_caller import (
     fund,
 )  # fmt: skip  # fmt: skip
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.sandbox import Sandbox
 
 

@@ -23,7 +23,7 @@ import pytest
 import requests
 import yaml
 
-from fundlab.errors import NetworkError, SandboxError
+from fundlab.base.errors import NetworkError, SandboxError
 from fundlab.sandbox import Sandbox, serve
 from fundlab.sandbox.certificate import self_signed
 

@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 from sandbox_caller import caller_of, deposit, fund, instructions
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.sandbox import Sandbox, run, serve
 
 TRANSFERS = "/v2/transfer/transfers"

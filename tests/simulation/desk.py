@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import fundlab as fl
-from fundlab import facade
-from fundlab.api.client import Client
-from fundlab.errors import CloseRefused, FundlabError
+from fundlab.base.errors import CloseRefused, FundlabError
+from fundlab.client.client import Client
 from fundlab.models import SCOPES
+from fundlab.operate import store as stores
 from fundlab.sandbox.app import build_app
 from fundlab.sandbox.control import Control
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.ledger import available
+from fundlab.sandbox.lifecycle import Options, open_service
 from fundlab.sandbox.movements import Arrival, backdate, receive
-from fundlab.sandbox.opening import Options, open_service
 from tests.simulation import disk as disks
 from tests.simulation import oracles
 from tests.simulation.environment import BEGIN_NS, NS, Virtual
@@ -267,12 +267,12 @@ class Desk:
                     "SELECT body FROM transfers ORDER BY seq DESC LIMIT 1"
                 )
                 row = json.loads(body)
-                now = fl.values.Instant.parse(row["created_at"]).ns
+                now = fl.base.values.Instant.parse(row["created_at"]).ns
                 backdate(self.service.world, row, now - one.more["dated"] * NS, now)
 
     def first_version(self, row: dict[str, Any]) -> dict[str, Any]:
         """A withdrawal that has changed of late, as it was when it was new."""
-        changed_ns = fl.values.Instant.parse(row["updated_at"]).ns
+        changed_ns = fl.base.values.Instant.parse(row["updated_at"]).ns
         made = row["type"].endswith("_WITHDRAWAL") and row["updated_at"] != row["created_at"]
         if not made or changed_ns < Virtual.now_ns - _BEHIND_NS:
             return row
@@ -554,7 +554,7 @@ class Person:
         }  # fmt: skip
         # who comes meanwhile finds an empty place, and nothing that was promised
         desk.facts = Facts(paid=paid, reopened=True)
-        restored, said = facade.restored(desk.root / "backup", desk.store().path)
+        restored, said = stores.restored(desk.root / "backup", desk.store().path)
         desk.said += said
         if with_journal:
             paid |= {key: id_ for key, id_ in backup.paid.items() if key[0] == "payer"}

@@ -69,7 +69,7 @@ class Inline:
 
 
 def produced(sources: Sequence[Generator[Any]], _ahead: int) -> Generator[Any]:
-    """As ``fundlab.background.produced``: source by source, an item of each in turn."""
+    """As ``fundlab.base.threads.produced``: source by source, an item of each in turn."""
     waiting = list(sources)
     try:
         while waiting:
@@ -113,13 +113,13 @@ def load() -> None:
     import pyarrow as pa
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    import fundlab.background
+    import fundlab.base.threads
 
     # threads of their own hand over rows in an order of their own
     duckdb.connect = functools.partial(_one_thread, duckdb.connect)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    fundlab.background.produced = produced  # type: ignore[assignment]
+    fundlab.base.threads.produced = produced  # type: ignore[assignment]
     # OpenSSL has chance of its own
     Ed25519PrivateKey.generate = staticmethod(  # type: ignore[method-assign]
         lambda: Ed25519PrivateKey.from_private_bytes(Virtual.chance.randbytes(32))
@@ -128,8 +128,8 @@ def load() -> None:
     for name in ("field_annotation_is_sequence", "_get_param_aliases", "_is_json_field"):
         setattr(routes, name, functools.cache(getattr(routes, name)))
 
-    import fundlab.actions
-    import fundlab.reporting
+    import fundlab.payments.actions
+    import fundlab.reports
     import fundlab.sandbox.history
     import fundlab.store.changes
     from fundlab.store.duck import shared_connection

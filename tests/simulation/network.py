@@ -1,6 +1,6 @@
 """What lies between the clients and the service: messages that are lost, late, doubled or cut.
 
-``Line.exchange`` stands where a client has its connections (``fundlab.api.http.Http``) and calls
+``Line.exchange`` stands where a client has its connections (``fundlab.client.http.Http``) and calls
 the sandbox's application as its server would, in the same process. What a client may not do there,
 whatever it meets, is checked here, too.
 """
@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from requests.structures import CaseInsensitiveDict
 
-from fundlab.api.http import Answer, Failure, Outgoing
+from fundlab.client.http import Answer, Failure, Outgoing
 from tests.simulation.environment import NS, Virtual
 from tests.simulation.schedule import Wrong
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 import fundlab as fl
-from fundlab.errors import (
+from fundlab.base.errors import (
     CallError,
     FundlabError,
     InvalidRequest,
@@ -25,15 +25,15 @@ from fundlab.errors import (
     StoreLocked,
     Unavailable,
 )
-from fundlab.intents import WITHDRAWAL, Entry
-from fundlab.journals import Journal
+from fundlab.payments.identity import WITHDRAWAL, Entry
+from fundlab.payments.journal import Journal
 from fundlab.sync.run import MAX_ROUNDS
 from tests.simulation.environment import NS, Virtual
 from tests.simulation.schedule import Wrong
 
 if TYPE_CHECKING:
-    from fundlab.store.proof import Verification
-    from fundlab.sync import SyncResult
+    from fundlab.evidence.verify import Verification
+    from fundlab.sync.run import SyncResult
     from tests.simulation.desk import Desk
     from tests.simulation.happenings import Happening
 
@@ -308,7 +308,7 @@ def completed(desk: Desk, before: str) -> dict[tuple[str, str], Decimal]:
     return found
 
 
-def reported(store: fl.Store, found: fl.reporting.Report) -> None:
+def reported(store: fl.Store, found: fl.reports.Report) -> None:
     """A report says what the judgement and the rows say of the moment that it names."""
     judged = fl.reconcile.judge(store, as_of=found.as_of)
     said, wanted = ((one.state, one.balances, one.breaks) for one in (found.verdict, judged))
@@ -464,8 +464,8 @@ def held(store: fl.Store, pin: str | None = None) -> dict[str, Row]:
 
 
 def moment(text: str) -> int:
-    return fl.values.Instant.parse(text).ns
+    return fl.base.values.Instant.parse(text).ns
 
 
 def dec(text: str) -> Any:
-    return fl.values.Amount(text)
+    return fl.base.values.Amount(text)

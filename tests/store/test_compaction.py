@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fundlab import Store
-from fundlab.errors import StoreDamaged, StoreError
+from fundlab.base.errors import StoreDamaged, StoreError
 from fundlab.store import compaction, parts
-from fundlab.sync import SyncResult
+from fundlab.sync.run import SyncResult
 
 DAYS = 28
 FEW = 3

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fundlab import Store
-from fundlab.errors import StoreError
+from fundlab.base.errors import StoreError
 from fundlab.store import changes
 from fundlab.store.changes import find_rows, hash_texts
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import fundlab as fl
-from fundlab.errors import InvalidRequest, StoreError
-from fundlab.journals import check_owner
+from fundlab.base.errors import InvalidRequest, StoreError
+from fundlab.payments.journal import check_owner
 
 
 @pytest.mark.parametrize(

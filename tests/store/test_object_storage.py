@@ -20,9 +20,9 @@ from pyarrow import fs
 
 import fundlab as fl
 from fundlab import Store
+from fundlab.base.errors import InvalidRequest, StoreError, StoreLocked
 from fundlab.cli import run
-from fundlab.errors import InvalidRequest, StoreError, StoreLocked
-from fundlab.facade import restored
+from fundlab.operate.store import restored
 from fundlab.store import compaction
 from fundlab.store.commits import Commits
 from fundlab.store.remote import RemotePath

@@ -21,7 +21,7 @@ import pytest
 from fake_service import FakeService, moment, transfer
 
 from fundlab import Store, sandbox
-from fundlab.errors import InvalidRequest, StoreError
+from fundlab.base.errors import InvalidRequest, StoreError
 from fundlab.store import compaction
 from fundlab.tables import TABLES
 
@@ -165,7 +165,7 @@ class TestCommand:
     def service(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         service: Any = FakeService([transfer(1)])
         service.settings = SimpleNamespace(store=tmp_path / "store")
-        monkeypatch.setattr("fundlab.api.client.connect", lambda: nullcontext(service))
+        monkeypatch.setattr("fundlab.client.client.connect", lambda: nullcontext(service))
         return service
 
     @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ class TestCommand:
         def full(*_: Any) -> None:
             raise StoreError("out cannot be written: No space left on device")
 
-        monkeypatch.setattr("fundlab.store.store.write_current", full)
+        monkeypatch.setattr("fundlab.evidence.table_store.write_current", full)
         status, out, err = fundlab("sync", "--export", tmp_path / "out", *["--json"] * as_json)
         assert status == 1
         message = "the sync is done, but not the export: out cannot be written: No space left"

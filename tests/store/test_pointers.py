@@ -14,7 +14,7 @@ from fake_service import FakeService, moment, rewrite, transfer
 
 import fundlab as fl
 from fundlab import Store
-from fundlab.errors import StoreDamaged
+from fundlab.base.errors import StoreDamaged
 from fundlab.store import compaction, parts
 from fundlab.store.parts import FROM, REPLACED_PART, REPLACED_ROW, TO
 

@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from pyarrow import fs
 
 from fundlab import Store
-from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
+from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
 from fundlab.store import compaction
 from fundlab.store.parts import Part, PartReader
 from fundlab.store.remote import RemotePath

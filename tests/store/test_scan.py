@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 import fundlab as fl
 from fundlab import Store
-from fundlab.errors import AnalysisError, StoreDamaged, StoreError
-from fundlab.reporting import job
+from fundlab.base.errors import AnalysisError, StoreDamaged, StoreError
+from fundlab.reports import job
 from fundlab.store import compaction, parts, scan
 from fundlab.tables import to_frame
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fundlab import Store
-from fundlab.errors import NetworkError, StoreError
+from fundlab.base.errors import NetworkError, StoreError
 from fundlab.store import disk, staging
 from fundlab.store.staging import Stage, merged, missing
 from fundlab.tables import TABLES, decode_page

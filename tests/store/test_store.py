@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import fundlab as fl
 from fundlab import Store
-from fundlab.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
+from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError, StoreLocked
 from fundlab.store import compaction, disk, parts, snapshot
 from fundlab.tables import to_arrow, to_frame
 

@@ -19,7 +19,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import fs
 
 from fundlab import Store
-from fundlab.errors import InvalidRequest, NetworkError, StoreDamaged, StoreError, StoreLocked
+from fundlab.base.errors import InvalidRequest, NetworkError, StoreDamaged, StoreError, StoreLocked
 from fundlab.store import duck
 from fundlab.store.disk import locked, make_folder
 from fundlab.store.duck import own_connection, shared_connection

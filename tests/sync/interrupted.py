@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fake_service import FakeService, moment, transfer, withdrawal
 
 from fundlab import Store
-from fundlab.errors import StoreError, StoreLocked
+from fundlab.base.errors import StoreError, StoreLocked
 from fundlab.store import compaction, parts, staging
 
 ROWS = 120

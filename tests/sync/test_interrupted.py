@@ -10,8 +10,8 @@ import pytest
 from interrupted import ROWS, Outcome, Run, Runner, first_state, second_state
 
 from fundlab import Store
-from fundlab.errors import StoreError
-from fundlab.facade import restored
+from fundlab.base.errors import StoreError
+from fundlab.operate.store import restored
 
 STATES = {"first": first_state, "second": second_state}
 WORKS = ("first", "second", "merging", "compact")

@@ -10,9 +10,9 @@ import pytest
 from fake_service import ITEMS, FakeService, moment, transfer, withdrawal
 
 from fundlab import Store
-from fundlab.errors import NetworkError
-from fundlab.load import load_transfers
+from fundlab.base.errors import NetworkError
 from fundlab.store import staging
+from fundlab.sync.loaders import load_transfers
 
 WAYS = (
     {"created_at", "updated_at", "ids"},

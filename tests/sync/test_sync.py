@@ -11,7 +11,7 @@ import pytest
 from fake_service import FakeService, change, moment, transfer, withdrawal
 
 from fundlab import Store
-from fundlab.errors import (
+from fundlab.base.errors import (
     DataError,
     IgnoredFilterWarning,
     InvalidRequest,
@@ -19,7 +19,7 @@ from fundlab.errors import (
     StoreError,
     StoreLocked,
 )
-from fundlab.sync import sync
+from fundlab.sync.run import sync
 
 
 @pytest.fixture

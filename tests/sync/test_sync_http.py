@@ -9,10 +9,10 @@ import pytest
 from fundlab import Store
 from fundlab import sandbox as fl_sandbox
 from fundlab.analysis import reconcile
-from fundlab.api.client import Client
-from fundlab.errors import FundlabError, NetworkError
-from fundlab.load import load_balances, load_events, load_transfers
+from fundlab.base.errors import FundlabError, NetworkError
+from fundlab.client.client import Client
 from fundlab.sandbox import Sandbox
+from fundlab.sync.loaders import load_balances, load_events, load_transfers
 
 BANK = {
     "wire": {
@@ -105,7 +105,7 @@ def test_a_load_and_a_sync_agree(tmp_path: Path, client: Client) -> None:
 
 
 def test_a_service_that_dies_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fundlab.api.transport.pause_before", lambda *_: 0.0)
+    monkeypatch.setattr("fundlab.client.transport.pause_before", lambda *_: 0.0)
     store = Store(tmp_path / "store")
     with (
         fl_sandbox.serve(seed=7, transfers=400, clock="manual") as running,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fundlab.errors import DataError, ProtocolError, UnknownValueWarning
+from fundlab.base.errors import DataError, ProtocolError, UnknownValueWarning
+from fundlab.base.values import Amount, Instant
 from fundlab.tables.decode import MAX_REMEMBERED_MEMBERS, decode_page
 from fundlab.tables.schema import TABLES
-from fundlab.values import Amount, Instant
 
 TRANSFER = {
     "id": "t-1",

@@ -12,7 +12,7 @@ from test_decode import amount_by_hand, instant_by_hand, page
 from test_decode import transfer as record
 
 from fundlab import Store
-from fundlab.errors import DataError, FundlabError, ProtocolError
+from fundlab.base.errors import DataError, FundlabError, ProtocolError
 from fundlab.tables import decode_page
 
 AMOUNT_PIECES = ("0", "1", "9", "00", ".", ".5", "e5", "-", "+", " ", "\n", "٣", "_", "1" * 18)

@@ -13,8 +13,8 @@ import pytest
 from test_decode import TRANSFER, page, transfer
 from test_decode_campaign import random_amount, random_instant
 
-from fundlab.compiled import compile_source, load
-from fundlab.errors import DataError, ProtocolError, UnknownValueWarning
+from fundlab.base.compiled import compile_source, load
+from fundlab.base.errors import DataError, ProtocolError, UnknownValueWarning
 from fundlab.tables import decode_page, plain_pages
 from fundlab.tables.schema import TABLES, Column, Table
 

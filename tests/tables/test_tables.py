@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fundlab.errors import InvalidRequest, UnknownValueWarning
+from fundlab.base.errors import InvalidRequest, UnknownValueWarning
 from fundlab.models import Transfer
 from fundlab.tables import TABLES, decode_page, expand, maps, to_arrow, to_frame
 from fundlab.tables.document import FRAME_TYPES, document

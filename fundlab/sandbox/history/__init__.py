@@ -52,7 +52,7 @@ from fundlab.sandbox.history.rendering import (
     timeline,
     uuid_texts,
 )
-from fundlab.sandbox.people import People, seed_places
+from fundlab.sandbox.seed_customers import People, seed_places
 
 __all__ = ["HISTORY_END_NS", "HISTORY_START_NS", "seed_history"]
 

@@ -9,11 +9,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fundlab.base.values import Amount
 from fundlab.models import RoutingNumberType
 from fundlab.sandbox.behaviour import WIRE_FEES
 from fundlab.sandbox.clock import DAY_NS, HISTORY_DAYS, HISTORY_END_NS, HISTORY_START_NS, NS
 from fundlab.sandbox.crypto_fees import crypto_withdrawal_fee
-from fundlab.sandbox.history.mix import (
+from fundlab.sandbox.history.proportions import (
     ASSETS,
     COMPLETED,
     FAILED,
@@ -29,8 +30,7 @@ from fundlab.sandbox.history.mix import (
     T,
 )
 from fundlab.sandbox.ledger import SCALE, units
-from fundlab.sandbox.people import People, SavedAccount
-from fundlab.values import Amount
+from fundlab.sandbox.seed_customers import People, SavedAccount
 
 QUIET_DAYS: Final = 2
 """At the start: accounts, instructions and addresses are set up before money moves."""

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from fundlab.sandbox.history.drafting import Draft
-from fundlab.sandbox.history.mix import (
+from fundlab.sandbox.history.proportions import (
     ASSETS,
     COMPLETED,
     DIRECTIONS,

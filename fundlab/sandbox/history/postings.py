@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from fundlab.errors import SandboxError
+from fundlab.base.errors import SandboxError
 from fundlab.sandbox.history.drafting import Draft
-from fundlab.sandbox.history.mix import ASSETS, DIRECTIONS, FAILED, INTERNAL, IS_CREDIT, PENDING
 from fundlab.sandbox.history.playing import Balances
+from fundlab.sandbox.history.proportions import (
+    ASSETS,
+    DIRECTIONS,
+    FAILED,
+    INTERNAL,
+    IS_CREDIT,
+    PENDING,
+)
 from fundlab.sandbox.ledger import CONVERSION, FEES, OUTSIDE, TRANSIT, available, held, total_of
 
 SERVICE_OWNERS: Final = (OUTSIDE, FEES, CONVERSION, TRANSIT)

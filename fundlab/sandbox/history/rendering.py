@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fundlab.models import CryptoNetwork, TransferStatus
 from fundlab.sandbox.clock import NS
 from fundlab.sandbox.history.drafting import Draft, wire_accounts
-from fundlab.sandbox.history.mix import (
+from fundlab.sandbox.history.proportions import (
     ASSETS,
     DIRECTIONS,
     FAILED,
@@ -32,7 +32,7 @@ from fundlab.sandbox.history.mix import (
 )
 from fundlab.sandbox.ledger import SCALE, total_of, units_text
 from fundlab.sandbox.movements import secondary
-from fundlab.sandbox.people import DEPARTMENTS, People, people_events
+from fundlab.sandbox.seed_customers import DEPARTMENTS, People, people_events
 from fundlab.sandbox.world import seeded_uuid
 
 Row = tuple[Any, ...]

@@ -1,0 +1,420 @@
+"""Which transfers a bank's entries stand for: one for one, or several by their exact sum.
+
+Evidence goes from strong to weak, step by step: what is fixed by hand, references, amounts with a
+counterparty, amounts alone, sums. A step collects every group that is possible among what is still
+open. Items that possible groups connect are judged together: where exactly one choice of groups
+leaves none of them over, it is the answer; anything else has several answers, and is listed with
+its candidates and left alone by all later steps. Nothing is ever chosen by order.
+
+The only answer may still be a coincidence where there are many items: some line of the bank is of
+no transfer, some transfer never reached the bank, and among thousands of sums some agree. So of
+each answer that rests on amounts is reckoned how many such there would be by chance in the step; it
+counts only where that is next to none, and is listed as a question otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from itertools import islice
+from math import gcd
+from typing import Any, Final, get_args
+
+import narwhals as nw
+import pandas as pd
+import pyarrow as pa
+
+from fundlab.analysis.bank import EARLY, FIAT, SHORTEST_NAME, Side, runs, words
+from fundlab.analysis.counting import choice, completed, refuse_repeated
+from fundlab.analysis.engines import MONEY, TEXT, TIME, Wanted, Workbench
+from fundlab.analysis.periods import DAY
+from fundlab.bank.model import given_amount
+from fundlab.bank.search import Item, Search, place_of
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, number_of, shorten
+from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
+from fundlab.base.values import plain_text
+from fundlab.tables.frames import to_frame
+
+_WANTED: Final = Wanted(
+    "transfers",
+    {
+        **dict.fromkeys(("id", "asset", "direction", "type", "status"), TEXT),
+        "amount": MONEY,
+        "created_at": TIME,
+        "updated_at": TIME,
+    },
+    {
+        **dict.fromkeys(
+            ("balance_asset", "profile_id", "ref_id", "memo", "fiat_account_id", "counterparty"),
+            TEXT,
+        ),
+        "settled_at": TIME,
+    },
+)
+_ENTRIES: Final = Wanted(
+    "entries",
+    {"entry_id": TEXT, "amount": MONEY},
+    {**dict.fromkeys(("asset", "bank_ref", "own_ref", "counterparty", "memo"), TEXT),
+     "charges": MONEY},
+)  # fmt: skip
+_SHORTEST_COUNTERPARTY: Final = 3
+_MOST_LISTED: Final = 20
+_AT_ONCE: Final = 5_000
+"""Rows that are Python objects at a time."""
+_LONGEST_RUN_OF_DAY: Final = 30
+_LONGEST_RUN: Final = 64
+_LONGEST_WINDOW: Final = 3_660
+_LUMPED_BY: Final = ("type", "fiat_account_id", "profile_id", "counterparty")
+_EPOCH: Final = date(1970, 1, 1)
+_TEXT: Final = pa.string()
+PAIR: Final = ("entry_id", "transfer_id")
+_GROUPS: Final = pa.schema(
+    [("group", pa.int64()), ("how", _TEXT), ("entries", pa.int64()), ("transfers", pa.int64()),
+     ("asset", _TEXT), ("bank_amount", AMOUNT_TYPE), ("amount", AMOUNT_TYPE),
+     ("charges", AMOUNT_TYPE), ("difference", AMOUNT_TYPE), ("detail", _TEXT)]
+)  # fmt: skip
+_ITEM: Final = [
+    ("side", _TEXT), ("item_id", _TEXT), ("asset", _TEXT), ("amount", AMOUNT_TYPE),
+    ("on", pa.date32()),
+]  # fmt: skip
+_MEMBERS: Final = pa.schema([("group", pa.int64()), *_ITEM])
+_CANDIDATES: Final = pa.schema(
+    [("question", pa.int64()), ("candidate", pa.int64()), ("how", _TEXT), *_ITEM]
+)
+_OPEN: Final = pa.schema([*_ITEM, ("why", _TEXT)])
+HOW: Final = (
+    "fixed", "reference", "references", "counterparty", "counterparty_sum", "amount",
+    "total_of_day", "run_of_day", "sum_of_day", "sum", "many", "fee", "other_amount",
+)  # fmt: skip
+"""Why a group matched, from strong to weak; ``other_amount`` agrees in its reference only."""
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Entries and transfers in groups of equal sums, and what is left.
+
+    ``groups``: ``group`` (from 1), ``how`` (one of ``HOW``), ``entries`` and ``transfers``
+    (counts), ``asset``, ``bank_amount`` and ``amount`` (decimals, sums of both sides; what enters
+    the account is positive), ``charges`` (what the bank kept back), ``difference`` (bank amount and
+    charges less amount; 0 but for ``fixed`` and ``other_amount``), ``detail`` (in words).
+    ``members``: ``group``, ``side`` (``bank`` or ``service``), ``item_id`` (``entry_id`` or
+    transfer id), ``asset``, ``amount``, ``on`` (the day it was booked, or settled). ``candidates``:
+    what has several answers: ``question``, ``candidate`` (each a possible group, at most 20
+    listed), ``how`` and the columns of an item. ``open``: what is in no group: the columns of an
+    item, and ``why``.
+    """
+
+    groups: pd.DataFrame
+    members: pd.DataFrame
+    candidates: pd.DataFrame
+    open: pd.DataFrame
+
+    def __repr__(self) -> str:
+        questions = self.candidates["question"].nunique()
+        return (
+            f"Matching({number_of(len(self.groups), 'group')}, {len(self.open):,} items open, "
+            f"{number_of(questions, 'question')})"
+        )
+
+
+def match(
+    transfers: object,
+    entries: pd.DataFrame,
+    *,
+    side: Side = "service",
+    window: int = 3,
+    asset: str = "USD",
+    fees: Iterable[str | int | Decimal] = (),
+    fixed: pd.DataFrame | None = None,
+    forbidden: pd.DataFrame | None = None,
+) -> Matching:
+    """Completed fiat deposits and withdrawals against the ``entries`` of ``fl.bank.read``: see
+    :class:`Matching`.
+
+    ``transfers`` may have a column ``counterparty``, and ``settled_at`` (else ``updated_at``
+    counts) beside those of the interface. ``side`` says whose account it is: the ``service``'s,
+    which a deposit enters, or ``ours``. ``asset`` is that of entries without one. An entry may be
+    booked or valued from the day a transfer was made to ``window`` days after it settled, and once
+    all steps are done from the day before; one that names another transfer or counterparty is not
+    of a transfer that it does not name. The steps, in this order:
+
+    ``fixed``: the rows of the frame ``fixed`` (``entry_id``, ``transfer_id``; rows that share one
+    are a group), whatever their amounts. ``reference``: same amount, and the entry names the
+    transfer by id or ``ref_id``, as whole words; any day. ``references``: entries and transfers
+    that name each other so, of equal sums. ``counterparty``: same amount, within the window, and
+    the entry names the counterparty or repeats the memo; where both sides belong to such sums as
+    come next, too, they are judged together. ``counterparty_sum``: the sum of several
+    of those that it names, or of several entries that name the one. ``amount``: same amount within
+    the window. Then sums, within the window and of one direction, of one entry for several
+    transfers or one transfer for several entries: ``total_of_day``, of all of a day, or of its
+    type, account, profile or counterparty; ``run_of_day``, of some that settled one after the
+    other; ``sum_of_day``, of any of a day; ``sum``, of any. ``many``: several for several, all of
+    one counterparty or up to three for three. ``fee``: as the first steps, less one of the ``fees``
+    that the bank is known to keep back. ``other_amount``: named by reference, the same way, within
+    1%. An amount also agrees where the entry's own ``charges`` make it up.
+
+    No step takes a pair of ``forbidden`` (``entry_id``, ``transfer_id``) together. Of up to 10
+    possible members every sum is tried; of more only all of them: a sum of any of many proves
+    nothing. Among more than 20 items altogether an amount that no name supports and that comes
+    often, and a sum that chance could have made, are candidates only, too. Raises
+    :class:`AnalysisError` for rows nobody can count, and for unknown ids in ``fixed`` or
+    ``forbidden``. Interface §2.4.
+
+    >>> bank = pd.DataFrame({
+    ...     "entry_id": ["b1", "b2", "b3"],
+    ...     "booked_on": pd.to_datetime(["2026-10-01", "2026-10-02", "2026-10-02"]),
+    ...     "amount": pd.array(["1000", "-120", "-80"], dtype="decimal"),
+    ... })
+    >>> fl.bank.match(transfers, bank).groups[["how", "entries", "transfers", "amount"]]
+                how  entries  transfers  amount
+    0        amount        1          1    1000
+    1  total_of_day        2          1    -200
+    """
+    choice("side", side, get_args(Side))
+    check_window(window)
+    given = [given_amount("fees", fee) for fee in fees]
+    ours, by_id = _transfers(transfers, side)
+    theirs = _entries(entries, asset, by_id, {name for item in ours for name in item.names})
+    del by_id  # as large as the transfers themselves
+    # Amounts are counted in the greatest unit that all are multiples of: a cent, most often.
+    every = [*ours, *theirs]
+    less_by = [_scaled(fee) for fee in given]
+    unit = gcd(*(i.amount for i in every), *(i.charges for i in theirs), *less_by) or 1
+    for item in every:
+        item.amount //= unit
+        item.charges //= unit
+    search = Search(theirs, ours, window)
+    by_hand = _numbers("fixed", fixed, search), _numbers("forbidden", forbidden, search)
+    if both := by_hand[0] & by_hand[1]:
+        entry, transfer = (search.items[number].id for number in min(both))
+        raise AnalysisError(f"{entry} and {transfer} are both fixed and forbidden")
+    search.take_by_hand(*by_hand)
+    search.step("reference", search.by_reference())
+    search.step("references", search.by_references())
+    for search.early in (0, EARLY):
+        search.step("counterparty", search.by_counterparty())
+        search.step("counterparty_sum", search.by_sum(search.named_pools))
+        search.step("amount", search.by_amount())
+        search.step("total_of_day", search.by_total())
+        search.step("run_of_day", search.by_total(_LONGEST_RUN_OF_DAY))
+        search.step("sum_of_day", search.by_sum(search.day_pools))
+        search.step("sum", search.by_sum(search.window_pools))
+        search.step("many", search.by_many())
+    for less in (fee // unit for fee in less_by):
+        search.step("fee", search.by_reference(less), less)
+        search.step("fee", search.by_amount(less, named=True), less)
+        search.step("fee", search.by_amount(less), less)
+        search.step("fee", search.by_sum(search.named_pools, less), less)
+    search.step("other_amount", search.by_reference(None))
+    search.ask_what_is_in_doubt()
+    return _result(search, unit)
+
+
+def check_window(window: object) -> None:
+    if (
+        isinstance(window, bool)
+        or not isinstance(window, int)
+        or not 0 <= window <= _LONGEST_WINDOW
+    ):
+        raise AnalysisError(
+            f"window={window!r}: give a whole number of days, 0 or more, up to {_LONGEST_WINDOW}"
+        )
+
+
+# -------------------------------------------------------------------------------- what comes in
+
+
+def _transfers(transfers: object, side: Side) -> tuple[list[Item], dict[str, list[Item]]]:
+    """In the order in which they settled; and those of each id and ``ref_id``."""
+    with Workbench(transfers) as bench:
+        needed = ("id", "asset", "amount", "created_at", "updated_at")
+        done = completed(bench, transfers, _WANTED, *needed)
+        done = done.filter(nw.col("type").is_in(FIAT))
+        refuse_repeated(bench, done, "transfers", "id")
+        done = done.with_columns(settled_at=nw.coalesce("settled_at", "updated_at"))
+        rows = bench.collect(done.sort("settled_at", "id"))
+    enters = "CREDIT" if side == "service" else "DEBIT"
+    items: list[Item] = []
+    by_id: dict[str, list[Item]] = defaultdict(list)
+    shared: dict[Any, Any] = {}  # of what many rows repeat, one object
+    for number, row in enumerate(_rows(rows), start=1):
+        made = row["created_at"] // DAY
+        names = [("".join(words(row[name] or "")), least) for name, least in (
+            ("counterparty", _SHORTEST_COUNTERPARTY), ("memo", SHORTEST_NAME))]  # fmt: skip
+        said = tuple(name for name, least in names if len(name) >= least)
+        keys = tuple((name, row[name]) for name in _LUMPED_BY if row[name])
+        amount = _scaled(row["amount"]) * (1 if row["direction"] == enters else -1)
+        kind = row["asset"], amount < 0
+        item = Item(
+            -number, row["id"], shared.setdefault(kind, kind), amount, made,
+            max(made, row["settled_at"] // DAY), names=shared.setdefault(said, said),
+            keys=shared.setdefault(keys, keys),
+        )  # fmt: skip
+        if len(names[0][0]) >= _SHORTEST_COUNTERPARTY:
+            item.party = item.names[0]
+        items.append(item)
+        for name in {"".join(words(row[name] or "")) for name in ("id", "ref_id")}:
+            if len(name) >= SHORTEST_NAME:
+                by_id[name].append(item)
+    return items, by_id
+
+
+def _entries(
+    entries: pd.DataFrame, asset: str, by_id: Mapping[str, list[Item]], names: set[str]
+) -> list[Item]:
+    """In their order; ``by_id`` and ``names`` are what they may say of transfers."""
+    if not isinstance(entries, pd.DataFrame) or "booked_on" not in entries.columns:
+        raise AnalysisError("entries: give the entries of fl.bank.read, with a column 'booked_on'")
+    with Workbench(entries) as bench:
+        taken = bench.take(entries, _ENTRIES)
+        refuse_repeated(bench, taken, "entries", "entry_id")
+        rows = bench.collect(taken.select(*_ENTRIES.columns, *_ENTRIES.optional))
+    days: list[list[int | None]] = []
+    for name in ("booked_on", "valued_on"):
+        column = entries.get(name, pd.Series([None] * len(entries), dtype=object))
+        known = {day: (pd.Timestamp(day).date() - _EPOCH).days for day in column.dropna().unique()}
+        days.append([known.get(day) for day in column])
+    items = []
+    for number, (row, booked, valued) in enumerate(zip(_rows(rows), *days, strict=True)):
+        if booked is None or row["amount"] is None or row["entry_id"] is None:
+            missing = "booked_on" if booked is None else "amount or entry_id"
+            raise AnalysisError(f"entries: {missing} is missing in row {number + 1}")
+        said = " ".join(row[name] or "" for name in ("bank_ref", "own_ref", "counterparty", "memo"))
+        found = runs(words(said), _LONGEST_RUN)
+        both = booked, booked if valued is None else valued
+        amount = _scaled(row["amount"])
+        named = (item for name in sorted(found & by_id.keys()) for item in by_id[name])
+        items.append(
+            Item(number, row["entry_id"], (row["asset"] or asset, amount < 0), amount, min(both),
+                 max(both), _scaled(row["charges"] or Decimal(0)), tuple(sorted(found & names)),
+                 mentions=tuple(dict.fromkeys(named)))
+        )  # fmt: skip
+    return items
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in table.to_batches(max_chunksize=_AT_ONCE):
+        yield from batch.to_pylist()
+
+
+def _scaled(amount: Decimal) -> int:
+    """In the smallest unit that an amount can have."""
+    return int(amount.scaleb(MAX_FRACTION_DIGITS, EXACT))
+
+
+def _numbers(label: str, pairs: pd.DataFrame | None, search: Search) -> set[tuple[int, int]]:
+    """The pairs of ids of a frame as pairs of items."""
+    if pairs is None:
+        return set()
+    numbers: tuple[dict[str, int], dict[str, int]] = {}, {}
+    for item in search.items.values():
+        numbers[item.number < 0][item.id] = item.number
+    found = set()
+    for row in pairs.to_dict("records"):
+        for name, known in zip(PAIR, numbers, strict=True):
+            if row.get(name) not in known:
+                raise AnalysisError(
+                    f"{label}: {name}={shorten(row.get(name))} is not among what is matched; give "
+                    "ids of the entries and transfers"
+                )
+        found.add((numbers[0][row[PAIR[0]]], numbers[1][row[PAIR[1]]]))
+    return found
+
+
+# --------------------------------------------------------------------------------- what comes out
+
+
+def _result(search: Search, unit: int) -> Matching:
+    def money(units: int) -> Decimal:
+        return Decimal(units * unit).scaleb(-MAX_FRACTION_DIGITS, EXACT)
+
+    def row(item: Item) -> dict[str, Any]:
+        return {"side": "bank" if item.number >= 0 else "service", "item_id": item.id,
+                "asset": item.asset, "amount": money(item.amount),
+                "on": _EPOCH + timedelta(days=item.last)}  # fmt: skip
+
+    def order(group: tuple[str, list[Item], int]) -> tuple[Any, ...]:
+        return min(item.first for item in group[1]), [abs(i.number) for i in group[1]]
+
+    ordered = sorted(search.groups, key=order)
+
+    def groups() -> Iterator[dict[str, Any]]:
+        for number, (how, items, less) in enumerate(ordered, start=1):
+            booked = [item for item in items if item.number >= 0]
+            bank = sum(item.amount for item in booked)
+            ours = sum(item.amount for item in items if item.number < 0)
+            missing = ours - bank
+            declared = sum(item.charges for item in booked)
+            charges = missing if missing in (declared, less) else 0
+            yield {
+                "group": number, "how": how, "entries": len(booked),
+                "transfers": len(items) - len(booked), "asset": items[0].asset,
+                "bank_amount": money(bank), "amount": money(ours), "charges": money(charges),
+                "difference": money(bank + charges - ours),
+                "detail": _in_words(how, items, money(charges), money(-missing)),
+            }  # fmt: skip
+
+    def members() -> Iterator[dict[str, Any]]:
+        for number, (_, items, _) in enumerate(ordered, start=1):
+            yield from ({"group": number, **row(item)} for item in items)
+
+    def candidates() -> Iterator[dict[str, Any]]:
+        for question, (how, edges) in enumerate(search.questions, start=1):
+            for place, edge in enumerate(edges[:_MOST_LISTED], start=1):
+                for number in sorted(edge, key=place_of):
+                    named = {"question": question, "candidate": place, "how": how}
+                    yield {**named, **row(search.items[number])}
+
+    def still_open() -> Iterator[dict[str, Any]]:
+        for number in sorted(search.open | search.held.keys(), key=place_of):
+            why = search.held.get(number)
+            if why is None and number in search.crowded:
+                why = f"too many combinations of {search.crowded[number]} items"
+            yield {**row(search.items[number]), "why": why or "no counterpart"}
+
+    return Matching(
+        _frame(groups(), _GROUPS), _frame(members(), _MEMBERS),
+        _frame(candidates(), _CANDIDATES), _frame(still_open(), _OPEN),
+    )  # fmt: skip
+
+
+def _frame(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> pd.DataFrame:
+    batches = []
+    while some := [*islice(rows, _AT_ONCE)]:
+        batches.append(pa.RecordBatch.from_pylist(some, schema=schema))
+    return to_frame(pa.Table.from_batches(batches, schema=schema).combine_chunks())
+
+
+def _in_words(how: str, items: Sequence[Item], charges: Decimal, more: Decimal) -> str:
+    booked = [item for item in items if item.number >= 0]
+    others = [item for item in items if item.number < 0]
+    entries = number_of(len(booked), "entry").replace("entrys", "entries")
+    sides = f"{entries} for {number_of(len(others), 'transfer')}"
+    said = {
+        "fixed": "fixed by hand",
+        "reference": "named by the bank, same amount",
+        "references": f"named by the bank, same sum: {sides}",
+        "counterparty": "same amount, counterparty or memo",
+        "amount": "same amount",
+        "counterparty_sum": f"same sum, counterparty or memo: {sides}",
+        "total_of_day": f"the total of a day: {sides}",
+        "run_of_day": f"same sum, one after the other on one day: {sides}",
+        "sum_of_day": f"same sum, of one day: {sides}",
+        "sum": f"same sum: {sides}",
+        "many": f"same sum: {sides}",
+        "fee": f"same sum less a known fee: {sides}",
+        "other_amount": "named by the bank, but another amount",
+    }[how]
+    if charges:
+        said += f"; the bank kept {plain_text(charges)}"
+    elif more:
+        said += f"; the bank has {plain_text(more.copy_abs())} {'more' if more > 0 else 'less'}"
+    if not booked or not others:
+        return said
+    late = max(i.first for i in booked) - max(i.last for i in others)
+    when = "the same day" if not late else f"{abs(late)} day{'s' * (abs(late) > 1)}"
+    return f"{said}; booked {when}" + ("" if not late else " later" if late > 0 else " earlier")

@@ -1,0 +1,572 @@
+"""Balance per bank against balance per service: the bank reconciliation and the proof of cash.
+
+What statements, transfers, decisions and the period before say goes into the four columns of
+:mod:`fundlab.bank.proof_of_cash`, so that the statement foots and the proof cross-foots, or
+shows by how much it does not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import narwhals as nw
+import pandas as pd
+import pyarrow as pa
+
+from fundlab.analysis.bank import EARLY, FIAT, Side
+from fundlab.analysis.engines import TEXT, TIME, Wanted, Workbench, is_store
+from fundlab.analysis.periods import DAY, period_bounds
+from fundlab.bank.matching import PAIR, Matching, check_window, match
+from fundlab.bank.model import exact_amount, given_amount
+from fundlab.bank.proof_of_cash import CATEGORIES, COLUMNS, ITEMS, Book
+from fundlab.bank.statements import Statements, read
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, number_of
+from fundlab.base.exact import EXACT
+from fundlab.base.values import exact_sum, money_text
+from fundlab.settings.secret import mask_number
+from fundlab.tables.frames import to_frame
+
+_STATEMENT: Final = pa.schema(
+    [("line", pa.string()), ("label", pa.string()), ("items", pa.int64()), ("amount", AMOUNT_TYPE)]
+)
+_DAYS: Final = Wanted("transfers", {"id": TEXT, "updated_at": TIME}, {"settled_at": TIME})
+_PAIR: Final = re.compile(r"(match|not) (\S+)")
+"""What an entry or a transfer is of, or is not of."""
+_FEW: Final = 3
+"""Candidates that are named where an item has several."""
+_EPOCH: Final = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """A period of one bank account.
+
+    ``statement``: ``line``, ``label``, ``items`` (how many), ``amount`` (decimal) at the period's
+    end: ``per_bank``, the corrections of it (``deposits_in_transit``, ``outstanding_withdrawals``,
+    ``netted``, ``bank_errors``), ``adjusted_bank``, ``per_service``, its corrections
+    (``unrecorded``, ``service_errors``), ``adjusted_service``, ``difference``.
+    ``proof``: the same lines with ``opening``, ``receipts``, ``disbursements``, ``closing``; in
+    each the first two less the third are the fourth.
+    ``items``: what the corrections consist of: ``side``, ``item_id``, ``asset``, ``amount``, ``on``
+    (the day it was booked, or settled), ``age`` (days at the period's end), ``category``,
+    ``cleared_on`` (the day of its counterpart, where that came later), ``explained``, ``why``,
+    ``memo`` (of the bank); oldest first. Given to the next period as ``carried`` they keep their
+    days.
+    ``matching`` is what ``fl.bank.match`` gave. ``difference`` is that of the closing balances.
+    ``basis`` says where the balance per service is from: ``given``; ``derived`` from the bank's
+    opening balance and what was then open; or ``unknown``, with the balances and differences that
+    follow from it missing, where the statements begin on a day (``begins``) before which transfers
+    of the period may have been booked. ``files`` are the statements with the SHA-256 of each,
+    ``options`` what was asked for otherwise than by default, as the command line takes it.
+    """
+
+    account: str | None
+    asset: str
+    first: date
+    last: date
+    begins: date
+    basis: Literal["given", "derived", "unknown"]
+    statement: pd.DataFrame
+    proof: pd.DataFrame
+    items: pd.DataFrame
+    matching: Matching
+    files: Mapping[str, str]
+    options: Mapping[str, str]
+
+    @property
+    def difference(self) -> Decimal | None:
+        (found,) = self.proof.loc[self.proof["line"] == "difference", "closing"]
+        return None if pd.isna(found) else Decimal(found)
+
+    @property
+    def unexplained(self) -> pd.DataFrame:
+        """The items that neither time nor a decision explains."""
+        return self.items[~self.items["explained"].astype(bool)]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is explained, and nothing differs in any column."""
+        return not self._complaints
+
+    @property
+    def verdict(self) -> str:
+        """``All explained.``, or what is not, in one line."""
+        found = "; ".join(self._complaints) or "all explained"
+        return f"{found[0].upper()}{found[1:]}."
+
+    @property
+    def _complaints(self) -> list[str]:
+        found = []
+        if len(self.unexplained):
+            found.append(f"{number_of(len(self.unexplained), 'item')} unexplained")
+        (apart,) = _records(self.proof[self.proof["line"] == "difference"])
+        if self.basis == "unknown":
+            found.append(
+                f"the balance per service is not known, as the statements begin on {self.begins} "
+                f"and transfers settled before it may have been booked: give statements from "
+                f"{self.first} on, or the balance"
+            )
+        elif apart["closing"]:
+            found.append(f"the adjusted balances differ by {money_text(apart['closing'])}")
+        elif any(apart[name] for name in COLUMNS):
+            found.append("the columns of the proof of cash differ")
+        return found
+
+    @property
+    def title(self) -> str:
+        account = f"account {mask_number(self.account)}, " if self.account else ""
+        return f"{account}{self.asset}, {self.first} to {self.last}"
+
+    def to_json(self) -> dict[str, Any]:
+        def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+            return [
+                {
+                    name: None if pd.isna(value) else str(value)
+                    if isinstance(value, Decimal | date) else value
+                    for name, value in row.items()
+                }
+                for row in _records(frame)
+            ]  # fmt: skip
+
+        return {
+            "account": self.account, "asset": self.asset, "first": str(self.first),
+            "last": str(self.last), "begins": str(self.begins), "basis": self.basis,
+            "ok": self.ok, "verdict": self.verdict,
+            "difference": None if self.difference is None else str(self.difference),
+            "unexplained": len(self.unexplained), "matched": len(self.matching.groups),
+            "statement": rows(self.statement), "proof": rows(self.proof),
+            "items": rows(self.items), "files": dict(self.files),
+            "options": dict(self.options),
+        }  # fmt: skip
+
+    @property
+    def text(self) -> str:
+        lines = [f"Bank reconciliation, {self.title}"]
+        if self.basis == "derived":
+            lines.append("the balance per service follows from the bank's opening balance")
+        width = max(map(len, self.statement["label"])) + 2
+        amounts = [
+            "unknown" if pd.isna(amount) else money_text(amount)
+            for amount in self.statement["amount"]
+        ]
+        digits = max(map(len, amounts))
+        for label, items, amount in zip(
+            self.statement["label"], self.statement["items"], amounts, strict=True
+        ):
+            count = "" if pd.isna(items) else f"  {number_of(int(items), 'item')}"
+            lines.append(f"{label:{width}}{amount:>{digits}}{count}")
+        left = self.unexplained
+        verdict = f"{self.verdict[0].lower()}{self.verdict[1:-1]}"
+        lines.append(
+            f"{number_of(len(self.matching.groups), 'group')} matched; {verdict}"
+            + ":" * bool(len(left))
+        )
+        lines += [
+            f"  {row['item_id']}  {_day(row['on'])}  {money_text(row['amount'])}  "
+            f"{row['age']} days  {CATEGORIES[row['category']].lower()}: {row['why']}"
+            for row in _records(left.head(20))
+        ]
+        lines += [f"  and {len(left) - 20} more"] if len(left) > 20 else []
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def reconcile(
+    transfers: object,
+    bank: Statements,
+    period: str | None = None,
+    *,
+    side: Side = "service",
+    account: str | None = None,
+    asset: str = "USD",
+    window: int = 3,
+    balance: str | int | Decimal | None = None,
+    carried: pd.DataFrame | str | Path | None = None,
+    decisions: pd.DataFrame | None = None,
+    fees: Iterable[str | int | Decimal] = (),
+    fixed: pd.DataFrame | None = None,
+    forbidden: pd.DataFrame | None = None,
+    as_of: str | datetime | None = None,
+    pin: str | None = None,
+) -> Reconciliation:
+    """Transfers (a frame, or a store, whose settlements and counterparties it then knows) against
+    the statements that ``fl.bank.read`` gave, for ``period`` (by default all their days): see
+    :class:`Reconciliation`. Days are UTC; a transfer belongs to the day it settled.
+
+    ``account`` chooses one of several. ``balance`` is the balance per service at the period's end,
+    where you know it; without it the books begin with the bank's opening balance and what was then
+    open. ``carried`` are the ``items`` of the period before, or the path of what ``fundlab bank
+    --json`` printed of it: what is older than the period and the first statement counts only if it
+    is among them, or if the bank books it now. ``decisions`` (``item_id``, ``decision``) explain
+    items: ``bank_error`` and ``service_error`` put them there, ``match ID`` and ``not ID`` on an
+    entry or a transfer fix and forbid the other, any other leaves them where they are; by default
+    they are the annotations of the store. ``as_of`` or ``pin`` is up to when the transfers of a
+    store are known. The other arguments are those of ``fl.bank.match``.
+
+    A transfer in transit is explained for ``window`` days, or where the bank booked it later, and
+    so is what the bank says it kept back; what else is open, of another amount or booked twice is
+    not, until somebody decides. Raises :class:`AnalysisError` where the statements declare no
+    balance, or none is of the period.
+
+    >>> statement = folder / "october.csv"
+    >>> lines = {"date": ["2026-10-01", "2026-10-03"], "amount": ["1000.00", "-12.00"],
+    ...          "balance": ["1500.00", "1488.00"]}
+    >>> pd.DataFrame(lines).to_csv(statement, index=False)
+    >>> found = fl.bank.reconcile(transfers, fl.bank.read(statement), "2026-10")
+    >>> found.statement[["line", "amount"]]
+                           line  amount
+    0                  per_bank    1488
+    1       deposits_in_transit       0
+    2   outstanding_withdrawals    -200
+    3                    netted       0
+    4               bank_errors       0
+    5             adjusted_bank    1288
+    6               per_service    1300
+    7                unrecorded     -12
+    8            service_errors       0
+    9          adjusted_service    1288
+    10               difference       0
+    >>> found.ok, found.unexplained["age"].tolist()
+    (False, [29, 28])
+    """
+    if not isinstance(bank, Statements):
+        raise AnalysisError(f"bank: give what fl.bank.read gave, not a {type(bank).__name__}")
+    check_window(window)
+    for name, frame, columns in (
+        ("decisions", decisions, ("item_id", "decision")),
+        ("fixed", fixed, PAIR),
+        ("forbidden", forbidden, PAIR),
+    ):
+        if frame is not None and not {*columns} <= {*frame.columns}:
+            raise AnalysisError(f"{name}: give a frame with the columns {' and '.join(columns)}")
+    usual = {"side": "service", "account": None, "asset": "USD", "window": 3, "balance": None}
+    asked = {"side": side, "account": account, "asset": asset, "window": window, "balance": balance}
+    options = {**bank.options}
+    options |= {name: str(value) for name, value in asked.items() if value != usual[name]}
+    fees = [*fees]
+    if fees:
+        options["fees"] = ",".join(map(str, fees))
+    if isinstance(carried, str | Path):
+        options["carried"] = str(carried)
+        carried = _items_in(Path(carried))
+    pages = _pages_of(bank, account, asset)
+    account = pages["account"].iloc[0]
+    account = None if pd.isna(account) else account
+    entries = bank.entries[bank.entries["statement"].isin(pages["statement"])]
+    begin = min(_known([*pages["opening_on"], *entries["booked_on"]]), default=None)
+    if begin is None:
+        raise AnalysisError("the statements have neither entries nor days")
+    if period is None:
+        first, last = begin, max(_known([*pages["closing_on"], *entries["booked_on"]]))
+    else:
+        start, end = period_bounds(period)
+        first, last = (_EPOCH + timedelta(days=moment // DAY) for moment in (start, end - 1))
+        ending = max(_known([*pages["closing_on"], *entries["booked_on"]]), default=begin)
+        if last < begin or first > ending:
+            raise AnalysisError(
+                f"period={period!r} is not in the statements, which are of {begin} to {ending}: "
+                "give its own, or another period"
+            )
+    rows = transfers
+    if is_store(transfers):
+        rows = _with_counterparties(transfers, as_of, pin)
+        if decisions is None:
+            decisions = cast("Any", transfers).annotations()
+    elif as_of is not None or pin is not None:
+        raise AnalysisError("as_of and pin are of a store; give one, or the transfers known then")
+    settled = _settled_days(rows)
+    entries, old, kept = _with_carried(entries, carried, asset)
+    decided: dict[str, str] = {}
+    if decisions is not None:
+        decided, fixed, forbidden = _by_hand(
+            decisions, fixed, forbidden, {*entries["entry_id"]}, settled.keys()
+        )
+    paired = set() if fixed is None else {*fixed["transfer_id"]}
+    # Of what settled before the statements and the period begin, only that is known to be open
+    # which was carried.
+    since = min(begin - timedelta(days=window + EARLY), first)
+    matching = match(
+        _between(
+            rows, asset, settled, since, old["service"] | paired, {row["item_id"] for row in kept}
+        ),
+        entries, side=side, window=window, asset=asset, fees=fees, fixed=fixed, forbidden=forbidden,
+    )  # fmt: skip
+    booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
+    known = None if balance is None else given_amount("balance", balance)
+    book = Book(first, last, decided)
+    told = dict(zip(entries["entry_id"], entries.get("memo", [None] * len(entries)), strict=True))
+    twice = _doubled(matching, entries)
+    on = booked | settled
+    unsure = False  # whether what is open may have been booked before the statements begin
+    flows: dict[int, dict[str, list[tuple[str, date, Decimal]]]] = {}
+    for row in _records(matching.members):
+        of_group = flows.setdefault(row["group"], {"bank": [], "service": []})
+        of_group[row["side"]].append((row["item_id"], on[row["item_id"]], row["amount"]))
+    for row in _records(matching.groups):
+        book.take_group(flows[row["group"]], row["charges"], row["difference"], row["detail"])
+    answers = _answers(matching.candidates)
+    for row in _records(matching.open):
+        name, day, amount, why = row["item_id"], on[row["item_id"]], row["amount"], row["why"]
+        if name in answers:
+            others = answers[name]
+            more = f" and {len(others) - _FEW} more" if len(others) > _FEW else ""
+            why = f"{why}: {', '.join(others[:_FEW])}{more}"
+        if row["side"] == "bank":
+            told_why = "booked twice" if name in twice else why
+            book.take_entry(name, day, amount, told_why, twice=name in twice)
+        elif day >= min(begin, first) or name in old["service"]:
+            book.take_transfer(name, day, amount, why, window)
+            unsure = unsure or (first <= day < begin and name not in old["service"])
+    for row in kept:
+        book.take_carried(row)
+    own = entries[~entries["entry_id"].isin(old["bank"])]
+    per_bank = _per_bank(pages, own, first, last)
+    basis: Literal["given", "derived", "unknown"] = "given"
+    if known is None:
+        basis = "unknown" if unsure else "derived"
+    proof = book.proof(per_bank, known, is_known=basis != "unknown")
+    items = book.items(asset, told)
+    counts: Sequence[str] = items["category"].tolist()
+    lines = [
+        {"line": line, "label": label, "amount": None if pd.isna(amount) else amount,
+         "items": counts.count(line) if line in CATEGORIES else None}
+        for line, label, amount in zip(
+            proof["line"], proof["label"], proof["closing"], strict=True)
+    ]  # fmt: skip
+    return Reconciliation(
+        account, asset, first, last, begin, basis,
+        to_frame(pa.Table.from_pylist(lines, schema=_STATEMENT)), proof, items, matching,
+        dict(zip(pages["file"], pages["sha256"], strict=True)), options,
+    )  # fmt: skip
+
+
+def reconcile_files(
+    store: object, files: Iterable[str | Path], period: str | None, options: Mapping[str, Any],
+    **known: Any,
+) -> Reconciliation:  # fmt: skip
+    """What :func:`fundlab.bank.read` and :func:`reconcile` give together; ``options`` are those of
+    both that a user gives, ``known`` what is known of the store then."""
+    of_files = ("format", "columns", "dates", "decimal", "opening")
+    reading = {name: value for name, value in options.items() if name in of_files}
+    rest = {name: value for name, value in options.items() if name not in of_files}
+    statements = read(*files, asset=options.get("asset", "USD"), **reading)
+    return reconcile(store, statements, period, **rest, **known)
+
+
+# -------------------------------------------------------------------------------- what comes in
+
+
+def _pages_of(bank: Statements, account: str | None, asset: str) -> pd.DataFrame:
+    pages = bank.statements[bank.statements["kind"] == "statement"]
+    if account is not None:
+        pages = pages[pages["account"] == account]
+    pages = pages[pages["asset"].isna() | (pages["asset"] == asset)]
+    accounts = pages["account"].drop_duplicates().tolist()
+    if not accounts:
+        named = "" if account is None else f" of account {account}"
+        raise AnalysisError(f"there is no statement{named} in {asset} with balances; camt.053, "
+                            "MT940, OFX, BAI2 and CSV have them")  # fmt: skip
+    if len(accounts) > 1:
+        raise AnalysisError(f"the statements are of {len(accounts)} accounts; give account= one of "
+                            f"{', '.join(map(str, accounts))}")  # fmt: skip
+    return pages
+
+
+def _per_bank(
+    pages: pd.DataFrame, entries: pd.DataFrame, first: date, last: date
+) -> dict[str, Decimal]:
+    """The bank's balance before ``first``, and its receipts, disbursements and balance up to
+    ``last``."""
+    known = pages[pages["opening"].notna()]
+    if known.empty:
+        raise AnalysisError(
+            "the statements declare no opening balance; read them with opening=, the balance "
+            "before the first"
+        )
+    start = known.iloc[0]
+    later = entries[entries["statement"] >= start["statement"]]
+    days = later["booked_on"].map(_day)
+    amounts = [Decimal(amount) for amount in later["amount"]]
+    dated = list(zip(days, amounts, strict=True))
+    opening = EXACT.add(Decimal(start["opening"]), exact_sum(a for d, a in dated if d < first))
+    within = [amount for day, amount in dated if first <= day <= last]
+    receipts = exact_sum(amount for amount in within if amount > 0)
+    paid = exact_sum(amount.copy_abs() for amount in within if amount < 0)
+    return {
+        "opening": opening,
+        "receipts": receipts,
+        "disbursements": paid,
+        "closing": EXACT.add(opening, exact_sum(within)),
+    }
+
+
+def _with_carried(
+    entries: pd.DataFrame, carried: pd.DataFrame | None, asset: str
+) -> tuple[pd.DataFrame, dict[str, set[str]], list[dict[str, Any]]]:
+    """The entries with those that were open before and are in no file now; the ids of what was
+    open; and what is no payment, which is not matched again."""
+    old: dict[str, set[str]] = {"bank": set(), "service": set()}
+    if carried is None or carried.empty:
+        return entries, old, []
+    missing = {*ITEMS.names} - {"memo"} - {*carried.columns}
+    if missing:
+        raise AnalysisError(f"carried has no column {', '.join(sorted(missing))}; give the items "
+                            "of the reconciliation before")  # fmt: skip
+    carried = carried[~carried["item_id"].isin(entries["entry_id"])]
+    moving = carried["category"].isin(["deposits_in_transit", "outstanding_withdrawals"])
+    # What the bank kept back, and errors, are no payment that another one could answer.
+    for_good = ~moving & (carried["category"].ne("unrecorded") | carried["explained"].astype(bool))
+    again = carried[~for_good]
+    for name in old:
+        old[name] = {*again.loc[again["side"] == name, "item_id"]}
+    again = again[again["side"] == "bank"]
+    if len(again):
+        # One that was booked before its transfer settled stands there with the sign it corrects.
+        early = again["category"].isin(["deposits_in_transit", "outstanding_withdrawals"])
+        amounts = again["amount"].where(~early, -again["amount"])
+        more = pd.DataFrame(
+            {"entry_id": again["item_id"], "amount": amounts, "booked_on": again["on"],
+             "memo": again.get("memo"), "asset": asset}
+        )  # fmt: skip
+        entries = pd.concat([entries, more], ignore_index=True)
+    return entries, old, _records(carried[for_good])
+
+
+def _settled_days(transfers: object) -> dict[str, date]:
+    with Workbench(transfers) as bench:
+        taken = bench.take(transfers, _DAYS)
+        at = nw.coalesce(nw.col("settled_at"), nw.col("updated_at"))
+        rows = bench.collect(taken.select("id", at=at))
+    return {
+        name: _EPOCH + timedelta(days=moment // DAY)
+        for name, moment in zip(*(rows.column(n).to_pylist() for n in ("id", "at")), strict=True)
+        if moment is not None
+    }
+
+
+def _between(
+    transfers: object, asset: str, settled: Mapping[str, date], since: date, old: set[str],
+    done: set[str],
+) -> Any:  # fmt: skip
+    """The transfers of ``asset`` from ``since`` on, and those that were open before, without
+    ``done``."""
+    missing = sorted(old - settled.keys())
+    if missing:
+        raise AnalysisError(f"carried: transfer {missing[0]} is not among the transfers")
+    wanted = [
+        name for name, day in settled.items() if (day >= since or name in old) and name not in done
+    ]
+    frame: Any = nw.from_native(transfers)
+    # An empty list has no type that Arrow could compare with.
+    own = (nw.col("asset") == asset) | nw.col("id").is_in(sorted(old) or [""])
+    return frame.filter(nw.col("id").is_in(wanted or [""]) & own).to_native()
+
+
+def _items_in(path: Path) -> pd.DataFrame:
+    """The items of a reconciliation that was written as JSON."""
+    try:
+        rows = json.loads(path.read_bytes())["items"]
+        for row in rows:
+            row["amount"] = exact_amount(row["amount"])
+            for name in ("on", "cleared_on"):
+                row[name] = None if row[name] is None else date.fromisoformat(row[name])
+        return to_frame(pa.Table.from_pylist(rows, schema=ITEMS))
+    except OSError as error:
+        raise AnalysisError(f"carried={str(path)!r}: {error.strerror or error}") from error
+    except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
+        raise AnalysisError(f"carried={str(path)!r} is not what 'fundlab bank --json' prints; give "
+                            "that of the period before") from error  # fmt: skip
+
+
+def _with_counterparties(store: Any, as_of: str | datetime | None, pin: str | None) -> pd.DataFrame:
+    """The fiat transfers of a store, with the name of the account each withdrawal goes to."""
+    rows: pd.DataFrame = store.read("transfers", as_of, pin=pin, settled=True)
+    rows = rows[rows["type"].isin(FIAT)]
+    names = {}
+    accounts = store.read("fiat_accounts", as_of, ["id", "fiat_account_owner"], pin=pin)
+    for name, owner in zip(accounts["id"], accounts["fiat_account_owner"], strict=True):
+        told = {} if pd.isna(owner) else json.loads(owner)
+        person = told.get("person_details") or {}
+        parts = (person.get("first_name"), person.get("last_name"))
+        full = person.get("name") or " ".join(part for part in parts if part)
+        names[name] = (told.get("institution_details") or {}).get("name") or full or None
+    return rows.assign(counterparty=rows["fiat_account_id"].map(names).astype("string"))
+
+
+def _by_hand(
+    decisions: pd.DataFrame, fixed: pd.DataFrame | None, forbidden: pd.DataFrame | None,
+    entries: Collection[str], known: Collection[str],
+) -> tuple[dict[str, str], pd.DataFrame | None, pd.DataFrame | None]:  # fmt: skip
+    """What was decided of each item, the last word on it; and the pairs to fix or forbid, beside
+    those given."""
+    given = decisions.dropna(subset=["decision"])
+    decided: dict[str, str] = {}
+    pairs: dict[tuple[str, str], str] = {}
+    for item_id, decision in zip(given["item_id"], given["decision"].astype(str), strict=True):
+        pair = _PAIR.fullmatch(decision)
+        if pair and item_id in entries and pair[2] in known:
+            pairs[item_id, pair[2]] = pair[1]
+        elif pair and item_id in known and pair[2] in entries:
+            pairs[pair[2], item_id] = pair[1]
+        # That an entry is not of a transfer does not say what else it is.
+        if not decision.startswith("not "):
+            decided[item_id] = decision
+    frames: dict[str, pd.DataFrame | None] = {"match": fixed, "not": forbidden}
+    for word, frame in frames.items():
+        found = [pair for pair, way in pairs.items() if way == word]
+        if found:
+            more = pd.DataFrame(found, columns=[*PAIR])
+            frames[word] = more if frame is None else pd.concat([frame, more]).drop_duplicates()
+    return decided, frames["match"], frames["not"]
+
+
+def _answers(candidates: pd.DataFrame) -> dict[str, list[str]]:
+    """Of each item of a question those of the other side that it may belong to."""
+    found: dict[str, list[str]] = {}
+    for _, group in candidates.groupby(["question", "candidate"], sort=False):
+        sides = [group.loc[group["side"] == side, "item_id"].tolist()
+                 for side in ("bank", "service")]  # fmt: skip
+        for some, others in (sides, sides[::-1]):
+            for name in some:
+                known = found.setdefault(name, [])
+                known += [other for other in others if other not in known]
+    return found
+
+
+def _doubled(matching: Matching, entries: pd.DataFrame) -> set[str]:
+    """Open entries that are another one again, which is matched: same reference, amount, text."""
+    keys = ["bank_ref", "amount", "memo"]
+    if not {*keys} <= {*entries.columns}:
+        return set()
+    same = dict(
+        zip(entries["entry_id"], zip(*(entries[k].astype(str) for k in keys), strict=True),
+            strict=True)
+    )  # fmt: skip
+    referred = {*entries.loc[entries["bank_ref"].notna(), "entry_id"]}
+    taken = {same[name] for name in matching.members["item_id"] if name in referred}
+    held = [n for n in matching.open["item_id"] if n in referred]
+    return {name for name in held if same[name] in taken}
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _day(value: Any) -> date:
+    return pd.Timestamp(value).date()
+
+
+def _known(days: Iterable[Any]) -> list[date]:
+    return [_day(day) for day in days if not pd.isna(day)]

@@ -1,0 +1,287 @@
+"""Bank statements: files of any bank in, proved entries and statements out."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+
+from fundlab.bank.bai2 import read_bai2
+from fundlab.bank.camt import read_camt
+from fundlab.bank.csv_file import CSV_COLUMNS, read_csv
+from fundlab.bank.model import (
+    ENTRIES,
+    FINDINGS,
+    FORMATS,
+    STATEMENTS,
+    Page,
+    check_digits,
+    given_amount,
+)
+from fundlab.bank.mt940 import read_mt940
+from fundlab.bank.ofx import read_ofx
+from fundlab.bank.proof import prove
+from fundlab.base.errors import AnalysisError, StatementError
+from fundlab.base.exact import EXACT
+from fundlab.base.values import exact_sum
+from fundlab.tables.frames import to_frame
+
+__all__ = ["CSV_COLUMNS", "FORMATS", "MOST_BYTES", "Statements", "read", "read_statement"]
+
+MOST_BYTES: Final = 256 * 1024**2
+_ADVICE: Final = (
+    "the file was cut or edited, or another one belongs to it: get it again from the bank, or "
+    "read it with strict=False, which lists everything that contradicts itself"
+)
+_PLAIN: Final = pa.schema(
+    [
+        ("entry", pa.int32()),
+        *(ENTRIES.field(name) for name in ("booked_on", "amount", "asset", "bank_ref", "memo")),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What files of a bank say, once.
+
+    ``entries``, a row for each booked entry or payment of a batch: ``entry`` (Int64, from 1 in the
+    order of the statements), ``entry_id`` (stays the same whichever files it is read with),
+    ``statement``, ``position`` (on its page; payments of a batch share it), ``account``, ``asset``,
+    ``booked_on``, ``valued_on`` (days), ``amount`` (decimal; in is positive), ``charges`` (decimal,
+    what the bank says it kept back of the amount), ``reversal``, ``code`` (the bank's kind of
+    entry), ``bank_ref``, ``own_ref``, ``counterparty``, ``memo``, ``balance`` (decimal, after it),
+    ``file``, ``line``.
+
+    ``statements``, a row for each statement or page of one, by account and time: ``statement``,
+    ``kind`` (``statement``, ``interim``, ``notice``), ``format``, ``account``, ``asset``, ``id``,
+    ``sequence``, ``page``, ``last_page``, ``opening_on``, ``opening``, ``closing_on``, ``closing``,
+    ``available``, ``entries``, ``credits``, ``credit_sum``, ``debits``, ``debit_sum`` (as found),
+    ``proved`` (``balances``, ``follows``: by the closing balance before it, ``counts``: by declared
+    counts and sums only, ``no``: it declares nothing to prove it by), ``file``, ``line``,
+    ``sha256`` (of the file).
+
+    ``findings``: ``file``, ``line``, ``statement``, ``rule``, ``declared``, ``found``, ``detail``;
+    empty unless read with ``strict=False``.
+
+    ``options`` are ``opening``, ``columns``, ``dates`` and ``decimal`` where they were given, as
+    the command line takes them.
+    """
+
+    entries: pd.DataFrame
+    statements: pd.DataFrame
+    findings: pd.DataFrame
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return (
+            f"Statements({len(self.entries):,} entries, {len(self.statements):,} statements, "
+            f"{len(self.findings):,} findings)"
+        )
+
+
+def read(
+    *files: str | Path,
+    format: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    dates: str | None = None,
+    decimal: str = ".",
+    account: str | None = None,
+    asset: str | None = None,
+    opening: str | int | Decimal | None = None,
+    closing: str | int | Decimal | None = None,
+    strict: bool = True,
+) -> Statements:
+    """The statements in ``files``, proved: see :class:`Statements`.
+
+    ``format`` is one of ``FORMATS``; by default each file's own look says which. Of CSV
+    ``columns`` names columns that are not known by themselves (``{"booked_on": "Buchungstag"}``,
+    see ``CSV_COLUMNS``), ``dates`` their form if not ISO (``"%d.%m.%Y"``), ``decimal`` their
+    decimal sign. ``account`` and ``asset`` are those of files that name none. ``opening`` and
+    ``closing`` are the balances before the first and after the last statement where the format
+    declares none (OFX, CSV).
+
+    Proved is that the opening balance and the entries give the closing one, that counts, sums and
+    control totals are as declared, that all pages are there, that running balances run, and that
+    each statement of an account follows the one before, in balance and number. The same statement
+    twice is one. What contradicts itself raises :class:`fundlab.errors.StatementError`, which
+    names file, statement, what is declared and what was found; with ``strict=False`` it is a row of
+    ``findings`` instead. What cannot be read exactly raises
+    :class:`fundlab.errors.AnalysisError` either way, and so do more than 256 MiB, entities in XML,
+    and a format whose parser (the extra ``bank``) is not installed.
+
+    >>> statement = folder / "october.csv"
+    >>> lines = {"date": ["2026-10-01", "2026-10-05"], "amount": ["1000.00", "-12.00"],
+    ...          "balance": ["1500.00", "1488.00"]}
+    >>> pd.DataFrame(lines).to_csv(statement, index=False)
+    >>> found = fl.bank.read(statement, asset="USD")
+    >>> found.statements[["opening", "closing", "entries", "proved"]]
+       opening  closing  entries    proved
+    0      500     1488        2  balances
+    """
+    if not files:
+        raise AnalysisError("no statement file is given; give one path or more")
+    pages: list[Page] = []
+    for file in files:
+        if not isinstance(file, str | Path):
+            raise AnalysisError(f"{file!r} is not a path; give each file by itself: read(*files)")
+        for page in read_pages(file, format, columns, dates, decimal):
+            page.account, page.asset = page.account or account, page.asset or asset
+            pages.append(page)
+    for given, name in ((opening, "opening"), (closing, "closing")):
+        if given is not None:
+            exact = given_amount(name, given)
+            accounts = {(page.account, page.asset) for page in pages}
+            if len(accounts) > 1:
+                raise AnalysisError(
+                    f"{name}= belongs to one account; the files are of {len(accounts)}"
+                )
+            # The first statement opens with it, or the last one closes; it may declare the same.
+            days = [(page.closing_on is None, page.closing_on, n) for n, page in enumerate(pages)]
+            page = pages[(min(days) if name == "opening" else max(days))[2]]
+            found = getattr(page, name)
+            if found is None:
+                setattr(page, name, exact)
+            elif found != exact:
+                said = f"{name}= gives {exact}, the file declares {found}"
+                page.contradictions.append((name, exact, found, said))
+    pages, findings = prove(pages)
+    if findings and strict:
+        raise StatementError(findings, _ADVICE)
+    named = ",".join(f"{field}={column}" for field, column in (columns or {}).items())
+    options = {"opening": opening, "columns": named or None, "dates": dates,
+               "decimal": None if decimal == "." else decimal}  # fmt: skip
+    return Statements(
+        to_frame(_entries(pages)), to_frame(_statements(pages)),
+        to_frame(_table([{n: getattr(f, n) for n in FINDINGS.names} for f in findings], FINDINGS)),
+        {name: str(value) for name, value in options.items() if value is not None},
+    )  # fmt: skip
+
+
+def read_pages(
+    file: str | Path,
+    format: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    dates: str | None = None,
+    decimal: str = ".",
+) -> list[Page]:
+    """The pages of one file as they stand there, unproved."""
+    path = Path(file)
+    try:
+        if path.exists() and not path.is_file():
+            raise AnalysisError(f"statement={str(path)!r} is not a file")
+        if path.stat().st_size > MOST_BYTES:
+            raise AnalysisError(f"statement={str(path)!r} has more than 256 MiB; split it")
+        content = path.read_bytes()
+    except OSError as error:
+        raise AnalysisError(
+            f"statement={str(path)!r}: {error.strerror or error}; give the path of a statement"
+        ) from error
+    kind = format_of(content) if format is None else format
+    if kind not in FORMATS:
+        raise AnalysisError(f"format={format!r} is not one of {', '.join(FORMATS)}")
+    try:
+        with localcontext(EXACT):
+            if kind == "csv":
+                pages = read_csv(content, columns, dates, decimal)
+            elif kind in ("mt940", "mt942"):
+                pages = read_mt940(content)
+            elif kind == "ofx":
+                pages = read_ofx(content)
+            elif kind == "bai2":
+                pages = read_bai2(content)
+            else:
+                pages = read_camt(content, format)
+        for page in pages:
+            for entry in page.entries:
+                for amount in (entry.amount, entry.balance, entry.charges):
+                    check_digits(amount, entry.line)
+            for amount in (page.opening, page.closing, page.available):
+                check_digits(amount, page.line)
+    except (ValueError, LookupError, ArithmeticError) as error:
+        raise AnalysisError(f"{path} is not a valid {kind} statement: {error}") from error
+    except ImportError as error:
+        raise AnalysisError(f"{path}: {kind} needs {error.name}; install fundlab[bank]") from error
+    sha256 = hashlib.sha256(content).hexdigest()
+    for page in pages:
+        page.file, page.sha256, page.format = str(path), sha256, kind
+    return pages
+
+
+def format_of(content: bytes) -> str:
+    start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n").decode("latin-1")
+    if "OFXHEADER" in start or "<OFX>" in start.upper():
+        return "ofx"
+    camt = re.search(r"camt\.05[234]", start)
+    if start.startswith("<") and camt:
+        return camt[0]
+    if start.startswith("01,") and re.search(r"(^|/ *)02,", start, re.MULTILINE):
+        return "bai2"
+    if start.startswith((":20:", "{1:")) or re.search(r"^:(20|60[FM]):", start, re.MULTILINE):
+        return "mt942" if re.search(r"^:(34F|13D):", start, re.MULTILINE) else "mt940"
+    return "csv"
+
+
+def read_statement(path: str | Path, format: str | None = None) -> pa.Table:
+    """The entries of the file at ``path``, unproved: ``entry`` (int32, from 1), ``booked_on``
+    (date), ``amount`` (decimal, signed), ``asset`` (where the file names a currency), ``bank_ref``
+    and ``memo``. :func:`read` gives more, and proves it.
+
+    Raises :class:`AnalysisError` naming file and line for what cannot be read exactly.
+    """
+    # In the order of the file, also of one that runs backwards.
+    pages = read_pages(path, format)
+    entries = [entry for page in pages for entry in sorted(page.entries, key=lambda e: e.line)]
+    return _table(
+        [{"entry": n, **{name: getattr(e, name) for name in _PLAIN.names[1:]}}
+         for n, e in enumerate(entries, start=1)],
+        _PLAIN,
+    )  # fmt: skip
+
+
+def _entries(pages: Iterable[Page]) -> pa.Table:
+    rows: list[dict[str, Any]] = []
+    seen: Counter[tuple[Any, ...]] = Counter()
+    own = [name for name in ENTRIES.names if name not in (
+        "entry", "entry_id", "statement", "account", "asset", "file")]  # fmt: skip
+    for number, page in enumerate(pages, start=1):
+        for entry in page.entries:
+            asset = entry.asset or page.asset
+            # The same whichever files it stands in; alike ones are told apart by their order.
+            same = (page.account, asset, entry.booked_on, entry.amount.normalize(EXACT),
+                    entry.bank_ref, entry.memo)  # fmt: skip
+            seen[same] += 1
+            named = hashlib.sha256(repr((*map(str, same), seen[same])).encode()).hexdigest()
+            rows.append(
+                {name: getattr(entry, name) for name in own}
+                | {"entry": len(rows) + 1, "entry_id": f"bank-{named[:20]}", "statement": number,
+                   "account": page.account, "asset": asset, "file": page.file}
+            )  # fmt: skip
+    return _table(rows, ENTRIES)
+
+
+def _statements(pages: Iterable[Page]) -> pa.Table:
+    rows = []
+    for number, page in enumerate(pages, start=1):
+        credits_ = [entry.amount for entry in page.entries if entry.amount > 0]
+        debits = [-entry.amount for entry in page.entries if entry.amount < 0]
+        found = {
+            "statement": number, "last_page": page.last, "entries": len(page.entries),
+            "credits": len(credits_), "credit_sum": exact_sum(credits_),
+            "debits": len(debits), "debit_sum": exact_sum(debits),
+        }  # fmt: skip
+        rows.append({n: found[n] if n in found else getattr(page, n) for n in STATEMENTS.names})
+    return _table(rows, STATEMENTS)
+
+
+def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    columns = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
+    return pa.table(columns, schema=schema)

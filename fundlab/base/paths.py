@@ -1,0 +1,53 @@
+"""What people give to a function: a folder or file of this machine, a store."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TypeVar
+
+from fundlab.base.errors import InvalidRequest, shorten
+
+S = TypeVar("S")
+
+
+def local_path(path: str | os.PathLike[str], parameter: str = "path") -> Path:
+    """``path`` with a leading ``~`` as the home folder.
+
+    Raises ``InvalidRequest`` for a URI, for nothing, and for a name that not every library here
+    can open.
+
+    >>> local_path("books").name
+    'books'
+    """
+    if not os.fspath(path) or "://" in str(path):
+        raise InvalidRequest(f"{parameter}={shorten(str(path))}: give a folder of this machine")
+    try:
+        found = Path(path).expanduser()
+        str(found).encode()
+    except (RuntimeError, UnicodeEncodeError) as error:
+        raise InvalidRequest(f"{parameter}={shorten(str(path))}: {error}") from None
+    if re.search(r"(?:^|/)[A-Za-z]:[\\/]", str(found)):
+        raise InvalidRequest(
+            f"{parameter}={shorten(str(path))}: a path of Windows; give one that begins with / "
+            "(in WSL C: is /mnt/c)"
+        )
+    if "\0" in str(found):
+        raise InvalidRequest(f"{parameter}={shorten(str(path))}: no name holds a zero byte")
+    return found
+
+
+def opened(store: S) -> S:
+    """``store`` itself. Raises ``InvalidRequest`` for its path, and whatever else is not a store.
+
+    >>> opened("books")
+    Traceback (most recent call last):
+    ...
+    fundlab.errors.InvalidRequest: store='books' must be a store: give fl.Store('books')
+    """
+    if not hasattr(store, "read_arrow"):
+        given = shorten(store)
+        advice = f"fl.Store({given})" if isinstance(store, str) else "what fl.Store(path) returns"
+        raise InvalidRequest(f"store={given} must be a store: give {advice}")
+    return store

@@ -1,0 +1,229 @@
+"""``fundlab profiles``, ``accounts``, ``balances``, ``addresses``, ``transfers``: what is there, so
+that ids come from the shell."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from fundlab.base.terminal import answer
+from fundlab.cli.options import Json, StorePath, checked_moment, existing_store, id_of_profile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
+USUAL_LIMIT: Final = 100
+
+commands = typer.Typer()
+
+
+def _checked_type(text: str | None) -> str | None:
+    from fundlab.base.errors import with_likely
+    from fundlab.models import TransferType
+
+    kinds = [kind.value for kind in TransferType]
+    if text is not None and text.upper() not in kinds:
+        likely = with_likely(text, kinds)
+        raise typer.BadParameter(f"{likely} is not a type; there are {', '.join(sorted(kinds))}")
+    return text and text.upper()
+
+
+OfOption = Annotated[
+    str | None,
+    typer.Option(
+        "--of", metavar="PROFILE", callback=id_of_profile,
+        help="Of this funding profile: its id, or its name in [names].",
+    ),
+]  # fmt: skip
+
+
+@commands.command()
+def profiles(
+    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+) -> None:
+    """List the profiles, their names and assets.
+
+    From the service, or from --store. A name is a line "ID" = "Treasury" below [names] in
+    config.toml.
+    """
+    found: dict[str, list[str]] = {}
+    for profile_id, asset in _table("balances", store)[["profile_id", "asset"]].itertuples(
+        index=False
+    ):
+        assets = found.setdefault(str(profile_id), [])
+        if asset not in assets:
+            assets.append(str(asset))
+    rows = [{"profile_id": one, "assets": " ".join(sorted(found[one]))} for one in sorted(found)]
+    _show("profiles", rows, limit, as_json)
+
+
+@commands.command()
+def accounts(
+    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+) -> None:
+    """List the fiat accounts, numbers masked.
+
+    From the service, or from --store.
+    """
+    from fundlab.settings.secret import mask_number
+
+    rows = []
+    for one in _records(_table("fiat_accounts", store)):
+        networks: dict[str, dict[str, Any]] = json.loads(one["fiat_network_instructions"] or "{}")
+        network, details = next(iter(networks.items()), ("", {}))
+        routing = details.get("routing_details") or {}
+        number = details.get("account_number") or details.get("iban")
+        rows.append(
+            {"id": one["id"], "status": one["status"], "network": network,
+             "bank": routing.get("bank_name"), "number": mask_number(number),
+             "identity_id": one["identity_id"], "created_at": one["created_at"]}
+        )  # fmt: skip
+    _show("accounts", rows, limit, as_json)
+
+
+@commands.command()
+def balances(
+    of: OfOption = None,
+    store: StorePath = None,
+    limit: LimitOption = USUAL_LIMIT,
+    as_json: Json = False,
+) -> None:
+    """List the balances.
+
+    As the service has them, or as --store last saw them.
+    """
+    names = ["profile_id", "asset", "available", "trading", "observed_at"]
+    latest = {
+        (one["profile_id"], one["asset"]): {name: one[name] for name in names}
+        for one in _records(_table("balances", store).sort_values("observed_at"))
+        if of in (None, one["profile_id"])
+    }
+    _show("balances", [latest[key] for key in sorted(latest)], limit, as_json)
+
+
+@commands.command()
+def addresses(
+    store: StorePath = None, limit: LimitOption = USUAL_LIMIT, as_json: Json = False
+) -> None:
+    """List the crypto addresses that can be paid.
+
+    From the service, or from --store.
+    """
+    names = ["id", "status", "crypto_network", "nickname", "address", "created_at"]
+    rows = [{name: one[name] for name in names} for one in _records(_table("addresses", store))]
+    _show("addresses", rows, limit, as_json)
+
+
+@commands.command()
+def transfers(
+    of: OfOption = None,
+    status: Annotated[
+        Literal["PENDING", "COMPLETED", "FAILED"] | None,
+        typer.Option(case_sensitive=False, help="In this state."),
+    ] = None,
+    type: Annotated[
+        str | None, typer.Option(callback=_checked_type, help="Such as WIRE_DEPOSIT.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(callback=checked_moment, help="Created at this time or later.")
+    ] = None,
+    store: StorePath = None,
+    limit: LimitOption = USUAL_LIMIT,
+    as_json: Json = False,
+) -> None:
+    """List the newest transfers.
+
+    From the service, or from --store.
+    """
+    from fundlab.base.moments import moment_ns
+    from fundlab.base.values import Instant
+    from fundlab.client.client import connect
+
+    begins = None if since is None else Instant.from_ns(moment_ns(since, "since"))
+    names = ["id", "created_at", "profile_id", "type", "status", "amount", "fee", "asset", "ref_id"]
+    if store is None:
+        with connect() as client:
+            rows = client.list_transfers(
+                profile_ids=None if of is None else [of],
+                statuses=None if status is None else [status], type=type,
+                created_at_gte=None if begins is None else str(begins), max_rows=limit + 1,
+            )  # fmt: skip
+            found = [one.model_dump() for one in rows]
+    else:
+        newest = _table("transfers", store).sort_values("created_at", ascending=False)
+        for name, wanted in (("profile_id", of), ("status", status), ("type", type)):
+            newest = newest if wanted is None else newest[newest[name] == wanted]
+        if begins is not None:
+            newest = newest[newest["created_at"].astype("int64") >= begins.ns]
+        found = _records(newest.head(limit + 1))
+    _show("transfers", [{name: one[name] for name in names} for one in found], limit, as_json)
+
+
+def _table(name: str, store: str | None) -> pd.DataFrame:
+    from fundlab.client.client import connect
+    from fundlab.sync import loaders
+
+    if store is not None:
+        return existing_store(store).read(name)
+    with connect() as client:
+        found: pd.DataFrame = getattr(loaders, f"load_{name}")(client)
+    return found
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows, with ``None`` where a value is missing."""
+    import pandas as pd
+
+    return [
+        {str(name): None if pd.api.types.is_scalar(value) and pd.isna(value) else value
+         for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]  # fmt: skip
+
+
+def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> None:
+    """Ids complete, and names beside them where there are any; times to the second, where JSON has
+    all of them."""
+    from decimal import Decimal
+
+    from fundlab.base.errors import number_of, printable
+    from fundlab.base.values import Amount, plain_text
+    from fundlab.display import Cell, Table
+    from fundlab.settings.labels import names_given
+
+    def text(value: Any) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, Amount | Decimal):
+            return plain_text(Decimal(getattr(value, "text", value)), 2)
+        if hasattr(value, "isoformat"):
+            return str(value.isoformat())
+        return printable(str(value))
+
+    shown, names = [], names_given()
+    named_keys = {key for row in rows[:limit] for key in ("id", "profile_id")
+                  if str(row.get(key)).lower() in names}  # fmt: skip
+    for row in rows[:limit]:
+        named: dict[str, Any] = {}
+        for key, value in row.items():
+            named[key] = text(value)
+            if key in named_keys:
+                called = "name" if key == "id" or what == "profiles" else "profile"
+                named[called] = names.get(str(value).lower(), "")
+        shown.append(named)
+    columns = list(dict.fromkeys(key for row in shown for key in row))
+    amounts = ("amount", "fee", "available", "trading")
+    cells = [{k: f"{v[:10]} {v[11:19]}Z" if v and k.endswith("_at") else v for k, v in row.items()}
+             for row in shown]  # fmt: skip
+    table = Table(
+        tuple((key, "number" if key in amounts else "text") for key in columns),
+        tuple(tuple(Cell(row.get(key, "")) for key in columns) for row in cells),
+    )
+    lines = table.lines() if rows else [f"no {what}"]
+    more = len(rows) > limit
+    if more:
+        lines.append(f"… and more; give a --limit of more than {number_of(limit, 'row')}")
+    answer({what: shown, "more": more}, as_json, "\n".join(lines), well=False)

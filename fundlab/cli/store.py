@@ -1,0 +1,178 @@
+"""``fundlab sync``, ``verify``, ``compact``, ``export``: the store's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fundlab.base.errors import FundlabError, number_of
+from fundlab.base.terminal import BREAKS, FAILED, answer, say
+from fundlab.cli.options import (
+    Json,
+    StorePath,
+    TableName,
+    TimestampCa,
+    checked_moment,
+    existing_store,
+)
+
+commands = typer.Typer()
+
+
+@commands.command()
+def sync(
+    tables: Annotated[list[TableName] | None, typer.Argument(help="All by default.")] = None,
+    store: StorePath = None,
+    since: Annotated[
+        str | None,
+        typer.Option(callback=checked_moment, help="Only rows created from this time on."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Pages fetched at once.")] = 1,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Fetch everything again, also what is older than --since was."),
+    ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Folder of plain Parquet files of the current rows, for other tools."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Bring the store up to date."""
+    from fundlab.analysis.closing import restatements
+    from fundlab.client.client import connect
+    from fundlab.operate.store import Store
+    from fundlab.store.plain_files import export_files
+
+    given = None if store is None else Store(store)
+    with connect() as client:
+        books = Store(client.settings.store) if given is None else given
+        if export is not None:
+            export_files(books.path, export)  # before the sync: it may take long
+        result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
+    moved = [*books.gone_lines(), *map(str, restatements(books))]
+    body, text = result.to_json() | {"moved": moved}, "\n".join([str(result), *moved])
+    failed: FundlabError | None = None
+    if export is not None:
+        try:
+            files = books.export_current(export)
+        except FundlabError as error:
+            failed = error
+            message = f"the sync is done, but not the export: {error}"
+            body["error"] = {"type": type(error).__name__, "message": message}
+        else:
+            body["exported"] = {name: str(path) for name, path in files.items()}
+            text += f"\ncurrent rows in {export}"
+    answer(body, as_json, text)
+    if failed is not None:
+        if not as_json:
+            say(f"fundlab: {message}")
+        raise typer.Exit(FAILED)
+    if moved:
+        raise typer.Exit(BREAKS)
+
+
+@commands.command()
+def verify(
+    store: StorePath = None,
+    anchor: Annotated[
+        str | None, typer.Option(help="A line or file of 'fundlab anchor': all of it is there.")
+    ] = None,
+    timestamp_ca: TimestampCa = None,
+    as_json: Json = False,
+) -> None:
+    """Prove the store: files, rows and balances.
+
+    Checks checksums, schemas, ids, row invariants, and balance changes against transfers.
+    """
+    from fundlab.cli.backups import anchor_words
+
+    books = existing_store(store)
+    signed = None if anchor is None else anchor_words(anchor, timestamp_ca)
+    found = books.verify(anchor)
+    body = found.to_json()
+    if signed is not None:
+        body["anchor"] = signed
+    if not found.ok:
+        message = f"{number_of(found.count, 'problem')} in {books.path}"
+        body["error"] = {"type": "ProblemsFound", "message": message}
+    answer(body, as_json, "\n".join(filter(None, [str(found), signed])))
+    if not found.ok or found.moved:
+        raise typer.Exit(BREAKS)
+
+
+@commands.command("accept-gone")
+def accept_gone(
+    by: Annotated[str, typer.Option(help="Who knows of it.")],
+    reason: Annotated[str, typer.Option(help="Why they are gone.")],
+    ids: Annotated[list[str] | None, typer.Argument(help="All that are gone by default.")] = None,
+    still_counts: Annotated[
+        bool,
+        typer.Option("--still-counts", help="The service's balances still have them."),
+    ] = False,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Accept that the service lists certain rows no more.
+
+    No figure has them from then on, and a closed period they were in is restated; history has them.
+    """
+    books = existing_store(store)
+    found = books.accept_gone(ids or None, by=by, reason=reason, still_counts=still_counts)
+    done = found["id"].tolist()
+    text = f"{number_of(len(done), 'row')} accepted as gone" if done else "no row is gone"
+    answer({"accepted": done, "by": by, "reason": reason}, as_json, text)
+
+
+@commands.command()
+def compact(
+    tables: Annotated[list[TableName] | None, typer.Argument(help="All by default.")] = None,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Merge the files of the store.
+
+    A sync does it by itself where it pays.
+    """
+    books = existing_store(store)
+    done = {name: str(path) for name, path in books.compact(tables or None).items()}
+    text = f"merged the files of {', '.join(done)} in {books.path}"
+    if not done:
+        text = f"each table of {books.path} is one file already"
+    answer({"store": str(books.path), "compacted": done}, as_json, text)
+
+
+@commands.command()
+def export(
+    table: Annotated[TableName, typer.Argument()],
+    out: Annotated[Path, typer.Option(help="The file; an earlier one is replaced.")],
+    format: Annotated[Literal["csv", "xlsx", "parquet", "json"], typer.Option(help="Of the file.")],
+    store: StorePath = None,
+    as_of: Annotated[
+        str | None, typer.Option(callback=checked_moment, help="What was known at this time.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(callback=checked_moment, help="Rows created from this time on.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(callback=checked_moment, help="Rows created before this time.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one table to a file, every amount exact.
+
+    Other programs open it safely: no text in it becomes a formula.
+    """
+    from fundlab.exports import export_table, names_another
+
+    if names_another(out, format):
+        raise typer.BadParameter(
+            f"{out.name} names another format than {format}: change one of the two",
+            param_hint="--out",
+        )
+    written = export_table(
+        existing_store(store), table, out, format, as_of=as_of, since=since, until=until
+    )
+    answer(written.to_json(), as_json, str(written))

@@ -1,0 +1,540 @@
+"""What happens in one call: its arguments are checked, it is sent, and its answer is read.
+
+``Client`` stands on ``Caller`` here; ``Transport`` carries the bytes. ``Rows`` are the models of
+the pages of a list, one after another. ``differences`` says whether an answer, or what exists under
+a ``ref_id`` (a 409's ``existing``), is what is asked for; that a payment happens once is the work
+of `fundlab.payments.plan` and `fundlab.payments.journal`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from heapq import merge
+from itertools import islice, repeat
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from fundlab.base.errors import (
+    CallError,
+    Conflict,
+    DataError,
+    InvalidRequest,
+    ProtocolError,
+    UnknownValueWarning,
+    shorten,
+)
+from fundlab.client.pages import Asked, Walk, warn_of_filters, whole_number
+from fundlab.client.signing import Signer, load_signer
+from fundlab.client.transport import Call, Environment, Reply, Transport
+from fundlab.models import OPERATIONS, OrchestrationRule, OrchestrationRuleAnswer, Resource
+from fundlab.models.requests import body_bytes, checked, field_path, sentence, unknown_members
+from fundlab.settings.secret import without_numbers
+from fundlab.settings.settings import Settings
+
+_MAX_UNLISTED: Final = 100
+"""Warnings of unlisted values that one client gives: a service may make them up without end."""
+
+_SHOWN_BY: Final[Mapping[type[Resource], str]] = {
+    operation.answer: name
+    for name, operation in OPERATIONS.items()
+    if operation.answer is not None and operation.path.endswith("/{id}") and not operation.body
+}
+"""The operation that shows a resource by its id, for those that have one."""
+_NAMED_PART: Final = re.compile(r"\{(\w+)\}")
+_START: Final = 60
+_NUMBER_BEGINS: Final = re.compile(rb'"(?:account_number|account_id|wallet_address|iban)"\s*:')
+
+R = TypeVar("R", bound=Resource)
+
+
+class Caller:
+    """One service, one credential, any number of threads: what ``Client`` stands on."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        signer: Signer | None = None,
+        environment: Environment | None = None,
+    ) -> None:
+        self.settings = settings
+        self.base_url, self.client_id = settings.base_url, settings.client_id
+        if signer is None and settings.signing_key and settings.signing_key_id:
+            signer = load_signer(
+                settings.signing_key, settings.signing_key_id, settings.signing_key_password
+            )
+        self.signer = signer
+        self.transport = Transport(settings, signer, environment)
+        self.unlisted: set[str] = set()
+
+    def __repr__(self) -> str:
+        made = vars(self)  # a traceback may show one that is only half made
+        shown = (f"{n}={made[n]!r}" for n in ("base_url", "client_id") if n in made)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the idle connections. A later call opens new ones."""
+        self.transport.close()
+
+    def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes:
+        """One page of a list operation as it came: JSON bytes, decoded of their transfer only.
+
+        ``operation`` is a ``list_…`` name; ``params`` are the query's pairs, ``page_cursor``
+        among them.
+        """
+        listed = OPERATIONS.get(operation)
+        if listed is None or listed.query is None:
+            names = ", ".join(name for name, op in OPERATIONS.items() if op.query)
+            raise InvalidRequest(f"operation={operation!r} is not accepted; give one of {names}")
+        return self._send(operation, params=params)[0].body
+
+    def _call(self, model: type[R], name: str, /, **given: object) -> R:
+        """Carry out operation ``name`` with ``given``; its answer, read as ``model``."""
+        found: tuple[Reply, dict[str, Any]] | Conflict
+        try:
+            found = self._send(name, given)
+        except Conflict as error:
+            found = error
+        if isinstance(found, Conflict):
+            return self._existing(model, name, given, found)
+        reply, asked = found
+        hint = None  # what to do when the service took a change but its answer cannot be read
+        if asked:
+            hint = "it was probably carried out: look for it "
+            hint += (
+                "before trying again"
+                if given.get("ref_id") is None
+                else "by its ref_id, or call again with the same ref_id, which does nothing twice"
+            )
+        answer: Any
+        if model is OrchestrationRule:
+            answer = read_answer(
+                OrchestrationRuleAnswer, name, reply, hint=hint, unlisted=self.unlisted
+            ).rule
+        else:
+            answer = read_answer(model, name, reply, hint=hint, unlisted=self.unlisted)
+
+        # An answer about something else is not one: a proxy may have mixed two up.
+        other = []
+        if asked:
+            other = differences(
+                asked, answer.model_dump(mode="json", exclude_none=True), echoed=True
+            )
+        for part in {"id", "asset"} & set(_NAMED_PART.findall(OPERATIONS[name].path)):
+            shown, wanted = getattr(answer, part, None), given[part]
+            if str(shown).casefold() != str(wanted).casefold():  # ids in another case are equal
+                other.append(f"{part} is {shorten(shown)}, not {shorten(wanted)}")
+        if not other:
+            return answer  # type: ignore[no-any-return]
+        raise ProtocolError(
+            f"{name}: the answer is about something else: {'; '.join(other)}",
+            hint=hint or "show it to the operator of the service",
+            operation=name,
+            request_id=reply.request_id,
+            status=reply.status,
+        )
+
+    def _existing(
+        self, model: type[R], name: str, given: Mapping[str, Any], conflict: Conflict
+    ) -> R:
+        """What an earlier request with the same ``ref_id`` made, if it asked for the same.
+
+        The conflict may show little of it, only its id say: then the resource itself is asked for.
+        """
+        found = conflict.meta.get("existing")
+        if isinstance(found, Mapping) and isinstance(found.get("rule"), Mapping):
+            found = found["rule"]
+        ref_id, body = given.get("ref_id"), OPERATIONS[name].body
+        existing = None
+        if body is not None and ref_id and isinstance(found, Mapping):
+            try:
+                existing = read_answer(model, name, Reply(json.dumps(found).encode(), "", 409))
+            except ProtocolError:  # the service's own refusal says more
+                existing = None
+        if existing is None or body is None:
+            raise conflict
+        asked = checked(body, name, given).to_json()
+        shown = existing.model_dump(mode="json", exclude_none=True)
+        if shown.get("ref_id", ref_id) != ref_id:
+            raise conflict  # something else is in the way: the service says what
+        id_ = str(shown.get("id", "another"))
+        lacking = {name for name in asked if asked[name] and name in model.model_fields} - {*shown}
+        if lacking and model in _SHOWN_BY:
+            try:
+                existing = self._call(model, _SHOWN_BY[model], id=id_)
+            except CallError as error:
+                conflict.add_note(f"Asking for what is there brought no more: {error}")
+            else:
+                shown |= existing.model_dump(mode="json", exclude_none=True)
+        different = differences(asked, shown)
+        if not different and asked.keys() & shown.keys():
+            return existing
+        what = f"ref_id {ref_id!r} already stands for {shorten(id_)}, "
+        hint = "look at it first; trying again with the same ref_id is safe"
+        if not different:
+            what += "of which the service shows too little to tell whether that is asked for now"
+        else:
+            what += f"which is not what is asked for now: {'; '.join(different)}"
+            if differences(asked, shown, echoed=True) and not conflict.in_doubt:
+                hint = "nothing was done now; for a new intent choose another ref_id"
+        explained = Conflict(
+            conflict.status,
+            conflict.title,
+            what,
+            conflict.meta,
+            type=conflict.type,
+            operation=name,
+            request_id=conflict.request_id,
+            hint=hint,
+        )
+        for note in getattr(conflict, "__notes__", ()):
+            explained.add_note(note)
+        raise explained.doubted() if conflict.in_doubt else explained
+
+    def _send(
+        self,
+        name: str,
+        given: Mapping[str, Any] | None = None,
+        params: Iterable[tuple[str, str]] = (),
+    ) -> tuple[Reply, dict[str, Any]]:
+        """The reply to operation ``name``, and the members of the body that was sent.
+
+        What is wrong with ``given`` or ``params`` is an ``InvalidRequest``, before anything leaves.
+        """
+        operation, given, params = OPERATIONS[name], given or {}, list(params)
+        body, asked = None, dict[str, Any]()
+        repeatable, again = True, "trying again is safe"
+        if operation.body is not None:
+            within_path = _NAMED_PART.findall(operation.path)
+            members = {n: value for n, value in given.items() if n not in within_path}
+            request = checked(operation.body, name, members)
+            if unknown := [path for path, _ in unknown_members(operation.body, members)]:
+                raise InvalidRequest(
+                    f"{name}: {', '.join(unknown)} is not in the interface: a slip? (to send it "
+                    "nevertheless, give the object as a model of fundlab.models); nothing was sent"
+                )
+            body, asked = body_bytes(request, name), request.to_json()
+            # A second one is stopped by the ref_id, by which the service knows the first.
+            repeatable = given.get("ref_id") is not None
+            if repeatable:
+                again = "trying again with the same ref_id is safe"
+            else:
+                again = "look for it before trying again"
+                if "ref_id" in operation.body.model_fields:
+                    again += ", and give a ref_id, with which that is safe"
+        try:
+            target = encoded_target(operation.path, given, params)
+        except InvalidRequest as error:
+            problem = f"{name}: {error}; nothing was sent"
+        else:
+            rows = dict(params).get("limit", "")
+            call = Call(
+                name, operation.method, target, operation.scope, body, repeatable, again,
+                rows=int(rows) if rows.isdecimal() else 1,
+            )  # fmt: skip
+            return self.transport.send(call), asked
+        raise InvalidRequest(problem)
+
+
+class Rows(Iterator[R], Generic[R]):
+    """Lazily every row of a list: nothing is sent before the first ``next()``.
+
+    ``repeated`` counts rows that came again and were dropped, ``unasked`` those that did not meet
+    the filters (a service may not honour each of them), ``pages`` the answers.
+    Raises ``ProtocolError`` when a cursor comes back, or when pages without a new row do not end.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        operation: str,
+        filters: Mapping[str, object],
+        page_cursor: str | None,
+        page_size: int | None,
+        max_rows: int | None,
+    ) -> None:
+        if max_rows is not None:
+            max_rows = whole_number(max_rows, f"{operation}: max_rows", 0)
+        given = {**filters, "page_cursor": page_cursor, "page_size": page_size}
+        asked = Asked(OPERATIONS[operation], given, operation)
+        self.operation, self.pages, self.repeated, self.unasked = asked.label, 0, 0, 0
+        self._caller = caller
+        self._given: set[str] = set()
+        self._warned: set[str] = set()
+        parts = asked.parts
+        rows: Iterator[R] = iter(())
+        if parts:  # as one list would give the rows of all
+            query = parts[0].query
+            time = getattr(query, "order_by", "CREATED_AT").lower()
+            rows = merge(
+                *map(self._walk, parts),
+                key=lambda row: getattr(getattr(row, time, None), "ns", 0),
+                reverse=query.order == "DESC",
+            )
+        self._rows = islice(rows, max_rows)
+
+    def __next__(self) -> R:
+        return next(self._rows)
+
+    def __repr__(self) -> str:
+        made = vars(self)
+        return f"<Rows of {made.get('operation')}: {made.get('pages', 0)} pages so far>"
+
+    def _walk(self, asked: Asked) -> Iterator[R]:
+        walk, operation = Walk(asked), asked.operation
+        while not walk.ended:
+            reply, _ = self._caller._send(operation.name, params=walk.params)
+            page: Any = read_answer(
+                operation.answer or Resource, operation.name, reply, page=self.pages + 1,
+                unlisted=self._caller.unlisted,
+            )  # fmt: skip
+            self.pages += 1
+            rows: list[Any] = getattr(page, str(operation.items))
+            ids: list[str] = [row.id for row in rows]
+            verdicts = [
+                [check.verdict(getattr(row, check.member, None)) for row in rows]
+                for check in walk.checks
+            ]
+            judged = walk.judge(ids, verdicts)
+            for kind, names in (("ignored", judged.ignored), ("unchecked", judged.unchecked)):
+                if names and kind not in self._warned:
+                    self._warned.add(kind)
+                    warn_of_filters(self.operation, **{kind: names}, stacklevel=4)  # at next()
+            for row, id_, belongs in zip(rows, ids, judged.belong or repeat(True), strict=False):
+                if not belongs:
+                    self.unasked += 1
+                elif id_ in self._given:
+                    self.repeated += 1
+                else:
+                    self._given.add(id_)
+                    yield row
+            following = page.next_page_cursor or (page.model_extra or {}).get("next_page")
+            walk.follow(None if following is None else str(following))
+
+
+def encoded_target(
+    path: str, values: Mapping[str, Any] | None = None, params: Iterable[tuple[str, str]] = ()
+) -> str:
+    """``path`` with its ``{name}`` parts filled in from ``values``, and the query: encoded once,
+    as it is signed and sent.
+
+    Values keep ``A-Za-z0-9-._~``; every other byte of their UTF-8 becomes ``%XX``.
+    Raises ``InvalidRequest`` for a value that no path can carry.
+    """
+    name: str
+    value: Any
+    try:
+        for name in _NAMED_PART.findall(path):
+            value = (values or {})[name]
+            if not isinstance(value, str) or value in ("", ".", ".."):
+                raise InvalidRequest(f"{name}={shorten(value)} is not accepted; give an id as text")
+            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+        pairs = []
+        for name, value in params:
+            pairs.append(f"{quote(name, safe='')}={quote(value, safe='')}")
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"{name}={shorten(value)} is not valid Unicode") from None
+    return f"{path}?{'&'.join(pairs)}" if pairs else path
+
+
+def read_answer(
+    model: type[R],
+    operation: str,
+    reply: Reply,
+    *,
+    page: int | None = None,
+    hint: str | None = None,
+    unlisted: set[str] | None = None,
+) -> R:
+    """The body of ``reply`` as ``model``; ``hint`` is what to do when that fails, where more than a
+    read did. Values that no enumeration of the interface has are warned of, each once: those in
+    ``unlisted`` were before.
+
+    Raises ``ProtocolError`` when it is not a JSON object of that shape and ``DataError``, naming
+    record and field, when one record is malformed.
+    """
+    first: Any = None
+    try:
+        answer = model.model_validate_json(reply.body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+    if first is None:
+        seen = unlisted if unlisted is not None else set()
+        found: list[Any] = [answer] if unlisted is not None else []
+        for resource in found:  # which grows: by what holds such values in its turn
+            for name in resource.listed:
+                value = getattr(resource, name)
+                for one in value if isinstance(value, list) else [value]:
+                    if isinstance(one, Resource):
+                        found.append(one)
+                    elif type(one) is str:  # a listed value is a member of its enumeration
+                        text = (
+                            f"{type(resource).__name__}.{name} is {shorten(one)}, which the "
+                            "interface does not list; it is kept"
+                        )
+                        if text not in seen and len(seen) < _MAX_UNLISTED:
+                            seen.add(text)
+                            warnings.warn(text, UnknownValueWarning, stacklevel=4)
+        return answer
+    location = first["loc"]
+    if first["type"] == "json_invalid" or not location:
+        kind = "not JSON" if first["type"] == "json_invalid" else "not a JSON object"
+        start = _NUMBER_BEGINS.split(reply.body[:_START])[0]
+        raise ProtocolError(
+            f"{operation}: the answer is {kind} "
+            f"({f'it starts {start!r}' if reply.body else 'it is empty'})",
+            hint=hint or "check base_url: is this the service, or a proxy or portal before it?",
+            operation=operation,
+            request_id=reply.request_id,
+            status=reply.status,
+        )
+    # The record that is malformed: the answer itself, or a row of it, by its id or position.
+    record = json.loads(reply.body)
+    number = location[1] if len(location) > 1 else None
+    rows = record.get(location[0])
+    if isinstance(rows, list) and isinstance(number, int):
+        record = rows[number] if isinstance(rows[number], dict) else {}
+    else:
+        number = None
+    known = record.get("id")
+    if not isinstance(known, str):
+        known = None if number is None else f"number {number + 1}"
+    path = field_path(location)
+    raise DataError(
+        sentence(first),
+        table=operation,
+        page=page,
+        record=known,
+        field=path or None,
+        value=None if first["type"] == "missing" else without_numbers(first["input"], path),
+        hint=hint or "the answer breaks the interface: show it to the operator of the service",
+        operation=operation,
+        request_id=reply.request_id,
+    )
+
+
+# ----------------------------------------------------------- is this what was asked for?
+# Services leave members out of their answers and spell ids in another case: a member that is absent
+# contradicts nothing, and case makes no other id.
+
+_AMOUNTS: Final = {"amount", "total"}
+_DETAILS: Final = {"fiat_account_owner", "fiat_network_instructions"}
+_IDS: Final = {"profile_id", "identity_id", "account_id", "fiat_account_id"}
+_VARIANTS: Final = {
+    "wire", "cubix", "institution_details", "person_details", "crypto", "fiat", "profile",
+}  # fmt: skip
+_LAST_SHOWN: Final = 4
+_SHOWN_WITHIN: Final = ("fiat_network", "routing_number_type")  # the bank details
+_ECHOED: Final = (
+    "ref_id", "amount", "total", "asset", "profile_id", "identity_id", "account_id",
+    "fiat_account_id", "crypto_network", "source_asset", "destination_asset",
+    "memo",
+)  # fmt: skip
+
+
+def differences(
+    asked: Mapping[str, Any],
+    found: Mapping[str, Any],
+    *,
+    complete: bool = False,
+    echoed: bool = False,
+) -> list[str]:
+    """How ``asked`` (a request body) and ``found`` (a resource) differ; empty when equal.
+
+    What ``found`` leaves out is no difference, unless it is ``complete``. Amounts are compared as
+    numbers and metadata in full. In bank details, members that the service leaves out or masks to
+    the last four characters count as equal. Metadata, a memo and an end user that ``found`` has and
+    nobody asked for are differences. With ``echoed``, ``found`` is the answer to the request: then
+    only what answers repeat is compared, where it does.
+    """
+    problems = []
+    for name, wanted in asked.items():
+        shown = found.get(name)
+        if shown is None and not (complete or name in _SHOWN_WITHIN):
+            continue
+        if echoed and name not in _ECHOED:
+            continue
+        if name in _SHOWN_WITHIN:
+            shown = found.get("fiat_network_instructions")
+            if name == "routing_number_type":
+                for part in ("wire", "routing_details", "routing_number_type"):
+                    shown = shown.get(part) if isinstance(shown, Mapping) else None
+            elif isinstance(shown, Mapping):
+                shown = "CUBIX" if shown.get("wire") is None else "WIRE"
+            else:
+                shown = None
+            equal = shown is None or shown == wanted
+        elif name == "metadata":
+            members = shown if isinstance(shown, Mapping) else {}
+            equal = dict(wanted) == {
+                key: value if isinstance(value, str) else json.dumps(value)
+                for key, value in members.items()
+            }
+        elif name in _AMOUNTS:
+            try:
+                equal = isinstance(shown, str) and Decimal(shown) == Decimal(wanted)
+            except InvalidOperation:
+                equal = False
+        elif isinstance(wanted, Mapping):  # the same kind of owner, account or end, and equal in it
+            wanted, shown = _in_one_layout(wanted), _in_one_layout(shown)
+            if isinstance(shown, Mapping):
+                kinds = {part for part in wanted if part in _VARIANTS}
+                theirs = {part for part in shown if part in _VARIANTS and shown[part] is not None}
+                equal = (not theirs or kinds == theirs) and _agree(name, wanted, shown, complete)
+            else:
+                equal = shown is None and name in _DETAILS
+        else:
+            equal = _agree(name, wanted, shown, complete) if name in _IDS else shown == wanted
+        if not equal and name in _DETAILS:
+            problems.append(f"{name} differs")
+        elif not equal:
+            problems.append(f"{name} is {shorten(shown)}, not {shorten(wanted)}")
+    if echoed:
+        return problems
+    only_on_request = ["metadata", "account_id", "memo"]
+    if "fiat_network" not in asked:  # deposit instructions always name an identity (§2.2)
+        only_on_request.append("identity_id")
+    return problems + [
+        f"{name} is {shorten(found[name])}, not left out"
+        for name in only_on_request
+        if name not in asked and found.get(name)
+    ]
+
+
+def _in_one_layout(details: Any) -> Any:
+    """``details`` with the two layouts of a CUBIX account as one."""
+    if isinstance(details, Mapping) and details.get("wallet_address") is not None:
+        rest = {name: value for name, value in details.items() if name != "wallet_address"}
+        return {**rest, "cubix": {"account_id": details["wallet_address"]}}
+    return details
+
+
+def _agree(name: str, asked: Any, found: Any, complete: bool) -> bool:
+    if found is None:  # an empty text is as good as absent
+        return not complete or asked == ""
+    if isinstance(asked, Mapping) and isinstance(found, Mapping):
+        return all(_agree(part, value, found.get(part), complete) for part, value in asked.items())
+    if isinstance(asked, str) and isinstance(found, str):
+        hidden, last = found[:-_LAST_SHOWN], found[-_LAST_SHOWN:]
+        if set(hidden) == {"X"} and last == asked[-_LAST_SHOWN:]:
+            return True  # ``XXXXXX6789`` stands for any text of that ending
+        return asked.casefold() == found.casefold() if name in _IDS else asked == found
+    return bool(found == asked)

@@ -1,0 +1,397 @@
+"""One HTTP exchange: the only place where bytes leave, bounded in time and size.
+
+The connection pool, TLS and timeouts are those of ``requests``' adapter; its session is left out,
+so there are no cookies, redirects or ``.netrc`` to guard against, and proxy variables count only
+with ``trust_env``. The target goes out exactly as given, because it is signed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import os
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import quote, quote_plus, unquote_plus, urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
+from requests.utils import get_environ_proxies
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, DecodeError, NewConnectionError
+
+from fundlab.settings.secret import Secret
+from fundlab.settings.settings import is_loopback
+
+SMALLEST_BOUND: Final = 8 * 1024 * 1024
+"""Bytes of an answer that are read in any case, decompressed."""
+_BYTES_A_ROW: Final = 64 * 1024
+_BYTES_A_VALUE: Final = 64
+"""At least, on average, in an answer near its bound: a value takes more in memory than on the wire,
+so a page of the shortest would fill it."""
+_PROXY_HINT: Final = "check the variables http_proxy, https_proxy and no_proxy, or trust_env"
+_TUNNEL: Final = re.compile(r"Tunnel connection failed: ([0-9]{3}[ A-Za-z]{0,40})")
+MAX_CONNECTIONS: Final = 32
+_CHUNK: Final = 1024 * 1024
+_NO_TLS: Final = {
+    "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "SSLV3_ALERT_HANDSHAKE_FAILURE",
+    "TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_VERSION_NUMBER",
+}  # fmt: skip
+"""What OpenSSL says before a request can be sent."""
+_MASK: Final = "***"
+_SHORTEST_IN_RESOURCES: Final = 16
+_SHORTEST_UNSENT: Final = 8
+
+
+class MaskedText(str):
+    """A header value that tracebacks and logs show as ``'***'``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"'{_MASK}'"
+
+
+class MaskedBytes(bytes):
+    """A body that tracebacks and logs show as ``b'***'``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"b'{_MASK}'"
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A request ready to go: ``url`` ends in the encoded path and query.
+
+    ``rows`` is how many rows the answer has at most, which bounds how many bytes of it are read.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes | None = field(default=None, repr=False)
+    rows: int = 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back, decoded from its transfer and content coding; header names in any case."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """No usable answer. ``sent``: the request may have reached the service."""
+
+    problem: str
+    sent: bool
+    timed_out: bool = False
+    final: bool = False
+    """Trying again would not help (certificate, proxy, size, coding)."""
+    hint: str = ""
+    """What to check, where it is not the address."""
+
+
+class Http:
+    """A pool of connections. Thread-safe."""
+
+    def __init__(
+        self,
+        *,
+        connect_timeout: float,
+        read_timeout: float,
+        ca_bundle: str | None = None,
+        trust_env: bool = False,
+    ) -> None:
+        self._connect_timeout, self._read_timeout = connect_timeout, read_timeout
+        self._verify: bool | str = ca_bundle or True
+        self._trust_env = trust_env
+        self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
+
+    def exchange(self, request: Outgoing, timeout: float) -> Answer | Failure:
+        """Send ``request`` once; no longer than ``timeout`` seconds, whatever the service does.
+
+        Connecting is the exception: a name with several addresses is tried at each for the connect
+        timeout, and the system's resolver takes its own time.
+        """
+        if timeout <= 0:
+            return Failure("the call's time was used up", sent=False, timed_out=True)
+        if self._process != os.getpid():  # on its parent's connections, a forked process would
+            # read the parent's answers
+            self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
+        prepared = requests.PreparedRequest()  # filled by hand: prepare() would quote the URL anew
+        prepared.method, prepared.url, prepared.body = request.method, request.url, request.body
+        prepared.headers = CaseInsensitiveDict(request.headers)
+        if request.body is not None:
+            prepared.headers["Content-Length"] = str(len(request.body))
+        # No proxy for this machine: what goes to it is not encrypted.
+        proxied = self._trust_env and not is_loopback(urlsplit(request.url).hostname)
+        _call.deadline = time.monotonic() + timeout
+        try:
+            with self._adapter.send(
+                prepared,
+                stream=True,
+                timeout=(min(self._connect_timeout, timeout), min(self._read_timeout, timeout)),
+                verify=self._verify,
+                proxies=get_environ_proxies(request.url) if proxied else {},
+            ) as response:
+                chunks, size, bound = [], 0, max(request.rows * _BYTES_A_ROW, SMALLEST_BOUND)
+                while chunk := response.raw.read1(_CHUNK, decode_content=True):
+                    size += len(chunk)
+                    if size > bound:
+                        problem = f"the answer is larger than {bound / 2**20:.0f} MiB"
+                        return Failure(problem, sent=True, final=True)
+                    chunks.append(chunk)
+                body, most = b"".join(chunks), bound // _BYTES_A_VALUE
+                if size > most and sum(map(body.count, (b",", b"[", b"{"))) > most:
+                    problem = f"the answer holds more than {most:,} values"
+                    return Failure(problem, sent=True, final=True)
+                return Answer(response.status_code, response.headers, body)
+        except (OSError, urllib3.exceptions.HTTPError) as error:  # requests' own are OSErrors
+            return failure_of(error)
+        finally:
+            _call.deadline = None
+
+    def close(self) -> None:
+        self._adapter.close()
+
+
+def failure_of(error: Exception) -> Failure:
+    """What went wrong, by what ``error`` and the errors wrapped in it say."""
+    causes: list[BaseException] = []  # outermost first
+    queue: list[Any] = [error]
+    while queue:
+        item = queue.pop(0)
+        if isinstance(item, BaseException) and item not in causes:
+            causes.append(item)
+            reason = getattr(item, "reason", None)
+            queue += [*item.args, reason, item.__cause__, item.__context__]
+    kinds = {type(cause).__name__ for cause in causes}
+
+    if "SSLCertVerificationError" in kinds or "CertificateError" in kinds:
+        return Failure("its certificate could not be verified", sent=False, final=True)
+    if any(isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS for cause in causes):
+        problem = "no TLS connection: it speaks plain http, or TLS of no version known here"
+        return Failure(problem, sent=False, final=True)
+    if "CA certificate bundle" in str(error):
+        return Failure("the certificates of ca_bundle cannot be read", sent=False, final=True)
+
+    if isinstance(error, requests.exceptions.InvalidSchema):  # our own addresses are checked
+        return Failure(
+            "the proxy is a SOCKS proxy, for which the package PySocks is missing",
+            sent=False, final=True, hint=f"pip install 'requests[socks]', or {_PROXY_HINT}",
+        )  # fmt: skip
+    if isinstance(error, requests.exceptions.InvalidURL):
+        problem = "the proxy's address is not one of the form http://host:port"
+        return Failure(problem, sent=False, final=True, hint=_PROXY_HINT)
+    system = next((c for c in causes if isinstance(c, OSError) and c.errno and c.strerror), None)
+    if "ProxyError" in kinds:
+        said = next(filter(None, (_TUNNEL.search(str(cause)) for cause in causes)), None)
+        reason = said[1] if said else system.strerror if system else "no answer"
+        retryable = said[1].startswith("5") if said else system is None
+        return Failure(
+            f"the proxy of http_proxy or https_proxy cannot be used ({reason})",
+            sent=False, final=not retryable, hint=_PROXY_HINT,
+        )  # fmt: skip
+
+    if any(isinstance(cause, ConnectTimeoutError | NewConnectionError) for cause in causes):
+        timed_out = not kinds & {"NewConnectionError", "NameResolutionError"}
+        reason = system.strerror if system else "no answer"
+        return Failure(f"no connection ({reason})", sent=False, timed_out=timed_out)
+    if "UnknownProtocol" in kinds:
+        return Failure("the answer is not in HTTP/1.1", sent=True, final=True)
+    if any(isinstance(cause, DecodeError) for cause in causes):
+        return Failure("the answer is not coded as its header says", sent=True, final=True)
+    if any(isinstance(cause, TimeoutError) for cause in causes) or "ReadTimeoutError" in kinds:
+        return Failure("the answer took too long", sent=True, timed_out=True)
+    return Failure(f"the connection broke ({type(causes[-1]).__name__})", sent=True)
+
+
+# ----------------------------------------------------------------------- what headers say of time
+
+
+def retry_after_seconds(value: str | None, now: float) -> float | None:
+    """``Retry-After`` in seconds from ``now`` (UNIX): a number or an HTTP date; else ``None``."""
+    text = (value or "").strip()
+    if re.fullmatch(r"[0-9]+", text, re.ASCII):
+        return float(text[:12])
+    moment = http_date(text)
+    try:
+        return None if moment is None else max(0.0, moment.timestamp() - now)
+    except OverflowError:
+        return None
+
+
+def clock_skew(date: str | None, now: float) -> float | None:
+    """Seconds by which the service's ``Date`` is ahead of ``now``; ``None`` if unreadable."""
+    moment = http_date(date or "")
+    return None if moment is None else moment.timestamp() - now
+
+
+def http_date(text: str) -> datetime | None:
+    """The moment that an HTTP date stands for, in UTC where it names no zone; else ``None``."""
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, IndexError, OverflowError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+# ------------------------------------------------------------- answers that repeat what was sent
+
+
+def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
+    """``answer`` without the secret that was ``sent``, nor ``others`` that the service knows.
+
+    A text so short that it may stand in a resource by chance is left there; so are short
+    ``others`` everywhere.
+    """
+    refused = answer.status >= 300
+    shortest = _SHORTEST_UNSENT if refused else _SHORTEST_IN_RESOURCES
+    secrets = [secret for secret in (sent, *others) if len(secret.reveal()) >= shortest]
+    if refused and sent not in secrets:
+        secrets.append(sent)
+    body, headers = answer.body, CaseInsensitiveDict(answer.headers)
+    for secret in secrets:
+        spellings = _spellings(secret)
+        for spelling in spellings:
+            body = body.replace(spelling, _MASK.encode())
+        if refused or b"\\" in body:  # escapes spell one text in many ways: compare what they say
+            try:
+                plain = json.dumps(json.loads(body))
+            except (ValueError, RecursionError):
+                plain = ""
+            masked = plain.replace(json.dumps(secret.reveal())[1:-1], _MASK)
+            body = body if masked == plain else masked.encode()
+        for name in filter(
+            headers.__contains__, ("Location", "X-Request-Id")
+        ):  # messages show them
+            raw = headers[name].encode("latin-1", "replace")  # as http.client reads headers
+            for spelling in spellings:
+                raw = raw.replace(spelling, _MASK.encode())
+            read = {unquote_plus(raw.decode(coding, "replace")) for coding in ("utf-8", "latin-1")}
+            shown = raw.decode("latin-1")
+            headers[name] = _MASK if any(secret.reveal() in text for text in read) else shown
+    return replace(answer, body=body, headers=headers)
+
+
+@lru_cache(maxsize=16)
+def _spellings(secret: Secret) -> frozenset[bytes]:
+    """A text as it is, and as JSON, a URL or a form has it."""
+    text = secret.reveal()
+    as_json = (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+    in_url = (quote(text), quote(text, safe=""), quote_plus(text))
+    spellings = {spelling.encode() for spelling in (text, *as_json, *in_url)}
+    if all(ord(char) < 256 for char in text):
+        spellings.add(text.encode("latin-1"))
+    return frozenset(spellings)
+
+
+# ------------------------------------------------------------------- a deadline for every byte
+# Socket timeouts bound one read; a service that sends a byte a second would never meet one. So
+# each read of an answer, its headers too, waits no longer than what is left of the call.
+
+_call: Final = threading.local()
+
+
+class _BoundedReader(socket.SocketIO):
+    """The reading end of a connection, for one answer."""
+
+    _sock: Any  # of the standard library's
+    deadline: float
+    timeout: float
+    ended: bool
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the call's time was used up")
+        self._sock.settimeout(min(self.timeout, left))
+        count = super().readinto(buffer)
+        self.ended = count == 0
+        return count
+
+
+class _Response(http.client.HTTPResponse):
+    def begin(self) -> None:
+        super().begin()
+        reader: Any = self.fp.raw
+        if reader.ended:  # http.client takes headers that stop short for complete
+            raise http.client.IncompleteRead(b"")
+
+    def _read_status(self) -> tuple[str, int, str]:
+        """The status line of the final answer, the first that is read of any, also of a proxy's:
+        http.client takes a 103 for one."""
+        reader: Any = self.fp.detach()
+        reader.__class__ = _BoundedReader  # a second reader would count the connection twice
+        reader.ended = False
+        reader.deadline = getattr(_call, "deadline", None) or float("inf")
+        reader.timeout = reader._sock.gettimeout() or float("inf")
+        self.fp = io.BufferedReader(reader)
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if status == http.HTTPStatus.SWITCHING_PROTOCOLS:
+                raise http.client.UnknownProtocol(version)
+            if status >= http.HTTPStatus.OK:
+                return version, status, reason
+            http.client.parse_headers(self.fp)
+
+
+class _Discreet(http.client.HTTPConnection):
+    """Keeps the head of a request out of the locals of frames that wait for the network."""
+
+    _buffer: list[bytes]
+
+    def _send_output(self, message_body: Any = None, **_options: Any) -> None:
+        head = MaskedBytes(b"\r\n".join((*self._buffer, b"", b"")))
+        self._buffer.clear()
+        self.send(head)
+        if message_body is not None:
+            self.send(message_body)
+
+
+class _PlainConnection(_Discreet, HTTPConnection):
+    response_class = _Response
+
+
+class _TlsConnection(_Discreet, HTTPSConnection):
+    response_class = _Response
+
+
+class _PlainPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _PlainConnection
+
+
+class _TlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TlsConnection
+
+
+_POOLS: Final = {"http": _PlainPool, "https": _TlsPool}
+
+
+class _Adapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **kwargs)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager

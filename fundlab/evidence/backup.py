@@ -1,0 +1,187 @@
+"""Copies of a store elsewhere, and a store from such a copy.
+
+Files of a store never change, so a backup copies what is not there yet, reads it back, and ends
+with a manifest: the names, sizes and hashes of all that belonged together. Nothing there is ever
+removed or overwritten; what is not in a manifest was of a backup that did not end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from fundlab.base.errors import StoreDamaged, StoreError, number_of
+from fundlab.base.values import Instant
+from fundlab.evidence.vanished_rows import PASSES
+from fundlab.store import disk
+from fundlab.store.parts import find_parts
+from fundlab.store.pins import PINS
+from fundlab.store.records import RECORDS, canonical
+from fundlab.store.remote import StorePath, locate
+from fundlab.store.snapshot import steadily
+from fundlab.tables.schema import TABLES
+
+_MANIFESTS: Final = "manifests"
+_NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
+_KEPT_ASIDE: Final = "journals"
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What a backup holds: ``files`` of how many ``bytes``, ``copied`` of them now; ``at`` is when
+    it was made (RFC 3339), ``journals`` the names of the journals in it."""
+
+    place: str
+    at: str
+    files: int
+    bytes: int
+    copied: int
+    journals: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: {number_of(self.files, 'file')} of {self.at[:19]}Z, {self.copied:,} "
+            f"copied, {number_of(len(self.journals), 'journal')}"
+        )
+
+
+def back_up(
+    path: StorePath, destination: StorePath, journals: Mapping[str, Path], now: int
+) -> Backup:
+    """Copy what ``destination`` lacks of the store at ``path`` and of ``journals`` (snapshots by
+    their name), and add a manifest. A sync meanwhile does no harm.
+
+    Raises ``StoreError`` where the destination cannot be written, or does not hold what was copied.
+    """
+    known = _manifest(destination)[1].get("files", {}) if _manifests(destination) else {}
+
+    def copy_all() -> tuple[dict[str, list[Any]], int]:
+        files, copied = {}, 0
+        for name in _files_of(path):
+            entry = known.get(name)
+            there = _at(destination, name)
+            if entry is None or not there.exists() or disk.state_of(there).size != entry[0]:
+                entry = _copy(_at(path, name), there)
+                copied += 1
+            files[name] = entry
+        return files, copied
+
+    files, copied = steadily(copy_all)
+    kept = {}
+    for name, snapshot in journals.items():
+        digest = hashlib.sha256(snapshot.read_bytes()).hexdigest()
+        place = f"{_KEPT_ASIDE}/{name}.{digest[:16]}"
+        if not _at(destination, place).exists():
+            _copy(snapshot, _at(destination, place))
+        kept[name] = [place, digest]
+    at = str(Instant.from_ns(now))
+    content = canonical({"at": at, "files": files, "journals": kept})
+    number = len(_manifests(destination)) + 1
+    digest = hashlib.sha256(content).hexdigest()
+    folder = destination / _MANIFESTS
+    hidden = disk.hidden_file(folder, uuid4().hex)
+    with disk.new_file(hidden) as file:
+        file.write(content)
+    disk.publish(hidden, folder / f"{number:08d}-{digest[:16]}.json")
+    size = sum(size for size, _ in files.values())
+    return Backup(str(destination), at, len(files), size, copied, tuple(kept))
+
+
+def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup, dict[str, Path]]:
+    """Write the newest backup at ``source`` into the new folder ``target``, each file checked, and
+    its journals into ``aside``: their paths by name.
+
+    Raises ``StoreError`` where the folder holds anything, or there is no backup, ``StoreDamaged``
+    where a file of it is not what was written; nothing is there then.
+    """
+    place = locate(source)
+    if target.exists() and any(target.iterdir()):
+        raise StoreError(f"{target} is not empty: restore into a new folder, then compare the two")
+    if not _manifests(place):
+        raise StoreError(f"there is no backup at {place}; 'fundlab backup {place}' makes one")
+    _, content = _manifest(place)
+    disk.make_folder(target.parent)
+    hidden = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    try:
+        for name, (_, digest) in content["files"].items():
+            _copy(_at(place, name), _at(hidden, name), digest)
+        journals = {}
+        for name, (there, digest) in content["journals"].items():
+            journals[name] = aside / name
+            _copy(_at(place, there), aside / name, digest)
+        disk.make_folder(hidden)
+        with disk.named(target):  # by now somebody may have begun a store there
+            if target.exists():
+                target.rmdir()
+            hidden.rename(target)
+            disk.sync_folder(target.parent)
+    finally:
+        if hidden.exists():
+            shutil.rmtree(hidden)
+    sizes = [size for size, _ in content["files"].values()]
+    done = Backup(str(place), content["at"], len(sizes), sum(sizes), len(sizes), tuple(journals))
+    return done, journals
+
+
+def _files_of(path: StorePath) -> list[str]:
+    """The names of what belongs together: listed until nothing changes between two looks."""
+    seen: list[str] = []
+    while True:
+        names = []
+        for table in TABLES:
+            found = find_parts(path / table)
+            base = max((seq for kind, seq in found if kind == "base"), default=0)
+            names += [
+                f"{table}/{file.name}" for (kind, seq), file in sorted(found.items())
+                if seq > base or (kind == "base" and seq == base)
+            ]  # fmt: skip
+        for folder in (PINS, RECORDS, PASSES):
+            names += [
+                f"{folder}/{file.name}" for file in disk.files_in(path / folder)
+                if file.name.endswith(".json") and not file.name.startswith(".")
+            ]  # fmt: skip
+        if names == seen:
+            return names
+        seen = names
+
+
+def _at(folder: StorePath, name: str) -> StorePath:
+    for step in name.split("/"):
+        folder = folder / step
+    return folder
+
+
+def _copy(source: StorePath, target: StorePath, digest: str | None = None) -> list[Any]:
+    """Copy a file and read it back: its size and SHA-256, which is ``digest`` where given."""
+    content = source.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if digest is not None and found != digest:
+        raise StoreDamaged("is not what was backed up", path=source)
+    hidden = disk.hidden_file(target.parent, uuid4().hex)
+    with disk.new_file(hidden) as file:
+        file.write(content)
+    disk.publish(hidden, target)
+    if hashlib.sha256(target.read_bytes()).hexdigest() != found:
+        raise StoreDamaged("is not what was copied there", path=target)
+    return [len(content), found]
+
+
+def _manifests(place: StorePath) -> Sequence[StorePath]:
+    return [path for path in disk.files_in(place / _MANIFESTS) if _NAME.fullmatch(path.name)]
+
+
+def _manifest(place: StorePath) -> tuple[StorePath, dict[str, Any]]:
+    """The newest one. Raises ``StoreDamaged`` where it is not what was written."""
+    path = _manifests(place)[-1]
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest()[:16] != path.stem.rpartition("-")[2]:
+        raise StoreDamaged("is not what was written", path=path, hint="make a new backup elsewhere")
+    found: dict[str, Any] = json.loads(content)
+    return path, found

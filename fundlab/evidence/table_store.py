@@ -1,0 +1,874 @@
+"""The store: a folder of immutable Parquet files that only ever grows, one sub-folder a table.
+
+A sync adds one part with the rows that are new or changed. The newest version of a row wins on
+read; every version stays readable (``history``), and what was known at a time (``as_of``) is what
+had been published until then. The files are plain Parquet, but hold replaced versions too, and
+times to the nanosecond: for other tools there is ``export_current``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError
+from fundlab.base.moments import moment_ns
+from fundlab.base.values import Instant
+from fundlab.evidence.anchors import part_link, read_head, record_links, table_lane, write_head
+from fundlab.evidence.closes import Close, annotations_table, closes_of, closes_table
+from fundlab.evidence.observations import Accounts, asserted_balances, moved_since, read_accounts
+from fundlab.evidence.vanished_rows import (
+    PASSES,
+    Gone,
+    accepted_gone,
+    gone_lines,
+    gone_rows,
+    gone_table,
+)
+from fundlab.evidence.verify import Verification, verify_store
+from fundlab.store import disk
+from fundlab.store.commits import Commits
+from fundlab.store.compaction import compact_table, remove_superseded
+from fundlab.store.parts import Part, find_parts, open_part
+from fundlab.store.pins import (
+    PINS,
+    is_pin_name,
+    pin_hashes,
+    pinned_limits,
+    read_pins,
+    write_pin,
+)
+from fundlab.store.plain_files import export_files, write_current
+from fundlab.store.records import (
+    RECORDS,
+    Kind,
+    Record,
+    append_record,
+    check_texts,
+    known_by,
+    newest_record,
+    read_records,
+)
+from fundlab.store.remote import RemotePath, StorePath, locate
+from fundlab.store.runs import RUNS, Run, read_runs, write_run
+from fundlab.store.scan import scan_with_duckdb, scan_with_spark
+from fundlab.store.settlement_times import ADDED, settlements, with_settlement
+from fundlab.store.snapshot import (
+    Snapshot,
+    read_current,
+    read_history,
+    steadily,
+    take_snapshot,
+)
+from fundlab.tables.frames import to_frame
+from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table, find_table
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    from pyspark.sql import SparkSession
+
+_BANK_ENTRY: Final = re.compile("bank-[0-9a-f]{20}", re.ASCII)
+_CLOCKS_DIFFER_NS: Final = 86_400 * 10**9
+log = logging.getLogger(__name__)
+
+Moment = str | datetime
+
+
+class TableStore:
+    """The tables at ``path``, on their own: ``fl.Store`` is this with the service and the journal.
+
+    ``clock`` gives nanoseconds since 1970. What would write to a ``read_only`` store raises
+    ``StoreError``.
+    """
+
+    def __init__(
+        self,
+        path: str | StorePath,
+        *,
+        filesystem: Any = None,
+        clock: Callable[[], int] = time.time_ns,
+        read_only: bool = False,
+    ) -> None:
+        self.path = locate(path, filesystem)
+        self._read_only = read_only
+        self._refusal = (
+            "was opened read-only; copy the folder and open the copy with fl.Store to change it"
+        )
+        if isinstance(self.path, RemotePath) and not read_only:
+            commits = Commits(self.path)
+            self.path = replace(self.path, commits=commits)
+            if why := commits.refusal():
+                self._read_only, self._refusal = True, f"is open for reading only: {why}"
+                log.warning("%s %s", self.path, self._refusal)
+        if isinstance(self.path, Path) and self.path.is_file():
+            raise InvalidRequest(f"path={str(path)!r} is a file; a store is a folder")
+        self._clock = clock
+        self._newest: Part | None = None  # a file that was read
+        self.name = os.path.realpath(self.path) if isinstance(self.path, Path) else str(self.path)
+        """By whatever link it is reached."""
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    # ------------------------------------------------------------------------ reading
+
+    def read(
+        self,
+        table: str,
+        as_of: Moment | None = None,
+        columns: Sequence[str] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        pin: str | None = None,
+        profile_id: str | Sequence[str] | None = None,
+        settled: bool = False,
+    ) -> pd.DataFrame:
+        """The newest version of each row as a typed DataFrame, by ``created_at``, ties by ``id``.
+
+        ``as_of`` (or ``pin``) gives what was known then. ``since`` includes, ``until`` excludes,
+        both on ``created_at`` (of balances: ``observed_at``). Only the ``columns``, row groups and
+        profiles asked for are read. A table never synced is empty.
+
+        ``settled``, of transfers: two more columns say when each completed one settled, and from
+        where that is known: ``settled_at``, and ``settled_from``: ``event`` (its ``….completed``
+        event, of the events synced), ``updated_at`` (of the version first seen completed) or
+        ``seen`` (when that version was published).
+
+        The frame knows where its rows begin, and where ``until`` cut any off: ``frame.attrs`` are
+        those of :meth:`known`.
+
+        Raises ``InvalidRequest`` for a table, column, time or pin that does not exist,
+        ``StoreError`` where there is no store, and ``StoreDamaged`` where a file is not what was
+        written.
+
+        >>> store.read("transfers", since="2026-10-01", columns=["id", "total"]).dtypes["total"]
+        DecimalDtype()
+        """
+        found = find_table(table)
+        names = _checked_columns(found, columns)
+        keys = [name for name in found.order if name not in names]
+        first, end = _bound(since, "since"), _bound(until, "until")
+        where = _profiles(found, profile_id)
+
+        def look() -> tuple[pa.Table, dict[str, Any]]:
+            snapshot = self.current(table, as_of, pin=pin)
+            rows = read_current(snapshot, [*names, *keys], first=first, end=end, where=where)
+            if settled:
+                rows = with_settlement(rows, self._settlements(snapshot, as_of, pin))
+            return rows, self._known(snapshot, first, as_of, pin, end)
+
+        rows, known = steadily(look)
+        also = ADDED if settled else ()
+        frame = to_frame(found.in_order(rows).select([*names, *also]))
+        frame.attrs.update(known)
+        return frame
+
+    def read_arrow(
+        self,
+        table: str,
+        as_of: Moment | None = None,
+        columns: Sequence[str] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        pin: str | None = None,
+        profile_id: str | Sequence[str] | None = None,
+        settled: bool = False,
+    ) -> pa.Table:
+        """The rows of ``read`` as an Arrow table, in the order of the files: faster.
+
+        >>> store.read_arrow("transfers", columns=["total"]).schema.field("total").type
+        Decimal128Type(decimal128(38, 18))
+        """
+        found = find_table(table)
+        names = _checked_columns(found, columns)
+        first, end = _bound(since, "since"), _bound(until, "until")
+        where = _profiles(found, profile_id)
+
+        def look() -> pa.Table:
+            snapshot = self.current(table, as_of, pin=pin)
+            wanted = [*names, *(["id"] if settled and "id" not in names else [])]
+            rows = read_current(snapshot, wanted, first=first, end=end, where=where).select(wanted)
+            if not settled:
+                return rows
+            rows = with_settlement(rows, self._settlements(snapshot, as_of, pin))
+            return rows.select([*names, *ADDED])
+
+        return steadily(look)
+
+    def _settlements(self, snapshot: Snapshot, as_of: Moment | None, pin: str | None) -> pa.Table:
+        """When the transfers of ``snapshot`` settled, as known at the same moment."""
+        if snapshot.table.name != "transfers":
+            raise InvalidRequest(
+                f"settled=True is for transfers; {snapshot.table.name} has no settled_at"
+            )
+        return settlements(snapshot, self.snapshot("events", as_of, pin=pin))
+
+    def history(self, table: str) -> pd.DataFrame:
+        """Every version of every row, with ``published_at``: when the store learned of it, and
+        ``gone_at``: since when the service does not list the row any more, if so.
+
+        In order of publication, then as ``read``.
+
+        >>> store.history("transfers")["published_at"].nunique()
+        1
+        """
+        found = find_table(table)
+        rows = steadily(lambda: read_history(self.snapshot(table)))
+        every = gone_rows(self.passes(), ())
+        gone = [one for one in every if one.table == table and one.back_at is None]
+        ids, since = [one.id for one in gone], [one.gone_at for one in gone]
+        moments = pa.array(since, pa.int64()).cast(INSTANT_TYPE)
+        at = pa.nulls(rows.num_rows, INSTANT_TYPE)
+        if gone:
+            at = moments.take(pc.index_in(rows.column("id"), pa.array(ids, pa.string())))
+        return to_frame(rows.append_column("gone_at", at), found)
+
+    def scan(
+        self,
+        table: str,
+        engine: Literal["auto", "duckdb", "spark"] = "auto",
+        as_of: Moment | None = None,
+        *,
+        pin: str | None = None,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        memory_limit: str | None = None,
+        spark: SparkSession | None = None,
+        settled: bool = False,
+    ) -> Any:
+        """The rows of ``read``, lazily: for more rows than memory holds. With ``settled`` its two
+        columns, which are found at once and kept in memory, stand beside them.
+
+        ``engine="auto"`` is Spark where a session ``spark`` is given, else DuckDB. Spark gives a
+        DataFrame whose moments are integer nanoseconds; DuckDB a relation on ``connection``, by
+        default a new one in UTC that spills into a private folder beyond ``memory_limit``, such as
+        ``"2GB"`` (by default half of the memory there is). Raises ``InvalidRequest`` for an engine
+        that is not there and a limit that is not a size, ``StoreDamaged`` for a file that is not
+        what was written.
+
+        Engines verify no checksums. So the call reads every byte of the files and checks it, of
+        each file once in a process and again after it changed (a second for about a gigabyte; of a
+        store elsewhere the files are fetched for it). What happens to a file between the call and
+        a query, or on the disk of another machine of a cluster, is not noticed, or is an error of
+        the engine: ``read`` checks the very pages it gives.
+
+        DuckDB shows and compares moments in its connection's time zone: ``SET TimeZone = 'UTC'`` on
+        one of your own. ``.to_arrow_table()`` keeps the nanoseconds of moments, which
+        ``.fetchall()`` cuts. A relation reads the files there were, which stay for a while
+        after a compaction (see ``compact``): scan anew after that.
+
+        >>> store.scan("transfers").aggregate("status, count(*) AS count").order("count").fetchall()
+        [('FAILED', 1), ('PENDING', 3), ('COMPLETED', 46)]
+        """
+        if engine not in ("auto", "duckdb", "spark"):
+            raise InvalidRequest(
+                f"engine {engine!r} is unknown; there are 'auto', 'duckdb' and 'spark'"
+            )
+        if engine == "spark" or (engine == "auto" and spark is not None):
+            if connection is not None or memory_limit is not None:
+                raise InvalidRequest("connection and memory_limit are DuckDB's; Spark has its own")
+            if spark is None:
+                raise InvalidRequest("engine='spark' needs a session: give spark=session")
+
+        def look() -> Any:
+            snapshot = self.current(table, as_of, pin=pin)
+            known = self._settlements(snapshot, as_of, pin) if settled else None
+            if spark is not None:
+                return scan_with_spark(snapshot, spark, known)
+            return scan_with_duckdb(snapshot, connection, memory_limit, known)
+
+        return steadily(look)
+
+    def export_current(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
+        """The current rows of every table as ``folder/<table>.parquet``, for any tool: DuckDB,
+        Polars, Spark, pandas, pyarrow, with nothing to set.
+
+        The columns of ``read``, with two differences: a moment is cut to the microseconds that
+        every tool has, and its nanoseconds since 1970 stand beside it as an integer, ``created_at``
+        as ``created_at_ns``. Amounts are ``decimal(38, 18)`` and sums of them exact; in pandas read
+        them with ``dtype_backend="pyarrow"``, or with ``fl.read_parquet``. Each file is replaced in
+        one step; run it after each sync (``fundlab sync --export DIR`` does). Returns the file of
+        each table.
+
+        Raises ``InvalidRequest`` for a folder within the store, ``StoreError`` where the folder
+        cannot be written, ``StoreDamaged`` where a file of the store is not what was written.
+
+        >>> files = store.export_current(folder / "current")
+        >>> current = fl.read_parquet(files["transfers"])
+        >>> current["total"].sum() == store.read("transfers")["total"].sum()
+        True
+        """
+        files = export_files(self.path, folder)
+        # Balances come last, so that going backwards no transfer they belong to is missing.
+        for table, path in reversed(files.items()):
+            steadily(lambda table=table, path=path: write_current(self.current(table), path))  # type: ignore[misc]
+        return files
+
+    def snapshot(
+        self, table: str, as_of: Moment | None = None, *, pin: str | None = None
+    ) -> Snapshot:
+        """The files that hold ``table`` now, as of a time, or at a pin. Raises ``StoreError`` where
+        there is no store."""
+        if as_of is not None and pin is not None:
+            raise InvalidRequest("give either as_of or pin, not both")
+        found = find_table(table)
+        limit = None
+        if pin is not None:
+            limit = pinned_limits(self.path / PINS, pin).get(table, 0)
+            self._check_pinned(table, pin, limit)
+        taken = take_snapshot(
+            self.path / found.name,
+            found,
+            limit=limit,
+            as_of=None if as_of is None else moment_ns(as_of, "as_of"),
+        )
+        if not taken.files:
+            self.check_there()
+        return taken
+
+    def check_there(self) -> None:
+        """Raises ``StoreError`` for a folder in which no sync ever began: a mistyped path would
+        read as a store without a row."""
+        begun = (".lock", RUNS, *TABLES)
+        if isinstance(self.path, Path) and not any((self.path / name).exists() for name in begun):
+            raise StoreError(
+                f"there is no store at {self.path}; check the path, or make one there with "
+                "'fundlab sync' or store.sync(client)"
+            )
+
+    def current(
+        self, table: str, as_of: Moment | None = None, *, pin: str | None = None
+    ) -> Snapshot:
+        """:meth:`snapshot` without the rows that are accepted as gone: what every figure is made
+        of."""
+        found, records = self.snapshot(table, as_of, pin=pin), known_by(self.records(), as_of)
+        if not any(record.kind == "accept" for record in records):
+            return found
+        passes = known_by(self.passes(), as_of)
+        if pin is not None:  # of an earlier version it does not say: they counted then
+            limits = pinned_limits(self.path / PINS, pin)
+            records, passes = records[: limits.get(RECORDS, 0)], passes[: limits.get(PASSES, 0)]
+        return replace(found, accepted_gone=accepted_gone(passes, records, table))
+
+    def _limits(self) -> dict[str, int]:
+        """What a pin names: of each table the last publication, and how many records there are."""
+        limits = {table: self.snapshot(table).limit for table in TABLES}
+        return limits | {RECORDS: len(self.records()), PASSES: len(self.passes())}
+
+    def _check_pinned(self, table: str, pin: str, limit: int) -> None:
+        """Raises ``StoreDamaged`` where a repair found that the state of a pin is lost: other
+        publications have its numbers by now."""
+        made_at = Instant.parse(self.pins()[pin]).ns
+        for record in self.records():
+            lost_from = record.content["tables"].get(table) if record.kind == "repair" else None
+            if (
+                lost_from is not None
+                and lost_from <= limit
+                and made_at < Instant.parse(record.at).ns
+            ):
+                raise StoreDamaged(
+                    f"the state of {table} that the pin {pin!r} names was lost before the repair "
+                    f"of {record.at[:19]}Z: restore it from a backup, or pin again"
+                )
+
+    def known(
+        self,
+        table: str,
+        as_of: Moment | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        pin: str | None = None,
+    ) -> dict[str, Any]:
+        """What the frames of :meth:`read` know of themselves, as plain JSON.
+
+        ``since``: where the rows begin, RFC 3339, ``None`` where the store has those from the first
+        one on. ``until``: where they end; only there where the store has later ones. Of
+        ``transfers`` and ``balances`` also ``publication``: how many times the transfers had been
+        published; and of ``balances`` ``moved``, a list of profile, asset and amount: what the
+        transfers learned of after the last observation of a balance add to it, if anything.
+
+        >>> store.known("transfers")
+        {'since': None, 'publication': 1}
+        """
+        first, end = _bound(since, "since"), _bound(until, "until")
+        return steadily(
+            lambda: self._known(self.snapshot(table, as_of, pin=pin), first, as_of, pin, end)
+        )
+
+    def _known(
+        self,
+        snapshot: Snapshot,
+        first: int | None,
+        as_of: Moment | None,
+        pin: str | None,
+        end: int | None,
+    ) -> dict[str, Any]:
+        begins = max((at for at in (snapshot.begins, first) if at is not None), default=None)
+        known: dict[str, Any] = {"since": None if begins is None else str(Instant.from_ns(begins))}
+        if end is not None and any(snapshot.numbers(part, first=end) for part in snapshot.files):
+            known["until"] = str(Instant.from_ns(end))
+        if snapshot.table.name == "transfers":
+            known["publication"] = snapshot.limit
+        if snapshot.table.name == "balances":
+            # After the balances, so that all transfers they belong to are there.
+            transfers = self.current("transfers", as_of, pin=pin)
+            known |= {"publication": transfers.limit, "moved": moved_since(transfers, snapshot)}
+        return known
+
+    def accounts(self, as_of: Moment | None = None, *, pin: str | None = None) -> Accounts:
+        """Every balance observed beside what the transfers make it; `fl.reconcile.judge` judges."""
+
+        def look() -> Accounts:
+            balances = self.snapshot("balances", as_of, pin=pin)
+            # After the balances, so that all transfers they belong to are there.
+            return read_accounts(self.current("transfers", as_of, pin=pin), balances)
+
+        return steadily(look)
+
+    def assertions(self, as_of: Moment | None = None, *, pin: str | None = None) -> pd.DataFrame:
+        """Every balance observed, beside what the transfers known now had moved it by until then.
+
+        ``profile_id``, ``asset``, ``observed_at``, ``reported`` (available and trading),
+        ``rebuilt``, ``difference`` (reported less rebuilt), and ``complete``: whether the store has
+        every transfer from the first one on. Where it has not, the first difference of a balance is
+        its opening. Oldest first.
+
+        >>> bool(store.assertions()["difference"].eq(0).all())
+        True
+        """
+        return to_frame(asserted_balances(self.accounts(as_of, pin=pin)))
+
+    # ------------------------------------------------------------------------ pins
+
+    def pin(self, name: str) -> None:
+        """Name what is known now; ``read(table, pin=name)`` gives it ever after.
+
+        Raises ``StoreError`` if the name is taken, ``InvalidRequest`` if it is not a plain name.
+
+        >>> store.pin("october")
+        >>> len(store.read("transfers", pin="october"))
+        50
+        """
+        if not is_pin_name(name):
+            raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
+        with self.lock() as check_held:
+            limits = self._limits()
+            check_held()
+            write_pin(self.path / PINS, name, self._clock(), limits)
+
+    def pins(self) -> dict[str, str]:
+        """Every pin and when it was made, oldest first.
+
+        >>> store.pin("october")
+        >>> list(store.pins())
+        ['october']
+        """
+        return read_pins(self.path / PINS)
+
+    # ------------------------------------------------------------------------ records
+
+    def records(self) -> list[Record]:
+        """Every record, oldest first. Raises ``StoreDamaged`` unless all are as written."""
+        return read_records(self.path / RECORDS)
+
+    def closes(self) -> pd.DataFrame:
+        """``period``, ``basis``, ``closed_at``, ``by``, ``pin``, ``hash`` (of the record),
+        ``state`` (``closed``, ``restated``, ``reopened``), ``note``: every close ever made, oldest
+        first.
+
+        >>> store.closes().empty
+        True
+        """
+        return closes_table(closes_of(self.records()))
+
+    def reopen(self, period: str, *, by: str, reason: str) -> None:
+        """Record that ``period`` is open again, on each basis it was closed on; the close stays
+        among :meth:`closes`. Raises ``InvalidRequest`` where it is not closed, or ``by`` or
+        ``reason`` is empty."""
+        _needed(by=by, reason=reason)
+        with self.lock() as check_held:
+            closes = [one for one in closes_of(self.records()) if one.state == "closed"]
+            if period not in [one.period for one in closes]:
+                known = ", ".join(map(str, closes)) or "none"
+                raise InvalidRequest(f"period {period!r} is not closed; closed are: {known}")
+            self.record("reopen", {"period": period, "by": by, "reason": reason}, check_held)
+
+    def annotate(
+        self,
+        item_id: str,
+        owner: str | None = None,
+        comment: str | None = None,
+        decision: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Record who sees to an open item, a comment on it, or what was decided; the last of each
+        stands beside the item in every close pack until it clears.
+
+        ``item_id`` is that of a row of the store, such as a transfer, or of a bank's entry
+        (``bank-…``, see ``fl.bank.read``). Raises ``InvalidRequest`` for another one, where none of
+        the three is given, and for what must be a text.
+
+        >>> item = store.read("transfers")["id"].iloc[0]
+        >>> store.annotate(item, owner="Ana", comment="asked the bank", by="Ben")
+        >>> store.annotations()[["owner", "comment", "by"]].values.tolist()
+        [['Ana', 'asked the bank', 'Ben']]
+        """
+        _needed(item_id=item_id)
+        given = {"owner": owner, "comment": comment, "decision": decision}
+        if not any(given.values()):
+            raise InvalidRequest("give owner, comment or decision: there is nothing to record")
+        check_texts(**given, by=by)
+        rows = (
+            steadily(lambda name=name: read_current(  # type: ignore[misc]
+                self.snapshot(name), ["id"], where={"id": [item_id]}
+            ).num_rows)
+            for name, table in TABLES.items()
+            if table.key == ("id",)
+        )  # fmt: skip
+        if not _BANK_ENTRY.fullmatch(item_id) and not any(rows):
+            raise InvalidRequest(
+                f"item_id={item_id!r} is not in {self.path}: give the id of a transfer or another "
+                "row of it, or of a bank's entry (bank-…)"
+            )
+        with self.lock() as check_held:
+            self.record("annotate", {"item_id": item_id, **given, "by": by}, check_held)
+
+    def annotations(self) -> pd.DataFrame:
+        """``item_id``, ``owner``, ``comment``, ``decision``, ``by``, ``at``: all, oldest first."""
+        return annotations_table(self.records())
+
+    def passes(self) -> list[Record]:
+        """What syncs found that compared all rows with the service, oldest first."""
+        return read_records(self.path / PASSES)
+
+    def gone_rows(self, as_of: Moment | None = None) -> list[Gone]:
+        """What :meth:`gone` shows, as known at a time."""
+        return gone_rows(known_by(self.passes(), as_of), known_by(self.records(), as_of))
+
+    def gone_lines(self, as_of: Moment | None = None) -> list[str]:
+        """What the service lists no more and nobody accepted, as known at a time; a line for each
+        table."""
+        return gone_lines(self.gone_rows(as_of))
+
+    def gone(self) -> pd.DataFrame:
+        """Every row that the service ever stopped listing, oldest first; its last values stay
+        where they are. ``table``, ``id``, ``gone_at``, ``state`` (``gone``, ``accepted``,
+        ``back``: listed again), ``back_at``, ``accepted_at``, ``by``, ``reason``.
+
+        ``sync(full=True)`` compares all rows, an ordinary sync those of its sweep; each is asked
+        for by its id before it counts as gone.
+
+        >>> store.gone().empty
+        True
+        """
+        return to_frame(gone_table(self.gone_rows()))
+
+    def accept_gone(
+        self,
+        ids: str | Sequence[str] | None = None,
+        *,
+        by: str,
+        reason: str,
+        still_counts: bool = False,
+    ) -> pd.DataFrame:
+        """Record that it is known why the service lists these rows no more (all that are gone by
+        default). From then on they are no current rows: ``read``, balances, reports and ``verify``
+        do without them, ``history`` keeps them, and a closed period they were in has moved
+        (:meth:`restatements`). Gives those rows of :meth:`gone`.
+
+        ``still_counts``: they stay current rows, as the service's balances still have them, for
+        instance where it lists no transfers of years ago. A row that the service lists again later
+        counts again.
+
+        Raises ``InvalidRequest`` for an id that is not gone, or where ``by`` or ``reason`` is
+        empty.
+        """
+        _needed(by=by, reason=reason)
+        with self.lock() as check_held:
+            there = [one for one in self.gone_rows() if one.state == "gone"]
+            wanted = {one.id for one in there} if ids is None else set(_texts(ids, "ids"))
+            if unknown := wanted - {one.id for one in there}:
+                raise InvalidRequest(
+                    f"ids {sorted(unknown)!r} are not rows that the service lists no more; "
+                    "store.gone() shows those in the state 'gone'"
+                )
+            rows = [
+                [one.table, one.id, str(Instant.from_ns(one.gone_at))]
+                for one in there if one.id in wanted
+            ]  # fmt: skip
+            if rows:
+                said = {"rows": rows, "by": by, "reason": reason, "counts": still_counts}
+                self.record("accept", said, check_held)
+        return to_frame(gone_table([one for one in self.gone_rows() if one.id in wanted]))
+
+    def seal(self, content: Mapping[str, Any], check_held: Callable[[], None]) -> Close:
+        """Record a close: a pin of what is known now, then the record. The caller holds the lock,
+        and made ``content`` of what is known now."""
+        closed, taken, number = content["period"], self.pins(), len(self.records()) + 1
+        name = f"close-{closed}-{content['basis']}-{number}"
+        while name in taken:  # of a run that was killed before it made the record
+            name = f"{name}-again"
+        limits = self._limits()
+        check_held()
+        write_pin(self.path / PINS, name, self._clock(), limits)
+        whole = {**content, "pin": name, "publications": limits}
+        return Close(self.record("close", whole, check_held), "closed")
+
+    def record(
+        self,
+        kind: Kind,
+        content: Mapping[str, Any],
+        check_held: Callable[[], None],
+        link: tuple[int, str] | None = None,
+    ) -> Record:
+        """One more record, a pass among the passes; the caller holds the lock, and may know its
+        ``link``, as :meth:`next_link` gives it."""
+        folder = self.path / (PASSES if kind == "pass" else RECORDS)
+        last = newest_record(folder)
+        at = max(self._clock(), 0 if last is None else Instant.parse(last.at).ns + 1)
+        number, previous = self.next_link() if link is None else link
+        check_held()
+        made = append_record(folder, kind, str(Instant.from_ns(at)), content, (number, previous))
+        write_head(self.path, [number, f"{folder.name}/{made.name}"])
+        return made
+
+    # ------------------------------------------------------------------------ the chain
+
+    def next_link(self, newest: Sequence[Part] | None = None) -> tuple[int, str]:
+        """The number of the next publication or record in the chain of the store, and the name of
+        the file before it; a warning says where that is gone. The caller holds the lock, and may
+        give the ``newest`` files."""
+        files = self.newest_files() if newest is None else newest
+        links = [part_link(part.header.table, part) for part in files]
+        for lane in (RECORDS, PASSES):
+            record = newest_record(self.path / lane)
+            links += [] if record is None else record_links(lane, [record])
+        last = max(filter(None, links), key=attrgetter("number"), default=None)
+        head = read_head(self.path)
+        if head is not None and (last is None or head.number > last.number):
+            log.warning(
+                "%s, the file written last, is missing from %s: 'fundlab repair' fetches again "
+                "what it had", head.name, self.path,
+            )  # fmt: skip
+            last = head
+        return (1, "") if last is None else (last.number + 1, last.name)
+
+    def lanes(self) -> dict[str, Sequence[str]]:
+        """What an anchor stands for: a hash of each publication of each table, with all of its
+        rows, of each pin and of each record. Reads every row."""
+        found: dict[str, Sequence[str]] = {}
+        for name in TABLES:
+            found[name] = steadily(lambda name=name: table_lane(self.snapshot(name)))  # type: ignore[misc]
+        found[PINS] = pin_hashes(self.path / PINS)
+        found[PASSES] = [record.hash for record in self.passes()]
+        found[RECORDS] = [record.hash for record in self.records()]
+        return found
+
+    # ------------------------------------------------------------------------ runs
+
+    def note_run(self, run: Run, content: Mapping[str, Any]) -> None:
+        """Note for ``fundlab status`` that a run ended now, and what it found; not in a
+        ``read_only`` store."""
+        if not self._read_only:
+            at = str(Instant.from_ns(self._clock()))
+            write_run(self.path / RUNS, run, at, content)
+
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """The last ``sync``, ``verify`` and ``report``, as far as they are noted: when each ended
+        (``at``, RFC 3339) and what it found."""
+        return read_runs(self.path / RUNS)
+
+    # ------------------------------------------------------------------------ writing
+
+    @contextmanager
+    def lock(self) -> Iterator[Callable[[], None]]:
+        """Hold the store for writing. The kernel releases the lock of a run that was killed.
+
+        Gives a check to make before anything is published: it raises ``StoreError`` where the lock
+        was taken away meanwhile. Raises ``StoreLocked`` at once while another run holds it.
+        """
+        if self._read_only:
+            raise StoreError(f"{self.path} {self._refusal}")
+        place, commits = disk.own_folder(self.path), getattr(self.path, "commits", None)
+        if commits is not None:  # a folder among this user's
+            with disk.named(place):
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:
+            disk.make_folder(place)
+        path = place / ".lock"
+        disk.refuse_link(path)
+
+        def holder() -> str:
+            file.seek(0)
+            found = file.read().strip() or "unknown"
+            return f"{self.path} is held by another run (process {found}); wait for it"
+
+        def check_held() -> None:
+            if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                raise StoreError(
+                    f"{path} was taken away while this run held it, and another run may have "
+                    "begun: nothing was published; run it again"
+                )
+            if commits is not None:
+                with disk.named(self.path):
+                    commits.check()
+
+        with ExitStack() as stack:
+            with disk.named(path):
+                file = stack.enter_context(
+                    open(path, "a+", encoding="utf-8",
+                         opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
+                )  # fmt: skip
+                stack.enter_context(disk.locked(file.fileno(), path, holder))
+                file.truncate(0)
+                file.write(str(os.getpid()))
+                file.flush()
+            if commits is not None:
+                with disk.named(self.path):
+                    commits.begin()
+            # What a run that died left half written goes; what it named is on the disk before
+            # anything follows from it.
+            for folder in [self.path / name for name in (*TABLES, PINS, RECORDS, PASSES)]:
+                disk.remove(list(disk.hidden_file(folder, "").parent.glob(".*.tmp")))
+                if isinstance(folder, Path) and folder.is_dir():
+                    with disk.named(folder):
+                        disk.sync_folder(folder)
+            for table in TABLES:
+                with suppress(StoreDamaged):  # what reads the table says so, and repair mends it
+                    remove_superseded(self.path / table)
+            yield check_held
+
+    def compact(self, tables: Sequence[str] | None = None) -> dict[str, StorePath]:
+        """Merge the parts of each table (all by default) into one file; every version stays.
+
+        Reading is the same before, while and after, and ``sync`` does it by itself where it pays.
+        The files merged stay for an hour, for who reads them, and go with the next run. Returns the
+        new file of each table that had something to merge.
+
+        >>> sorted(store.compact(["events"]))
+        ['events']
+        """
+        done: dict[str, StorePath] = {}
+        with self.lock() as check_held:
+            for name in TABLES if tables is None else _texts(tables, "tables"):
+                snapshot = self.snapshot(name)
+                path = compact_table(self.path / snapshot.table.name, snapshot, check_held)
+                if path is not None:
+                    done[name] = path
+        return done
+
+    def verify(self) -> Verification:
+        """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
+        the change between any two balances observed against the transfers in between, and pins.
+
+        Finds and names problems rather than raising; ``.ok`` is true when there are none.
+        """
+        return verify_store(self.path, self.path / PINS)
+
+    def now(self, newest: Sequence[Part] | None = None) -> int:
+        """The time of the next publication (ns): the clock's, but never before the last one's, of
+        the ``newest`` files.
+
+        Raises ``StoreError`` where that is days ahead: ``as_of`` could tell nothing apart.
+        """
+        now = self._clock()
+        files = self.newest_files() if newest is None else newest
+        published = [part.header.publications[-1].published_at for part in files]
+        latest = max(published, default=None)
+        if latest is None:
+            return now
+        if latest <= now + _CLOCKS_DIFFER_NS:
+            return max(now, latest + 1)
+        wrong = [
+            str(part.path)
+            for table in TABLES
+            for part in self.snapshot(table).files
+            if part.header.publications[-1].published_at > now + _CLOCKS_DIFFER_NS
+        ]
+        raise StoreError(
+            f"{self.path} was last written at {Instant.from_ns(latest)}, but this machine's clock "
+            f"says {Instant.from_ns(now)}: set the clock right; or, if it was wrong then, move "
+            "away what was written by it, and 'fundlab repair' fetches it again: "
+            f"{', '.join(wrong)}"
+        )
+
+    def service(self) -> Mapping[str, str] | None:
+        """The service and credential the store belongs to, ``None`` while it is empty."""
+        # A file's name ends in the hash of its footer: while it is there, it says what it said.
+        if self._newest is None or not self._newest.path.exists():
+            self._newest = next(self._newest_files(), None)
+        return None if self._newest is None else self._newest.header.service
+
+    def newest_files(self) -> list[Part]:
+        """The newest file of each table, and no other: there may be many."""
+        return list(self._newest_files())
+
+    def _newest_files(self) -> Iterator[Part]:
+        """The newest file of each table, and no other: there may be many."""
+        for name, table in TABLES.items():
+            yield from steadily(
+                lambda folder=self.path / name, table=table: [  # type: ignore[misc]
+                    open_part(path, table)
+                    for _, path in sorted(
+                        find_parts(folder).items(),
+                        key=lambda entry: (entry[0][1], entry[0][0] == "base"),  # parts before it
+                    )[-1:]
+                ]
+            )
+
+
+def _checked_columns(table: Table, columns: Sequence[str] | None) -> list[str]:
+    if columns is None:
+        return list(table.schema.names)
+    names = _texts(columns, "columns")
+    unknown = [name for name in names if table.column(name) is None]
+    if unknown:
+        raise InvalidRequest(
+            f"columns {unknown!r}: {table.name} has {', '.join(table.schema.names)}"
+        )
+    if len(set(names)) < len(names):
+        raise InvalidRequest(f"columns={names!r}: name each column once")
+    return names
+
+
+def _profiles(table: Table, given: str | Sequence[str] | None) -> dict[str, list[str]] | None:
+    if given is None:
+        return None
+    if table.column("profile_id") is None:
+        having = ", ".join(n for n, one in TABLES.items() if one.column("profile_id") is not None)
+        raise InvalidRequest(f"{table.name} has no profile_id; give it for {having}")
+    return {"profile_id": _texts(given, "profile_id")}
+
+
+def _texts(given: str | Sequence[str], parameter: str) -> list[str]:
+    """One text or several, as a list."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
+        raise InvalidRequest(f"{parameter}={given!r}: give a text or a list of texts")
+    return list(texts)
+
+
+def _needed(**given: str) -> None:
+    for name, text in given.items():
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidRequest(f"{name}={text!r}: give a text")
+    check_texts(**given)
+
+
+def _bound(value: Moment | None, parameter: str) -> int | None:
+    return None if value is None else moment_ns(value, parameter)

@@ -1,0 +1,305 @@
+"""The one judgement of a store: do the balances the service reports follow from the transfers?
+
+``Store.verify``, the report, the demo and every exit status say what stands here, in these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow as pa
+
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import number_of
+from fundlab.base.exact import EXACT
+from fundlab.base.values import money_text
+from fundlab.evidence.observations import Account, Accounts, asserted_balances, exact_table
+from fundlab.tables.frames import to_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+State = Literal["proved", "moves_proved", "breaks", "nothing_to_compare"]
+_TONES: Final[Mapping[State, Literal["good", "bad", "warn"]]] = {
+    "proved": "good",
+    "moves_proved": "warn",
+    "breaks": "bad",
+    "nothing_to_compare": "warn",
+}
+
+KEYS: Final = ["profile_id", "asset"]
+SOUND: Final = ("match", "opening_unknown", "closing_unknown")
+"""The statuses of a balance that does not break."""
+
+_TEXT: Final = pa.string()
+_TABLE: Final = pa.schema(
+    [(name, _TEXT) for name in KEYS]
+    + [(name, AMOUNT_TYPE) for name in ("rebuilt", "reported", "difference")]
+    + [("status", _TEXT)]
+)
+_OPENING: Final = pa.schema([*((name, _TEXT) for name in KEYS), ("balance", AMOUNT_TYPE)])
+
+
+@dataclass(frozen=True, repr=False)
+class Judgement:
+    """What is proved, and what is not.
+
+    ``state`` is ``proved`` (every balance, from the first transfer on), ``moves_proved`` (the
+    store begins at ``since``; the openings are the service's, every later change is proved),
+    ``breaks`` or ``nothing_to_compare``; ``balances`` and ``breaks`` are numbers of balances;
+    ``text`` says it all. ``since`` is ``None`` where the store has every transfer.
+
+    ``table`` has ``profile_id``, ``asset``, ``rebuilt``, ``reported``, ``difference``, ``status``
+    as ``reconcile.compare``, of the last observation of each balance and the transfers it belongs
+    to, and ``since``: the first observation that differed after the last one that agreed.
+    ``opening`` (``profile_id``, ``asset``, ``balance``) is what was taken over from the service,
+    empty where nothing was. ``observations`` are those of ``Store.assertions``, ``rebuilt`` with
+    the opening.
+    """
+
+    state: State
+    since: pd.Timestamp | None
+    balances: int
+    breaks: int
+    headline: str
+    detail: str
+    table: pd.DataFrame
+    opening: pd.DataFrame
+    observations: pd.DataFrame
+
+    @property
+    def text(self) -> str:
+        return f"{self.headline}. {self.detail}"
+
+    @property
+    def tone(self) -> Literal["good", "bad", "warn"]:
+        """How it is shown: only what is proved from the first transfer on is good."""
+        return _TONES[self.state]
+
+    @property
+    def broken(self) -> pd.DataFrame:
+        """The rows of ``table`` that break."""
+        return self.table[~self.table["status"].isin(SOUND)]
+
+    def of_period(self, period: str, transfers: int) -> Judgement:
+        """This judgement beside a period with so many ``transfers``: without any there is nothing
+        to be proud of. A break stays a break."""
+        if transfers or self.state == "breaks":
+            return self
+        where = f"in {period}" if period else "at all"
+        return replace(self, state="nothing_to_compare", headline=f"No transfers {where}",
+                       detail=f"Of everything known: {self.text}")  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        since = None if self.since is None else self.since.isoformat()
+        return {"state": self.state, "since": since, "balances": self.balances,
+                "breaks": self.breaks, "text": self.text}  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from fundlab.display import Card, show  # which loads pandas
+
+        broken = (show(self.broken),) if self.breaks else ()
+        follows = "what may have made each difference: fl.reconcile.explore(transfers, balances)"
+        return Card(
+            "Balances", tables=broken, headline=self.headline, detail=self.detail, tone=self.tone,
+            notes=(follows,) if self.breaks else (),
+        )._repr_html_()  # fmt: skip
+
+
+def judge_accounts(accounts: Accounts) -> Judgement:
+    """The judgement of a store."""
+    compared = accounts.compared
+    late = accounts.begins is not None
+    table = exact_table(_TABLE, [_line(account, late=late) for account in compared])
+    taken = [(a.profile_id, a.asset, a.opening) for a in compared if late and a.observations]
+    opening = to_frame(exact_table(_OPENING, taken))
+    observations = to_frame(asserted_balances(accounts, opened=True))
+    waiting = sum(account.moved_since != 0 for account in compared)
+    return pronounce(to_frame(table), observations, opening, begins=accounts.begins,
+                     transfers=accounts.transfers, waiting=waiting,
+                     unobserved=len(accounts.unobserved))  # fmt: skip
+
+
+def pronounce(
+    table: pd.DataFrame,
+    observations: pd.DataFrame,
+    opening: pd.DataFrame | None = None,
+    *,
+    begins: int | None,
+    transfers: int,
+    waiting: int = 0,
+    unobserved: int = 0,
+) -> Judgement:
+    """The words for ``table``, which has the columns of ``reconcile.compare``, and the
+    ``observations`` it rests on. ``waiting`` is how many balances moved after the last one,
+    ``unobserved`` how many were never asked for."""
+    import pandas as pd
+
+    since = None if begins is None else pd.Timestamp(begins, unit="ns", tz="UTC")
+    # For each balance the first observation after the last one that agreed.
+    off = observations[observations["difference"] != 0]
+    sound = table["status"].isin(SOUND)
+    if len(off):
+        agreed = observations[observations["difference"] == 0].groupby(KEYS)["observed_at"].max()
+        later = off.merge(agreed.rename("agreed").reset_index(), on=KEYS, how="left")
+        later = later[later["agreed"].isna() | (later["observed_at"] > later["agreed"])]
+        first = later.groupby(KEYS)["observed_at"].min().rename("since").reset_index()
+        table = table.merge(first, on=KEYS, how="left")
+        table.loc[sound, "since"] = pd.NaT
+    else:
+        table = table.assign(
+            since=pd.Series(pd.NaT, table.index, observations["observed_at"].dtype)
+        )
+    broken = table[~sound]
+    state: State
+    if table["reported"].isna().all():
+        table, state, breaks = table.iloc[:0], "nothing_to_compare", 0
+        headline, words = "Nothing to compare", [_nothing(transfers, since)]
+    elif table["status"].eq("closing_unknown").all():
+        table, state, breaks = table.iloc[:0], "nothing_to_compare", 0
+        headline, words = "Nothing to compare", [_CUT]
+    elif len(broken):
+        state, breaks = "breaks", len(broken)
+        headline = f"Not reconciled: {number_of(breaks, 'break')}"
+        words = [_broken(broken, len(table))]
+        if since is not None:
+            words.append(
+                f"The store begins at {_exactly(since)}: a transfer made before and pending then "
+                "shows as a break, too; 'fundlab sync --full' fetches it."
+            )
+    elif since is None:
+        state, breaks, headline = "proved", 0, "Reconciled: 0 breaks"
+        every, equal = f"All {len(table):,} balances", "equal"
+        if len(table) == 1:
+            every, equal = "The one balance", "equals"
+        until = "" if observations.empty else f", as observed until {_last(observations)}"
+        words = [
+            f"{every} rebuilt from {number_of(transfers, 'transfer')} "
+            f"{equal} what the service reports, to the last of 18 decimals{until}."
+        ]
+    else:
+        state, breaks = "moves_proved", 0
+        headline, words = _moves(table, observations, since)
+    if state != "nothing_to_compare" and len(off):
+        agreeing = ~pd.MultiIndex.from_frame(off[KEYS]).isin(pd.MultiIndex.from_frame(broken[KEYS]))
+        if agreeing.any():
+            earlier = number_of(int(agreeing.sum()), "earlier observation")
+            words.append(f"{earlier} differed, and later ones agree (store.assertions()).")
+    if waiting and len(table):
+        verb = "has" if waiting == 1 else "have"
+        words.append(
+            f"{number_of(waiting, 'balance')} {verb} moved since: 'fundlab sync balances' fetches "
+            "the proof."
+        )
+    if unobserved and len(table):
+        verb, those = "was" if unobserved == 1 else "were", number_of(unobserved, "balance")
+        headline = f"{headline}; {those} {verb} never observed"
+        words.append(
+            f"{those} that later transfers made {verb} never observed, so nothing "
+            "proves them: 'fundlab sync balances' fetches what the service reports."
+        )
+    opening = to_frame(_OPENING.empty_table()) if opening is None else opening
+    return Judgement(state, since, len(table), breaks, headline, " ".join(words), table, opening,
+                     observations)  # fmt: skip
+
+
+def _line(account: Account, *, late: bool) -> tuple[Any, ...]:
+    last = account.observations[-1] if account.observations else None
+    off, moved = account.difference, account.due if last is None else last.moved
+    rebuilt = None if account.now is None and not late else EXACT.add(account.opening, moved)
+    if last is None:
+        status = "only_rebuilt"
+    elif not off:
+        status = "opening_unknown" if late else "match"
+    else:
+        status = "only_reported" if rebuilt is None else "break"
+    reported = None if last is None else last.reported
+    return account.profile_id, account.asset, rebuilt, reported, off, status
+
+
+# --------------------------------------------------------------------------------- words
+
+
+_CUT: Final = (
+    "The transfers or balances end at the until= they were read with, and of different moments "
+    "they prove nothing: read both without until, or both with the same as_of."
+)
+
+
+def _nothing(transfers: int, since: pd.Timestamp | None) -> str:
+    if not transfers and since is not None:
+        return (
+            f"The store begins at {_exactly(since)} and has no transfers from then on: 'fundlab "
+            "sync' fetches new ones, 'fundlab sync --full' those made before, too."
+        )
+    if not transfers:
+        return "There are no transfers and no balances yet: 'fundlab sync' fetches them."
+    return (
+        f"No balance was ever fetched, so nothing proves the {number_of(transfers, 'transfer')}: "
+        "'fundlab sync balances' fetches what the service reports."
+    )
+
+
+def _broken(broken: pd.DataFrame, compared: int) -> str:
+    gaps = broken["difference"].abs().groupby(broken["asset"]).sum()
+    sums = ", ".join(f"{money_text(gap)} {asset}" for asset, gap in gaps.items())
+    known = broken["since"].dropna()
+    when = "Since when is not known: no earlier observation agreed."
+    if len(known):
+        when = f"First seen at {known.min():%Y-%m-%d %H:%M:%S} UTC."
+    differ = (
+        f"{len(broken):,} of {compared:,} balances {'differs' if len(broken) == 1 else 'differ'}"
+    )
+    if compared == 1:
+        differ = "The one balance differs"
+    return (
+        f"{differ} from what the service reports; the differences, regardless of sign, add up to "
+        f"{sums}. {when}"
+    )
+
+
+def _moves(
+    table: pd.DataFrame, observations: pd.DataFrame, since: pd.Timestamp
+) -> tuple[str, list[str]]:
+    first = observations.groupby(KEYS)["observed_at"].min()
+    later = len(observations) - len(first)
+    days = [f"{day:%Y-%m-%d}" for day in {first.min(): 0, first.max(): 0} if len(first)]
+    when = f" between {days[0]} and {days[-1]}" if len({*days}) > 1 else f" on {days[0]}"
+    openings = f"the openings of its {len(table):,} balances are"
+    if len(table) == 1:
+        openings = "the opening of its one balance is"
+    words = [
+        f"The store begins at {_exactly(since)}: {openings} taken over from the service as "
+        f"observed{when}, not proved."
+    ]
+    if later:
+        headline = "Movements reconciled: 0 breaks; openings taken over from the service"
+        noun = "observation equals" if later == 1 else "observations equal"
+        words.append(
+            f"The {later:,} later {noun} what the transfers make of it, to the last of 18 "
+            f"decimals, until {_last(observations)}."
+        )
+    else:
+        headline = "Openings taken over from the service; no movement is proved yet"
+        words.append("No later observation proves a movement yet: sync again.")
+    words.append("'fundlab sync --full' fetches the earlier transfers, too.")
+    return headline, words
+
+
+def _last(observations: pd.DataFrame) -> str:
+    return _minute(observations["observed_at"].max())
+
+
+def _exactly(moment: pd.Timestamp) -> str:
+    return _minute(moment) if moment == moment.floor("min") else moment.isoformat()
+
+
+def _minute(moment: pd.Timestamp) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

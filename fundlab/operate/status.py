@@ -1,0 +1,295 @@
+"""What a morning's look says: did everything that was expected happen, and is anything open?
+
+A store notes its last sync, verification and report. So a timer that died, a run that was killed
+and a disk that was full show as what they leave behind: a run that is too old. A clock that jumped
+shows as a run of the future, or beside the service's clock. Breaks and closed periods that moved
+are judged anew, as verify judges them, whatever came since; the files' bytes and each row's rules
+are not: what the last verification and report found of them stands until they find nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from fundlab.analysis.closing import restatements
+from fundlab.base.errors import CallError, InvalidRequest, number_of
+from fundlab.base.values import Instant
+from fundlab.client.doctor import MAX_SKEW_S
+from fundlab.client.http import clock_skew
+from fundlab.evidence.closes import closes_of
+from fundlab.evidence.verdict import judge_accounts
+from fundlab.payments.journal import Journal, identity_of
+from fundlab.payments.journal_files import damaged_journals, journal_files
+from fundlab.settings.settings import journal_folder
+from fundlab.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    from fundlab.client.client import Client
+    from fundlab.evidence.table_store import TableStore
+
+EXPECTED: Final = ("sync", "report", "verify", "close")
+LEAST_FREE: Final = 500 * 10**6
+CLOSED_WITHIN: Final = timedelta(days=10)
+_AHEAD_NS: Final = 300 * 10**9
+_SENDING_NS: Final = 600 * 10**9
+
+Kind = Literal["missed", "open"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is not as it should be: ``missed`` (it was expected, and did not happen) or ``open``
+    (it happened, and found something)."""
+
+    about: str
+    kind: Kind
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.about}: {self.detail}"
+
+
+@dataclass(frozen=True, repr=False)
+class Status:
+    """A store at the moment ``at`` (RFC 3339).
+
+    ``synced`` has each table that was ever synced and when it was last; ``verified``, ``reported``
+    and ``closed`` are the last of each (``closed_period`` says which), ``None`` where there was
+    none. ``breaks`` and ``moved`` (closed periods) are those of now; ``problems`` (rows that break
+    a rule, files that are not what was written) what the last verification found, or a later
+    report; ``gone`` are rows that the service lists no more and nobody accepted.
+    ``pending`` are payments and other actions of which nobody knows whether they were carried out;
+    ``free_bytes`` is ``None`` of a store elsewhere, ``clock_skew`` (seconds by which the service's
+    clock is ahead) where it was not asked.
+    """
+
+    store: str
+    at: str
+    synced: Mapping[str, str]
+    verified: str | None
+    reported: str | None
+    closed: str | None
+    closed_period: str | None
+    breaks: int
+    problems: int
+    moved: int
+    gone: int
+    pending: int
+    free_bytes: int | None
+    clock_skew: float | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    @property
+    def missed(self) -> bool:
+        """Whether something that was expected did not happen."""
+        return any(one.kind == "missed" for one in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ok": self.ok, **asdict(self)}
+
+    def __str__(self) -> str:
+        now = Instant.parse(self.at).ns
+        times = {"synced": min(self.synced.values(), default=None), "verified": self.verified,
+                 "reported": self.reported, "closed": self.closed}  # fmt: skip
+        said = [f"{word} {_ago(now, at)}" for word, at in times.items() if at is not None]
+        said += [f"{self.free_bytes / 1e9:,.1f} GB free"] if self.free_bytes is not None else []
+        line = f"{self.store}: {', '.join(said) or 'never synced'}"
+        if self.ok:
+            return f"all is well: {line}"
+        return "\n".join([*map(str, self.findings), line])
+
+    __repr__ = __str__
+
+    def prometheus(self) -> str:
+        """The figures as a text file for Prometheus' node exporter; times in seconds since 1970."""
+        told: list[tuple[str, str, dict[str, str], float | None]] = [
+            ("last_sync_timestamp_seconds", "When a table was last synced", {"table": table},
+             _seconds(at))
+            for table, at in self.synced.items()
+        ]  # fmt: skip
+        plain = {
+            "last_verify_timestamp_seconds": (
+                "When the store was verified",
+                _seconds(self.verified),
+            ),
+            "last_report_timestamp_seconds": ("When a report was made", _seconds(self.reported)),
+            "last_close_timestamp_seconds": ("When a period was closed", _seconds(self.closed)),
+            "breaks": ("Balances that do not match", self.breaks),
+            "problems": ("Rows that break a rule, and damaged files", self.problems),
+            "moved_periods": ("Closed periods that have moved", self.moved),
+            "gone_rows": ("Rows that the service lists no more", self.gone),
+            "pending_actions": ("Actions that may or may not have been sent", self.pending),
+            "free_bytes": ("Free on the disk of the store", self.free_bytes),
+            "clock_skew_seconds": ("Of the service's clock ahead of this one", self.clock_skew),
+            "ok": ("1 while all is well", int(self.ok)),
+            "status_timestamp_seconds": ("When these were looked up", _seconds(self.at)),
+        }
+        told += [(name, text, {}, value) for name, (text, value) in plain.items()]
+        lines, helped = [], set()
+        for name, text, labels, value in told:
+            if value is None:
+                continue
+            if name not in helped:
+                lines += [f"# HELP fundlab_{name} {text}.", f"# TYPE fundlab_{name} gauge"]
+                helped.add(name)
+            shown = ",".join(
+                '{}="{}"'.format(
+                    label, text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+                )
+                for label, text in {"store": self.store, **labels}.items()
+            )
+            lines.append(f"fundlab_{name}{{{shown}}} {value:.17g}")
+        return "".join(f"{line}\n" for line in lines)
+
+
+def status(
+    store: TableStore,
+    *,
+    max_age: timedelta = timedelta(hours=26),
+    expect: Collection[str] = ("sync", "report"),
+    client: Client | None = None,
+    now: int | None = None,
+) -> Status:
+    """The :class:`Status` of ``store``: what of ``expect`` (``sync``, ``report``, ``verify``,
+    ``close``) is older than ``max_age``, and what is open.
+
+    A month is expected to be closed within ten days of its end. With a ``client`` its service is
+    asked what time it is, in one request without a token. ``now`` is the time in ns. Raises
+    ``InvalidRequest`` for an expectation there is none of, ``StoreDamaged`` where the store cannot
+    be read.
+    """
+    unknown = [name for name in expect if name not in EXPECTED]
+    if unknown or max_age <= timedelta(0):
+        wrong = f"expect={', '.join(unknown)!r}" if unknown else f"max_age={max_age}"
+        accepted = f"some of {', '.join(EXPECTED)}" if unknown else "more than nothing"
+        raise InvalidRequest(f"{wrong}: give {accepted}")
+    now = time.time_ns() if now is None else now
+    runs = store.runs()
+    found: list[Finding] = []
+
+    # What was expected. A store of an earlier version noted no sync: then its publications say.
+    synced = {
+        name: str(Instant.from_ns(last.published_at))
+        for name in TABLES
+        if (last := store.snapshot(name).last) is not None
+    } | runs.get("sync", {}).get("tables", {})
+    dates = {name: runs.get(name, {}).get("at") for name in ("verify", "report")}
+    oldest = min(synced, key=lambda name: synced[name], default=None)
+    for name, at in {"sync": oldest and synced[oldest], **dates}.items():
+        what = f"{name} of {oldest}" if name == "sync" and oldest else name
+        if at is not None and Instant.parse(at).ns > now + _AHEAD_NS:
+            detail = (
+                f"the last was at {at[:19]}Z, which is yet to come: set the clock right; if it was "
+                f"wrong then, run 'fundlab {name}'"
+            )
+            found.append(Finding(what, "missed", detail))
+        elif name not in expect:
+            continue
+        elif at is None:
+            detail = f"there was none; run 'fundlab {name}', or say with --expect what to look for"
+            found.append(Finding(what, "missed", detail))
+        elif now - Instant.parse(at).ns > max_age / timedelta(microseconds=1) * 1000:
+            detail = (
+                f"the last was {_ago(now, at)}, at {at[:19]}Z; see whether the timer runs and "
+                f"what it says, then run 'fundlab {name}'"
+            )
+            found.append(Finding(what, "missed", detail))
+    closes = [one for one in closes_of(store.records()) if one.state == "closed"]
+    last_close = max(closes, key=lambda one: one.end, default=None)
+    if "close" in expect:
+        grace = datetime.fromtimestamp(now / 1e9, UTC) - CLOSED_WITHIN
+        due = grace.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        begins = (due - timedelta(days=1)).timestamp() * 1e9  # in whatever zone its months are
+        if last_close is None or last_close.end < begins:
+            month = f"{due - timedelta(days=1):%Y-%m}"
+            found.append(Finding("close", "missed", f"run 'fundlab close {month}': it is over"))
+
+    # What is open. A report looks at fewer problems than a verification: it takes none back.
+    breaks, moved = judge_accounts(store.accounts()).breaks, len(restatements(store))
+    noted = {name: int(runs.get(name, {}).get("problems", 0)) for name in dates}
+    if (dates["report"] or "") <= (dates["verify"] or ""):
+        del noted["report"]
+    look, problems = max(noted.items(), key=lambda one: one[1])
+    for count, what, when in (
+        (breaks, "break", ""), (problems, "problem", f", by the last {look}"),
+        (moved, "moved period", ""),
+    ):  # fmt: skip
+        if count:
+            detail = f"{number_of(count, what)}{when}; run 'fundlab verify'"
+            found.append(Finding(f"{what}s", "open", detail))
+
+    if gone := sum(row.state == "gone" for row in store.gone_rows()):
+        detail = f"the service lists {number_of(gone, 'row')} no more; see store.gone()"
+        found.append(Finding("gone rows", "open", detail))
+
+    # Payments of this user to the store's service.
+    pending, service = 0, store.service()
+    if service:
+        begin = identity_of(service)[1]
+        broken = {path for path, _ in damaged_journals(store)}
+        for path in journal_files(journal_folder()):
+            if path in broken:
+                found.append(
+                    Finding("journal", "missed", f"{path} is not intact; see fundlab verify")
+                )
+            elif path.name.startswith(begin):
+                pending += sum(
+                    entry.state == "unknown" and now - entry.noted_at > _SENDING_NS
+                    for entry in Journal(path).entries()
+                )
+    if pending:
+        detail = f"{number_of(pending, 'action')} may or may not have been sent; ask with fl.resume"
+        found.append(Finding("payments", "missed", detail))
+
+    free = None
+    if isinstance(store.path, Path):
+        free = shutil.disk_usage(store.path).free
+        size = sum(path.stat().st_size for path in store.path.glob("*/*.parquet"))
+        if free < max(LEAST_FREE, size):
+            need = max(LEAST_FREE, size) / 1e6
+            detail = f"{free / 1e6:,.0f} MB free; make room: a sync may need {need:,.0f} MB"
+            found.append(Finding("disk", "missed", detail))
+    skew = None
+    if client is not None:
+        try:
+            answered = client.transport.probe().headers.get("Date")
+        except CallError as error:
+            found.append(Finding("service", "missed", str(error)))
+        else:
+            skew = clock_skew(answered, now / 1e9)
+    if skew is not None and abs(skew) > MAX_SKEW_S:
+        way = "behind" if skew > 0 else "ahead of"
+        detail = f"this machine's is {abs(skew):.0f} s {way} the service's; set it right"
+        found.append(Finding("clock", "missed", detail))
+    return Status(
+        store=str(store.path), at=str(Instant.from_ns(now)), synced=synced,
+        verified=dates["verify"], reported=dates["report"],
+        closed=None if last_close is None else last_close.record.at,
+        closed_period=None if last_close is None else last_close.period,
+        breaks=breaks, problems=problems, moved=moved, gone=gone, pending=pending, free_bytes=free,
+        clock_skew=skew, findings=tuple(found),
+    )  # fmt: skip
+
+
+def _seconds(at: str | None) -> float | None:
+    return None if at is None else Instant.parse(at).ns / 1e9
+
+
+def _ago(now: int, at: str) -> str:
+    """How long ago, in the largest unit that says something."""
+    seconds = (now - Instant.parse(at).ns) / 1e9
+    way = "ago" if seconds >= 0 else "ahead of this clock"
+    for name, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= 2 * size:
+            return f"{abs(seconds) / size:.0f} {name} {way}"
+    return f"{abs(seconds):.0f} s {way}"

@@ -1,0 +1,349 @@
+"""``fl.Store``: the store with the service it is synced from and the payments that its user made.
+
+The one place that knows them all: the store itself (:mod:`fundlab.store`) knows files and rows, no
+client and no journal. And ``fl.sample()``, the store that comes with fundlab.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fundlab.base.errors import FundlabError, StoreError
+from fundlab.base.moments import minute_text
+from fundlab.base.paths import local_path
+from fundlab.base.values import Instant
+from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor
+from fundlab.evidence.backup import Backup, back_up, restore
+from fundlab.evidence.closes import Close
+from fundlab.evidence.observations import Problem
+from fundlab.evidence.repair import Repair, look_for_damage, set_aside
+from fundlab.evidence.table_store import TableStore
+from fundlab.evidence.verify import Verification
+from fundlab.payments.journal_files import (
+    copy_journal,
+    damaged_journals,
+    journal_lanes,
+    journals_of,
+    put_back,
+    unlinked_journals,
+)
+from fundlab.settings.settings import store_folder
+from fundlab.store.remote import StorePath, locate
+from fundlab.store.snapshot import steadily
+from fundlab.sync.run import SyncResult, sync
+from fundlab.tables.schema import TABLES
+from fundlab.transfers import Basis
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fundlab.analysis.closing import Restatement
+    from fundlab.client.client import Client  # which takes long to load: reading does without it
+    from fundlab.display import Card
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_SAMPLES: Final = (_PACKAGE / "data" / "sample", _PACKAGE.parent / "data" / "sample")
+"""In an installed package, and in a clone of the project."""
+
+
+class Store(TableStore):
+    """A store at ``path``, created by the first sync; without one, the store of the settings.
+
+    Times given as ``as_of``, ``since`` and ``until`` are ISO text, ``datetime`` or ``Timestamp``,
+    with a zone or in UTC. ``clock`` gives nanoseconds since 1970. A ``read_only`` store is never
+    written to: what would, raises ``StoreError``.
+
+    ``path`` is a folder (``~`` is the home, and it stays the same place where the process changes
+    its folder), or anywhere else: a URI (``s3://bucket/books``, ``gs://…``, ``memory://…``) or a
+    key in ``filesystem``, one of ``pyarrow.fs`` or of ``fsspec`` (``pip install
+    'fundlab[remote]'``). Elsewhere each publication is a write that succeeds only where nothing has
+    its name: of two machines that publish at once one does, and the other gets ``StoreLocked``.
+    Storage that cannot promise that is found out at opening, by a write, and is for reading only: a
+    warning says why. Journals of payments are always files of this machine.
+
+    The files are Parquet, yet not for reading with other tools as they are: a sum over them counts
+    replaced versions, Polars refuses parts beside a base, and Spark the nanoseconds
+    (``spark.sql.legacy.parquet.nanosAsLong``). ``export_current`` writes files for any tool.
+
+    >>> store = fl.Store(folder / "books")
+    >>> done = store.sync(client)
+    >>> done["transfers"].new
+    50
+    >>> store.pin("october")
+    >>> len(store.read("transfers", pin="october", columns=["id", "total"]))
+    50
+    >>> store.verify().ok
+    True
+    """
+
+    def __init__(
+        self,
+        path: str | StorePath | None = None,
+        *,
+        filesystem: Any = None,
+        clock: Callable[[], int] = time.time_ns,
+        read_only: bool = False,
+    ) -> None:
+        path = store_folder() if path is None else path
+        super().__init__(path, filesystem=filesystem, clock=clock, read_only=read_only)
+
+    def sync(
+        self,
+        client: Client,
+        tables: Sequence[str] | None = None,
+        since: str | datetime | None = None,
+        workers: int = 1,
+        full: bool = False,
+        progress: bool | None = None,
+    ) -> SyncResult:
+        """Bring the store up to date with the service; see ``fundlab.sync``.
+
+        >>> done = store.sync(client)
+        >>> done["transfers"].new, done["transfers"].unchanged
+        (0, 1)
+        """
+        done = sync(
+            self, client, tables=tables, since=since, workers=workers, full=full, progress=progress,
+            clock=self._clock,
+        )  # fmt: skip
+        at = str(Instant.from_ns(self._clock()))
+        before = self.runs().get("sync", {}).get("tables", {})
+        self.note_run("sync", {"tables": before | {one.table: at for one in done.tables}})
+        return done
+
+    def backup(self, destination: str | StorePath) -> Backup:
+        """Copy to ``destination`` (a folder or a URI) what it lacks of this store and of the
+        journals of its service, each file read back. Nothing there is ever removed, and a sync
+        meanwhile does no harm.
+
+        >>> store.backup(folder / "copy").copied > 0
+        True
+        >>> store.backup(folder / "copy").copied
+        0
+        """
+        with tempfile.TemporaryDirectory(prefix="fundlab-") as folder:
+            copies = {}
+            for number, path in enumerate(journals_of(self)):
+                copies[path.name] = Path(folder) / f"{number}.sqlite"
+                copy_journal(path, copies[path.name])
+            return back_up(self.path, locate(destination), copies, self._clock())
+
+    def repair(self, client: Client | None = None) -> Repair:
+        """Say of each damaged or missing file what is lost, set aside what cannot be read (in
+        ``set-aside``; nothing is removed), record it, and fetch it again from the service of
+        ``client``; without one the next ``sync(full=True)`` does.
+
+        Records, pins and journals come back from a backup only. Raises what ``sync`` raises.
+
+        >>> str(store.repair())
+        'nothing is damaged or missing'
+        """
+        with self.lock() as check_held:
+            found = look_for_damage(self)
+            if found.aside or found.lost:
+                set_aside(self, found, check_held)
+        found.lines += [f"the journal {path.name}: {what}" for path, what in damaged_journals(self)]
+        if found.tables and client is not None:
+            self.sync(client, sorted(found.tables), full=True)
+        return found
+
+    def lanes(self) -> dict[str, Sequence[str]]:
+        """Beside those of the tables and records those of the journals of its service."""
+        return {**super().lanes(), **journal_lanes(self)}
+
+    def anchor(self) -> Anchor:
+        """One line (``.line``) that stands for everything there is: every version of every row,
+        closes, annotations, passes, and the journals of payments to its service. Keep it elsewhere;
+        ``verify(anchor=…)`` proves with it that all of this is still there, as it was. Reads every
+        row.
+
+        >>> line = store.anchor().line
+        >>> store.verify(anchor=line).ok
+        True
+        """
+        return make_anchor(self.lanes())
+
+    def verify(self, anchor: str | os.PathLike[str] | None = None) -> Verification:
+        """Read every byte and check it: files, pages, schemas, ids, the chain of files, the
+        invariants of transfers, the change between any two balances observed against the transfers
+        in between, pins, and the journals of payments to its service: the user's, and what earlier
+        versions kept here.
+
+        With ``anchor`` (a line, or the file of one: :meth:`anchor`) also that what was anchored is
+        still there: what was removed, rolled back, rewritten, reordered or cut is named. Finds and
+        names problems rather than raising; ``.ok`` is true when there are none. Raises
+        ``InvalidRequest`` for what is not an anchor, ``StoreError`` where there is no store.
+
+        >>> store.verify().ok
+        True
+        """
+        wanted = None if anchor is None else read_anchor(anchor)
+        if wanted is None:
+            self.check_there()  # of a store that is not there nothing is wrong
+        found = super().verify()
+        wrong = [
+            Problem("journal", "file", path.name, "intact", what)
+            for path, what in damaged_journals(self)
+        ]
+        if wanted is not None:
+            try:
+                wrong += check_anchor(wanted, self.lanes())
+            except (StoreError, OSError) as error:
+                said = f"not to be read ({error})"
+                wrong.append(Problem("anchor", "anchor", "what was anchored", "as it was", said))
+        moved = () if found.is_damaged else tuple(map(str, self._moved()))
+        begins = (*found.begins, *unlinked_journals(self))
+        found = replace(found, problems=(*found.problems, *wrong), moved=moved, begins=begins)
+        self.note_run("verify", {"problems": found.count})
+        return found
+
+    def close(
+        self,
+        period: str,
+        basis: Basis = "settled",
+        by: str | None = None,
+        note: str | None = None,
+        *,
+        with_breaks: str | None = None,
+        restate: str | None = None,
+        tz: str = "UTC",
+    ) -> Close:
+        """Close ``period`` (``2026-10``, ``2026-Q4``, …) and keep it: the store is verified, then
+        a pin, the roll-forward of every balance, the open items and the figures of the report are
+        frozen in a record that nothing rewrites. Later reports begin with its closing.
+
+        ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
+        Raises ``CloseRefused`` with what stands in the way (its ``obstacles``); ``with_breaks`` is
+        the reason to close in spite of breaks, which the record keeps. A closed period that has
+        moved is accepted as it is known now with ``restate``, the reason. Raises
+        ``InvalidRequest`` for a period that is closed already and has not moved.
+
+        >>> store.close("2026-10", by="Ana").period
+        '2026-10'
+        >>> store.closes()[["period", "basis", "by", "state"]].values.tolist()
+        [['2026-10', 'settled', 'Ana', 'closed']]
+        """
+        from fundlab.reports import freeze
+
+        with self.lock() as check_held:
+            content = freeze(
+                self, self.verify(), period, basis=basis, by=by, note=note,
+                with_breaks=with_breaks, restate=restate, tz=tz,
+            )  # fmt: skip
+            return self.seal(content, check_held)
+
+    def card(self) -> Card:
+        """The store at a glance: its service, last sync, pins and closes, and of each table how
+        many rows are current and from when to when they are. Read from the files' footers."""
+        from fundlab.display import Card, Cell, Row, Table  # which loads pandas
+
+        place = f"Store at {self.path}" + " · read-only" * self._read_only
+        try:
+            service = self.service()
+            if service is None:
+                return Card(place, notes=("empty; fill it: store.sync(fl.connect())",))
+            found = {name: steadily(lambda name=name: self.snapshot(name)) for name in TABLES}  # type: ignore[misc]
+            pins, closes = list(self.pins()), self.closes()
+        except (FundlabError, OSError) as error:
+            return Card(place, warnings=(str(error),), notes=("store.verify() says all of it",))
+        published = [one.last.published_at for one in found.values() if one.last is not None]
+        begins = found["transfers"].begins
+        rows = [
+            Row(
+                "service",
+                service.get("base_url", "not named"),
+                detail=f"as {service['client_id']}" if service else "",
+            ),
+            Row("last new rows", minute_text(max(published, default=None))),
+        ]
+        if begins is not None:
+            rows.append(Row("begins", minute_text(begins), detail="openings are the service's"))
+        rows += [Row("pins", ", ".join(pins))] * bool(pins)
+        if len(closes):
+            closed = sorted(closes.loc[closes["state"] == "closed", "period"].unique())
+            rows.append(Row("closed", ", ".join(closed)))
+        lines = []
+        for name, snapshot in found.items():
+            if snapshot.last is None:
+                continue
+            parts = snapshot.files
+            groups = [group for part in parts for group in part.header.row_groups]
+            first = min((one for _, one, _ in groups if one is not None), default=None)
+            last = max((one for _, _, one in groups if one is not None), default=None)
+            current = sum(part.starts[part.live_groups] for part in parts)
+            current -= sum(sum(part.replacing.values()) for part in parts)
+            lines.append((
+                Cell(name), Cell(f"{current:,}"), Cell(minute_text(first)), Cell(minute_text(last)),
+                Cell(minute_text(snapshot.last.published_at)),
+            ))  # fmt: skip
+        table = Table(
+            (("table", "text"), ("current rows", "number"), ("from", "time"), ("to", "time"),
+             ("last new rows", "time")),
+            tuple(lines),
+        )  # fmt: skip
+        follows = 'store.read("transfers") · fl.reconcile.judge(store) · fl.report(store)'
+        return Card(place, tuple(rows), tables=(table,), notes=(follows,))
+
+    def __repr__(self) -> str:
+        return repr(self.card())
+
+    def _repr_html_(self) -> str:
+        return self.card()._repr_html_()
+
+    def restatements(self) -> pd.DataFrame:
+        """What leads from each closed period that has moved to what is known of it now, transfer
+        by transfer: ``period``, ``basis``, ``profile_id``, ``asset``, ``line``, ``type``,
+        ``cause`` (``late``, ``back_dated``, ``status``, ``amount``, ``row``, ``disappeared``,
+        ``opening``), ``transfer_id``, ``then``, ``now``, ``difference``. Empty while none moved.
+
+        >>> store.restatements().empty
+        True
+        """
+        from fundlab.reports.figures import restatements
+
+        return restatements(self._moved())
+
+    def _moved(self) -> list[Restatement]:
+        from fundlab.analysis.closing import restatements
+
+        return restatements(self)
+
+
+def restored(source: str | StorePath, target: str | Path) -> tuple[Store, list[str]]:
+    """The store of the newest backup at ``source``, in the new folder ``target``, each file
+    checked; and what became of its journals, in words. A journal comes back only where there is
+    none, and pays nothing before ``fl.resume`` has asked the service about what came after.
+
+    Raises ``StoreError`` where ``target`` holds anything or there is no backup, ``StoreDamaged``
+    where a file of the backup is not what was written.
+    """
+    with tempfile.TemporaryDirectory(prefix="fundlab-") as folder:
+        done, journals = restore(source, local_path(target, "store"), Path(folder))
+        said = [put_back(path, done.at) for path in journals.values()]
+    return Store(target), [str(done), *said]
+
+
+def sample() -> Store:
+    """The sample store, read-only: 3,000 transfers of four profiles in ten assets, with events,
+    balances, accounts and addresses, from November 2025 to 2 November 2026; the pin ``october``
+    is the state before the last weekend. ``data/make_sample.py`` makes it from the sandbox's seed.
+
+    Raises ``StoreError`` where it was not installed.
+
+    >>> sample = fl.sample()
+    >>> len(sample.read("transfers"))
+    3000
+    >>> sample.verify().ok
+    True
+    """
+    for path in _SAMPLES:
+        if path.is_dir():
+            return Store(path, read_only=True)
+    raise StoreError(f"the sample store is not at {_SAMPLES[0]}; install fundlab again")

@@ -1,0 +1,615 @@
+"""The journal: what was confirmed, on disk before the first byte of it is sent.
+
+Nothing is paid twice because of what this file guarantees:
+
+- **Written first.** ``Journal.record`` returns once the entry is synced to disk
+  (``synchronous=EXTRA``), a half-written one was never there, and no two programs record at once:
+  whoever runs the same plan again, after a kill or a power cut at any instant, finds the entry.
+- **Only added to.** An *intent* is what was confirmed, an *event* what became of it; triggers
+  forbid the rest. The newest event tells the state; once ``done``, always ``done``::
+
+    unknown   recorded, and maybe sent: run the cell again, or ask with resume()
+    done      the service has it (resource_id, status)
+    refused   the service said no; nothing was made
+    absent    the service was asked and does not know it; run the cell again to send it
+
+- **Never begun anew by mistake.** A file that is empty, gone, replaced, cut short, of another
+  service, or that may not be looked at is an error: to start in its place would be to forget what
+  was paid.
+- **Damage is named.** Each row has a hash, for SQLite does not notice a changed bit within a row,
+  and it covers that of the row before, so that none is rewritten or moved alone (in a file of an
+  earlier version from its first new row on); a row that is missing shows in the numbers that were
+  given out, for a page that lost its cells would hide a payment from the look for it.
+- **One for each user, service and credential** (``Settings.journal``), whichever store a payment is
+  made with. What earlier versions kept in stores is taken over, row by row, whenever such a store
+  is used. Digests and derived ref_ids are keyed with the id of the journal an intent was confirmed
+  in (its ``origin``), so they stay as they are and are compared by that id.
+- **Sandboxes come and go** with their ports: each has a file of its own (``Transport.instance``).
+  When a new one is made, those that nobody has confirmed anything with for 30 days are removed:
+  their money is play money.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from fundlab.base.errors import ActionRefused, StoreDamaged, StoreError
+from fundlab.models import Transfer
+from fundlab.payments.identity import NOT_ALIKE, NOUNS, Entry, State, keyed
+from fundlab.settings.settings import is_loopback
+from fundlab.store.disk import make_folder, sync_folder
+
+_VERSION: Final = 4
+_VERSION_UNLINKED: Final = 3  # of earlier versions of fundlab: no row knows the one before
+_VERSION_IN_STORES: Final = 2  # and of still earlier ones: without origin and store
+_INTENT: Final = (
+    "origin", "ref_id", "operation", "recorded_at", "fingerprint", "likeness", "body", "facts",
+    "batch", "store",
+)  # fmt: skip
+_EVENT: Final = (
+    "origin", "intent", "at", "state", "resource_id", "status", "fee", "total", "detail",
+)  # fmt: skip
+_SCHEMA: Final = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE intents (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, ref_id TEXT NOT NULL,
+    operation TEXT NOT NULL, recorded_at INTEGER NOT NULL, fingerprint TEXT NOT NULL,
+    likeness TEXT NOT NULL, body BLOB NOT NULL, facts TEXT NOT NULL, batch TEXT, store TEXT,
+    sha256 TEXT NOT NULL, UNIQUE (ref_id, origin));
+CREATE INDEX intents_of ON intents (origin);
+CREATE INDEX intents_alike ON intents (likeness, recorded_at);
+CREATE INDEX intents_recorded ON intents (operation, recorded_at);
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL,
+    intent INTEGER NOT NULL REFERENCES intents (number),
+    at INTEGER NOT NULL, state TEXT NOT NULL, resource_id TEXT, status TEXT, fee TEXT, total TEXT,
+    detail TEXT, sha256 TEXT NOT NULL);
+CREATE INDEX events_of ON events (intent);
+CREATE INDEX events_from ON events (origin);
+CREATE INDEX events_made ON events (resource_id);
+CREATE TRIGGER intents_stay BEFORE UPDATE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
+CREATE TRIGGER intents_kept BEFORE DELETE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
+CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'only added'); END;
+CREATE TRIGGER events_kept BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'only added'); END;
+"""
+_MOST_COMMITTED: Final = """
+ORDER BY CASE WHEN e.state = 'done' AND e.status IS NOT 'FAILED' THEN 0 WHEN e.state = 'unknown'
+THEN 1 WHEN e.state = 'absent' THEN 2 WHEN e.state = 'done' THEN 3 ELSE 4 END, i.number DESC LIMIT 1
+"""
+_SENT: Final = "i.number IN (SELECT intent FROM events WHERE state = 'unknown' AND at >= ?)"
+_COUNTS: Final = """
+SELECT s.seq, (SELECT COUNT(*) FROM intents) FROM sqlite_sequence s WHERE s.name = 'intents'
+UNION ALL
+SELECT s.seq, (SELECT COUNT(*) FROM events) FROM sqlite_sequence s WHERE s.name = 'events'
+"""
+_ABOUT: Final = {"id", "schema_version", "base_url", "client_id", "sha256"}
+_PAGE_BYTES: Final = 4096
+_PATIENCE_S: Final = 60.0
+_BEGIN: Final = (
+    "SELECT 1 FROM sqlite_master",  # undoes what a crash left half done
+    f"PRAGMA page_size = {_PAGE_BYTES}",
+    "PRAGMA synchronous = EXTRA",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA foreign_keys = ON",
+    "BEGIN IMMEDIATE",
+)
+_SANDBOX_KEPT_S: Final = 30 * 86_400.0
+
+
+class Journal:
+    """The journal in the file ``path``, which is made for ``service`` (its ``base_url``,
+    ``client_id``, and ``instance`` if it has one) where it is not there yet.
+
+    Without a ``service`` it must be there, and may be an earlier version's, to be read only.
+    Each method has a connection of its own; within ``opened`` they share one.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        service: Mapping[str, str] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.path, self._clock = path, clock
+        self._database: sqlite3.Connection | None = None
+        self.id = ""  # as the file says
+        self._unlinked: Mapping[str, int] | None = None
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            if path.is_symlink():
+                raise StoreError(
+                    f"the journal {path} is a link to {path.readlink()}, which is not there; bring "
+                    "it back, or remove the link if nothing was ever confirmed with it"
+                ) from None
+            if service is None:
+                raise
+            create_journal(path, service)
+        except OSError as error:  # not to be seen is not absent
+            raise not_seen(path, error) from None
+        with self.opened() as (_, database):
+            about = dict(database.execute("SELECT name, value FROM about"))
+        versions = [_VERSION, _VERSION_UNLINKED, *([_VERSION_IN_STORES] if service is None else [])]
+        if about["schema_version"] not in map(str, versions):
+            raise StoreError(f"{path} is not a journal of schema {_VERSION}: update fundlab")
+        names = ("base_url", "client_id", "instance")
+        self.service = {name: about[name] for name in names if name in about}
+        self.id = about["id"]
+        older = ("origin", "store") if about["schema_version"] == str(_VERSION_IN_STORES) else ()
+        self._columns = {
+            table: ["number", *(name for name in names if name not in older), "sha256"]
+            for table, names in (("intents", _INTENT), ("events", _EVENT))
+        }
+        if service is not None:
+            check_owner(path, about, service)
+            self.service = {name: service[name] for name in names if name in service}
+            found = path.stat()
+            if found.st_mode & 0o077 and found.st_uid == os.getuid():  # a copy, or restored
+                with suppress(OSError):  # a disk that cannot be written can still be read from
+                    path.chmod(found.st_mode & 0o700)
+
+    def __repr__(self) -> str:
+        return f"Journal({str(self.path)!r})"
+
+    # ------------------------------------------------------------------------------ reading
+
+    def find(self, *ref_ids: str) -> Entry | None:
+        """The entry of these names that is nearest to having been paid."""
+        where = f"WHERE i.ref_id IN ({', '.join('?' * len(ref_ids))}){_MOST_COMMITTED}"
+        found = self._entries(where, *ref_ids)
+        return found[0] if found else None
+
+    def entries(self) -> list[Entry]:
+        """Every entry, in the order they were confirmed.
+
+        Raises ``StoreDamaged`` also where an index would hide one.
+        """
+        with self.opened() as (book, database):
+            (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+            if found != "ok":
+                raise self._damaged(f"the file ({found})")
+            return book._entries("ORDER BY i.number")
+
+    def sent_since(self, operation: str, since: int) -> list[Entry]:
+        """Entries of ``operation`` sent since ``since`` (ns), again or for the first time."""
+        return self._entries(
+            f"WHERE i.operation = ? AND {_SENT} ORDER BY i.number", operation, since
+        )
+
+    def alike(self, operation: str, arguments: Mapping[str, Any], since: int) -> list[Entry]:
+        """Entries sent since ``since`` (ns) to the same fiat account that ask for the same,
+        metadata and memo aside, or by total where an amount is asked for, or the reverse."""
+        other = "amount" if "total" in arguments else "total"
+        account = json.dumps(arguments["fiat_account_id"], ensure_ascii=False)
+        digests = [keyed(one, operation, arguments, NOT_ALIKE) for one in self.origins()]
+        marks = ", ".join("?" * len(digests))
+        return self._entries(
+            f"WHERE i.operation = ? AND {_SENT} AND (i.likeness IN ({marks}) OR "
+            "(instr(CAST(i.body AS TEXT), ?) AND instr(CAST(i.body AS TEXT), ?))) "
+            "ORDER BY i.number",
+            operation, since, *digests, account, f'"{other}":',
+        )  # fmt: skip
+
+    def origins(self) -> list[str]:
+        """The ids of this journal and of those that its entries were confirmed in."""
+        with self.opened() as (_, database):
+            rows = database.execute("SELECT DISTINCT origin FROM intents").fetchall()
+        return [*dict.fromkeys((self.id, *(origin for (origin,) in rows)))]
+
+    def knows(self, transfer: Transfer) -> bool:
+        """Whether it was made by an entry of this journal."""
+        with self.opened() as (_, database):
+            found = database.execute(
+                "SELECT 1 FROM events WHERE resource_id = ? UNION ALL "
+                "SELECT 1 FROM intents WHERE ref_id = ?", (transfer.id, transfer.ref_id),
+            )  # fmt: skip
+            return found.fetchone() is not None
+
+    # ------------------------------------------------------------------------------ writing
+
+    def record(
+        self,
+        ref_id: str,
+        operation: str,
+        arguments: Mapping[str, Any],
+        body: bytes,
+        facts: Mapping[str, str | None],
+        *,
+        batch: str | None = None,
+        store: str | None = None,
+        allow: Callable[[Journal], object] | None = None,
+        at: int | None = None,
+    ) -> Entry:
+        """Write down, to the disk, what is about to be sent; its entry.
+
+        One that is there under this ``ref_id`` and ``done`` or ``unknown`` is left as it is; one
+        that was settled without a transfer becomes ``unknown`` again. ``allow`` looks at the
+        journal and may raise; no other program can record in between. ``at`` (ns) is when it was
+        sent, by default now. Refuses as ``Entry.check_asks``.
+        """
+        with self.opened(write=True) as (book, _):
+            found = book.find(ref_id)
+            if (restored := book.restored_from()) is not None:
+                raise ActionRefused(
+                    "restored_journal",
+                    f"the journal {self.path} was restored from a backup of {restored[:19]}Z, and "
+                    "what was paid since is not in it; nothing was sent: run fl.resume() first, "
+                    "which asks the service about everything since",
+                )
+            if found is not None:
+                found.check_asks(operation, arguments, self._clock())
+                if found.state in ("done", "unknown"):
+                    return found
+            if allow is not None:
+                allow(book)
+            sent_at = self._clock() if at is None else at
+            number = found.number if found is not None else book._add(
+                "intents", self.id, ref_id, operation, sent_at,
+                keyed(self.id, operation, arguments),
+                keyed(self.id, operation, arguments, NOT_ALIKE),
+                body, json.dumps(dict(facts)), batch, store,
+            )  # fmt: skip
+            book._add("events", self.id, number, sent_at, "unknown", *[None] * 5)
+            (entry,) = book._entries("WHERE i.number = ?", number)
+            return entry
+
+    def note(
+        self,
+        entry: Entry,
+        state: State,
+        made: Any = None,
+        detail: str | None = None,
+        *,
+        known: str = "",
+        otherwise: str = "running the same cell again finds it",
+    ) -> None:
+        """Write down what became of ``entry``: the resource that was ``made``, or why there is
+        none; what was once said of a ``done`` one stays said.
+
+        What is ``known`` leads the message where it cannot be written: without it, that something
+        was made.
+        """
+        if state == entry.state == "done":
+            detail = detail or entry.detail
+        values = [getattr(made, name, None) for name in ("id", "status", "fee", "total")]
+        shown = [None if value is None else str(value) for value in values]
+        try:
+            self._add("events", self.id, entry.number, self._clock(), state, *shown, detail)
+        except StoreError as error:
+            if made is None:
+                raise
+            noun, status = NOUNS[entry.operation], getattr(made, "status", None) or "done"
+            known = known or f"{noun} {made.id} was accepted by the service ({status})"
+            raise not_noted(error, known, otherwise) from error
+
+    def restored_from(self) -> str | None:
+        """The time (RFC 3339) of the backup that it was restored from, while nobody has asked the
+        service about what came after it."""
+        with self.opened() as (_, database):
+            row = database.execute("SELECT value FROM about WHERE name = 'restored'").fetchone()
+        return None if row is None else str(row[0])
+
+    def mark_restored(self, at: str | None) -> None:
+        """Note that it was restored from a backup made ``at`` (RFC 3339), or, with ``None``, that
+        the service has been asked about everything since."""
+        self._say(restored=at)
+
+    def _say(self, **changed: str | None) -> None:
+        """Change what the file says of itself."""
+        with self.opened(write=True) as (_, database):
+            about = dict(database.execute("SELECT name, value FROM about")) | changed
+            kept = {name: text for name, text in about.items() if text is not None}
+            del kept["sha256"]
+            kept["sha256"] = row_hash(*chain.from_iterable(sorted(kept.items())))
+            database.execute("DELETE FROM about")
+            database.executemany("INSERT INTO about VALUES (?, ?)", kept.items())
+
+    def take_over(self, other: Journal) -> None:
+        """Add what the journal ``other``, in a store, holds and this one does not hold yet.
+
+        The counts of what came from there tell what is new; all of it is added, or nothing.
+        """
+        if other.path.samefile(self.path):
+            return
+        store = os.path.realpath(other.path.parents[1])
+        theirs = "SELECT (SELECT COUNT(*) FROM intents), (SELECT COUNT(*) FROM events)"
+        ours = (
+            "SELECT (SELECT COUNT(*) FROM intents WHERE origin = ?1), "
+            "(SELECT COUNT(*) FROM events WHERE origin = ?1)"
+        )
+        with self.opened() as (_, mine), other.opened() as (older, database):
+            if mine.execute(ours, (other.id,)).fetchone() == database.execute(theirs).fetchone():
+                return
+            intents, events = older._rows("intents"), older._rows("events")
+        with self.opened(write=True) as (book, _):
+            kept = {row["ref_id"]: row["number"] for row in book._rows("intents", other.id)}
+            numbers = {}
+            for row in intents:
+                ref_id = row["ref_id"]
+                if ref_id not in kept:
+                    row |= {"origin": other.id, "store": store}
+                    kept[ref_id] = book._add("intents", *(row[name] for name in _INTENT))
+                numbers[row["number"]] = kept[ref_id]
+            known = {tuple(row[name] for name in _EVENT) for row in book._rows("events", other.id)}
+            for row in events:
+                row |= {"origin": other.id, "intent": numbers[row["intent"]]}
+                event = tuple(row[name] for name in _EVENT)
+                if event not in known:
+                    book._add("events", *event)
+
+    @contextmanager
+    def opened(
+        self, *, write: bool = False, counted: bool = True
+    ) -> Iterator[tuple[Journal, sqlite3.Connection]]:
+        """The journal with one connection for all that is asked of it within the block, to the file
+        that it was, which is not made if it is gone; to ``write``, a transaction: all of the block
+        is written and synced, or nothing of it, and nobody writes meanwhile.
+
+        Raises ``StoreDamaged`` for a file that is not a journal, an empty one too, and, unless they
+        are not to be ``counted``, where rows are missing.
+        """
+        if self._database is not None:
+            yield self, self._database
+            return
+        path = self.path
+        try:
+            database = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
+            )
+            try:
+                # another program may be in the way; SQLite's own wait could not be interrupted,
+                # and it does not always wait by itself
+                given_up = time.monotonic() + _PATIENCE_S
+                database.execute("PRAGMA busy_timeout = 200")
+                for statement in _BEGIN if write else _BEGIN[:-1]:
+                    while True:
+                        try:
+                            database.execute(statement)
+                            break
+                        except sqlite3.OperationalError as error:
+                            if "locked" not in str(error) or time.monotonic() >= given_up:
+                                raise
+                            time.sleep(0.01)
+                database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
+
+                # is it intact, and the one that it was?
+                size, about = path.stat().st_size, {}
+                if size % _PAGE_BYTES:
+                    # what is missing of the last page SQLite would take for zeros
+                    raise sqlite3.DatabaseError("it is cut short")
+                tables = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'")
+                if self.id or tables.fetchone() is not None:
+                    about = dict(database.execute("SELECT name, value FROM about"))
+                if not about.keys() >= _ABOUT:
+                    what = "is empty" if size == 0 else "does not say whose it is"
+                    raise StoreDamaged(
+                        f"the journal {path} {what}: restore it from a backup, then run again "
+                        "(delete it only if nothing was ever confirmed with it)"
+                    )
+                sha256 = about.pop("sha256")
+                if sha256 != row_hash(*chain.from_iterable(sorted(about.items()))):
+                    raise StoreDamaged(
+                        f"the journal {path} does not say whose it is as it was written: restore "
+                        "it from a backup, then run again"
+                    )
+                if self.id and about["id"] != self.id:
+                    raise StoreDamaged(
+                        f"the journal {path} has been replaced by another since it was opened: "
+                        "bring the first one back, then run again"
+                    )
+                for given, there in database.execute(_COUNTS) if self.id and counted else ():
+                    if given != there:
+                        raise self._damaged(f"{there} of {given} rows are there: it")
+
+                book = copy.copy(self)
+                book._database = database
+                if "unlinked" in about:
+                    book._unlinked = json.loads(about["unlinked"])
+                yield book, database
+                if write:
+                    database.execute("COMMIT")
+            finally:
+                try:
+                    if database.in_transaction:
+                        database.execute("ROLLBACK")
+                finally:
+                    database.close()
+        except sqlite3.OperationalError as error:
+            if not path.exists():
+                advice = "it is gone; bring it back, from a backup if need be"
+            elif path.stat().st_size == 0:
+                advice = "it is empty; restore it from a backup"
+            elif "locked" in str(error):
+                advice = "another program has held it for a minute; wait for it or end it"
+            else:
+                advice = "see that its folder can be written and has room"
+            raise StoreError(
+                f"the journal {path} cannot be used ({error}): {advice}, then run again"
+            ) from None
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its words may be damaged too
+            raise StoreDamaged(
+                f"the journal {path} is not what was written ({error}): restore it from a backup, "
+                "then run again"
+            ) from None
+
+    # ------------------------------------------------------------------------------ rows
+
+    def _entries(self, where: str, *values: object) -> list[Entry]:
+        intent, event = self._columns["intents"], self._columns["events"]
+        query = (
+            f"SELECT {', '.join(f'i.{name}' for name in intent)}, "  # noqa: S608 - our own
+            "(SELECT sha256 FROM intents WHERE number = i.number - 1), "
+            f"{', '.join(f'e.{name}' for name in event)}, "
+            "(SELECT sha256 FROM events WHERE number = e.number - 1), (SELECT MAX(at) FROM events "
+            "WHERE intent = i.number AND state = 'unknown') AS sent_at "
+            "FROM intents i JOIN events e ON e.number = (SELECT number FROM events "
+            "WHERE intent = i.number ORDER BY state = 'done' DESC, number DESC LIMIT 1) "
+        )
+        with self.opened() as (book, database):
+            rows = database.execute(query + where, values).fetchall()
+        found = []
+        for row in rows:
+            confirmed = book._checked("intents", row[: len(intent) + 1])
+            noted = book._checked("events", row[len(intent) + 1 : -1])
+            del confirmed["likeness"], noted["origin"], noted["intent"], noted["number"]
+            confirmed |= {"facts": json.loads(confirmed["facts"]), "store": confirmed.get("store")}
+            noted_at = noted.pop("at")
+            found.append(Entry(**confirmed, **noted, noted_at=noted_at, sent_at=row[-1]))
+        return found
+
+    def _rows(self, table: str, origin: str | None = None) -> list[dict[str, Any]]:
+        """Every row of ``table``, of one ``origin`` if given, in the order they were written."""
+        where, values = ("", ()) if origin is None else (" WHERE origin = ?", (origin,))
+        with self.opened() as (book, database):
+            rows = database.execute(
+                f"SELECT {', '.join(self._columns[table])}, "  # noqa: S608 - our own
+                f"(SELECT b.sha256 FROM {table} b WHERE b.number = {table}.number - 1) "
+                f"FROM {table}{where} ORDER BY number",
+                values,
+            ).fetchall()
+        return [book._checked(table, row) for row in rows]
+
+    def _checked(self, table: str, row: Sequence[Any]) -> dict[str, Any]:
+        """The values of a row by their names, as they were written; at its end is the hash of the
+        row before it."""
+        number, *values, sha256, before = row
+        found = dict(zip(self._columns[table][1:], values, strict=False))
+        linked = self._unlinked is not None and number > self._unlinked[table]
+        if row_hash(*values, *([before or ""] if linked else [])) != sha256:
+            what = f"intent {number} ({found.get('ref_id')})"
+            raise self._damaged(
+                what if table == "intents" else f"what is noted of intent {found['intent']}"
+            )
+        return {"number": number, "origin": self.id, **found}
+
+    def _add(self, table: str, *values: str | int | bytes | None) -> int:
+        """Add a row; its number."""
+        names = ", ".join(_INTENT if table == "intents" else _EVENT)
+        with self.opened(write=True) as (book, database):
+            if book._unlinked is None:  # of an earlier version: from here on
+                last = dict(database.execute("SELECT name, seq FROM sqlite_sequence"))
+                book._unlinked = {name: last.get(name, 0) for name in ("intents", "events")}
+                book._say(schema_version=str(_VERSION), unlinked=json.dumps(book._unlinked))
+            before = database.execute(
+                f"SELECT sha256 FROM {table} ORDER BY number DESC LIMIT 1"  # noqa: S608 - our own
+            ).fetchone()
+            cursor = database.execute(
+                f"INSERT INTO {table} ({names}, sha256) "  # noqa: S608 - our own
+                f"VALUES ({'?, ' * len(values)}?)",
+                (*values, row_hash(*values, "" if before is None else before[0])),
+            )
+            return int(cursor.lastrowid or 0)
+
+    def _damaged(self, what: str) -> StoreDamaged:
+        return StoreDamaged(
+            f"{self.path}: {what} is not what was written: restore the file from a backup, then "
+            "run again"
+        )
+
+
+# ----------------------------------------------------------------------------------- the file
+
+
+def not_seen(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path} cannot be looked at: {error.strerror}; nothing was sent: see that its folder is "
+        "yours to read and write, or name another (journal=…, FUNDLAB_JOURNAL)"
+    )
+
+
+def create_journal(path: Path, service: Mapping[str, str]) -> None:
+    """Made under a hidden name and linked into place: it is never half there, and never replaces
+    one that another kernel made meanwhile. Raises ``StoreError`` where it cannot be made."""
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    unlinked = json.dumps({"intents": 0, "events": 0})
+    about = {"id": uuid.uuid4().hex, "schema_version": str(_VERSION), "unlinked": unlinked,
+             **service}  # fmt: skip
+    about["sha256"] = row_hash(*chain.from_iterable(sorted(about.items())))
+    try:
+        make_folder(path.parent)
+        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with closing(sqlite3.connect(hidden, isolation_level=None)) as database:
+            for statement in _BEGIN:
+                database.execute(statement)
+            for statement in _SCHEMA.split(";\n"):
+                database.execute(statement)
+            database.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+            database.execute("COMMIT")
+        with suppress(FileExistsError):  # another kernel was first: its journal stands
+            os.link(hidden, path)
+        hidden.unlink()
+        sync_folder(path.parent)
+    except (OSError, StoreError, sqlite3.Error) as error:
+        why = error.strerror if isinstance(error, OSError) else error.__context__ or error
+        raise StoreError(
+            f"the journal {path} cannot be made: {why}; nothing was sent: see that its folder can "
+            "be written and has room, or name another (journal=…, FUNDLAB_JOURNAL)"
+        ) from None
+    finally:
+        for left in (hidden, hidden.with_name(f"{hidden.name}-journal")):
+            with suppress(OSError):  # the error above says more
+                left.unlink(missing_ok=True)
+    if "instance" not in service:
+        return
+    for old in path.parent.glob("*.sqlite"):  # of sandboxes that are long gone
+        try:
+            is_old = time.time() - old.stat().st_mtime > _SANDBOX_KEPT_S
+            theirs = Journal(old).service if is_old else {}
+        except (OSError, StoreError):  # gone meanwhile; or damaged, which verify names
+            continue
+        if "instance" in theirs and is_loopback(urlsplit(theirs["base_url"]).hostname):
+            old.unlink(missing_ok=True)
+
+
+def not_noted(error: StoreError, known: str, otherwise: str) -> StoreError:
+    """What is ``known`` leads the message of a journal that cannot be written, or found."""
+    return type(error)(
+        f"{known}, but this could not be written down; {otherwise}, once the journal is well: "
+        f"{error}"
+    )
+
+
+def row_hash(*values: str | int | bytes | None) -> str:
+    """Of a row, each value as Python writes it."""
+    return hashlib.sha256(b"".join(b"%a" % (value,) for value in values)).hexdigest()
+
+
+def identity_of(service: Mapping[str, str]) -> tuple[str, str]:
+    """A service and credential, however the loopback address is spelt; and how the names of its
+    journals begin."""
+    url = service["base_url"]
+    parts = urlsplit(url)
+    place, host = (
+        (f"loopback:{parts.port}{parts.path}", "loopback")
+        if is_loopback(parts.hostname)
+        else (url, parts.hostname)
+    )
+    key = f"{place} {service['client_id']}"
+    return key, f"{host}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+
+
+def check_owner(path: object, owner: Mapping[str, str], service: Mapping[str, str]) -> None:
+    """Refuses a store or journal of another service or credential."""
+    if not owner:  # benchmarks and other tools write such stores
+        raise StoreError(
+            f"{path} names no service that it belongs to; nothing was sent: use a store of its own "
+            "(store=…, FUNDLAB_STORE)"
+        )
+    if identity_of(owner) != identity_of(service):
+        raise StoreError(
+            f"{path} belongs to {owner['base_url']} (client {owner['client_id']}), not to "
+            f"{service['base_url']} (client {service['client_id']}); nothing was sent: connect to "
+            "the service you mean, or use a store of its own (store=…, FUNDLAB_STORE)"
+        )

@@ -1,0 +1,749 @@
+"""A plan: one action, frozen, that shows itself, is confirmed by its code and is carried out once.
+
+``Plan.carry_out`` is the outline of what happens on ``submit``: an earlier run's result is looked
+for, what was shown is looked at again, the entry is written down, then it is sent, then what became
+of it is written down. It is safe at every instant: before the entry is on disk nothing has been
+sent; after it, whoever runs the same plan again finds it, asks the service, and sends the same body
+under the same ``ref_id``, of which the service carries out one. ``new_plan`` is what all plans
+begin with; ``withdrawals``, ``accounts``, ``deposits`` and ``rules`` make them. ``resume`` settles
+what an interruption left open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import pandas as pd
+
+from fundlab.base.errors import (
+    ActionRefused,
+    CallError,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    ServiceError,
+    StoreError,
+    ValidationFailed,
+    printable,
+    shorten,
+)
+from fundlab.base.progress import in_notebook
+from fundlab.base.values import Instant
+from fundlab.client.arguments import connected
+from fundlab.client.calls import differences
+from fundlab.display import Card, Row, Shown, service_band
+from fundlab.evidence.table_store import TableStore
+from fundlab.models import OPERATIONS, FiatAccount, Request, Resource
+from fundlab.models.requests import body_bytes, checked
+from fundlab.payments.identity import (
+    NOUNS,
+    SECOND,
+    WITHDRAWAL,
+    Entry,
+    State,
+    canonical,
+    keyed,
+    shown_time,
+    traces,
+)
+from fundlab.payments.journal import Journal, identity_of
+from fundlab.payments.journal_files import journal_frame, open_journal
+from fundlab.settings.secret import Masked, mask_number
+
+if TYPE_CHECKING:
+    from fundlab.client.client import Client
+
+EXPIRES_AFTER: Final = 15 * 60 * SECOND
+_ALPHABET: Final = "23456789ABCDEFGHJKMNPQRSTVWXYZ"  # no letter that looks like a digit
+UPDATE: Final = "update_fiat_account"  # it makes nothing, but changes what is shown by its id
+_LISTED_BY: Final = {
+    WITHDRAWAL: "list_transfers",
+    "create_fiat_account": "list_fiat_accounts",
+    "create_fiat_deposit_instructions": "list_fiat_deposit_instructions",
+}
+_SHOWN_BY: Final = {
+    WITHDRAWAL: "get_transfer",
+    "create_fiat_account": "get_fiat_account",
+    UPDATE: "get_fiat_account",
+    "create_fiat_deposit_instructions": "get_fiat_deposit_instructions",
+}
+"""Of addresses and rules the service shows nothing: repeating the request is the way to ask."""
+_WITH_BANK_DETAILS: Final = ("create_fiat_account", UPDATE)
+_HOPE: Final = (
+    "The journal holds it as unknown: run the same cell again, or fl.resume(); it is never done "
+    "twice."
+)
+
+R = TypeVar("R", bound=Resource)
+
+
+def announce(line: str) -> None:
+    """Show a line under the cell of a notebook, on standard error elsewhere."""
+    stream = sys.stdout if in_notebook() else sys.stderr
+    with suppress(OSError):  # what was done is done, and returned, if nobody can be told as well
+        stream.write(f"{printable(line)}\n")
+        stream.flush()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a plan is made with: a client, its service's journal, the name of the store, a clock
+    (ns since 1970); ``say`` shows a line."""
+
+    client: Client
+    journal: Journal
+    store: str
+    now: Callable[[], int]
+    say: Callable[[str], object]
+
+
+def context_of(
+    client: Client,
+    store: TableStore | str | Path | None,
+    now: Callable[[], int] | None,
+    say: Callable[[str], object] | None,
+) -> Context:
+    """The context at ``store``, by default that of the client's settings."""
+    connected(client)
+    clock = now or time.time_ns
+    place = store if isinstance(store, TableStore) else TableStore(store or client.settings.store)
+    book = open_journal(client, place, clock)
+    return Context(client, book, place.name, clock, say or announce)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Plan(Shown, Generic[R]):
+    """One action that can be confirmed. ``code`` is what confirms it; it expires after 15 minutes.
+
+    ``rows`` and ``warnings`` are what the card shows, ``facts`` what the journal may keep,
+    ``earlier`` the entry of an earlier run, ``elsewhere`` that the service has it although this
+    journal has not, ``evidence`` what the code certifies beside the arguments.
+    """
+
+    context: Context = field(repr=False)
+    operation: str
+    body: Masked  # JSON of the arguments, that nobody can change; may hold bank details
+    ref_id: str
+    own_ref_id: bool
+    planned_at: int
+    title: str = ""
+    rows: tuple[Row, ...] = ()
+    warnings: tuple[str, ...] = ()
+    facts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    evidence: str = ""
+    earlier: Entry | None = None
+    elsewhere: bool = False
+    batch: str | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The body, and the id in the path of an update; a copy."""
+        found: dict[str, Any] = json.loads(self.body.reveal())
+        return found
+
+    @property
+    def code(self) -> str:
+        """The confirmation code: of this action, to this account, in this environment."""
+        book = self.context.journal
+        return confirmation_code(book, self.operation, self.arguments, self.evidence)
+
+    @property
+    def is_submitted(self) -> bool:
+        """Whether it was carried out before, by a run that shares this journal or not."""
+        return self.elsewhere or (self.earlier is not None and self.earlier.state == "done")
+
+    def submit(self, confirm: str | None = None) -> R:
+        """Carry out exactly this plan, once; the resource the service made of it.
+
+        ``confirm`` is ``plan.code``; in production it is needed, elsewhere it may be left out. An
+        earlier run's result is returned, and said, instead of doing it again. Raises
+        ``ActionRefused`` (wrong or missing code, expired, something changed since the plan; nothing
+        was sent) and ``CallError`` as the client does; running it again is always safe.
+        """
+        check_code(self.context, self.code, confirm)
+        made: R = self.carry_out(self.look_again)
+        return made
+
+    def carry_out(self, look_again: Callable[[], Any]) -> Any:
+        """What happens on ``submit``, step by step; ``look_again`` may refuse it."""
+        context, book, arguments = self.context, self.context.journal, self.arguments
+        noun, kept = NOUNS[self.operation], self.kept()
+
+        # 1. Was it done before? The journal knows, and of an entry that is not settled the service,
+        #    which may also know a ref_id of the caller's that was used without this journal.
+        entry = book.find(self.ref_id)
+        if entry is not None:
+            entry.check_asks(self.operation, arguments, context.now())
+            made = already_made(context, entry)
+            if made is not None:
+                return made
+        elif self.own_ref_id and self.operation in _LISTED_BY:
+            made = made_under(context.client, self.operation, self.ref_id)
+            if made is not None:
+                check_same(self.operation, self.ref_id, arguments, made, derived=False)
+                made_at = None if made.created_at is None else made.created_at.ns
+                book.note(book.record(**kept, at=made_at), "done", made)
+                state = getattr(made, "status", None) or "done"
+                context.say(
+                    f"already submitted, from another store or program, {state}: {noun} {made.id}"
+                )
+                return made
+
+        # 2. Is everything as it was when the plan was shown? What has changed may be that another
+        #    kernel has just carried out this very plan.
+        try:
+            seen = look_again()
+        except ActionRefused as refusal:
+            entry = book.find(self.ref_id)
+            if entry is not None:
+                entry.check_asks(self.operation, arguments, context.now())
+                made = already_made(context, entry)
+                if made is not None:
+                    return made
+                if entry.state == "unknown":
+                    raise ActionRefused(
+                        refusal.reason,
+                        f"this {noun} may have been sent before, fl.resume() settles it; now: "
+                        f"{refusal}",
+                    ) from None
+            raise
+
+        # 3. On disk before the first byte is sent. What the journal forbids, a limit or a payment
+        #    alike, is looked for in the same transaction: nobody records in between.
+        sent_before = entry is not None and entry.state != "refused"
+        entry = book.record(**kept, allow=lambda current: self.check_journal(current, seen))
+        if entry.state == "done":  # another kernel was faster
+            return already_made(context, entry)
+
+        # 4. Sent, and what became of it written down.
+        made = send(context, entry, arguments, sent_before=sent_before)
+
+        # 5. Once more looked at: somebody else may have done the same meanwhile.
+        self.look_after(entry, made, seen)
+        return made
+
+    def kept(self) -> dict[str, Any]:
+        """What the journal keeps, for ``Journal.record``: the bytes that are sent, or of bank
+        details digests."""
+        arguments = self.arguments
+        model = OPERATIONS[self.operation].body or Request
+        body = body_bytes(checked(model, self.operation, arguments), self.operation)
+        if self.operation in _WITH_BANK_DETAILS:
+            masked = {"ref_id": self.ref_id, "masked": True, **self.digests()}
+            body = json.dumps(masked).encode()
+        return {
+            "ref_id": self.ref_id, "operation": self.operation, "arguments": arguments,
+            "body": body, "facts": self.facts, "batch": self.batch, "store": self.context.store,
+        }  # fmt: skip
+
+    def digests(self) -> dict[str, Any]:
+        """What the journal keeps in place of bank details."""
+        return {}
+
+    def look_again(self) -> Any:
+        """Refuses what is no longer as it was when the plan was shown; what it finds is for
+        ``check_journal`` and ``look_after``."""
+        check_expiry(self.context, self.planned_at)
+
+    def check_journal(self, book: Journal, seen: Any = None) -> None:
+        """Refuses, within the journal's transaction, what own limits do not allow."""
+
+    def look_after(self, entry: Entry, made: R, seen: Any) -> None:
+        """Warn, after it was sent, of what there is to be warned of."""
+
+    # ------------------------------------------------------------------------------ showing
+
+    @property
+    def expires_at(self) -> int:
+        """When the plan expires, in nanoseconds since 1970."""
+        return self.planned_at + EXPIRES_AFTER
+
+    @property
+    def status(self) -> str | None:
+        """What an earlier run left, in one sentence; ``None`` for a new plan."""
+        earlier = self.earlier
+        if earlier is None:
+            return "already submitted, from another store or program" if self.elsewhere else None
+        at = shown_time(earlier.recorded_at, self.context.now())
+        if earlier.state == "done":
+            again = "; to try again, use a ref_id of its own" if earlier.status == "FAILED" else ""
+            return f"already submitted {at}, {earlier.status or 'done'}{again}"
+        if earlier.state == "absent":
+            return f"confirmed {at}, but the service does not know it; submit() sends it, once"
+        if earlier.state == "refused":
+            return (
+                f"confirmed {at}, refused by the service ({earlier.detail}); it may be tried again"
+            )
+        return f"confirmed {at}, outcome unknown; submit() asks the service and does it once"
+
+    def to_json(self) -> dict[str, Any]:
+        """What the card shows, for a program; amounts and times as text."""
+        client = self.context.client
+        return {
+            "action": NOUNS[self.operation],
+            "title": self.title,
+            "base_url": client.base_url,
+            "production": client.settings.is_production,
+            "ref_id": self.ref_id,
+            "code": self.code,
+            **self.facts,
+            "warnings": list(self.warnings),
+            "status": self.status,
+            "planned_at": str(Instant.from_ns(self.planned_at)),
+            "expires_at": str(Instant.from_ns(self.expires_at)),
+        }
+
+    def card(self) -> Card:
+        until = shown_time(self.expires_at, self.context.now())
+        note, status = f"confirmation code {self.code} · expires {until}", self.status
+        if self.operation == WITHDRAWAL and self.is_submitted:
+            note += " · for one more like it, plan with another ref_id"
+        sent = None if self.is_submitted else self.context.journal.find(self.ref_id)
+        if sent is not None and sent.state == "done":  # since it was planned
+            at = shown_time(sent.recorded_at, self.context.now())
+            status = f"submitted {at}, {sent.status or 'done'}"
+            note = f"{NOUNS[self.operation]} {sent.resource_id}"
+        return service_card(
+            self.context.client, self.title, self.rows, warnings=self.warnings,
+            status=status, notes=(note,),
+        )  # fmt: skip
+
+
+def service_card(client: Client, title: str, rows: Sequence[Row] = (), **more: Any) -> Card:
+    """A card under the name of the environment it is about."""
+    band = service_band(client.base_url, real_money=client.settings.is_production)
+    return Card(title, tuple(rows), **band, **more)
+
+
+# ------------------------------------------------------------------------------ planning
+
+
+def new_plan(
+    context: Context,
+    operation: str,
+    ref_id: str | None,
+    *,
+    more: bool = False,
+    known_by: Mapping[str, Any] = MappingProxyType({}),
+    **given: Any,
+) -> Plan[Any]:
+    """A plan of ``operation`` with nothing to show yet: checked, named and looked up.
+
+    Without ``ref_id`` one is derived from the arguments and ``known_by`` (see ``keyed`` in
+    ``journals``), another one with ``more``. Raises ``InvalidRequest`` naming the argument that
+    the interface does not accept, and ``ActionRefused`` for a ``ref_id`` that stands for something
+    else.
+    """
+    if ref_id is not None and not (
+        isinstance(ref_id, str) and ref_id.strip() and ref_id.isprintable()
+    ):
+        raise InvalidRequest(
+            f"ref_id={shorten(ref_id)} is not accepted; give text without line breaks, such as "
+            "'rent-2026-12', or leave it out; nothing was sent"
+        )
+    wanted = {name: value for name, value in given.items() if value is not None}
+    model, given = OPERATIONS[operation].body or Request, wanted | {"ref_id": ref_id or "derived"}
+    arguments = checked(model, operation, given).to_json()
+    if "id" in wanted:  # of an update: it goes into the path
+        arguments["id"] = wanted["id"]
+
+    # an earlier run has it in the journal, under the name derived there (the first: a new one's),
+    # or that of a journal of which something was taken over
+    book, kind, wanted = context.journal, "fundlab", {**arguments, **known_by}
+    if more:
+        kind = "fundlab-more"
+    names = [ref_id] if ref_id else [
+        f"{kind}-{keyed(origin, operation, wanted)[:32]}" for origin in book.origins()
+    ]  # fmt: skip
+    earlier = book.find(*names)
+    arguments["ref_id"] = names[0] if earlier is None else earlier.ref_id
+    if earlier is not None:
+        earlier.check_asks(operation, arguments, context.now())
+
+    # a ref_id of the caller's may have been used without this journal; a derived one holds the
+    # journal's random id, so that nobody else has it
+    elsewhere = False
+    if ref_id and earlier is None and operation in _LISTED_BY:
+        made = made_under(context.client, operation, ref_id)
+        elsewhere = made is not None
+        if made is not None:
+            check_same(operation, ref_id, arguments, made, derived=False)
+    return Plan(
+        context=context, operation=operation, body=Masked(json.dumps(arguments)),
+        ref_id=arguments["ref_id"], own_ref_id=ref_id is not None, planned_at=context.now(),
+        earlier=earlier, elsewhere=elsewhere,
+    )  # fmt: skip
+
+
+def confirmation_code(
+    book: Journal, operation: str, arguments: Mapping[str, Any], evidence: str
+) -> str:
+    """Eight characters that stand for exactly this payment, such as ``K7QF-2M9D``.
+
+    It belongs to the payment and to the account as it was shown: service, credential, ref_id, every
+    argument, and ``evidence``, the account's owner, number and bank. It holds no time and no
+    balance, so a code typed into a cell still fits when the notebook runs again, and no longer fits
+    when the account has changed.
+    """
+    service, _ = identity_of(book.service)
+    text = f"{service}\n{operation}\n{canonical(arguments)}\n{evidence}"
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
+    letters = ""
+    for _ in range(8):
+        number, letter = divmod(number, len(_ALPHABET))
+        letters += _ALPHABET[letter]
+    return f"{letters[:4]}-{letters[4:]}"
+
+
+def same_code(given: object, code: str) -> bool:
+    """Whether ``given`` is ``code``, however it was typed."""
+    if not isinstance(given, str):
+        return False
+    typed = "".join(char for char in given.upper() if char.isalnum())
+    return typed == code.replace("-", "")
+
+
+def check_code(context: Context, code: str, confirm: str | None) -> None:
+    """Refuses the code of another plan, and in production a missing one."""
+    if confirm is None:
+        if context.client.settings.is_production:
+            raise ActionRefused(
+                "code",
+                f"{context.client.base_url} is production: look at the plan, then confirm it "
+                f"with plan.submit(confirm={code!r}); nothing was sent",
+            )
+    elif not same_code(confirm, code):
+        raise ActionRefused(
+            "code",
+            f"confirm={shorten(confirm)} is not the code of this plan but of another, or of an "
+            "account that has changed since; nothing was sent: look at the plan again and give the "
+            "code it shows",
+        )
+
+
+def check_expiry(context: Context, planned_at: int) -> None:
+    """Refuses a plan that is older than it may be, or of a time that is yet to come."""
+    now = context.now()
+    if now < planned_at - SECOND:
+        raise ActionRefused(
+            "expired",
+            f"the plan is of {shown_time(planned_at, now)}, but by this machine's clock it is "
+            f"{shown_time(now, planned_at)}; nothing was sent: see to the clock, run the cell "
+            "that plans again, look, and confirm",
+        )
+    if now >= planned_at + EXPIRES_AFTER:
+        raise ActionRefused(
+            "expired",
+            f"the plan of {shown_time(planned_at, now)} expired at "
+            f"{shown_time(planned_at + EXPIRES_AFTER, now)}; nothing was sent: run the cell that "
+            "plans again, look, and confirm",
+        )
+
+
+def given_rows(arguments: Mapping[str, Any]) -> tuple[Row, ...]:
+    """The end user, the memo, the metadata and the ``ref_id``, where they are given."""
+    labels = {"identity_id": "Identity", "account_id": "End user account", "memo": "Memo"}
+    metadata = arguments.get("metadata") or {}
+    return (
+        *(Row(labels[name], arguments[name]) for name in labels if arguments.get(name)),
+        *(Row(f"Metadata {key}", text) for key, text in metadata.items()),
+        Row("ref_id", arguments["ref_id"], "faint"),
+    )
+
+
+# ------------------------------------------------------------------------------ accounts
+
+
+@dataclass(frozen=True)
+class BankAccount:
+    """What may be shown of an account, and a digest of all that must not change unseen.
+
+    ``label`` is such as ``Harbor Trading LLC, First Harbor Bank ••••6789``.
+    """
+
+    id: str
+    status: str
+    owner: str
+    number: str
+    bank: str
+    network: str
+    label: str
+    identity_id: str | None = None
+    account_id: str | None = None
+    evidence: str = field(default="", repr=False)
+
+
+def bank_account(account: FiatAccount) -> BankAccount:
+    """``account`` as it may be shown: its owner, its bank, the last four characters of its number;
+    and the digest of what its confirmation is about."""
+    owner, instructions = account.fiat_account_owner, account.fiat_network_instructions
+    name = (owner.name if owner is not None else None) or "owner not shown"
+    wire = instructions.wire if instructions is not None else None
+    if wire is not None:
+        routing, number = wire.routing_details, wire.account_number
+        bank, network = (routing.bank_name if routing is not None else None), "wire"
+        bank = bank or "bank not shown"
+        if routing is not None:
+            kind = f"{routing.routing_number_type or ''} wire"
+            network = f"{kind}, routing {routing.routing_number}".strip()
+    else:
+        cubix = instructions.cubix if instructions is not None else None
+        number, bank, network = cubix.account_id if cubix is not None else None, "CUBIX", "CUBIX"
+        if number is None and instructions is not None:
+            number = instructions.wallet_address
+    masked = mask_number(number)
+    certified = {"id", "fiat_account_owner", "fiat_network_instructions", "identity_id"}
+    details = account.model_dump(mode="json", exclude_none=True, include=certified)
+    return BankAccount(
+        id=account.id, status=str(account.status), owner=name, number=masked, bank=bank,
+        network=network, label=f"{name}, {bank} {masked}".strip(),
+        identity_id=account.identity_id, account_id=account.account_id,
+        evidence=hashlib.sha256(canonical(details).encode()).hexdigest(),
+    )  # fmt: skip
+
+
+def check_unchanged(before: BankAccount, now: BankAccount) -> None:
+    """Refuses an account of which anything that matters is no longer as it was shown."""
+    if now.evidence != before.evidence:
+        raise ActionRefused(
+            "account_changed",
+            f"fiat account {before.id} has changed since the plan: it was {before.label}, it is "
+            f"{now.label}; nothing was sent: ask who changed it, then run the cell that plans "
+            "again",
+        )
+
+
+# ------------------------------------------------------------------------------ asking, sending
+
+
+def made_under(client: Client, operation: str, ref_id: str) -> Any | None:
+    """What the service made under ``ref_id``, or ``None``."""
+    rows = getattr(client, _LISTED_BY[operation])(ref_ids=[ref_id])
+    return next((row for row in rows if row.ref_id == ref_id), None)
+
+
+def already_made(context: Context, entry: Entry) -> Any | None:
+    """What the service has for ``entry``, said aloud; ``None`` if it has nothing."""
+    if entry.state == "refused" or (entry.state != "done" and entry.operation not in _LISTED_BY):
+        return None
+    made = settle(context, entry)
+    if made is not None:
+        status = getattr(made, "status", None)
+        note = ""
+        if entry.operation == WITHDRAWAL:
+            wish = "to try again" if status == "FAILED" else "if you mean one more"
+            note = f"; {wish}, give it a ref_id of its own"
+        context.say(
+            f"already submitted {shown_time(entry.recorded_at, context.now())}, "
+            f"{status or 'done'}: {NOUNS[entry.operation]} {made.id}{note}"
+        )
+    return made
+
+
+def settle(context: Context, entry: Entry) -> Any | None:
+    """Ask the service what became of ``entry``, and write it down; what was made, if anything."""
+    client, book, operation = context.client, context.journal, entry.operation
+    if entry.state == "done" and operation in _SHOWN_BY:
+        try:
+            made = getattr(client, _SHOWN_BY[operation])(str(entry.resource_id))
+        except NotFound:
+            raise ActionRefused(
+                "wrong_environment",
+                f"{book.path} says that {NOUNS[operation]} {entry.resource_id} was made "
+                f"{shown_time(entry.recorded_at, context.now())}, but {client.base_url} does "
+                "not know it; nothing was sent now: if this is another service, or a sandbox "
+                "started anew, use another journal (journal=…, FUNDLAB_JOURNAL)",
+            ) from None
+        if getattr(made, "status", None) != entry.status:
+            book.note(entry, "done", made)
+        return made
+    if entry.state == "done":  # not shown by its id: the same request gives the same again
+        return getattr(client, operation)(**entry.arguments)
+    if operation in _LISTED_BY:  # by its ref_id, which the service knows if it was made
+        made = made_under(client, operation, entry.ref_id)
+        if made is None:
+            book.note(entry, "absent", detail="the service does not know it")
+            return None
+        if operation not in _WITH_BANK_DETAILS:
+            check_same(
+                operation, entry.ref_id, entry.arguments, made, derived=entry.is_derived,
+                may_be_sent=True,
+            )  # fmt: skip
+        book.note(entry, "done", made)
+        return made
+    if operation != UPDATE:  # not listed: the service carries out one of two requests alike
+        return send(context, entry, entry.arguments, sent_before=True)
+    # an update: is the account as was asked, and no longer as it was?
+    before, asked = (entry.arguments.get(name) for name in ("before", "asked"))
+    if asked is None:  # an earlier version kept no digests
+        return None
+    made = client.get_fiat_account(str(entry.facts["fiat_account_id"]))
+    shown = made.model_dump(mode="json", exclude_none=True)
+    now = traces(entry.origin, shown)
+    as_asked = all(now.get(path, digest) == digest for path, digest in asked.items())
+    if as_asked and keyed(entry.origin, "state", shown, without=()) != before:
+        book.note(entry, "done", made)
+        return made
+    book.note(entry, "absent", detail="it is not as asked")
+    return None
+
+
+def send(context: Context, entry: Entry, arguments: Mapping[str, Any], *, sent_before: bool) -> Any:
+    """Send what is in the journal, and write down what came of it; the resource. Where it may have
+    been ``sent_before`` by a run that got no answer, that attempt may still arrive.
+
+    Raises ``CallError`` as the client does, unless it was made in spite of it.
+    """
+    client, operation = context.client, entry.operation
+    given = {n: v for n, v in arguments.items() if n != "ref_id" or operation != UPDATE}
+    try:
+        made = getattr(client, operation)(**given)
+    except KeyboardInterrupt as stop:
+        stop.add_note(_HOPE)
+        raise
+    except CallError as error:
+        state: State = "unknown"
+        detail, made = type(error).__name__, None
+        # no answer, a failure of the service or a time-out: nobody knows
+        if isinstance(error, ServiceError) and error.status < 500 and error.status != 408:
+            # refused; but an attempt whose answer was lost may have got through before
+            detail = f"{error.status} {error.title}" + f": {error.detail}" * bool(error.detail)
+            if operation in _LISTED_BY:
+                made = made_under(client, operation, entry.ref_id)
+            if made is None or unlike(arguments, made, derived=entry.is_derived):
+                # and one that is not there yet may still arrive
+                may_come = made is None and (error.in_doubt or sent_before)
+                if not may_come and not _is_with_itself(error, entry, arguments, made):
+                    state = "refused"
+                made = None
+        if made is None:
+            try:
+                context.journal.note(entry, state, detail=detail)
+            except StoreError as trouble:  # the error matters more; it stays as it was recorded
+                error.add_note(f"This could not be written down either: {trouble}")
+                state = "unknown"
+            if state == "unknown":
+                error.add_note(_HOPE)
+            raise
+    context.journal.note(entry, "done", made)
+    at = shown_time(context.now(), context.now())
+    status = getattr(made, "status", None) or "done"
+    context.say(f"submitted {at}, {status}: {NOUNS[operation]} {made.id}")
+    return made
+
+
+def _is_with_itself(
+    error: ServiceError, entry: Entry, arguments: Mapping[str, Any], found: Any | None
+) -> bool:
+    """Whether a conflict may be with what an earlier attempt of this very entry made."""
+    if not isinstance(error, Conflict):
+        return False
+    if found is not None:
+        shown = found.model_dump(mode="json", exclude_none=True)
+        return entry.is_derived or not differences(arguments, shown, echoed=True)
+    existing = error.meta.get("existing")
+    if isinstance(existing, dict):
+        existing = existing.get("rule", existing)
+    other = existing.get("ref_id") if isinstance(existing, dict) else None
+    return other in (None, entry.ref_id)
+
+
+def unlike(asked: Mapping[str, Any], found: Any, *, derived: bool) -> list[str]:
+    """How ``found`` is not what was asked for.
+
+    What has a ``derived`` ref_id was made by this journal: there, what the service added is none.
+    """
+    shown = found.model_dump(mode="json", exclude_none=True)
+    return differences(asked, shown, echoed=derived)
+
+
+def check_same(
+    operation: str,
+    ref_id: str,
+    asked: Mapping[str, Any],
+    found: Any,
+    *,
+    derived: bool,
+    may_be_sent: bool = False,
+) -> None:
+    """Refuses a ``ref_id`` under which the service has something else than ``asked``.
+
+    ``may_be_sent``: an earlier run may have sent it, so no other ``ref_id`` is advised.
+    """
+    different = unlike(asked, found, derived=derived)
+    if not different:
+        return
+    noun = NOUNS[operation]
+    what = (
+        f"ref_id={ref_id!r} stands for {noun} {found.id} at the service, which is not what is "
+        f"asked for: {'; '.join(different)}; nothing was sent now: look at it"
+    )
+    if may_be_sent:
+        what = f"this {noun} may have been sent before; {what} before anything else"
+    elif differences(asked, found.model_dump(mode="json", exclude_none=True), echoed=True):
+        what += ", and choose another ref_id for the new one"
+    raise ActionRefused("ref_id", what)
+
+
+def resume(
+    client: Client | None = None,
+    *,
+    store: TableStore | str | Path | None = None,
+    now: Callable[[], int] = time.time_ns,
+    say: Callable[[str], object] = announce,
+) -> pd.DataFrame:
+    """Ask the service about every intent whose outcome is unknown, or that was not final yet,
+    whatever store it was confirmed with; what an earlier version kept in ``store`` is taken over.
+
+    Pays nothing: what the service does not know becomes ``absent``, and running its cell again
+    sends it. Addresses and rules, for which the service has no list, are asked for by repeating
+    their request, of which the service carries out one. Returns the rows of ``journal`` that were
+    looked at, as they are now; one that cannot be settled is said, and its ``detail`` is why.
+    ``client`` is ``fl.connect()`` by default. Raises ``CallError`` as the client does; what was
+    settled until then stays settled. Of a journal that was restored from a backup, it shows every
+    debit since that the journal does not know; only then does that journal pay again.
+
+    >>> fl.resume(client)[["action", "state"]].empty
+    True
+    """
+    if client is None:
+        from fundlab.client.client import connect
+
+        with connect() as found:
+            return resume(found, store=store, now=now, say=say)
+    context = context_of(client, store, now, say)
+    book = context.journal
+    looked_at = []
+    for entry in book.entries():
+        if entry.state not in ("unknown", "absent") and entry.status != "PENDING":
+            continue
+        problem = None
+        try:
+            settle(context, entry)
+        except (ActionRefused, NotFound, Conflict, ValidationFailed) as error:
+            problem = str(error)
+            say(f"not settled, {NOUNS[entry.operation]} {entry.ref_id}: {problem}")
+        after = book.find(entry.ref_id) or entry
+        looked_at.append((replace(after, detail=problem or after.detail), client.base_url))
+    if (restored := book.restored_from()) is not None:
+        # What was paid after the backup: the journal does not know it, the service does. An hour
+        # earlier, as clocks differ.
+        begin = Instant.from_ns(Instant.parse(restored).ns - 3_600 * 10**9)
+        for transfer in client.list_transfers(created_at_gte=str(begin), order="ASC"):
+            if transfer.direction == "DEBIT" and not book.knows(transfer):
+                say(
+                    f"not in the restored journal: {transfer.type} {transfer.id} of "
+                    f"{transfer.total} {transfer.asset}, {transfer.created_at}, ref_id "
+                    f"{transfer.ref_id}: paid since the backup, or by somebody else"
+                )
+        book.mark_restored(None)
+    return journal_frame(looked_at)

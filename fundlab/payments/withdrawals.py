@@ -1,0 +1,704 @@
+"""``plan_withdrawal``: everything known about a payment before it is made, frozen and confirmable.
+
+What is wrong is refused while planning, in one sentence that says what to do; what changed between
+the plan and its confirmation is refused at submission.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from fundlab.base.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest
+from fundlab.base.exact import EXACT
+from fundlab.base.values import Amount, Instant, exact_sum, fraction_digits, money_text
+from fundlab.display import Row
+from fundlab.evidence.table_store import TableStore
+from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer, TransferType
+from fundlab.payments.identity import (
+    DAY,
+    NOT_ALIKE,
+    SECOND,
+    WITHDRAWAL,
+    Entry,
+    State,
+    asked,
+    shown_time,
+)
+from fundlab.payments.journal import Journal
+from fundlab.payments.plan import (
+    BankAccount,
+    Context,
+    Plan,
+    bank_account,
+    check_expiry,
+    check_unchanged,
+    context_of,
+    given_rows,
+    new_plan,
+    settle,
+)
+from fundlab.settings.labels import with_name
+
+if TYPE_CHECKING:
+    from fundlab.client.client import Client
+
+DECIMALS: Final = 2
+_SHOWN: Final = 3
+_CHANGE: Final = "nothing was sent: pay less, or change the setting"
+_NOTHING: Final = Decimal(0)
+_LOOKED_AT: Final = 100
+_LONGEST_PAGE: Final = 1000
+_FIAT: Final = tuple(
+    kind for kind in TransferType if kind.endswith("_WITHDRAWAL") and not kind.startswith("CRYPTO")
+)
+_PLAN_AGAIN: Final = "run the cell that plans again, look, and confirm"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class WithdrawalPlan(Plan[Transfer]):
+    """A withdrawal that can be confirmed. Amounts are exact; ``fee`` is ``None`` if not known.
+
+    ``total`` is what leaves the profile, where it is known or was asked for; ``amount`` what
+    arrives: of a withdrawal by ``total`` about what ``fee``, the last one to this account, leaves
+    of it, and at most that total where no fee is known. ``account``, ``available``, ``fee`` and
+    ``recent`` are as the service shows them at ``planned_at``.
+    """
+
+    profile_id: str
+    account: BankAccount
+    amount: Decimal
+    total: Decimal | None
+    asset: str
+    fee: Decimal | None
+    available: Decimal
+    recent: Recent = field(repr=False)
+    allow_duplicate: bool = False
+
+    def look_again(self) -> Recent:
+        """Refuses what changed for the worse since the plan; what the service shows now."""
+        check_expiry(self.context, self.planned_at)
+        now = check_again([self])
+        return now[0].recent if now else self.recent
+
+    def look_for_duplicates(self) -> Recent:
+        """Of a batch, that was looked at again as a whole: has this one got a duplicate since?"""
+        recent = recent_withdrawals(self.context, self.profile_id)
+        if not self.allow_duplicate:
+            arguments = self.arguments
+            found = duplicate_candidates(self.context, arguments, self.context.journal, recent)
+            refuse_duplicates(arguments, found)
+        return recent
+
+    def check_journal(self, book: Journal, seen: Recent | None = None) -> None:
+        """Refuses, within the journal's transaction, what own limits do not allow, or what another
+        kernel has just confirmed."""
+        check_daily_limit([self], book, () if seen is None else seen.today)
+        if not self.allow_duplicate:
+            arguments = self.arguments
+            refuse_duplicates(arguments, duplicate_candidates(self.context, arguments, book, None))
+
+    def look_after(self, entry: Entry, made: Transfer, seen: Recent) -> None:
+        """Warn of payments alike that somebody else made at the same time; this one is done,
+        whatever becomes of looking."""
+        context, book, arguments = self.context, self.context.journal, self.arguments
+        try:
+            after = recent_withdrawals(context, self.profile_id)
+        except CallError as error:
+            context.say(f"whether withdrawal {made.id} has a duplicate could not be seen: {error}")
+            return
+        known = {transfer.id for transfer in seen.transfers} | {made.id}
+        others = [t for t in after.alike(arguments) if t.id not in known and not book.knows(t)]
+        if not others:
+            return
+        theirs = ", ".join(f"{t.id} (ref_id {t.ref_id!r}, {t.status})" for t in others)
+        found = (
+            f"possible duplicate: {asked(arguments)[1]} {self.asset} was paid to this account as "
+            f"transfer {made.id} (ref_id {made.ref_id!r}), and by another program or machine at "
+            f"the same time as {theirs}: look at them at once, and ask the service to stop what "
+            "is too much"
+        )
+        done = f"withdrawal {made.id} was accepted; {found}"
+        book.note(entry, "done", made, detail=found, known=done, otherwise="fl.resume() helps")
+        warnings.warn(found, DuplicateWarning, stacklevel=4)
+
+
+def plan_withdrawal(
+    client: Client,
+    *,
+    profile_id: str,
+    fiat_account_id: str,
+    amount: str | Decimal | int | None = None,
+    total: str | Decimal | int | None = None,
+    asset: str = "USD",
+    identity_id: str | None = None,
+    account_id: str | None = None,
+    memo: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    ref_id: str | None = None,
+    allow_duplicate: bool = False,
+    store: TableStore | str | Path | None = None,
+    now: Callable[[], int] | None = None,
+    say: Callable[[str], object] | None = None,
+) -> WithdrawalPlan:
+    """Plan a withdrawal of ``amount`` from a profile to an ``APPROVED`` fiat account (§4.12).
+
+    Or one that takes ``total``, its fee included: give exactly one of the two. Nothing is sent but
+    questions. ``ref_id`` names the payment; without it the same arguments are the same payment of
+    this user, for ever, whatever the ``store`` (by default that of the client's settings), under
+    whose name it is found with ``journal``. ``allow_duplicate`` permits one more payment like one
+    of the last 24 hours. ``identity_id`` and ``account_id`` name the end user of a third-party
+    flow; ``memo`` goes to the bank (at most 100 characters by wire, 40 by CUBIX). ``now``
+    (nanoseconds since 1970) and ``say`` (a line of text) replace the clock and what is written
+    under the cell. ``submit`` looks for duplicates before and after it sends: a payment alike that
+    another program made at the same time is a ``DuplicateWarning``, and noted.
+
+    Raises ``ActionRefused`` with what to do when the payment may not be made as asked,
+    ``InvalidRequest`` for an argument the interface does not accept, ``StoreError`` when the store
+    belongs to another service, and ``CallError`` as the client does.
+
+    >>> own = [one for one in client.list_fiat_accounts() if not one.identity_id]
+    >>> account = next(one for one in own if one.status == "APPROVED")
+    >>> plan = fl.plan_withdrawal(
+    ...     client, profile_id=sandbox.profile_ids[0], fiat_account_id=account.id, amount="100.00"
+    ... )
+    >>> transfer = plan.submit(confirm=plan.code)
+    >>> str(transfer.status)
+    'PENDING'
+    """
+    return plan_one(
+        context_of(client, store, now, say), {}, ref_id=ref_id, allow_duplicate=allow_duplicate,
+        more=allow_duplicate, profile_id=profile_id, fiat_account_id=fiat_account_id,
+        amount=amount, total=total, asset=asset, identity_id=identity_id, account_id=account_id,
+        memo=memo, metadata=metadata,
+    )  # fmt: skip
+
+
+def plan_one(
+    context: Context,
+    answers: dict[tuple[str, ...], Any],
+    *,
+    ref_id: str | None,
+    allow_duplicate: bool,
+    more: bool,
+    **given: Any,
+) -> WithdrawalPlan:
+    """The plan for a withdrawal as things stand; they are looked at again at submission.
+
+    ``answers`` are those of the service, each asked for once for all payments of a batch. ``more``
+    names it as the one more payment like another (see ``new_plan``).
+    """
+    # an amount that cannot be paid to the cent is refused, never rounded
+    for name in ("amount", "total"):
+        value = given.get(name)
+        if value is None:
+            continue
+        try:
+            exact = Amount(int(value) if isinstance(value, np.integer) else value)
+        except ValueError as error:
+            reason = str(error).replace("amount", name, 1)  # which names the value, too
+            raise InvalidRequest(f"{reason}; nothing was sent") from None
+        if fraction_digits(exact) > DECIMALS:
+            raise ActionRefused(
+                "amount",
+                f"{name}={exact.text!r} has {fraction_digits(exact)} decimals, {given['asset']} "
+                f"has {DECIMALS}; nothing was sent and nothing is rounded here: round it "
+                "yourself, then plan again",
+            )
+        given[name] = exact
+
+    # which payment is it, was it confirmed before, and what does the service show?
+    base = new_plan(context, WITHDRAWAL, ref_id, more=more, **given)
+    arguments, earlier = base.arguments, base.earlier
+    seen = observe(context, arguments, answers)
+    planned_at = context.now()
+    if earlier is not None and (
+        earlier.state in ("unknown", "absent") or earlier.status == "PENDING"
+    ):
+        settle(context, earlier)
+        earlier = context.journal.find(base.ref_id)
+
+    # all that is known of it, frozen; the facts are what the journal will keep
+    account, fee, amount, total = (seen[name] for name in ("account", "fee", "amount", "total"))
+    name, how_much = asked(arguments)
+    with_fee = " with its fee" if name == "total" else ""
+    common = vars(base) | {
+        "planned_at": planned_at, "earlier": earlier, "evidence": account.evidence,
+        "title": f"Withdraw {money_text(how_much)} {arguments['asset']}{with_fee} to "
+        f"{account.owner}",
+        "facts": MappingProxyType({
+            "account": account.label, "fiat_account_id": account.id,
+            "profile_id": arguments["profile_id"],
+            "amount": None if fee is None and name == "total" else str(amount),
+            "asset": arguments["asset"], "fee": None if fee is None else str(fee),
+            "total": None if total is None else str(total),
+        }),
+    }  # fmt: skip
+    plan = WithdrawalPlan(
+        **common, **seen, profile_id=arguments["profile_id"], asset=arguments["asset"],
+        allow_duplicate=allow_duplicate,
+    )  # fmt: skip
+
+    # what is made already, or may be, is shown, and not refused for what it took itself
+    candidates = duplicate_candidates(context, arguments, context.journal, plan.recent)
+    to_be_sent = not base.elsewhere and (earlier is None or earlier.state in ("refused", "absent"))
+    if to_be_sent:
+        check_payable(plan, [] if allow_duplicate else candidates)
+        check_daily_limit([plan], context.journal, plan.recent.today)
+    shown, warned = describe(plan, candidates, to_be_sent=to_be_sent)
+    return replace(plan, rows=shown, warnings=warned)
+
+
+def observe(
+    context: Context, arguments: Mapping[str, Any], answers: dict[tuple[str, ...], Any]
+) -> dict[str, Any]:
+    """What the service shows now of a withdrawal's account, balance and profile, and what follows
+    for its amounts: fields of its plan."""
+    client, profile_id = context.client, arguments["profile_id"]
+    account_id, asset = arguments["fiat_account_id"], arguments["asset"]
+    if ("account", account_id) not in answers:
+        answers["account", account_id] = bank_account(client.get_fiat_account(account_id))
+    if ("available", profile_id, asset) not in answers:
+        found = client.get_profile_balance(profile_id=profile_id, asset=asset)
+        answers["available", profile_id, asset] = Decimal(found.available)
+    if ("recent", profile_id) not in answers:
+        answers["recent", profile_id] = recent_withdrawals(context, profile_id)
+    account: BankAccount = answers["account", account_id]
+    recent: Recent = answers["recent", profile_id]
+    fees = (t.fee for t in recent.transfers if t.fiat_account_id == account.id)
+    fee = next((fee for fee in fees if fee is not None), None)  # of the last one to the account
+    name, wanted = asked(arguments)
+    amount: Decimal = wanted
+    total: Decimal | None = wanted
+    if name == "total":
+        amount = EXACT.subtract(wanted, fee or Decimal(0))
+    else:
+        total = None if fee is None else EXACT.add(wanted, fee)
+    return {
+        "account": account, "available": answers["available", profile_id, asset],
+        "recent": recent, "fee": fee, "amount": amount, "total": total,
+    }  # fmt: skip
+
+
+def check_again(
+    plans: Sequence[WithdrawalPlan], named: Mapping[str, str] = MappingProxyType({})
+) -> list[WithdrawalPlan]:
+    """Refuses what changed for the worse since the plans were made; those that are left to be
+    paid, as things stand now.
+
+    ``named`` says by its ``ref_id`` which of several plans is meant. More money than before is no
+    reason to refuse, and what these plans themselves paid meanwhile, in another kernel say, is no
+    change.
+    """
+    context, book = plans[0].context, plans[0].context.journal
+    answers: dict[tuple[str, ...], Any] = {}
+
+    # balances before the journal: what another kernel pays in between then counts as paid
+    for profile_id, asset in {(plan.profile_id, plan.asset) for plan in plans}:
+        found = context.client.get_profile_balance(profile_id=profile_id, asset=asset)
+        answers["available", profile_id, asset] = Decimal(found.available)
+    paid: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    left = []
+    for plan in plans:
+        entry = book.find(plan.ref_id)
+        if entry is not None:
+            entry.check_asks(WITHDRAWAL, plan.arguments, context.now())
+            if entry.state == "unknown":
+                settle(context, entry)  # its total holds the fee
+                entry = book.find(plan.ref_id)
+        if entry is None or entry.state != "done":
+            if not plan.is_submitted:
+                left.append(plan)
+        elif not plan.is_submitted or entry.sent_at >= plan.planned_at:  # since the plan
+            key = plan.profile_id, plan.asset
+            if entry.is_live and entry.total is not None:
+                paid[key] = EXACT.add(paid[key], Decimal(entry.total))
+
+    # the others, each against what was shown of it
+    current = []
+    for plan in left:
+        now = replace(plan, **observe(context, plan.arguments, answers))
+        try:
+            candidates = (
+                []
+                if plan.allow_duplicate
+                else duplicate_candidates(context, plan.arguments, book, now.recent)
+            )
+            taken = paid[plan.profile_id, plan.asset]
+            check_payable(now, candidates, since=plan, paid=taken, alone=len(plans) == 1)
+        except ActionRefused as refusal:
+            if plan.ref_id not in named or refusal.reason == "balance_changed":
+                raise
+            raise ActionRefused(refusal.reason, f"{named[plan.ref_id]}: {refusal}") from None
+        current.append(now)
+    return current
+
+
+def check_payable(
+    plan: WithdrawalPlan,
+    candidates: Sequence[Candidate],
+    *,
+    since: WithdrawalPlan | None = None,
+    paid: Decimal = _NOTHING,
+    alone: bool = True,
+) -> None:
+    """Refuses what may not be paid as things stand; ``candidates`` are not meant.
+
+    ``since`` is what was shown: refused is another account, another fee or less money than there,
+    less what this plan and those with it, if it is not ``alone``, ``paid`` themselves.
+    """
+    if since is not None:
+        check_unchanged(since.account, plan.account)
+        if since.fee is not None and plan.fee != since.fee:
+            raise ActionRefused(
+                "fee_changed",
+                f"the last fee to this account has changed since the plan, from {since.fee} to "
+                f"{plan.fee} {plan.asset}; nothing was sent now: {_PLAN_AGAIN}",
+            )
+        if plan.available < EXACT.subtract(since.available, paid):
+            which = "" if alone else f" of profile {plan.profile_id}"
+            raise ActionRefused(
+                "balance_changed",
+                f"the available balance{which} has changed since the plan, from "
+                f"{since.available} to {plan.available} {plan.asset}; nothing was sent now: "
+                f"{_PLAN_AGAIN}",
+            )
+    arguments, account, fee = plan.arguments, plan.account, plan.fee
+    settings, memo = plan.context.client.settings, arguments.get("memo", "")
+    name, how_much = asked(arguments)
+    if plan.amount <= 0:
+        raise ActionRefused(
+            "amount",
+            f"total={arguments['total']} does not exceed the fee of {fee}; nothing was sent: "
+            "withdraw more",
+        )
+    if account.network == "CUBIX" and len(memo) > MAX_CUBIX_MEMO:
+        raise ActionRefused(
+            "memo",
+            f"memo has {len(memo)} characters, at most {MAX_CUBIX_MEMO} go to a CUBIX account; "
+            "nothing was sent: shorten it",
+        )
+    # the account: approved, and of the end user who is named
+    if account.status != FiatAccountStatus.APPROVED:
+        todo = {
+            "PENDING": "wait for its review with fl.wait_for(client, account), then plan again",
+            "REJECTED": "correct it with plan_account_update, or register another account",
+        }.get(account.status, "ask the service what that means")
+        raise ActionRefused(
+            "account_not_approved",
+            f"fiat account {account.id} ({account.label}) is {account.status}, not APPROVED; "
+            f"nothing was sent: {todo}",
+        )
+    for kind, of in (("identity", account.identity_id), ("account", account.account_id)):
+        given = arguments.get(f"{kind}_id")
+        if of and given and of != given:
+            raise ActionRefused(
+                "end_user",
+                f"fiat account {account.id} belongs to {kind} {of}, not to {kind}_id={given!r}; "
+                "nothing was sent: pay to an account of that end user",
+            )
+    # own limits; one by total counts with its total: what its fee will leave is not known before
+    limit, allowed = settings.withdrawal_limit, settings.allowed_accounts
+    if limit is not None and how_much > limit:
+        raise ActionRefused(
+            "own_limit",
+            f"{name}={how_much} is {EXACT.subtract(how_much, limit)} above your limit of {limit} "
+            f"for one withdrawal (setting withdrawal_limit); {_CHANGE}",
+        )
+    if allowed is not None and arguments["fiat_account_id"] not in allowed:
+        raise ActionRefused(
+            "own_limit",
+            f"fiat_account_id={arguments['fiat_account_id']!r} is not one of your {len(allowed)} "
+            "allowed accounts (setting allowed_accounts); nothing was sent: pay one of those, or "
+            "add it there",
+        )
+    # the balance, as far as the fee is known
+    needed = EXACT.add(plan.amount, fee or Decimal(0))
+    missing = EXACT.subtract(needed, plan.available)
+    if missing > 0:
+        with_fee = f" with its fee of {fee}" if fee else ""
+        raise ActionRefused(
+            "insufficient_balance",
+            f"amount={plan.amount}{with_fee} needs {needed} {plan.asset}, but profile "
+            f"{plan.profile_id} has {plan.available} available: {missing} {plan.asset} are "
+            "missing; nothing was sent: pay less, or fund the profile first",
+        )
+    refuse_duplicates(arguments, candidates)
+
+
+def check_daily_limit(
+    plans: Sequence[WithdrawalPlan], book: Journal, today: Sequence[Transfer]
+) -> None:
+    """Refuses what would bring the withdrawals sent on this UTC day above the own daily limit.
+
+    ``today`` are those the service shows: which the journal knows, it counts only once.
+    """
+    context = plans[0].context
+    limit = context.client.settings.daily_withdrawal_limit
+    if limit is None:
+        return
+    now, ref_ids = context.now(), {plan.ref_id for plan in plans}
+    spent = {
+        entry.resource_id or entry.ref_id: entry.amount
+        for entry in book.sent_since(WITHDRAWAL, now - now % DAY)
+        if entry.is_live and entry.ref_id not in ref_ids
+    }
+    for transfer in today:
+        counts = transfer.status != "FAILED" and transfer.ref_id not in ref_ids
+        if counts and not book.knows(transfer):
+            spent[transfer.id] = transfer.amount or Decimal(0)
+    before = exact_sum(spent.values())
+    wanted = exact_sum(asked(plan.arguments)[1] for plan in plans)
+    above = EXACT.subtract(EXACT.add(before, wanted), limit)
+    if above > 0:
+        raise ActionRefused(
+            "own_limit",
+            f"{wanted} with the {before} already withdrawn today (UTC) is {above} above your "
+            f"daily limit of {limit} (setting daily_withdrawal_limit); {_CHANGE}",
+        )
+
+
+def describe(
+    plan: WithdrawalPlan, candidates: Sequence[Candidate], *, to_be_sent: bool
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """What the card of ``plan`` shows: its rows, and what to be warned of."""
+    arguments, account, asset, fee = plan.arguments, plan.account, plan.asset, plan.fee
+    name, wanted = asked(arguments)
+    kind = "CUBIX" if account.network == "CUBIX" else "WIRE"
+    of_kind = (t.fee for t in plan.recent.transfers if t.type == f"{kind}_WITHDRAWAL")
+    usual = sorted({one for one in of_kind if one is not None})
+
+    about_amount, about_fee = "", "as for the last withdrawal to this account"
+    if name == "total":
+        about_amount = "less the fee" if fee is None else "about: what the fee leaves of the total"
+    if fee is None and usual:
+        span = f"{usual[0]}" if len(usual) == 1 else f"{usual[0]} to {usual[-1]}"
+        about_fee = f"of late {span} {asset}; none to this account yet"
+    elif fee is None:
+        about_fee = "the service says it when the withdrawal is made"
+
+    sums: list[tuple[str, Decimal | None, str]] = [
+        ("Amount", plan.amount, about_amount),
+        ("Fee", fee, about_fee),
+    ]
+    if plan.total is not None:
+        sums.append(("Total", plan.total, ""))
+    if to_be_sent:
+        taken = plan.amount if plan.total is None else plan.total
+        left = EXACT.subtract(plan.available, taken)
+        sums.append(("Available before", plan.available, ""))
+        sums.append(("Available after", left, "less the fee" if plan.total is None else ""))
+    else:
+        sums.append(("Available now", plan.available, ""))
+    rows = [
+        Row("From", f"profile {with_name(plan.profile_id)}"),
+        Row("To", account.owner, "strong", f"{account.bank} {account.number}"),
+        Row("Account", account.id, "faint", f"{account.network} · {account.status}"),
+    ]
+    for label, value, beside in sums:
+        text = "not known" if value is None else f"{money_text(value)} {asset}"
+        weight: Literal["plain", "strong"] = "strong" if label in ("Amount", "Total") else "plain"
+        rows.append(Row(label, text, weight, beside, money=True))
+
+    found = [
+        f"{candidate.how_much or 'The same amount'} to this account {candidate.text}."
+        for candidate in candidates[:_SHOWN]
+    ]
+    others = [
+        t
+        for t in plan.recent.within_a_day
+        if t.fiat_account_id == account.id and getattr(t, name) != wanted
+    ]
+    if others:
+        shown = ", ".join(
+            f"{'not known' if t.amount is None else f'{money_text(t.amount)} {asset}'} ({t.status})"
+            for t in others[:_SHOWN]
+        )
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        found.append(f"Also to this account in the last 24 hours: {shown}{more}.")
+    if plan.total is None and usual and EXACT.add(plan.amount, usual[-1]) > plan.available:
+        found.append(f"A fee of {usual[-1]} would not be covered: the service may refuse.")
+    for end, of in (("identity", account.identity_id), ("account", account.account_id)):
+        given = arguments.get(f"{end}_id")
+        if of and not given:
+            found.append(
+                f"The account is an end user's ({end} {of}), but the plan names no {end}_id."
+            )
+        elif given and not of:
+            found.append(
+                f"The plan names {end}_id {given}, but the account does not say it is theirs."
+            )
+    return (*rows, *given_rows(arguments)), tuple(found)
+
+
+# ------------------------------------------------------------------------------ is there another?
+
+
+class Candidate(NamedTuple):
+    """An earlier payment to the same account that is, or may be, the same.
+
+    ``how_much`` is what it was asked by, where that is a total and now an amount, or the reverse;
+    ``text`` what is known of it, as the end of a sentence.
+    """
+
+    state: State
+    transfer_id: str | None
+    how_much: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Recent:
+    """The newest fiat withdrawals of a profile, newest first: at least those of 24 hours.
+
+    ``within_a_day`` are those of 24 hours that did not fail; ``today`` those of all profiles on
+    this UTC day, where a daily limit is to be kept.
+    """
+
+    transfers: tuple[Transfer, ...]
+    within_a_day: tuple[Transfer, ...]
+    today: tuple[Transfer, ...]
+
+    def alike(self, arguments: Mapping[str, Any]) -> list[Transfer]:
+        """Those of a day of the same amount (or total) to the same account under another
+        ``ref_id``."""
+        name, wanted = asked(arguments)
+        return [
+            transfer
+            for transfer in self.within_a_day
+            if transfer.fiat_account_id == arguments["fiat_account_id"]
+            and getattr(transfer, name) == wanted
+            and transfer.asset == arguments["asset"]
+            and transfer.ref_id != arguments["ref_id"]
+        ]
+
+
+def recent_withdrawals(context: Context, profile_id: str) -> Recent:
+    """Read them: all of the last 24 hours by the service's clock, and the hundred newest.
+
+    A sandbox's business time, which it tells nobody, may be behind: there the 24 hours before its
+    newest withdrawal count.
+    """
+    client, settings = context.client, context.client.settings
+    question: dict[str, Any] = {"type": _FIAT, "order": "DESC", "order_by": "CREATED_AT"}
+    found = list(
+        client.list_transfers(
+            **question, profile_ids=[profile_id], page_size=_LOOKED_AT, max_rows=_LOOKED_AT
+        )
+    )
+    now = context.now() + round(client.transport.skew_s * SECOND)  # by the service's clock
+    since = now - DAY
+    newest = found[0].created_at if found else None
+    if newest is not None and not settings.is_production:
+        since = min(since, newest.ns - DAY)
+    oldest = found[-1].created_at if len(found) == _LOOKED_AT else None
+    if oldest is not None and oldest.ns >= since:
+        # rows of one moment may straddle the cut: ask from there on, and leave out what is known
+        more = client.list_transfers(
+            **question, profile_ids=[profile_id], created_at_lte=str(oldest),
+            created_at_gte=str(Instant.from_ns(since)), page_size=_LONGEST_PAGE,
+        )  # fmt: skip
+        known = {transfer.id for transfer in found}
+        found += [transfer for transfer in more if transfer.id not in known]
+    today: tuple[Transfer, ...] = ()
+    if settings.daily_withdrawal_limit is not None and settings.is_production:
+        # only where money is real: a sandbox's history and business day are not the user's
+        midnight = str(Instant.from_ns(now - now % DAY))
+        today = tuple(
+            client.list_transfers(**question, created_at_gte=midnight, page_size=_LONGEST_PAGE)
+        )
+    within_a_day = tuple(
+        t
+        for t in found
+        if t.status != "FAILED" and (t.created_at is None or t.created_at.ns >= since)
+    )
+    return Recent(tuple(found), within_a_day, today)
+
+
+def duplicate_candidates(
+    context: Context, arguments: Mapping[str, Any], book: Journal, recent: Recent | None
+) -> list[Candidate]:
+    """Candidates of the last 24 hours: the journal's by its clock, for which money moved or still
+    may, also by total where an amount is asked for, or the reverse; and of what the service showed
+    of late, if that is to be looked at too, others by its clock.
+
+    What an earlier withdrawal cost does not tell what this one did: until its own fee is known,
+    every amount up to a total may be the same as that total. Where money is real, the service's
+    clock finds those of the journal too: this machine's may be or have been wrong. A sandbox's is a
+    business time, in which a day may take minutes.
+    """
+    now, (name, wanted) = context.now(), asked(arguments)
+    aside = ("amount", "total", *NOT_ALIKE)
+    rest = {key: value for key, value in arguments.items() if key not in aside}
+    found = []
+    for entry in book.alike(WITHDRAWAL, arguments, now - DAY):
+        theirs = entry.arguments
+        if not entry.is_live or entry.ref_id == arguments["ref_id"]:
+            continue
+        if rest != {key: value for key, value in theirs.items() if key not in aside}:
+            continue
+        other, how_much = asked(theirs)
+        if other == name:
+            is_alike, shown = how_much == wanted, None
+        else:
+            amount, total = (wanted, how_much) if other == "total" else (how_much, wanted)
+            fee = None if entry.fee is None else Decimal(entry.fee)
+            is_alike = amount <= total if fee is None else EXACT.add(amount, fee) == total
+            shown = f"{other}={how_much} {arguments['asset']}, maybe the same payment,"
+        at = shown_time(entry.sent_at, now)
+        if entry.state == "done":
+            known = f"{entry.status}, transfer {entry.resource_id}, ref_id {entry.ref_id!r}"
+            text = f"was submitted {at} already ({known})"
+        elif entry.state == "absent":
+            text = (
+                f"was confirmed {at} under ref_id {entry.ref_id!r}, not sent so far; running its "
+                "own cell again sends it"
+            )
+        else:
+            text = (
+                f"was confirmed {at} under ref_id {entry.ref_id!r}, its outcome is unknown; "
+                "fl.resume() settles it"
+            )
+        if is_alike:
+            found.append(Candidate(entry.state, entry.resource_id, shown, text))
+    found.sort(key=lambda candidate: candidate.how_much is not None)
+    listed = {candidate.transfer_id for candidate in found}
+    for transfer in [] if recent is None else recent.alike(arguments):
+        if context.client.settings.is_production:
+            is_known = transfer.id in listed
+        else:
+            one = book.find(transfer.ref_id or "")
+            is_known = one is not None and one.resource_id == transfer.id
+        if not is_known:
+            made_at = transfer.created_at
+            at = "at a time not shown" if made_at is None else shown_time(made_at.ns, now)
+            text = f"was submitted {at} already ({transfer.status}, transfer {transfer.id}, "
+            text += f"ref_id {transfer.ref_id!r})"
+            found.append(Candidate("done", transfer.id, None, text))
+    return found
+
+
+def refuse_duplicates(arguments: Mapping[str, Any], candidates: Sequence[Candidate]) -> None:
+    """Refuses a payment that has candidates; nobody said that one more is meant."""
+    if not candidates:
+        return
+    unknown = next((candidate for candidate in candidates if candidate.state == "unknown"), None)
+    advice = (
+        "if you mean one more payment, plan it with allow_duplicate=True (--allow-duplicate), and "
+        "each further one with a ref_id of its own"
+        if unknown is None
+        else "settle that first, then plan again"
+    )
+    shown = unknown or candidates[0]
+    what = shown.how_much or f"{asked(arguments)[1]} {arguments['asset']}"
+    raise ActionRefused(
+        "duplicate", f"{what} to this account {shown.text}; nothing was sent: {advice}"
+    )

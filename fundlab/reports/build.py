@@ -1,0 +1,234 @@
+"""Transfers, balances and events to a frozen :class:`Report` of a period."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import pandas as pd
+
+from fundlab.analysis import balances as analysis
+from fundlab.analysis import fees, flows
+from fundlab.analysis.closing import Restatement
+from fundlab.analysis.compare import compare_knowing, known_of
+from fundlab.analysis.periods import Moment, period_bounds
+from fundlab.bank.reconciliation import Reconciliation
+from fundlab.base.errors import AnalysisError
+from fundlab.base.moments import moment_ns
+from fundlab.charts import MAX_SERIES
+from fundlab.evidence.verdict import KEYS, Judgement, pronounce
+from fundlab.reports import figures
+from fundlab.reports.facts import Report
+from fundlab.reports.inputs import (
+    DAY,
+    INTERNAL,
+    PLACED,
+    Span,
+    count,
+    frame_of,
+    moment,
+    named,
+    placed,
+    relation,
+)
+from fundlab.settings.labels import labels
+from fundlab.tables import TABLES, to_frame
+from fundlab.transfers import SETTLED_AT, Basis
+
+CALENDAR_DAYS: Final = 371
+_FREQUENCIES: Final = ((45, "D"), (180, "W"), (1900, "MS"), (10**9, "QS"))
+
+
+def build(
+    transfers: object,
+    reported: pd.DataFrame,
+    *,
+    title: str,
+    as_of: str | datetime,
+    period: str | tuple[Moment, Moment] | None = None,
+    events: object = None,
+    fiat_accounts: pd.DataFrame | None = None,
+    addresses: pd.DataFrame | None = None,
+    assertions: pd.DataFrame | None = None,
+    opening: pd.DataFrame | None = None,
+    judgement: Judgement | None = None,
+    withdrawals: Sequence[str] | None = None,
+    sources: Mapping[str, str] | None = None,
+    tz: str = "UTC",
+    basis: Basis | None = None,
+    restated: pd.DataFrame | None = None,
+    moved: Sequence[Restatement] = (),
+    bank: Reconciliation | None = None,
+    gone: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
+) -> Report:
+    """The report of ``period`` (by default everything) from ``transfers`` and the ``reported``
+    balances (``fl.load_balances``), as known at ``as_of``.
+
+    ``transfers`` and ``events`` are DataFrames, Arrow tables or DuckDB relations
+    (``store.scan``), which are queried piece by piece. ``judgement`` is that of their store
+    (``fl.reconcile.judge``), with its observations and openings; without it the frames are
+    compared, with the ``assertions`` (balances observed, which say since when one is off) and the
+    ``opening`` given. ``withdrawals`` are the ids of transfers made on this
+    occasion; without it the latest are shown. ``sources`` says how to get the same figures again.
+    ``basis`` is by what a transfer belongs to the period: ``settled`` (the default where the
+    transfers have ``settled_at``, as ``store.scan("transfers", settled=True)`` gives it; what has
+    not settled belongs to when it was created) or ``created``. ``restated`` (``profile_id``,
+    ``asset``, ``amount``) is what leads from the closing of the last close to what is known now of
+    the opening: a line of its own. ``moved`` are the closed periods that have moved, ``bank`` is
+    the reconciliation of the same days with the bank. ``gone``
+    says what the service lists no more (``store.gone_lines()``). ``names`` are what profiles,
+    accounts and addresses are called, by their ids in small letters.
+    No clock is read. Raises what the analyses raise, and ``AnalysisError`` for a period that has
+    not begun by ``as_of``.
+    """
+    known_at = moment_ns(as_of, "as_of")
+    every = relation(transfers, "transfers")
+    if basis is None:
+        basis = "settled" if SETTLED_AT in every.columns else "created"
+    every = placed(every, basis)
+    known = Span(None, known_at + 1)
+    rows = known.of(every, PLACED)
+
+    # What is known of the period, and the period before it to compare with: the month before a
+    # month, the week before a week; before two moments as long a time.
+    name = " to ".join(map(str, period)) if isinstance(period, tuple) else period or ""
+    first, ends = (None, known.end) if period is None else period_bounds(period, tz)
+    if first is not None and first > known_at:
+        raise AnalysisError(
+            f"period={name!r} has not begun: it starts at {moment(first).isoformat()}, and what "
+            f"is known ends at {moment(known_at).isoformat()}; give an earlier period, or sync "
+            "the store first"
+        )
+    span = Span(first, min(ends, known.end))
+    before, before_name = None, ""
+    if first is not None:
+        before, before_name = Span(2 * first - span.end, first), "the time before"
+    if first is not None and isinstance(period, str):
+        day = moment(first - 1).tz_convert(tz)
+        year, week, _ = day.isocalendar()
+        earlier = f"{day:%Y-%m-%d}"[: len(period)]
+        if "W" in period:
+            earlier = f"{year}-W{week:02d}"
+        elif "Q" in period:
+            earlier = f"{day.year}-Q{day.quarter}"
+        before, before_name = Span(*period_bounds(earlier, tz)), earlier
+    inside, until = span.of(rows, PLACED), Span(None, span.end).of(rows, PLACED)
+    outer = inside.filter(f"NOT {INTERNAL}")
+
+    seen = to_frame(TABLES["balances"].schema.empty_table()) if reported is None else reported
+    if judgement is None:
+        begins = known_of(transfers, "transfers").get("since")
+        judgement = pronounce(
+            frame_of(compare_knowing(rows, seen, opening, knowing=transfers)),
+            figures.no_observations() if assertions is None else assertions,
+            opening,
+            begins=moment_ns(begins, "since") if isinstance(begins, str) else None,
+            transfers=count(rows),
+        )
+    elif len(judgement.opening):
+        opening = judgement.opening
+    complete = opening is None and judgement.since is None
+    if period is not None:
+        judgement = judgement.of_period(name, count(inside))
+
+    bounds = inside.aggregate(f"min(epoch_ns({PLACED})), max(epoch_ns({PLACED}))").fetchall()[0]
+    first_change, last_change = (None if ns is None else moment(ns) for ns in bounds)
+    start, stop = bounds if first is None else (first, span.end)
+    days = 0 if start is None else (stop - start) // DAY
+    freq = next(freq for limit, freq in _FREQUENCIES if days <= limit)
+
+    # The busiest profiles are drawn by name, the others as one.
+    counts = until.aggregate("profile_id, count(*) AS rows").order("rows DESC, profile_id")
+    profiles = [str(profile) for profile, _ in counts.fetchall()]
+    if opening is not None:
+        profiles += sorted({*opening["profile_id"].astype(str)} - {*profiles})
+    kept = profiles if len(profiles) <= MAX_SERIES else profiles[: MAX_SERIES - 1]
+    others = f"{len(profiles) - len(kept):,} others"
+    drawn = named(until, kept, others)
+    opened = None
+    if opening is not None:
+        shown = opening["profile_id"].where(opening["profile_id"].isin(kept), others)
+        sums = opening.assign(profile_id=shown).groupby(KEYS, as_index=False)["balance"].sum()
+        opened = pd.DataFrame(sums)
+
+    called = labels([*profiles, *judgement.table["profile_id"].astype(str)], names or {})
+    recipients = figures.Recipients(fiat_accounts, addresses, names or {})
+    made = known.of(every)
+    balances = figures.balance_table(made, inside, span, opening, tz, basis)
+    rolled = (moment(0 if first is None else first), moment(span.end))
+    roll_forward = frame_of(analysis.roll_forward(made, rolled, opening, basis=basis))
+    if restated is not None and len(restated):
+        balances, roll_forward = figures.tied(balances, roll_forward, restated)
+    charged = figures.fees_against(inside, (before or Span(0, 0)).of(rows, PLACED))
+    open_rows, open_at = until.filter("status = 'PENDING'"), known_at
+    if basis == "settled":
+        open_rows, open_at = figures.open_then(Span(None, span.end).of(every), span), span.end - 1
+    open_items = figures.open_items(open_rows, moment(open_at))
+    broken = figures.violations(until, span, before, complete)
+    violations = broken[broken["now"]].drop(columns="now").reset_index(drop=True)
+    past = None
+    if before is not None:
+        violated = len(broken) - len(violations)
+        past = figures.figures_before(rows, every, before, judgement, basis, violated)
+    return Report(
+        title=title,
+        period=name,
+        first=None if first is None else moment(first),
+        end=moment(span.end),
+        ends=None if ends <= span.end else moment(ends),
+        as_of=moment(known_at),
+        first_change=first_change,
+        last_change=last_change,
+        tz=tz,
+        freq=freq,
+        basis=basis,
+        verdict=judgement,
+        key_figures=figures.key_figures(
+            inside,
+            judgement,
+            open_items,
+            charged,
+            violations,
+            count(every) - count(rows),
+            past,
+        ),
+        balances=balances,
+        course=figures.course(drawn, span, opened, tz, basis),
+        assertions=judgement.observations,
+        roll_forward=roll_forward,
+        restatements=figures.restatements(moved),
+        moved=(*gone, *map(str, moved)),
+        movements=figures.movements(inside, balances),
+        transfers=figures.transfers_by_type(inside),
+        flows=figures.flows_of_all(outer, freq, tz, basis),
+        daily_flows=figures.flows_of_all(
+            Span(span.end - CALENDAR_DAYS * DAY, span.end).of(outer, PLACED), "D", tz, basis
+        ),
+        links=figures.links(inside, recipients, called),
+        fees=charged,
+        fees_over_time=frame_of(fees.summary(inside, freq=freq, tz=tz, basis=basis)),
+        settlement=frame_of(flows.settlement_time(inside)),
+        hours=figures.hours(inside),
+        reconciliation=judgement.table,
+        causes=figures.causes(rows, seen, opening, judgement.broken),
+        open_items=open_items,
+        ageing=frame_of(flows.ageing(open_rows, moment(open_at))).sort_values(
+            "oldest",
+            kind="stable",
+            ignore_index=True,  # so the older brackets come first
+        ),
+        withdrawals=figures.withdrawals(inside, recipients, withdrawals),
+        recipients=figures.recipient_sums(inside, recipients),
+        violations=violations,
+        anomalies=figures.anomalies(until, span, fiat_accounts),
+        pairs=frame_of(flows.internal_pairs(until).filter("status <> 'paired'")),
+        events=figures.event_counts(events, span),
+        notable=figures.notable_events(events, span),
+        made_here=withdrawals is not None,
+        bank=bank,
+        labels=called,
+        before=before_name,
+        sources=dict(sources or {}),
+    )

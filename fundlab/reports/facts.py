@@ -1,0 +1,302 @@
+"""The frozen :class:`Report`: every figure of a period, none of its looks.
+
+Its verdict is the judgement of the store (`fundlab.evidence.verdict`); ``build`` puts it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from fundlab.bank.reconciliation import Reconciliation
+from fundlab.base.errors import printable
+from fundlab.display import Card, Row, Shown, Tone
+from fundlab.evidence.verdict import Judgement
+from fundlab.transfers import Basis
+
+TOTALS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Balances": ("opening", "restated", "inflow", "outflow", "closing", "held", "available"),
+    "Reconciliation": ("rebuilt", "reported", "difference"),
+    "Transfer counts": ("count", "amount"),
+    "Flows": ("inflow", "outflow", "net"),
+    "Fees": ("count", "amount", "fee"),
+    "Ageing": ("count", "total"),
+    "Recipients": ("count", "amount", "fee"),
+}
+"""Of the tables that are summed by asset, the columns summed; the page and the workbook show them.
+"""
+_COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    """A headline figure; the table ``rows`` of the page has what it is made of. ``before`` is what
+    it was the period before, ``change`` what that is more or less; empty where that is not known.
+    """
+
+    label: str
+    value: str
+    note: str
+    rows: str
+    tone: Tone = "plain"
+    before: str = ""
+    change: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
+    """Everything a report shows. Frames carry exact money and times in UTC; do not change them.
+
+    The period is ``first`` (included; ``None``: from the beginning) to ``end`` (excluded), as known
+    at ``as_of``; ``ends`` is when it will be over, if it is not. By ``basis`` a transfer belongs to
+    it when it ``settled`` or was ``created``. Frames, all of the period unless
+    said otherwise:
+
+    ``balances``
+        ``profile_id``, ``asset``, ``opening``, ``inflow``, ``outflow``, ``closing``, ``held`` by
+        pending debits, ``available``; where the last close would now be another one, ``opening``
+        is its closing, and ``restated`` leads from there to what is known now.
+    ``roll_forward``
+        as ``balances.roll_forward``, with the line ``restatement`` after such an opening.
+    ``restatements``
+        of every closed period that has moved: ``period``, ``basis``, and the bridge to what is
+        known now, transfer by transfer.
+    ``course``
+        ``profile_id``, ``asset``, ``date``, ``balance`` at the close of each day: the busiest
+        profiles, the others summed as ``n others``.
+    ``assertions``
+        the balances observed, as ``Store.assertions`` gives them, ``rebuilt`` with the opening.
+    ``movements``
+        ``asset``, ``step``, ``kind`` (``balance`` or ``change``), ``amount``: from the opening to
+        the closing by type of transfer.
+    ``transfers``
+        ``type``, ``asset``, ``status``, ``count``, ``amount``.
+    ``flows``, ``daily_flows``
+        ``period``, ``asset``, ``inflow``, ``outflow``, ``net``: by ``freq``, and of the last days,
+        transfers between own profiles left out.
+    ``links``
+        ``stage`` (1 into profiles, 2 out of them), ``source``, ``target``, ``asset``, ``amount``.
+    ``fees``
+        as ``fees.effective``, with ``bps_before`` and ``drift`` against the period before.
+    ``fees_over_time``, ``settlement``, ``reconciliation``, ``causes``, ``ageing``,
+    ``violations``, ``anomalies``, ``pairs``
+        as the functions of :mod:`fundlab.analysis` give them; ``reconciliation`` (of everything
+        known, not only the period) is the table of ``verdict``, with ``since``, when a break was
+        first seen.
+    ``open_items``
+        pending transfers with their ``age``; on the settled basis those pending at ``end``, with
+        ``cleared_at`` where they settled or failed later.
+    ``withdrawals``, ``recipients``
+        all one by one, the latest first, and summed by where they went, account numbers and
+        addresses masked.
+    ``hours``
+        ``created_at`` (a quarter of an hour), ``count``.
+    ``events``, ``notable``
+        counts by type, and the events that ask for a look.
+
+    ``before`` is the period before, which the key figures are compared with. ``labels`` is what
+    each profile is called, no two alike: by the name it has in the settings, or
+    shortened. ``bank`` is the reconciliation with the bank, where its statements are given.
+    ``files`` are those it was written to, the page first.
+    """
+
+    title: str
+    period: str
+    first: pd.Timestamp | None
+    end: pd.Timestamp
+    as_of: pd.Timestamp
+    first_change: pd.Timestamp | None
+    last_change: pd.Timestamp | None
+    tz: str
+    freq: str
+    verdict: Judgement
+    key_figures: tuple[KeyFigure, ...]
+    balances: pd.DataFrame
+    course: pd.DataFrame
+    assertions: pd.DataFrame
+    roll_forward: pd.DataFrame
+    restatements: pd.DataFrame
+    movements: pd.DataFrame
+    transfers: pd.DataFrame
+    flows: pd.DataFrame
+    daily_flows: pd.DataFrame
+    links: pd.DataFrame
+    fees: pd.DataFrame
+    fees_over_time: pd.DataFrame
+    settlement: pd.DataFrame
+    hours: pd.DataFrame
+    reconciliation: pd.DataFrame
+    causes: pd.DataFrame
+    open_items: pd.DataFrame
+    ageing: pd.DataFrame
+    withdrawals: pd.DataFrame
+    recipients: pd.DataFrame
+    violations: pd.DataFrame
+    anomalies: pd.DataFrame
+    pairs: pd.DataFrame
+    events: pd.DataFrame
+    notable: pd.DataFrame
+    labels: Mapping[str, str] = field(default_factory=dict)
+    before: str = ""
+    made_here: bool = False
+    basis: Basis = "created"
+    moved: tuple[str, ...] = ()
+    ends: pd.Timestamp | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    bank: Reconciliation | None = None
+    files: tuple[Path, ...] = ()
+
+    @property
+    def busiest(self) -> list[str]:
+        """The assets by their completed transfers, those with breaks before the others."""
+        counts = self.fees.groupby("asset", observed=True)["count"].sum().sort_index()
+        busy = counts.sort_values(ascending=False, kind="stable").index.astype(str)
+        broken = {*self.breaks["asset"].astype(str)}
+        first = [*(asset for asset in busy if asset in broken), *sorted(broken)]
+        return [*dict.fromkeys([*first, *busy])]
+
+    @property
+    def dates(self) -> str:
+        """The period, as of when it is known, and what belongs to it."""
+        parts = [f"as of {self.as_of:%Y-%m-%d %H:%M:%S} UTC"]
+        if self.first is not None:
+            first, end = (at.tz_convert(self.tz) for at in (self.first, self.end))
+            parts.insert(0, f"{first:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} {self.tz}")
+        basis = "settled" if self.basis == "settled" else "were created"
+        return " · ".join([*parts, f"by when transfers {basis}"])
+
+    @property
+    def breaks(self) -> pd.DataFrame:
+        """The rows of ``reconciliation`` that break."""
+        return self.verdict.broken
+
+    @property
+    def tone(self) -> Tone:
+        """How the verdict is shown: only what is proved from the first transfer on is good, and
+        only while no closed period has moved and the bank's side is explained."""
+        tone = self.verdict.tone
+        return "warn" if (self.moved or self.bank_breaks) and tone == "good" else tone
+
+    @property
+    def remark(self) -> str:
+        """What a reader must know of the period: that it is not over, if so."""
+        if self.ends is None:
+            return ""
+        return f"The period is not over: it ends at {self.ends:%Y-%m-%d %H:%M} UTC."
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether somebody must look: a balance does not match, a row breaks a rule, a closed
+        period has moved, or something at the bank stays unexplained."""
+        rows = self.verdict.breaks > 0 or len(self.violations) > 0
+        return rows or bool(self.moved) or self.bank_breaks
+
+    @property
+    def bank_breaks(self) -> bool:
+        return self.bank is not None and not self.bank.ok
+
+    @property
+    def proves_nothing(self) -> bool:
+        return self.verdict.state == "nothing_to_compare"
+
+    @property
+    def places(self) -> list[str]:
+        """Where it was written: each file, the many tables as one line."""
+        tables = [path for path in self.files if path.suffix == ".csv"]
+        places = [str(path) for path in self.files if path not in tables]
+        if tables:
+            stem = tables[-1].name.partition(".")[0]
+            places.append(f"{len(tables)} tables in {tables[-1].with_name(stem)}.*.csv")
+        return places
+
+    @property
+    def text(self) -> str:
+        """The verdict in words and where it was written, as the command line prints it."""
+        words = [self.verdict.text, self.remark, broken_rules(len(self.violations))]
+        bank = [] if self.bank is None else [f"Bank, {self.bank.title}: {self.bank.verdict}"]
+        lines = [" ".join(filter(None, words)), *self.moved, *bank, *self.places]
+        return "\n".join(map(printable, lines))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "period": self.period or None,
+            "basis": self.basis,
+            "over": self.ends is None,
+            "as_of": self.as_of.isoformat(),
+            "reconciled": self.verdict.state == "proved",
+            "compared": self.verdict.balances,
+            **self.verdict.to_json(),
+            "verdict": self.verdict.headline,
+            "detail": self.verdict.detail,
+            "before": self.before or None,
+            "figures": [
+                {
+                    "label": one.label,
+                    "value": one.value,
+                    "before": one.before or None,
+                    "change": one.change or None,
+                }
+                for one in self.key_figures
+            ],
+            "open_items": len(self.open_items),
+            "violations": len(self.violations),
+            "moved": list(self.moved),
+            "bank": None if self.bank is None else self.bank.to_json(),
+            "files": [str(path) for path in self.files],
+        }
+
+    def card(self) -> Card:
+        """The verdict, the key figures and the files at a glance."""
+        return Card(
+            self.title,
+            tuple(Row(f.label, f.value, detail=f.note, money=True) for f in self.key_figures),
+            warnings=(
+                *filter(None, [self.remark]),
+                *self.moved,
+                *([f"Bank: {self.bank.verdict}"] if self.bank and self.bank_breaks else []),
+            ),
+            notes=tuple(self.places),
+            headline=self.verdict.headline,
+            detail=self.verdict.detail,
+            tone=self.tone,
+        )
+
+
+def broken_rules(violations: int) -> str:
+    """``2 row checks are violated.``, or nothing."""
+    if not violations:
+        return ""
+    return f"{violations:,} row {'check is' if violations == 1 else 'checks are'} violated."
+
+
+def versions(components: Iterable[str] = _COMPONENTS) -> dict[str, str]:
+    """The installed versions of what computes and draws the report, for ``sources``."""
+    found: dict[str, str] = {}
+    for name in components:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed as a package"
+    return found
+
+
+def decimals(amount: Decimal) -> int:
+    """How many decimals ``amount`` needs."""
+    return len(f"{amount:f}".partition(".")[2].rstrip("0"))
+
+
+def age_text(age: pd.Timedelta) -> str:
+    """``3 d 4 h``, ``12 min``: the two largest units."""
+    seconds = max(int(age.total_seconds()), 0)
+    parts = []
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count:,} {unit}")
+    return " ".join(parts[:2]) or "0 s"

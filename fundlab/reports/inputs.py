@@ -1,0 +1,114 @@
+"""What a report is made from, as DuckDB relations: never all of it in memory at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+import narwhals as nw
+import pandas as pd
+import pyarrow as pa
+from duckdb import CaseExpression, ColumnExpression, ConstantExpression
+
+from fundlab.analysis.engines import engine_errors, to_pandas
+from fundlab.base.errors import AnalysisError
+from fundlab.models import COMPLETED, INTERNAL_TYPES
+from fundlab.store.duck import own_connection
+from fundlab.tables import find_table, to_arrow
+from fundlab.tables.schema import INSTANT_TYPE
+from fundlab.transfers import SETTLED_AT, Basis, placed_at
+
+Relation = duckdb.DuckDBPyRelation
+
+DAY: Final = 86_400_000_000_000
+COMPLETE: Final = f"status IN {COMPLETED}"
+INTERNAL: Final = f"type IN {INTERNAL_TYPES}"
+PLACED: Final = "placed_at"
+ASSET: Final = "coalesce(balance_asset, asset)"
+
+
+@dataclass(frozen=True)
+class Span:
+    """The nanoseconds from ``first`` (``None``: the beginning) to ``end``, which is excluded."""
+
+    first: int | None
+    end: int
+
+    def of(self, rows: Relation, at: str = "created_at") -> Relation:
+        rows = rows.filter(f"epoch_ns({at}) < {self.end}")
+        return rows if self.first is None else rows.filter(f"epoch_ns({at}) >= {self.first}")
+
+
+def relation(frame: object, table: str) -> Relation:
+    """``frame`` with every column of ``table``: a DataFrame, an Arrow table or a relation."""
+    if isinstance(frame, duckdb.DuckDBPyRelation):
+        return frame
+    return own_connection().from_arrow(arrow_table(frame, table))
+
+
+def arrow_table(frame: object, table: str) -> pa.Table:
+    """A DataFrame or Arrow table with every column of ``table``, those it lacks missing."""
+    if isinstance(frame, pd.DataFrame):
+        given, known = frame, [n for n in frame.columns if find_table(table).column(str(n))]
+        columns = to_arrow(given[known], table)
+        if SETTLED_AT in given.columns:
+            settled = pa.array(given[SETTLED_AT], INSTANT_TYPE, from_pandas=True)
+            columns = columns.append_column(SETTLED_AT, settled)
+        frame = columns
+    if not isinstance(frame, pa.Table):
+        raise AnalysisError(
+            f"{table} is a {type(frame).__name__}; give a DataFrame, an Arrow table or a relation"
+        )
+    rows: pa.Table = frame
+    for field in find_table(table).schema:
+        if field.name not in rows.schema.names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows
+
+
+def frame_of(rows: Any) -> pd.DataFrame:
+    """A result as a DataFrame, money exact, durations as timedeltas."""
+    with engine_errors():
+        table = rows.to_arrow_table()
+    for place, field in enumerate(table.schema):
+        if pa.types.is_interval(field.type):
+            lengths = [None if one is None else one.days * DAY + one.nanoseconds
+                       for one in table.column(place).to_pylist()]  # fmt: skip
+            table = table.set_column(place, field.name, pa.array(lengths, pa.duration("ns")))
+    return to_pandas(table)
+
+
+def placed(rows: Relation, basis: Basis) -> Relation:
+    """``rows`` with the column :data:`PLACED`: when each belongs to a period."""
+    if basis == "settled" and SETTLED_AT not in rows.columns:
+        raise AnalysisError(
+            "transfers has no column 'settled_at', which basis='settled' needs; read them with "
+            "store.read('transfers', settled=True)"
+        )
+    with_moment = nw.from_native(rows).with_columns(placed_at(basis).alias(PLACED))
+    return with_moment.to_native()
+
+
+def named(rows: Relation, names: Collection[str], others: str) -> Relation:
+    """``rows`` whose ``profile_id`` is one of ``names``, or ``others``."""
+    profile = ColumnExpression("profile_id")
+    if not names:
+        return rows
+    known = profile.isin(*(ConstantExpression(name) for name in names))
+    renamed = CaseExpression(known, profile).otherwise(ConstantExpression(others))
+    columns = [
+        renamed.alias(name) if name == "profile_id" else ColumnExpression(name)
+        for name in rows.columns
+    ]
+    return rows.select(*columns)
+
+
+def moment(ns: int) -> pd.Timestamp:
+    return pd.Timestamp(ns, unit="ns", tz="UTC")
+
+
+def count(rows: Relation) -> int:
+    with engine_errors():  # to count violations is to compute them
+        return int(rows.aggregate("count(*)").fetchall()[0][0])

@@ -1,0 +1,302 @@
+"""A store to its report: once, for a period, or for every month that has none yet."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fundlab.analysis import checks
+from fundlab.analysis.closing import closes_in_force, restatements
+from fundlab.analysis.counting import choice
+from fundlab.analysis.periods import period_bounds
+from fundlab.analysis.reconcile import judge
+from fundlab.bank.reconciliation import Reconciliation, reconcile
+from fundlab.bank.statements import Statements
+from fundlab.base.errors import InvalidRequest, StoreError, printable
+from fundlab.base.moments import moment_ns
+from fundlab.base.paths import local_path, opened
+from fundlab.base.values import Instant
+from fundlab.evidence.closes import Close
+from fundlab.evidence.table_store import TableStore
+from fundlab.evidence.verdict import Judgement
+from fundlab.reports.build import build
+from fundlab.reports.facts import Report, broken_rules, versions
+from fundlab.reports.inputs import count, moment
+from fundlab.reports.report_files import FORMATS, LAST_FILE, check_formats, file_name, write_report
+from fundlab.settings.labels import names_given
+from fundlab.store.duck import own_connection
+from fundlab.store.scan import queries
+from fundlab.tables import TABLES
+from fundlab.transfers import MOMENTS, Basis
+
+Moment = str | datetime
+
+
+@dataclass(frozen=True)
+class CaughtUp:
+    """The reports that were missing, and the judgement of all that the store knows: a break of
+    yesterday is shown again today, also where no report was missing."""
+
+    written: tuple[Report, ...]
+    verdict: Judgement
+    violations: int
+    moved: tuple[str, ...] = ()
+    """The closed periods that have moved, and what the service lists no more."""
+
+    @property
+    def is_alarming(self) -> bool:
+        return self.verdict.breaks > 0 or self.violations > 0 or bool(self.moved)
+
+    @property
+    def proves_nothing(self) -> bool:
+        return self.verdict.state == "nothing_to_compare"
+
+    @property
+    def text(self) -> str:
+        if self.written:
+            return "\n".join(report.text for report in self.written)
+        line = " ".join(filter(None, [self.verdict.text, broken_rules(self.violations)]))
+        lines = [line, *self.moved, "Every month that is over has its report."]
+        return "\n".join(map(printable, lines))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.verdict.to_json(),
+            "violations": self.violations,
+            "moved": list(self.moved),
+            "verdict": self.verdict.headline,
+            "detail": self.verdict.detail,
+            "reports": [report.to_json() for report in self.written],
+        }
+
+
+def report(
+    store: TableStore,
+    period: str | None = None,
+    *,
+    as_of: Moment | None = None,
+    out: str | os.PathLike[str] | None = None,
+    formats: Sequence[str] = FORMATS,
+    tz: str = "UTC",
+    basis: Basis = "settled",
+    bank: Reconciliation | Statements | None = None,
+) -> Report:
+    """The report of ``period`` (``2026``, ``2026-Q4``, ``2026-10``, ``2026-W40``, ``2026-10-31``;
+    by default everything) as the store knew it at ``as_of`` (by default its latest publication).
+    ``basis``: a transfer belongs to the period in which it ``settled`` or was ``created``.
+
+    ``bank`` adds the bank's side: what ``fl.bank.read`` gave, or where that needs options what
+    ``fl.bank.reconcile`` gave for the same period.
+
+    It shows itself in a notebook. With ``out`` it is written to that folder, too: ``html``,
+    ``xlsx`` and ``csv``, each under a temporary name first. No clock is read, so the same store
+    gives the same bytes. Raises ``InvalidRequest`` for a format, period or time that is not valid,
+    for what is not a store and for an ``out`` elsewhere, ``StoreError`` for an empty store,
+    ``StoreLocked`` while another run writes to ``out``.
+
+    >>> found = fl.report(store, "2026-10", out=folder, formats=["html"])
+    >>> found.verdict.headline
+    'Reconciled: 0 breaks'
+    >>> [path.name for path in folder.glob("report*")]
+    ['report-2026-10.html']
+    """
+    check_formats(formats)
+    found = read_report(opened(store), period, as_of=as_of, tz=tz, basis=basis, bank=bank)
+    if out is None:
+        return found
+    found = write_report(found, out, formats)
+    if as_of is None:
+        _note(store, found)
+    return found
+
+
+@queries
+def read_report(
+    store: TableStore, period: str | None = None, *, as_of: Moment | None = None, tz: str = "UTC",
+    basis: Basis = "settled", bank: Reconciliation | Statements | None = None, **given: Any,
+) -> Report:  # fmt: skip
+    """The figures of :func:`report`; ``given`` goes to :func:`build`."""
+    known_at = last_news(store) if as_of is None else moment_ns(as_of, "as_of")
+    when = moment(known_at)
+    one = own_connection()
+    if isinstance(bank, Statements):
+        bank = reconcile(store, bank, period, as_of=when)
+    if bank is not None and period is not None:
+        first, end = period_bounds(period)
+        days = moment(first).date(), moment(end - 1).date()
+        if (bank.first, bank.last) != days:
+            raise InvalidRequest(
+                f"bank: it is reconciled for {bank.first} to {bank.last}, the report is of "
+                f"{days[0]} to {days[1]}; reconcile the same period"
+            )
+    moved, restated = [], None
+    if "moved" not in given:
+        moved = restatements(store, as_of=as_of)
+    if moved and period is not None:
+        last = last_close(store, basis, period_bounds(period, tz)[0], as_of)
+        restated = next((one.difference for one in moved if one.close == last), None)
+    facts: dict[str, Any] = {
+        "title": f"Funding report {period}" if period else "Funding report",
+        "as_of": when,
+        "events": store.scan("events", as_of=when, connection=one),
+        "fiat_accounts": store.read("fiat_accounts", when),
+        "addresses": store.read("addresses", when),
+        "judgement": judge(store, as_of=when),
+        "sources": sources(store, period, when, tz, basis, bank),
+        "restated": restated,
+        "moved": moved,
+        "bank": bank,
+        "gone": store.gone_lines(when),
+        "names": names_given(),
+        **given,
+    }
+    choice("basis", basis, tuple(MOMENTS))
+    transfers = store.scan("transfers", as_of=when, connection=one, settled=basis == "settled")
+    reported = store.read("balances", when)
+    return build(transfers, reported, period=period, tz=tz, basis=basis, **facts)
+
+
+def last_close(
+    store: TableStore, basis: Basis, before: int, as_of: Moment | None = None
+) -> Close | None:
+    """The close in force of the last period that ended until ``before`` (ns)."""
+    found = [one for one in closes_in_force(store, as_of)
+             if one.basis == basis and one.end <= before]  # fmt: skip
+    return max(found, key=lambda one: one.end, default=None)
+
+
+def catch_up(
+    store: TableStore,
+    out: str | os.PathLike[str],
+    formats: Sequence[str] = FORMATS,
+    *,
+    since: str | None = None,
+    tz: str = "UTC",
+    basis: Basis = "settled",
+) -> CaughtUp:
+    """Writes the report of each of :func:`missing_months`; judges all that is known, anyway."""
+    months = missing_months(store, out, since, tz, formats)
+    written = tuple(
+        write_report(read_report(store, month, tz=tz, basis=basis), out, formats)
+        for month in months
+    )
+    moved = (*store.gone_lines(), *map(str, restatements(store)))
+    found = CaughtUp(written, *_judged_now(store), moved)
+    _note(store, found)
+    return found
+
+
+def _note(store: TableStore, found: CaughtUp | Report) -> None:
+    """For ``fundlab status``."""
+    broken = found.violations
+    problems = broken if isinstance(broken, int) else len(broken)
+    store.note_run("report", {"problems": problems})
+
+
+@queries
+def _judged_now(store: TableStore) -> tuple[Judgement, int]:
+    """The judgement of all that the store knows, and how many rows break a rule."""
+    when = moment(last_news(store))
+    rows = store.scan("transfers", as_of=when)
+    judgement = judge(store, as_of=when)
+    return judgement, count(checks.invariants(rows, complete=judgement.since is None))
+
+
+@queries
+def missing_months(
+    store: TableStore,
+    out: str | os.PathLike[str],
+    since: str | None = None,
+    tz: str = "UTC",
+    formats: Sequence[str] = FORMATS,
+) -> list[str]:
+    """The months that are over and not in ``out`` in all of ``formats``, oldest first, from
+    ``since`` (a month) or the store's first transfer on."""
+    check_formats(formats)
+    folder = local_path(out, "out")
+    when = moment(last_publication(store))
+    first = store.scan("transfers").aggregate("min(epoch_ns(created_at))").fetchall()[0][0]
+    if since is not None:
+        if not re.fullmatch(r"\d{4}-\d\d", since, re.ASCII):
+            raise InvalidRequest(
+                f"period {since!r} is not a month; with catching up give one: '2026-10'"
+            )
+        period_bounds(since, tz)
+    elif first is None:
+        return []
+    start = since or f"{moment(first).tz_convert(tz):%Y-%m}"
+    last = when.tz_convert(tz).tz_localize(None).to_period("M") - 1
+    missing = []
+    for month in pd.period_range(pd.Period(start, "M"), last, freq="M"):
+        files = [folder / f"{file_name(str(month))}{LAST_FILE[kind]}" for kind in formats]
+        # A power cut may leave a name without its bytes.
+        if not all(path.exists() and path.stat().st_size > 0 for path in files):
+            missing.append(str(month))
+    return missing
+
+
+def sources(
+    store: TableStore,
+    period: str | None,
+    when: pd.Timestamp,
+    tz: str = "UTC",
+    basis: Basis = "settled",
+    bank: Reconciliation | None = None,
+) -> dict[str, str]:
+    """How to get the same figures again: the store, its parts' hash, the command, the versions."""
+    parts = [
+        f"{table}/{part.path.name}"
+        for table in TABLES
+        for part in store.snapshot(table, as_of=when).files
+    ]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    place = str(store.path)  # as seen from here: a reader needs not know what is above
+    if isinstance(store.path, Path):
+        with suppress(ValueError, FileNotFoundError):  # it is elsewhere, or we are nowhere
+            place = str(store.path.relative_to(Path.cwd()))
+    command = ["fundlab", "report", "--store", place, "--as-of", when.isoformat()]
+    command += ["--period", period] if period else []
+    command += ["--tz", tz] if tz != "UTC" else []
+    command += ["--basis", basis] if basis != "settled" else []
+    statements = {} if bank is None else bank.files
+    if bank is not None:
+        options = [("bank", file) for file in statements] + [*bank.options.items()]
+        command += [word for name, value in options for word in (f"--{name}", value)]
+    return {
+        "Store": place,
+        "Parts": f"{len(parts):,}, SHA-256 of their names {digest}",
+        "Command": shlex.join(command),
+        **{f"Statement {file}": f"SHA-256 {digest}" for file, digest in statements.items()},
+        **versions(),
+    }
+
+
+def last_news(store: TableStore) -> int:
+    """When the figures changed last, in nanoseconds: by a publication, a row that the service lists
+    no more or again, or one accepted as gone. Raises ``StoreError`` if never."""
+    found = [one for one in store.passes() if {"gone", "back"} & {*one.content}]
+    found += [one for one in store.records() if one.kind == "accept"]
+    return max([last_publication(store), *(Instant.parse(one.at).ns for one in found)])
+
+
+def last_publication(store: TableStore) -> int:
+    """When the store was synced last with any news, in nanoseconds. Raises ``StoreError`` if
+    never."""
+    entries = (store.snapshot(table).last for table in TABLES)
+    moments = [entry.published_at for entry in entries if entry is not None]
+    if not moments:
+        raise StoreError(
+            f"{store.path} holds nothing yet; run 'fundlab sync' first, or again once the service "
+            "has transfers"
+        )
+    return max(moments)

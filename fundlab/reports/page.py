@@ -1,0 +1,220 @@
+"""A :class:`Report` as one self-contained HTML page, its charts as inline SVG that takes its
+colours and letters from the page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from fundlab import charts
+from fundlab.base.progress import progress_bar
+from fundlab.charts import Theme, humanise, to_svg
+from fundlab.evidence.verdict import KEYS
+from fundlab.exports import replacing
+from fundlab.reports.facts import Report
+from fundlab.reports.page_tables import page_tables
+
+MAX_CHARTS: Final = 12
+MAX_FALLS: Final = 6
+MAX_WIDE_CHARTS: Final = 4
+SERIES_MARKS: Final = ("●", "■", "▲", "◆", "▼", "✚", "✖")
+"""The marks that charts.balance_course puts at the end of each line."""
+
+HERE: Final = Path(__file__).parent
+TEMPLATES: Final = Environment(
+    loader=PackageLoader("fundlab.reports", "."),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_VARIABLES: Final = (
+    "card", "ink", "muted", "line", "inflow", "outflow", "bad",
+    "s0", "s1", "s2", "s3", "s4", "s5", "s6",
+)  # fmt: skip
+_STAND_INS: Final = tuple(f"#fe01{number:02x}" for number in range(len(_VARIABLES)))
+PAGE_COLOURS: Final = Theme(
+    paper=_STAND_INS[0], ink=_STAND_INS[1], muted=_STAND_INS[2], grid=_STAND_INS[3],
+    inflow=_STAND_INS[4], outflow=_STAND_INS[5], alarm=_STAND_INS[6], series=_STAND_INS[7:],
+)  # fmt: skip
+"""Stand-ins that :func:`inline_svg` turns into the page's CSS variables."""
+_STAND_IN: Final = re.compile(r"#fe01([0-9a-f]{2})")
+_NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
+_LETTERS: Final = re.compile(r"(font: [^;\"']*?)'[^;\"]*")
+
+Legend = tuple[tuple[str, str, str, str], ...]
+"""Mark, colour, words, and what they stand for in full."""
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The charts of one section, most one for each asset, and what their marks and colours mean.
+    ``assets`` is how many there are to draw."""
+
+    charts: tuple[Markup, ...]
+    legend: Legend = ()
+    assets: int = 0
+
+
+def render_html(report: Report) -> str:
+    """The page: nothing is fetched, one script of ours sorts tables, readable from 360 pixels up,
+    on paper and in the dark.
+
+    Long tables are cut and say so. The same report gives the same text.
+    """
+    script = (HERE / "sort.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    with progress_bar(unit="charts", desc="drawing the report") as bar:
+        pictures = galleries(report, bar.update)
+    page = TEMPLATES.get_template("report.html.j2").render(
+        report=report,
+        style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
+        script=Markup(script),  # noqa: S704 - our own
+        script_hash=digest,
+        pictures=pictures,
+        tables=page_tables(report),
+        sources=report.sources,
+    )
+    return re.sub(r"\n{2,}", "\n", page)
+
+
+def write(report: Report, path: str | Path) -> Path:
+    """Renders ``report`` to ``path``, under another name first. Returns the path written."""
+    target = Path(path)
+    text = render_html(report)
+    with replacing(target) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+    return target
+
+
+def galleries(report: Report, drawn: Callable[[], object] = bool) -> Mapping[str, Gallery]:
+    """The charts of each section, in the order of ``report.busiest``, so in the same in each; where
+    not every asset is drawn, those are. ``drawn`` is called after each."""
+    busiest = report.busiest
+
+    def picture(figure: Figure, name: str) -> Markup:
+        drawn()
+        return inline_svg(figure, name)
+
+    def each(
+        frame: Any,
+        draw: Callable[..., Figure],
+        name: str,
+        marks: Legend = (),
+        most: int = MAX_CHARTS,
+        **given: Any,
+    ) -> Gallery:
+        there = sorted({str(asset) for asset in frame["asset"]})
+        busy = [asset for asset in busiest if asset in there]
+        shown = [*busy, *(asset for asset in there if asset not in busy)][:most]
+        pictures = tuple(
+            picture(draw(frame, PAGE_COLOURS, asset=asset, **given), f"{name}{number}")
+            for number, asset in enumerate(shown)
+        )
+        return Gallery(pictures, marks if pictures else (), len(there))
+
+    def one(frame: Any, draw: Callable[..., Figure], name: str, **given: Any) -> Gallery:
+        if frame.empty:
+            return Gallery(())
+        return Gallery((picture(draw(frame, PAGE_COLOURS, **given), name),))
+
+    observed = report.assertions
+    if report.verdict.since is not None:  # each opening was taken over from the first of them
+        observed = observed[observed.groupby(KEYS)["observed_at"].rank(method="first") > 1]
+    observed = observed[observed["observed_at"] < report.end]
+    if report.first is not None:
+        observed = observed[observed["observed_at"] >= report.first]
+    profiles: Legend = tuple(
+        (SERIES_MARKS[place], f"s{place}", report.labels.get(name, name), name)
+        for place, name in enumerate(charts.rank_profiles(report.course))
+    )
+    if len(observed):
+        profiles += (("○", "ink", "observed, agrees", ""), ("✕", "bad", "observed, differs", ""))
+    charged = report.fees_over_time[report.fees_over_time["fee"].astype("float64") != 0]
+    types: Legend = tuple(
+        ("■", f"s{place}", humanise(kind), "")
+        for place, kind in enumerate(charts.rank_types(charged))
+    )
+    return {
+        "course": each(
+            report.course, charts.balance_course, "course", profiles,
+            assertions=observed, tz=report.tz, legend=False, names=report.labels,
+        ),
+        "waterfall": each(report.movements, charts.waterfall, "fall", most=MAX_FALLS),
+        "flows": each(
+            report.flows, charts.flow_bars, "flows",
+            (("■", "inflow", "in", ""), ("■", "outflow", "out", ""), ("●", "ink", "net", "")),
+            tz=report.tz, legend=False,
+        ),
+        "calendar": each(
+            report.daily_flows, charts.flows_calendar, "days",
+            (("■", "inflow", "more in", ""), ("■", "outflow", "more out", "")),
+            MAX_WIDE_CHARTS, tz=report.tz, legend=False,
+        ),
+        "links": each(
+            report.links, charts.flow_diagram, "links", most=MAX_WIDE_CHARTS,
+            order=[label for _, _, label, _ in profiles],
+        ),
+        "fees": each(charged, charts.fees_by_type, "fees", types, tz=report.tz, legend=False),
+        "timing": Gallery(
+            one(report.hours, charts.transfer_hours, "hours", tz=report.tz).charts
+            + one(report.settlement, charts.settlement_times, "settled").charts
+        ),
+    }  # fmt: skip
+
+
+def inline_svg(figure: Figure, name: str) -> Markup:
+    """``figure``, drawn with :data:`PAGE_COLOURS`, as an ``<svg>`` element for an HTML page.
+
+    ``name`` makes its ids unique in the page; the figure's label becomes the alternative text.
+    Only attributes are changed: words drawn in the figure may look like anything.
+    """
+    drawn = ElementTree.fromstring(to_svg(figure))  # noqa: S314 - matplotlib's, no entities
+    box = drawn.attrib["viewBox"]
+
+    def bare(name: str) -> str:
+        return name.rpartition("}")[2]  # within HTML neither svg nor xlink need a namespace
+
+    for element in drawn.iter():
+        element.tag = bare(element.tag)
+        attributes = {}
+        for key, value in element.attrib.items():
+            match bare(key):
+                case "id":
+                    value = f"{name}-{value}"
+                case "href":
+                    value = value.replace("#", f"#{name}-", 1)
+                case "d" | "x" | "y" | "transform":
+                    value = _NUMBER.sub(lambda number: f"{float(number[0]):.1f}", value)
+                case _:
+                    value = value.replace("url(#", f"url(#{name}-")
+                    value = _STAND_IN.sub(
+                        lambda code: f"var(--{_VARIABLES[int(code[1], 16)]})", value
+                    )
+                    value = _LETTERS.sub(r"\1var(--letters)", value)
+            attributes[bare(key)] = value
+        element.attrib = attributes
+        for child in list(element):
+            if bare(child.tag) in ("metadata", "style"):
+                element.remove(child)
+    for path, words in getattr(figure, "hover_paths", tuple)():
+        shape = ElementTree.SubElement(drawn, "path", {"class": "h", "d": path})
+        ElementTree.SubElement(shape, "title").text = words
+    drawn.attrib = {
+        "class": "chart", "role": "img", "aria-label": str(figure.get_label()), "viewBox": box,
+    }  # fmt: skip
+    for element in drawn.iter():
+        if element.tag not in ("text", "title"):
+            element.text = None if not (element.text or "").strip() else element.text
+        element.tail = None if not (element.tail or "").strip() else element.tail
+    return Markup(ElementTree.tostring(drawn, encoding="unicode"))  # noqa: S704 - escaped there

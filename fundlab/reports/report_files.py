@@ -1,0 +1,297 @@
+"""A :class:`Report` as files: the page, a workbook, and a CSV file for each table.
+
+Workbook and CSV hold what the page shows, and all of it where the page cuts long tables.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+import pyarrow as pa
+
+from fundlab.base.atomic_files import sweep
+from fundlab.base.errors import InvalidRequest
+from fundlab.base.paths import local_path
+from fundlab.charts import humanise
+from fundlab.decimals import types_mapper
+from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
+from fundlab.exports.cover import Cover, Drawing
+from fundlab.reports.facts import TOTALS, Report
+from fundlab.reports.page import render_html
+from fundlab.reports.page_tables import readable_spans
+from fundlab.store.disk import locked
+
+FORMATS: Final = ("html", "xlsx", "csv")
+LAST_FILE: Final = {"html": ".html", "xlsx": ".xlsx", "csv": ".report.csv"}
+"""What stands in the folder once all of a format is written."""
+MAX_WORKBOOK_ROWS: Final = 30_000
+_FRAMES: Final = (
+    ("Balances", "balances", ""),
+    ("Reconciliation", "reconciliation", "of everything known, not only of the period"),
+    ("Causes", "causes", "what could make each difference, likeliest first"),
+    ("Balance course", "course",
+     "the busiest profiles by name, the others as one; fl.balances.daily has every one"),
+    ("Observed balances", "assertions", ""),
+    ("Roll-forward", "roll_forward", ""),
+    ("Restatements", "restatements", "of closed periods: what leads to what is known now"),
+    ("Movements", "movements", ""),
+    ("Transfer counts", "transfers", "by type, asset and status"),
+    ("Flows", "flows", "transfers between own profiles left out"),
+    ("Links", "links", ""),
+    ("Fees", "fees", "bps are basis points; drift is against the period before"),
+    ("Fees over time", "fees_over_time", ""),
+    ("Settlement", "settlement", "from the creation of a transfer to its last change"),
+    ("Open items", "open_items", ""),
+    ("Ageing", "ageing", ""),
+    ("Withdrawals", "withdrawals", "the latest first"),
+    ("Recipients", "recipients", ""),
+    ("Row checks", "violations", ""),
+    ("Anomalies", "anomalies", ""),
+    ("Internal pairs", "pairs", "halves of internal transfers that do not match"),
+    ("Events", "events", ""),
+    ("Notable events", "notable", "refusals, failures and requests for papers, latest first"),
+)  # fmt: skip
+
+
+LABELS: Final = {
+    "profile_id": "Profile id", "inflow": "In", "outflow": "Out", "held": "Held by pending",
+    "bps": "Basis points", "bps_before": "Basis points before",
+    "p50": "Half (h:mm:ss)", "p90": "90 % (h:mm:ss)", "p99": "99 % (h:mm:ss)",
+    "max": "Slowest (h:mm:ss)", "age": "Age", "id": "Id", "ref_id": "Reference",
+    "transfer_id": "Transfer", "debit_id": "Debit", "credit_id": "Credit", "group_id": "Group",
+    "cleared_at": "Cleared", "created_at": "Created", "observed_at": "Observed",
+    "since": "First seen", "label": "Line", "on": "Day",
+}  # fmt: skip
+"""Headers of the workbook; the other columns by their names."""
+_IDS: Final[tuple[str, ...]] = ("id", "ref_id", "profile_id")
+"""Columns that come last in the workbook; a long reference makes paper too small to read."""
+
+
+def write_report(
+    report: Report, out: str | os.PathLike[str], formats: Sequence[str] = FORMATS
+) -> Report:
+    """``report`` as files in the folder ``out``: ``report-2026-10.html``, ``.xlsx`` and one
+    ``report-2026-10.<table>.csv`` for each table. Each appears complete, replacing an earlier one.
+    Returns the report with its ``files``.
+
+    Raises ``OutputError`` where the system refuses, ``StoreLocked`` while another run writes there.
+    """
+    check_formats(formats)
+    folder = local_path(out, "out")
+    stem = file_name(report.period)
+    files: list[Path] = []
+    with one_run_at_a_time(folder):
+        with writing(folder):
+            sweep(folder, "report.*")
+        tables = sheets(report)
+        if "csv" in formats:
+            for sheet in (*tables[1:], tables[0]):  # the first one last: it stands for them all
+                files.append(folder / f"{stem}.{sheet.name.lower().replace(' ', '-')}.csv")
+                with replacing(files[-1]) as unfinished:
+                    write_csv(sheet.rows, unfinished)
+        if "xlsx" in formats:
+            files.insert(0, folder / f"{stem}.xlsx")
+            shown = for_people(report, tables)
+            with replacing(files[0]) as unfinished:
+                write_workbook(shown, unfinished, cover=cover(report, shown))
+        if "html" in formats:  # last: who waits for the page finds the tables beside it
+            files.insert(0, folder / f"{stem}.html")
+            with replacing(files[0]) as unfinished:
+                unfinished.write_text(render_html(report), encoding="utf-8")
+    return replace(report, files=tuple(files))
+
+
+def sheets(report: Report) -> list[Sheet]:
+    """The verdict and how to get it again first, then one sheet for each table."""
+    facts = {
+        "Title": report.title,
+        "Verdict": report.verdict.headline,
+        "Detail": report.verdict.detail,
+        "From": "the beginning" if report.first is None else report.first.isoformat(),
+        "Until": report.end.isoformat(),
+        **({"Not over": report.remark} if report.remark else {}),
+        "As of": report.as_of.isoformat(),
+        "Days in": report.tz,
+        "Basis": "by when transfers "
+        + ("settled" if report.basis == "settled" else "were created"),
+        **{
+            figure.label: f"{figure.value} ({figure.note})"
+            + (f"; {report.before}: {figure.before}" if figure.before else "")
+            + (f", {figure.change}" if figure.change else "")
+            for figure in report.key_figures
+        },
+        **report.sources,
+    }
+    found = [Sheet("Report", pa.table({"fact": list(facts), "value": list(facts.values())}))]
+    for name, field, note in _FRAMES:
+        found.append(Sheet(name, arrow_of(getattr(report, field)), note))
+    if report.bank is not None:
+        told = f"{report.bank.title}: {report.bank.verdict}"
+        for name, frame in (
+            ("Bank reconciliation", report.bank.statement),
+            ("Bank proof of cash", report.bank.proof),
+            ("Bank open items", report.bank.items),
+        ):
+            found.append(Sheet(name, arrow_of(frame), told))
+    return found
+
+
+def arrow_of(frame: pd.DataFrame) -> pa.Table:
+    columns = {}
+    for column in map(str, frame.columns):
+        values = frame[column]
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            values = values.astype("str")
+        columns[column] = pa.array(values, from_pandas=True)
+        if pd.api.types.is_datetime64_dtype(values):  # calendar days
+            columns[column] = columns[column].cast(pa.date32())
+    return pa.table(columns)
+
+
+def for_workbook(tables: Sequence[Sheet]) -> list[Sheet]:
+    """The same, those of more than :data:`MAX_WORKBOOK_ROWS` rows cut, with a word: cells are slow
+    to write and slow to open."""
+    found = []
+    for table in tables:
+        if table.rows.num_rows > MAX_WORKBOOK_ROWS:
+            cut = (
+                f"the first {MAX_WORKBOOK_ROWS:,} of {table.rows.num_rows:,} rows; the report as "
+                "CSV (--format csv) holds them all"
+            )
+            note = f"{cut}; {table.note}" if table.note else cut
+            table = replace(table, rows=table.rows.slice(0, MAX_WORKBOOK_ROWS), note=note)
+        found.append(table)
+    return found
+
+
+def for_people(report: Report, tables: Sequence[Sheet]) -> list[Sheet]:
+    """``tables`` as the workbook shows them: those with rows, how to get it all again last."""
+    about, *others = for_workbook(tables)
+    return [
+        sheet_for_people(
+            table.name, table.rows, f"{table.name} · {report.title}", table.note,
+            labels=report.labels, tz=report.tz, totals=TOTALS.get(table.name, ()),
+        )
+        for table in (*others, replace(about, name="About")) if table.rows.num_rows
+    ]  # fmt: skip
+
+
+def sheet_for_people(
+    name: str,
+    table: pa.Table,
+    title: str,
+    lead: str,
+    *,
+    labels: Mapping[str, str],
+    tz: str,
+    totals: Sequence[str] = (),
+) -> Sheet:
+    """``table`` with the names of profiles before their ids, headers and codes in words; ``lead``
+    is followed by what its times and amounts are. Ids come last, and not all of them on paper."""
+    whole = pd.Int64Dtype()  # counts stay whole where some are missing
+    frame = table.to_pandas(
+        types_mapper=lambda kind: whole if kind == pa.int64() else types_mapper(kind)
+    )
+    columns = [*map(str, frame.columns)]
+    sums = [one for one in totals if one in columns]
+    if sums and "asset" in columns:  # the rows of an asset beside each other, as it is summed
+        frame = frame.sort_values("asset", kind="stable")
+        columns = ["asset", *(one for one in columns if one != "asset")]
+    if "profile_id" in columns:
+        frame["profile"] = frame["profile_id"].map(lambda one: labels.get(one, one))
+        columns.insert(columns.index("profile_id"), "profile")
+    ids = [one for one in _IDS if one in columns]
+    unprinted = [one for one in ids if one != "id"]
+    said = {*ids, "balance_asset", *(["line"] if "label" in columns else [])}
+    columns = [one for one in columns if one not in said] + ids
+    for one in {"type", "status", "line", "rule", "age"} & {*columns}:
+        if pd.api.types.is_string_dtype(frame[one].dtype):
+            frame[one] = frame[one].map(lambda code: readable_spans(humanise(code)), "ignore")
+    for one in {"status", "line", "rule", "category", "cause", "why"} & {*columns}:
+        frame[one] = frame[one].map(lambda code: code.replace("_", " "), "ignore")
+    if "period" in columns and isinstance(frame["period"].dtype, pd.DatetimeTZDtype):
+        days = frame["period"].dt.tz_convert(tz).dt.tz_localize(None).dt.normalize()
+        frame["period"] = days
+    rows = arrow_of(frame[columns])
+    leads = [lead] if lead else []
+    leads += [f"Times are of {tz}"] * any(map(pa.types.is_timestamp, rows.schema.types))
+    units = "asset" in columns and any(map(pa.types.is_decimal, rows.schema.types))
+    leads += ["Amounts in units of the asset"] * units
+    return Sheet(
+        name, rows, "", title, ". ".join(text[:1].upper() + text[1:] for text in leads),
+        labels={one: LABELS.get(one, one.replace("_", " ").capitalize()) for one in columns},
+        tz=tz, totals=sums, unprinted=unprinted,
+    )  # fmt: skip
+
+
+def cover(report: Report, found: Sequence[Sheet]) -> Cover:
+    """The verdict, the figures, and charts of the first assets; ``found`` are the sheets below."""
+    drawings = []
+    for asset in report.busiest[:3]:
+        course, moved = (
+            frame[frame["asset"].astype(str) == asset] for frame in (report.course, report.flows)
+        )
+        closing = course.assign(balance=course["balance"].astype("float64")).pivot(
+            index="date", columns="profile_id", values="balance"
+        )
+        lines = {
+            report.labels.get(str(name), str(name)): [
+                None if pd.isna(one) else one for one in closing[name].ffill()
+            ]
+            for name in closing.columns
+        }
+        if days := [day.date() for day in closing.index]:  # a break may be of an asset at rest
+            drawings.append(Drawing(f"{asset}: closing balance of each day", days, lines))
+        bars = {"In": [*moved["inflow"].astype("float64")],
+                "Out": [*-moved["outflow"].astype("float64")]}  # fmt: skip
+        if days := [*moved["period"].dt.tz_convert(report.tz).dt.date]:
+            drawings.append(Drawing(f"{asset}: in and out", days, bars, columns=True))
+    return Cover(
+        title=report.title,
+        lead=report.dates,
+        headline=report.verdict.headline,
+        detail=" ".join(filter(None, [report.verdict.detail, report.remark, *report.moved])),
+        good=report.tone == "good",
+        figures=[
+            (one.label, one.value, one.before, one.change, one.note) for one in report.key_figures
+        ],
+        before=report.before,
+        of=next((sheet for sheet in found if sheet.name == "Balances"), None),
+        sums=("opening", "inflow", "outflow", "closing"),
+        drawings=drawings,
+    )
+
+
+def file_name(period: str) -> str:
+    """``report-2026-10``, ``report``: the beginning of the names of its files."""
+    safe = re.sub(r"[^0-9A-Za-z-]+", "_", period)
+    return f"report-{safe}" if safe else "report"
+
+
+def check_formats(formats: Sequence[str]) -> None:
+    """Raises ``InvalidRequest`` unless ``formats`` are some of :data:`FORMATS`."""
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown or not formats or isinstance(formats, str):
+        raise InvalidRequest(f"formats={formats!r}: give some of {', '.join(FORMATS)}")
+
+
+@contextmanager
+def one_run_at_a_time(folder: Path) -> Iterator[None]:
+    """The kernel lets go of ``folder`` when the run ends, however it ends."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        with locked(
+            handle, folder, lambda: f"another run writes its report to {folder}; wait for it"
+        ):
+            yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""How this user reaches a service: environment, profiles, secrets, and labels for what it has."""

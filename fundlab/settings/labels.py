@@ -1,0 +1,90 @@
+"""What an id is called: by the name that the user gave it in the table ``[names]`` of the settings
+file, else by its first and last characters."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from fundlab.base.errors import SettingsError, printable
+from fundlab.settings.config_file import NAMES, config_path, read_config
+from fundlab.settings.secret import Masked
+
+log = logging.getLogger(__name__)
+UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_SHOWN_WHOLE: Final = 12
+
+
+def names_given() -> Mapping[str, str]:
+    """The names of profiles, accounts and addresses, by their ids in small letters. What cannot
+    be read is a warning, and names nothing."""
+    path = config_path()
+    try:
+        changed_ns = path.stat().st_mtime_ns
+    except OSError:
+        return {}
+    return _read(path, changed_ns)
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path, changed_ns: int) -> dict[str, str]:  # noqa: ARG001 - read anew when changed
+    try:
+        found = read_config(path).get(NAMES, Masked({})).reveal()
+    except SettingsError as error:
+        log.warning("ids are shown without names: %s", error)
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        log.warning('ids are shown without names: [names] of %s must hold id = "name"', path)
+        return {}
+    strange = [key for key in found if not UUID.fullmatch(key)]
+    if strange:
+        log.warning(
+            "[names] of %s: %r is not an id, so it names nothing; 'fundlab profiles' lists ids",
+            path,
+            strange[0],
+        )
+    return {key.lower(): printable(name) for key, name in found.items()}
+
+
+def name_of(identifier: str) -> str | None:
+    """What the user calls ``identifier``, if anything."""
+    return names_given().get(identifier.lower())
+
+
+def with_name(identifier: str) -> str:
+    """``identifier`` in full, behind its name if it has one: for what somebody is to confirm."""
+    name = name_of(identifier)
+    return identifier if name is None else f"{name} · {identifier}"
+
+
+def labels(identifiers: Iterable[str], names: Mapping[str, str]) -> dict[str, str]:
+    """How each id is shown, no two alike: by its name, if it has one, else shortened; where that
+    is not enough, with more of the id."""
+    ids = dict.fromkeys(identifiers)
+    called = {one: names.get(one.lower()) for one in ids}
+    ways = (
+        {one: name or shorten_id(one) for one, name in called.items()},
+        {one: f"{name} ({shorten_id(one)})" if name else one for one, name in called.items()},
+        {one: f"{name} ({one})" if name else one for one, name in called.items()},
+    )
+    counts = [Counter(way.values()) for way in ways]
+    return {
+        one: next((way[one] for way, times in zip(ways, counts, strict=True)
+                   if times[way[one]] == 1), one)
+        for one in ids
+    }  # fmt: skip
+
+
+def shorten_id(identifier: str) -> str:
+    """A UUID by its first and last characters: ``3f2a…9c1d``.
+
+    >>> fl.charts.shorten_id("3f2a77d1-0000-4000-8000-0000000c9c1d")
+    '3f2a…9c1d'
+    """
+    whole = len(identifier) <= _SHOWN_WHOLE
+    return identifier if whole else f"{identifier[:4]}…{identifier[-4:]}"

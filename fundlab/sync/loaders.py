@@ -1,0 +1,305 @@
+"""Service → typed DataFrame: one function a table, every page, nothing lost and nothing twice.
+
+Each takes the filters of its list operation by name (``profile_ids=[…]``, ``statuses="PENDING"``,
+``updated_at_gte=…``) beside ``since`` (inclusive) and ``until`` (exclusive) on ``created_at``:
+ISO text, ``datetime``, ``Timestamp``, ``date`` or ``datetime64``. A filter by values takes one text
+or any iterable of them, asked for in hundreds; of an empty one come no rows. Rows that do not show
+what a filter is about are kept, with a warning. Rows come by ``created_at``, ties by ``id``
+(``order="DESC"``: the other way round). With ``workers`` above 1, disjoint windows of
+``created_at`` are read side by side where the service honours them; the rows are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, Unpack
+
+import pyarrow as pa
+
+from fundlab.base.arrow import AMOUNT_TYPE, groups
+from fundlab.base.errors import InvalidRequest, NotFound, ProtocolError
+from fundlab.base.moments import moment_ns
+from fundlab.base.progress import expect, progress_bar
+from fundlab.base.threads import gathered
+from fundlab.base.values import Instant
+from fundlab.client.arguments import (
+    AddressFilters,
+    EventFilters,
+    FiatAccountFilters,
+    Texts,
+    Time,
+    TransferFilters,
+    connected,
+    spelled_out,
+)
+from fundlab.client.pages import Asked, texts, warn_of_filters, whole_number
+from fundlab.sync.table_pages import ask_table, fetch
+from fundlab.tables.expand import expand as expanded
+from fundlab.tables.frames import to_arrow, to_frame
+from fundlab.tables.schema import INSTANT_TYPE, TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fundlab.client.client import Client
+
+Pair = tuple[str, str]
+BALANCES: Final = TABLES["balances"]
+
+
+@spelled_out(TransferFilters)
+def load_transfers(
+    client: Client,
+    *,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
+    progress: bool | None = None,
+    **filters: Unpack[TransferFilters],
+) -> pd.DataFrame:
+    """Transfers (§2.4, §4.5) as a typed DataFrame, one row each.
+
+    Raises ``InvalidRequest`` for a filter the operation does not take, ``DataError`` for a
+    malformed record, ``ServiceError`` and ``NetworkError`` as the client does.
+
+    >>> fl.load_transfers(client, since="2026-10-01", type="WIRE_DEPOSIT").dtypes["total"]
+    DecimalDtype()
+    >>> len(fl.load_transfers(client))
+    50
+    """
+    return _load("transfers", client, since, until, workers, progress, filters)
+
+
+@spelled_out(EventFilters)
+def load_events(
+    client: Client,
+    *,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
+    progress: bool | None = None,
+    expand: bool = False,
+    **filters: Unpack[EventFilters],
+) -> pd.DataFrame:
+    """Events (§2.10, §6). Otherwise as load_transfers.
+
+    ``object`` is the payload's JSON text; with ``expand`` it is a column for each of its members
+    (``object_id``, ``object_status`` …; see ``fundlab.tables.expand``).
+
+    >>> events = fl.load_events(client, type="identity.approved", expand=True)
+    >>> events["object_new_summary_status"].unique().tolist()
+    ['APPROVED']
+    """
+    frame = _load("events", client, since, until, workers, progress, filters)
+    return expanded(frame, "object") if expand else frame
+
+
+@spelled_out(AddressFilters)
+def load_addresses(
+    client: Client,
+    *,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
+    progress: bool | None = None,
+    **filters: Unpack[AddressFilters],
+) -> pd.DataFrame:
+    """Crypto destination addresses (§2.8, §4.15); without ``identity_id`` first-party ones only.
+
+    >>> fl.load_addresses(client, crypto_networks=["ETHEREUM"])["status"].unique().tolist()
+    ['APPROVED']
+    """
+    return _load("addresses", client, since, until, workers, progress, filters)
+
+
+@spelled_out(FiatAccountFilters)
+def load_fiat_accounts(
+    client: Client,
+    *,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
+    progress: bool | None = None,
+    **filters: Unpack[FiatAccountFilters],
+) -> pd.DataFrame:
+    """Fiat accounts (§2.3, §4.11), account numbers masked as the list masks them.
+
+    >>> fl.load_fiat_accounts(client)["status"].unique().tolist()
+    ['APPROVED', 'REJECTED', 'PENDING']
+    """
+    return _load("fiat_accounts", client, since, until, workers, progress, filters)
+
+
+@spelled_out(FiatAccountFilters)
+def load_deposit_instructions(
+    client: Client,
+    *,
+    since: Time | None = None,
+    until: Time | None = None,
+    workers: SupportsIndex = 1,
+    progress: bool | None = None,
+    **filters: Unpack[FiatAccountFilters],
+) -> pd.DataFrame:
+    """Fiat deposit instructions (§2.2, §4.3).
+
+    >>> fl.load_deposit_instructions(client)["status"].unique().tolist()
+    ['VALID']
+    """
+    return _load("deposit_instructions", client, since, until, workers, progress, filters)
+
+
+def load_balances(
+    client: Client,
+    profile_ids: Texts | None = None,
+    assets: Texts | None = None,
+    *,
+    transfers: pd.DataFrame | None = None,
+    workers: SupportsIndex = 1,
+    progress: bool | None = None,
+    clock: Callable[[], int] = time.time_ns,
+) -> pd.DataFrame:
+    """What profiles hold now (§2.5): ``profile_id``, ``asset``, ``available``, ``trading`` and
+    ``observed_at``, the moment the answer arrived by this machine's clock.
+
+    The interface lists no profiles. With both ``profile_ids`` and ``assets`` every combination is
+    asked for; else the combinations that occur in ``transfers``, or, where none are given, in all
+    transfers of the service, which are then paged through. A combination the service does not
+    know is left out.
+
+    A balance may move while others are read. ``Store.sync`` reads those again, together with the
+    transfers that moved them, so that the two belong together.
+
+    >>> fl.load_balances(client, assets=["USD"])[["asset", "available", "trading"]].head(2)
+      asset   available  trading
+    0   USD  4356108.33        0
+    1   USD  4559466.78        0
+    """
+    connected(client)
+    count = whole_number(workers, "workers", 1)
+    profiles, names = (
+        None if value is None else texts(value, f"load_balances: {name}")
+        for name, value in (("profile_ids", profile_ids), ("assets", assets))
+    )
+    found: set[Pair] = set()
+    if profiles is not None and names is not None:
+        pairs = [(profile, asset) for profile in profiles for asset in names]
+    else:
+        if transfers is not None:
+            shown = [n for n in ("profile_id", "asset", "balance_asset") if n in transfers.columns]
+            found = pairs_of(to_arrow(transfers[shown], "transfers"))
+        else:
+            asked = ask_table(TABLES["transfers"], {"profile_ids": profiles}, "load_balances")
+            for rows in _pages(client, asked, count, "finding profiles", progress, stacklevel=3):
+                found |= pairs_of(rows)
+        wanted = [None if v is None else {one.casefold() for one in v} for v in (profiles, names)]
+        pairs = sorted(
+            pair
+            for pair in found
+            if all(w is None or one.casefold() in w for one, w in zip(pair, wanted, strict=True))
+        )
+    with progress_bar(len(pairs), "balances", "balances", progress) as bar:
+        rows = observe_balances(client, pairs, workers=count, clock=clock, step=bar.update)
+    return to_frame(BALANCES.in_order(rows).drop_columns(["extra"]))
+
+
+def observe_balances(
+    client: Client,
+    pairs: Iterable[Pair],
+    *,
+    workers: int = 1,
+    clock: Callable[[], int] = time.time_ns,
+    step: Callable[[], object] = lambda: None,
+) -> pa.Table:
+    """The balance of each (profile, asset) as an Arrow table; see ``load_balances``."""
+
+    def observe(pair: Pair) -> dict[str, Any] | None:
+        profile_id, asset = pair
+        try:
+            found = client.get_profile_balance(profile_id=profile_id, asset=asset)
+        except NotFound:
+            return None
+        finally:
+            step()
+        if found.asset != asset:
+            raise ProtocolError(f"balances: asked for {asset!r}, the answer is of {found.asset!r}")
+        return {
+            "profile_id": profile_id,
+            "asset": asset,
+            "available": found.available.text,
+            "trading": found.trading.text,
+            "observed_at": clock(),
+            "extra": json.dumps(found.model_extra) if found.model_extra else None,
+        }
+
+    rows = [row for row in gathered(observe, pairs, max(1, workers)) if row is not None]
+    columns = []
+    for column in BALANCES.columns:
+        values = [row[column.name] for row in rows]
+        if column.type == AMOUNT_TYPE:
+            columns.append(pa.array(values, pa.string()).cast(AMOUNT_TYPE))
+        elif column.type == INSTANT_TYPE:
+            columns.append(pa.array(values, pa.int64()).cast(INSTANT_TYPE))
+        else:
+            columns.append(pa.array(values, column.type))
+    return pa.Table.from_arrays(columns, schema=BALANCES.schema)
+
+
+def pairs_of(transfers: pa.Table) -> set[Pair]:
+    """Every profile and asset whose balance the transfers may have changed."""
+    pairs: set[Pair] = set()
+    for name in ("asset", "balance_asset"):
+        both = ["profile_id", name]
+        pairs |= {(profile, asset) for (profile, asset), _ in groups(transfers.select(both), both)}
+    return {(profile, asset) for profile, asset in pairs if profile and asset}
+
+
+def _load(
+    name: str,
+    client: Client,
+    since: Time | None,
+    until: Time | None,
+    workers: SupportsIndex,
+    progress: bool | None,
+    filters: Mapping[str, Any],
+) -> pd.DataFrame:
+    table, label, given = TABLES[name], f"load_{name}", dict(filters)
+    count = whole_number(workers, "workers", 1)
+    if "page_cursor" in filters:
+        raise InvalidRequest(
+            f"{label}: page_cursor is not accepted, because all pages are read; client.fetch_page "
+            "reads a single one"
+        )
+    for parameter, value, filter_ in (
+        ("since", since, "created_at_gte"),
+        ("until", until, "created_at_lt"),
+    ):
+        if value is not None:
+            if filters.get(filter_) is not None:
+                raise InvalidRequest(f"give either {parameter} or {filter_}, not both")
+            given[filter_] = Instant.from_ns(moment_ns(value, parameter))
+    asked = ask_table(table, given, label, ("since", "until", "workers", "progress"))
+    found = [
+        table.schema.empty_table(),
+        *_pages(client, asked, count, name, progress, stacklevel=4),
+    ]
+    rows = table.in_order(table.distinct(pa.concat_tables(found)))
+    if asked.filters["order"] == "DESC":
+        rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
+    return to_frame(rows)
+
+
+def _pages(
+    client: Client, asked: Asked, workers: int, title: str, progress: bool | None, stacklevel: int
+) -> Iterator[pa.Table]:
+    """The rows of every page, shown as progress; at the end, what became of the filters."""
+    ignored, unchecked = set[str](), set[str]()
+    with progress_bar(desc=title, enabled=progress) as bar:
+        for page in fetch(connected(client), asked, workers):
+            yield page.rows
+            ignored |= page.ignored
+            unchecked |= page.unchecked
+            expect(bar, page.expected)
+            bar.update(page.rows.num_rows)
+    warn_of_filters(asked.label, ignored, unchecked, stacklevel=stacklevel)  # at the loader's call

@@ -1,0 +1,297 @@
+"""Balance per bank and balance per service: every statement foots, every proof cross-foots."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import typer
+from bank_books import COLUMNS, made_books
+from test_matching import paid, transfer
+
+import fundlab as fl
+from fundlab import bank, cli
+from fundlab.base.errors import AnalysisError
+from fundlab.sandbox.bank_book import FAULTS, book, statement_file
+
+D = Decimal
+
+
+def lines_of(found: bank.Reconciliation) -> dict[str, dict[str, Decimal]]:
+    return {row["line"]: row for row in found.proof.to_dict("records")}
+
+
+def check_that_it_foots(found: bank.Reconciliation) -> None:
+    lines = lines_of(found)
+    for line in lines.values():
+        assert line["opening"] + line["receipts"] - line["disbursements"] == line["closing"], line
+    bank_side = (
+        "per_bank",
+        "deposits_in_transit",
+        "outstanding_withdrawals",
+        "netted",
+        "bank_errors",
+    )
+    for total, parts in (
+        ("adjusted_bank", bank_side),
+        ("adjusted_service", ("per_service", "unrecorded", "service_errors")),
+    ):
+        for name in COLUMNS:
+            assert sum(lines[part][name] for part in parts) == lines[total][name]
+    assert [lines["difference"][name] for name in COLUMNS] == [0] * 4
+    # Each correction of the balance is the sum of the items that it lists.
+    signs = {"bank_errors": -1}
+    for category in ("deposits_in_transit", "outstanding_withdrawals", "unrecorded", "bank_errors"):
+        rows = found.items[found.items["category"] == category]
+        total = sum((D(amount) for amount in rows["amount"]), D(0)) * signs.get(category, 1)
+        assert total == lines[category]["closing"], category
+
+
+def months_foot(path: Path, seed: int, months: int) -> None:
+    """Each month from its own statement and what the month before left open; and all at once."""
+    rng = random.Random(seed)
+    rows, transfers = made_books(rng, months)
+    side = rng.choice(("service", "ours"))
+    lines = book(
+        rows, side=side, seed=seed, batch=rng.choice((0, 0.4)), late_days=rng.choice((0, 4)),
+        netted_fee=D(rng.choice(("0", "15"))), references=rng.choice((0, 0.5, 1)),
+        errors={fault: rng.choice((0, 0, 1)) for fault in FAULTS},
+    )  # fmt: skip
+    files, carried, before = [], None, None
+    for month in range(1, months + 1):
+        period = f"2026-{month:02}"
+        text, _ = statement_file(
+            lines, period, "camt.053", asset="USD", account="1", opening=D(5000), daily=False,
+            page_lines=None,
+        )  # fmt: skip
+        files.append(path / f"{seed}-{period}.xml")
+        files[-1].write_text(text)
+        options: dict[str, Any] = {"side": side, "fees": ["15"] if rng.random() < 0.3 else []}
+        found = bank.reconcile(transfers, bank.read(files[-1]), period, carried=carried, **options)
+        check_that_it_foots(found)
+        adjusted = lines_of(found)["adjusted_bank"]
+        if before is not None:
+            assert adjusted["opening"] == before
+        carried, before = found.items, adjusted["closing"]
+        ages = found.items["age"].tolist()
+        assert ages == [(found.last - on).days for on in found.items["on"]]
+    check_that_it_foots(bank.reconcile(transfers, bank.read(*files), period, **options))
+
+
+def test_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
+    for seed in range(4):
+        months_foot(tmp_path, seed, 3)
+
+
+@pytest.mark.campaign
+def test_500_seeded_months_foot_and_cross_foot(tmp_path: Path) -> None:
+    for seed in range(100):
+        months_foot(tmp_path, seed, 5)
+
+
+def read_csv(path: Path, *lines: str) -> bank.Statements:
+    file = path / "bank.csv"
+    file.write_text("date,amount,balance,reference,memo\n" + "".join(f"{x}\n" for x in lines))
+    return bank.read(file, asset="USD")
+
+
+def test_a_month_with_one_of_each(tmp_path: Path) -> None:
+    rows = paid(
+        [
+            transfer("late", 100, -1), transfer("t", 50, 4), transfer("out", -30, 9),
+            transfer("lost", 7, 10), transfer("wrong", 1000, 11, ref="REF-100001"),
+            transfer("fresh", 9, 30), transfer("later", -8, 30),
+        ]
+    )  # fmt: skip
+    statement = read_csv(
+        tmp_path,
+        "2026-01-01,100,1100,r1,late",
+        "2026-01-05,50,1150,r2,t",
+        "2026-01-10,-30,1120,r3,out",
+        "2026-01-12,1001,2121,r4,REF-100001",
+        "2026-01-20,-12,2109,r5,charges",
+        "2026-02-02,-8,2101,r6,later",
+    )
+    found = bank.reconcile(rows, statement, "2026-01")
+    check_that_it_foots(found)
+    amounts = dict(zip(found.statement["line"], found.statement["amount"], strict=True))
+    assert amounts == {
+        "per_bank": 2109, "deposits_in_transit": 16, "outstanding_withdrawals": -8, "netted": 0,
+        "bank_errors": -1, "adjusted_bank": 2116, "per_service": 2128, "unrecorded": -12,
+        "service_errors": 0, "adjusted_service": 2116, "difference": 0,
+    }  # fmt: skip
+    listed = {row["item_id"]: row for row in found.items.to_dict("records")}
+    assert {name: row["age"] for name, row in listed.items() if not name.startswith("bank-")} == {
+        "lost": 20, "fresh": 0, "later": 0,
+    }  # fmt: skip
+    assert listed["later"]["cleared_on"] == date(2026, 2, 2)
+    unexplained = {*found.unexplained["category"]}
+    assert unexplained == {"deposits_in_transit", "bank_errors", "unrecorded"}
+    assert not found.ok
+    assert lines_of(found)["deposits_in_transit"]["opening"] == 100
+    assert "3 items unexplained" in found.text
+    # What somebody decides is explained, and stands where they say.
+    decisions = pd.DataFrame({"item_id": [*found.unexplained["item_id"]]})
+    decisions["decision"] = decisions["item_id"].map({"lost": "service_error"}).fillna("accepted")
+    decided = bank.reconcile(rows, statement, "2026-01", decisions=decisions)
+    check_that_it_foots(decided)
+    assert decided.ok
+    assert lines_of(decided)["service_errors"]["closing"] == -7
+    # A balance that is known differently is a difference, and not explained away.
+    known = bank.reconcile(rows, statement, "2026-01", decisions=decisions, balance="2127")
+    assert (known.ok, known.difference, known.basis) == (False, 1, "given")
+
+
+def test_open_items_carry_with_their_age(tmp_path: Path) -> None:
+    rows = paid([transfer("old", 70, 5), transfer("new", 9, 40)])
+    first = read_csv(tmp_path, "2026-01-02,-12,988,r1,charges")
+    january = bank.reconcile(rows, first, "2026-01")
+    assert january.items["age"].tolist() == [29, 25]
+    second = read_csv(tmp_path, "2026-02-10,9,997,r2,new", "2026-02-20,1,998,r3,interest")
+    february = bank.reconcile(rows, second, "2026-02", carried=january.items)
+    check_that_it_foots(february)
+    assert february.items["age"].tolist() == [57, 53, 8]
+    third = read_csv(tmp_path, "2026-03-01,70,1068,r4,old")
+    march = bank.reconcile(rows, third, "2026-03", carried=february.items, window=90)
+    check_that_it_foots(march)
+    assert {*march.items["category"]} == {"unrecorded"}
+    with pytest.raises(AnalysisError, match="carried has no column category"):
+        bank.reconcile(rows, third, "2026-03", carried=february.items.drop(columns="category"))
+
+
+def test_statements_that_cannot_be_reconciled_are_refused(tmp_path: Path) -> None:
+    rows = paid([transfer("t", 70)])
+    path = tmp_path / "bank.csv"
+    path.write_text("date,amount\n2026-01-01,70\n")
+    with pytest.raises(AnalysisError, match="declare no opening balance"):
+        bank.reconcile(rows, bank.read(path, asset="USD"))
+    with pytest.raises(AnalysisError, match="no statement of account 9 in USD"):
+        bank.reconcile(rows, bank.read(path, asset="USD"), account="9")
+    other = tmp_path / "other.csv"
+    other.write_text("date,amount,account\n2026-01-01,70,A\n")
+    with pytest.raises(AnalysisError, match="of 2 accounts; give account="):
+        bank.reconcile(rows, bank.read(path, other, asset="USD"))
+
+
+def test_a_period_that_the_statements_are_not_of_is_refused(tmp_path: Path) -> None:
+    rows = paid([transfer("t", 70, 4)])
+    statement = read_csv(tmp_path, "2026-01-05,70,70,r1,t")
+    assert bank.reconcile(rows, statement, "2026-01").ok
+    for period in ("2025-12", "2026-02"):
+        with pytest.raises(AnalysisError, match=r"which are of 2026-01-05 to 2026-01-05: give its"):
+            bank.reconcile(rows, statement, period)
+
+
+def test_what_settled_before_the_first_statement_of_a_period_is_open(tmp_path: Path) -> None:
+    rows = paid([transfer("before", 30, -9), transfer("cut", 50, 2), transfer("t", 70, 20)])
+    statement = read_csv(tmp_path, "2026-01-21,70,70,r1,t")
+    found = bank.reconcile(rows, statement, "2026-01")
+    assert found.unexplained["item_id"].tolist() == ["cut"]
+    # Whether the bank booked it before its statement begins nobody can know.
+    assert (found.basis, found.ok, found.difference) == ("unknown", False, None)
+    for line in ("per_service", "adjusted_service", "difference"):
+        assert lines_of(found)[line]["closing"] is None
+    assert lines_of(found)["difference"]["receipts"] == 0
+    assert "as the statements begin on 2026-01-21 and transfers settled before" in found.verdict
+    assert "Balance per service " in found.text
+    assert "unknown" in found.text
+    assert found.to_json()["difference"] is None
+    # It is known where the balance is given, or nothing of the period settled before.
+    check_that_it_foots(given := bank.reconcile(rows, statement, "2026-01", balance="120"))
+    assert given.basis == "given"
+    check_that_it_foots(bank.reconcile(paid([transfer("t", 70, 20)]), statement, "2026-01"))
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [({"balance": "NaN"}, "balance='NaN' is not an amount"), ({"fees": ["x"]}, "fees='x' is not"),
+     ({"window": 10**9}, "window=1000000000: give"), ({"window": "3"}, "window='3': give"),
+     ({"decisions": pd.DataFrame({"id": ["a"]})}, "decisions: give .* item_id and decision"),
+     ({"fixed": pd.DataFrame({"id": ["a"]})}, "fixed: give .* entry_id and transfer_id")],
+)  # fmt: skip
+def test_an_argument_that_is_wrong_is_named(
+    tmp_path: Path, argument: dict[str, Any], told: str
+) -> None:
+    rows, statement = paid([transfer("t", 70, 4)]), read_csv(tmp_path, "2026-01-05,70,70,r1,t")
+    with pytest.raises(AnalysisError, match=told):
+        bank.reconcile(rows, statement, "2026-01", **argument)
+
+
+def test_what_is_no_statement_and_no_amount_is_named(tmp_path: Path) -> None:
+    rows, statement = paid([transfer("t", 70, 4)]), read_csv(tmp_path, "2026-01-05,70,70,r1,t")
+    given: Any = statement.entries
+    with pytest.raises(AnalysisError, match=r"give what fl\.bank\.read gave, not a DataFrame"):
+        bank.reconcile(rows, given)
+    given = [tmp_path / "bank.csv"]
+    with pytest.raises(AnalysisError, match="give each file by itself"):
+        bank.read(given)
+    for given in ("sNaN", "Infinity", "1e400", True, 1.5):
+        with pytest.raises(AnalysisError, match=r"opening=.* is not an amount"):
+            bank.read(tmp_path / "bank.csv", asset="USD", opening=given)
+
+
+def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with fl.sandbox.serve(seed=7, transfers=600, clock="manual") as sandbox:
+        fl.Store(tmp_path / "books").sync(sandbox.connect(), progress=False)
+        right = sandbox.control.bank_statement("2026-10", "mt940", batch=0.5)
+        wrong = sandbox.control.bank_statement("2026-10", "bai2", errors={"missing": 1})
+    files = []
+    for made in (right, wrong):
+        files.append(tmp_path / made["name"])
+        files[-1].write_text(made["text"])
+    command = ["bank", "--period", "2026-10", "--store", str(tmp_path / "books")]
+    cli.run([*command, str(files[0])])
+    assert "all explained" in capsys.readouterr().out
+    with pytest.raises(typer.Exit) as ended:
+        cli.run([*command, "--json", str(files[1])])
+    assert ended.value.exit_code == 3
+    body = json.loads(capsys.readouterr().out)
+    assert (body["ok"], body["unexplained"], body["difference"]) == (False, 1, "0")
+    assert [row["line"] for row in body["proof"]][-1] == "difference"
+
+
+def test_what_is_annotated_in_the_store_stays_decided(tmp_path: Path) -> None:
+    with fl.sandbox.serve(seed=7, transfers=300, clock="manual") as sandbox:
+        store = fl.Store(tmp_path / "books")
+        store.sync(sandbox.connect(), progress=False)
+        made = sandbox.control.bank_statement("2026-10", "mt940")
+    file = tmp_path / made["name"]
+    file.write_text(made["text"])
+    read = bank.read(file)
+    before = bank.reconcile(store, read, "2026-10")
+    assert before.ok
+    entry, transfer_id = before.matching.members["item_id"].tolist()[:2]
+    store.annotate(entry, decision=f"not {transfer_id}")
+    apart = bank.reconcile(store, read, "2026-10")
+    assert {entry, transfer_id} <= {*apart.unexplained["item_id"]}
+    store.annotate(transfer_id, decision="accepted")
+    store.annotate(entry, decision=f"match {transfer_id}")
+    again = bank.reconcile(store, read, "2026-10")
+    assert again.ok
+    assert again.matching.groups["how"].tolist().count("fixed") == 1
+    store.annotate(transfer_id, decision=f"not {entry}")
+    store.annotate(entry, decision="match 0d1cf0ea-mistyped")
+    mistyped = bank.reconcile(store, read, "2026-10")
+    (why,) = mistyped.unexplained.loc[mistyped.unexplained["item_id"] == entry, "why"]
+    assert why.endswith("decided: match 0d1cf0ea-mistyped, which is not among what is matched")
+
+
+def test_what_has_several_answers_names_them(tmp_path: Path) -> None:
+    """Two payments of an amount, one line of the bank: nothing is guessed, both are named."""
+    text = "date,amount,balance\n2026-01-01,100.00,1100.00\n"
+    (tmp_path / "january.csv").write_text(text)
+    rows = paid([transfer("t1", 100), transfer("t2", 100)])
+    found = bank.reconcile(rows, bank.read(tmp_path / "january.csv"), "2026-01")
+    check_that_it_foots(found)
+    why = dict(zip(found.items["item_id"], found.items["why"], strict=True))
+    (line,) = found.matching.open.loc[found.matching.open["side"] == "bank", "item_id"]
+    assert why[line] == "several answers: t1, t2"
+    assert why["t1"] == why["t2"] == f"several answers: {line}"
+    assert f"several answers: {line}" in found.text
+    assert not found.ok

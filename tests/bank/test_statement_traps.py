@@ -1,0 +1,203 @@
+"""What a bank's file can hide: amounts cut short, signs in a column, days of another zone."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal, localcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_bank import CSV, MT940, camt, ofx
+from transfer_examples import records
+
+from fundlab.bank.statements import MOST_BYTES, read_statement
+from fundlab.base.errors import AnalysisError
+
+D = Decimal
+LARGE = "12345678901234567890.123456789012345678"
+
+
+def read(text: str, tmp_path: Path, format: str | None = None) -> list[dict[str, Any]]:
+    path = tmp_path / "file"
+    path.write_bytes(text.encode())
+    return records(read_statement(path, format))
+
+
+def mt940(line: str) -> str:
+    return f":20:S\n:25:1\n:28C:1/1\n:60F:C260101USD9,00\n{line}\n:62F:C260131USD8,00\n"
+
+
+# ------------------------------------------------------------------------------------- amounts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ":61:2601010101C1234.56NMSCREF",
+        ":61:2601010101C1234567890123456,78NMSCREF",
+        ":61:2601010101C1234,56",
+        ":61:2601010101C1.234,56NMSCREF\n:61:2601010101C1,00NMSCREF",
+        ":61:2601010101C1,00NMSCREF\n:61:2601010101D1'234,56NMSCREF",
+    ],
+)
+def test_an_amount_that_mt940_would_cut_is_refused(line: str, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match=r"no type after 1|'1234567890123456,78' is not"):
+        read(mt940(line), tmp_path)
+
+
+def test_an_indented_line_of_mt940_is_refused_not_dropped(tmp_path: Path) -> None:
+    lines = " :61:2601010101C10,00NMSCREF\n:61:2601010101D5,00NMSCX"
+    with pytest.raises(AnalysisError, match="of 2 :61: lines 1 can be read"):
+        read(mt940(lines), tmp_path)
+
+
+def test_mt940_with_old_line_ends_is_read(tmp_path: Path) -> None:
+    rows = read(MT940.replace("\n", "\r"), tmp_path)
+    assert [row["amount"] for row in rows] == [D("100.50"), D(-75), D(-41), D(-12)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"date,debit,credit\n2026-10-01,{LARGE},\n",
+        camt().replace("75.00", LARGE),
+        ofx().replace("-75.00", f"-{LARGE}"),
+    ],
+    ids=["csv", "camt.053", "ofx"],
+)
+@pytest.mark.parametrize("precision", [5, 28])
+def test_no_digit_is_lost(text: str, precision: int, tmp_path: Path) -> None:
+    with localcontext(prec=precision):
+        rows = read(text, tmp_path)
+    assert D(LARGE).copy_negate() in [row["amount"] for row in rows]
+
+
+def test_mt940_loses_no_digit_to_the_callers_precision(tmp_path: Path) -> None:
+    lines = "\n".join(f":61:2601010101{mark}1234567890123,5NMSCREF" for mark in ("D", "C", "RC"))
+    with localcontext(prec=5):
+        rows = read(mt940(lines), tmp_path)
+    much = D("1234567890123.5")
+    assert [row["amount"] for row in rows] == [much.copy_negate(), much, much.copy_negate()]
+
+
+# --------------------------------------------------------------------------------- signs in CSV
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Date,Amount,Dr/Cr,Description\n2026-10-01,10.00,CR,in\n2026-10-01,10.00,DR,charge\n",
+        "Date,Amount,Type\n2026-10-01,10.00,Debit\n",
+        "Date,Amount,Type\n2026-10-01,-10.00, cr. \n",
+        "Date,Amount,Details\n2026-10-01,10.00,D\n",
+    ],
+)
+def test_a_side_beside_an_amount_of_the_other_sign_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match=r"line [23]: .* says '.*give amounts with their sign"):
+        read(text, tmp_path)
+
+
+def test_signed_amounts_may_stand_beside_their_side(tmp_path: Path) -> None:
+    text = "Details,Posting Date,Description,Amount\nDEBIT,2026-10-01,x,-5\nCREDIT,2026-10-01,x,7\n"
+    assert [row["amount"] for row in read(text, tmp_path)] == [D(-5), D(7)]
+
+
+def test_an_amount_agrees_with_its_credit_or_debit(tmp_path: Path) -> None:
+    header = "Date,Amount,Credit,Debit\n"
+    assert [row["amount"] for row in read(f"{header}2026-10-01,-9,0,9\n", tmp_path)] == [D(-9)]
+    with pytest.raises(AnalysisError, match=r"the amount 10 is not the -10 of .* debit"):
+        read(f"{header}2026-10-01,10,,10\n", tmp_path)
+
+
+# ------------------------------------------------------------------------------ days, currencies
+
+
+@pytest.mark.parametrize(
+    "posted",
+    ["20261001", "20261001000000[+9:JST]", "20261001000000[1:CET]", "20261001200000.000[-5:EST]"],
+)
+def test_an_ofx_day_is_the_banks_own(posted: str, tmp_path: Path) -> None:
+    text = ofx().replace("20260101120000", posted)
+    assert read(text, tmp_path)[0]["booked_on"] == "2026-10-01"
+
+
+def test_an_ofx_line_may_have_a_currency_of_its_own(tmp_path: Path) -> None:
+    own = "<{0}><CURRATE>1.1<CURSYM>EUR</{0}></STMTTRN>"
+    text = ofx().replace("</STMTTRN>", own.format("CURRENCY"), 1)
+    assert [row["asset"] for row in read(text, tmp_path)] == ["EUR", "USD", "USD", "USD"]
+    text = ofx().replace("</STMTTRN>", own.format("ORIGCURRENCY"), 1)
+    assert [row["asset"] for row in read(text, tmp_path)] == ["USD"] * 4
+
+
+@pytest.mark.parametrize("day", ["2026-01-09Z", "2026-01-09+02:00"])
+def test_a_camt_day_may_name_its_zone(day: str, tmp_path: Path) -> None:
+    rows = read(camt().replace("2026-01-09", day), tmp_path)
+    assert rows[3]["booked_on"] == "2026-01-09"
+
+
+# ----------------------------------------------------------------------------------- other files
+
+
+def test_files_without_a_statement_are_refused(tmp_path: Path) -> None:
+    report = camt().replace("camt.053", "camt.052").replace("Stmt>", "Rpt>")
+    with pytest.raises(AnalysisError, match="no Stmt"):
+        read(report, tmp_path, "camt.053")
+    head, _, tail = ofx().partition("<BANKMSGSRSV1>")
+    with pytest.raises(AnalysisError, match="no statement"):
+        read(head + tail.partition("</BANKMSGSRSV1>")[2], tmp_path)
+
+
+@pytest.mark.parametrize(("text", "encoding"), [(CSV, "utf-16"), (MT940 + "é", "cp1252")])
+def test_another_encoding_says_what_to_do(text: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(text.encode(encoding))
+    with pytest.raises(AnalysisError, match="save the file as UTF-8"):
+        read_statement(path)
+
+
+def test_long_details_stay_whole_and_a_bad_line_stays_off_stderr(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    details = "\n".join(f"{n:02} {'x' * 60}" for n in range(14))
+    (row,) = read(mt940(f":61:2601010101C10,00NMSCREF\n:86:{details}"), tmp_path)
+    assert row["memo"].endswith(f"13 {'x' * 60}")
+    with pytest.raises(AnalysisError, match="'GARBAGE' is not a field of MT940"):
+        read(mt940(":61:GARBAGE"), tmp_path)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    with large.open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    for path in (pipe, Path("/dev/zero"), tmp_path):
+        with pytest.raises(AnalysisError, match="is not a file"):
+            read_statement(path)
+    with pytest.raises(AnalysisError, match="more than 256 MiB"):
+        read_statement(large)
+
+
+GERMAN = """:20:STARTUMSE
+:25:10010010/1111111111
+:28C:00000/001
+:60F:C260118EUR0,00
+:61:2601200120CR100,00N062NONREF
+:86:166?00GUTSCHRIFT?109319?20EREF+12345?21SVWZ+Invoice 4711 of the ye?22ar 2026?32ACME GMBH
+:62F:C260120EUR100,00
+-
+"""
+
+
+def test_a_structured_memo_of_mt940_is_kept_without_its_marks(tmp_path: Path) -> None:
+    (row,) = read(GERMAN, tmp_path, "mt940")
+    assert row["bank_ref"] == "NONREF"
+    assert row["memo"] == (
+        "NONREF GUTSCHRIFT 9319 EREF+12345 SVWZ+Invoice 4711 of the year 2026 ACME GMBH"
+    )
+
+
+def test_a_report_of_the_day_is_read_as_one(tmp_path: Path) -> None:
+    report = camt().replace("camt.053", "camt.052").replace("Stmt>", "Rpt>")
+    assert len(read(report, tmp_path)) == 4

@@ -1,0 +1,48 @@
+"""The tree of errors, drawn in its module, is the tree of the classes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from fundlab.base import errors
+
+ROOTS = (errors.FundlabError, UserWarning)
+
+
+def drawn() -> dict[str, str]:
+    """Each drawn class and the class it hangs from, by how far it is indented."""
+    above: list[tuple[int, str]] = []
+    found: dict[str, str] = {}
+    for line in (errors.__doc__ or "").splitlines():
+        match = re.match(r"^[ │├└─]*([A-Z]\w+)", line.removeprefix("    "))
+        if match is None or not line.startswith("    "):
+            continue
+        at, name = match.start(1), match[1]
+        above = [(depth, parent) for depth, parent in above if depth < at]
+        if above:
+            found[name] = above[-1][1]
+        above.append((at, name))
+    return found
+
+
+def real() -> dict[str, str]:
+    """Each class of the module below a root, and the first class it is derived from."""
+    found = {}
+    for name, kind in vars(errors).items():
+        if inspect.isclass(kind) and kind not in ROOTS and kind.__module__ == errors.__name__:
+            assert issubclass(kind, ROOTS), name
+            found[name] = kind.__bases__[0].__name__
+    return found
+
+
+def test_the_tree_of_errors_is_drawn_whole() -> None:
+    assert drawn() == real()
+    assert len(drawn()) > 25
+
+
+def test_each_error_says_in_its_docstring_what_it_is() -> None:
+    for name in drawn():
+        kind = getattr(errors, name)
+        assert inspect.getdoc(kind), name
+        assert kind.__doc__ != kind.__base__.__doc__, name

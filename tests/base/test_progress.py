@@ -1,0 +1,96 @@
+"""A bar where it is seen, one line in the log elsewhere, no bar without standard error, and none
+that stays in a notebook."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+
+from fundlab.base.progress import expect, progress_bar
+
+
+@pytest.mark.parametrize("enabled", [None, True])
+def test_a_closed_standard_error_gets_no_bar(
+    enabled: bool | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    with caplog.at_level(logging.INFO, "fundlab"), progress_bar(2, enabled=enabled) as bar:
+        bar.update(2)
+    assert caplog.messages[0].startswith("rows: 2 rows in ")
+
+
+@pytest.mark.parametrize(("enabled", "shown"), [(None, False), (False, False), (True, True)])
+def test_a_bar_goes_to_standard_error(
+    enabled: bool | None, shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress_bar(2, desc="reading", enabled=enabled) as bar:
+        bar.update(2)
+    printed, errors = capsys.readouterr()
+    assert (printed, "reading" in errors) == ("", shown)
+
+
+def test_a_bar_says_how_many_a_second_and_how_long_still(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress_bar(desc="reading", enabled=True) as bar:
+        bar.start_t -= 10
+        bar.last_print_t -= 10
+        expect(bar, None)
+        bar.update(250)
+        assert "250 rows [00:10, 2" in str(bar)
+        expect(bar, 1000)
+        bar.refresh()
+    shown = capsys.readouterr().err.split("\r")
+    assert re.search(r"25%.* 250/1000 \[00:10<00:[23]\d, +2[345][.\d]* rows/s\]", "".join(shown))
+
+
+CELL = """
+import sys
+{before}
+from fundlab.base.progress import expect, progress_bar
+with progress_bar({total}, desc="reading") as bar:
+    expect(bar, 4)
+    for _ in range(4):
+        bar.update(1)
+        bar.refresh()
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[BlockingKernelClient]:
+    manager, client = start_new_kernel()
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "kind"),
+    [
+        pytest.param("sys.modules['ipywidgets'] = None", "text/plain", marks=pytest.mark.thorough),
+        ("sys.modules.pop('ipywidgets', None)", "application/vnd.jupyter.widget-view+json"),
+    ],
+    ids=["without widgets", "with widgets"],
+)
+def test_a_notebook_shows_a_bar_and_keeps_nothing_of_it(
+    kernel: BlockingKernelClient, before: str, kind: str
+) -> None:
+    heard: list[dict[str, Any]] = []
+    answer = kernel.execute_interactive(
+        CELL.format(before=before, total=None), output_hook=heard.append, timeout=60
+    )
+    assert answer["content"]["status"] == "ok", answer["content"]
+    assert [one["content"] for one in heard if one["msg_type"] == "stream"] == []
+    shown = [one["content"] for one in heard if one["msg_type"].endswith("display_data")]
+    assert len({one["transient"]["display_id"] for one in shown}) == 1
+    assert kind in shown[-2]["data"]
+    assert shown[-1]["data"] == {}
+    if kind == "text/plain":
+        assert any("reading: 100%|" in one["data"].get(kind, "") for one in shown)

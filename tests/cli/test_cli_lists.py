@@ -1,0 +1,128 @@
+"""``fundlab profiles`` and the other lists: complete ids, names, from the service or a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fundlab as fl
+from fundlab import sandbox
+from fundlab.display import show
+from fundlab.settings.labels import name_of
+
+LISTS = ("profiles", "accounts", "balances", "addresses", "transfers")
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[sandbox.Sandbox]:
+    with sandbox.serve(seed=7, transfers=40) as serving:
+        yield serving
+
+
+@pytest.fixture
+def store(service: sandbox.Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in service.announcement().items():
+        if name not in ("control_url", "profile_ids"):
+            monkeypatch.setenv(f"FUNDLAB_{name.upper()}", str(value))
+    with service.connect() as client:
+        fl.Store(tmp_path / "books").sync(client)
+    return tmp_path / "books"
+
+
+@pytest.fixture
+def named(service: sandbox.Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "fundlab").mkdir()
+    config = tmp_path / "fundlab" / "config.toml"
+    config.write_text(f'[names]\n"{service.profile_ids[0].upper()}" = "Treasury USD"\n')
+    config.chmod(0o600)
+    return service.profile_ids[0]
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_the_service_and_its_store_list_the_same(fundlab: Any, store: Path, what: str) -> None:
+    status, out, err = fundlab(what, "--json", "--limit", 10)
+    assert (status, err) == (0, "")
+    asked = json.loads(out)
+    kept = json.loads(fundlab(what, "--json", "--limit", 10, "--store", store)[1])
+    for row in (*asked[what], *kept[what]):
+        row.pop("observed_at", None)
+    assert asked[what]
+    assert sorted(asked[what], key=str) == sorted(kept[what], key=str)
+    assert asked["more"] == kept["more"] == (what in ("transfers", "balances", "addresses"))
+
+
+def test_lists_are_narrowed_alike_at_the_service_and_in_a_store(
+    fundlab: Any, store: Path, service: sandbox.Sandbox, named: str
+) -> None:
+    rows = fl.Store(store).read("transfers")
+    some = rows[rows["profile_id"] == named].iloc[0]
+    asked = ("--of", "Treasury USD", "--type", some["type"].lower(), "--status",
+             some["status"].lower(), "--since", f"{some['created_at']:%Y-%m-%d}")  # fmt: skip
+    of_it = rows[(rows["profile_id"] == named) & (rows["type"] == some["type"])
+                 & (rows["status"] == some["status"])
+                 & (rows["created_at"] >= some["created_at"].normalize())]  # fmt: skip
+    for place in ((), ("--store", store)):
+        found = json.loads(fundlab("transfers", *asked, "--json", *place)[1])["transfers"]
+        assert {row["id"] for row in found} == {*of_it["id"]}
+        kept = json.loads(fundlab("balances", "--of", named.upper(), "--json", *place)[1])
+        assert {row["profile_id"] for row in kept["balances"]} == {named}
+    for wrong, words in (
+        (("--of", "Treasury"), "'Treasury' is not an id, and names nothing in [names]"),
+        (("--type", "WIRE"), "WIRE is not a type; there are BANK_DEPOSIT, BANK_WITHDRAWAL, "),
+        (("--since", "October"), "give ISO text such as"),
+    ):
+        status, _, err = fundlab("transfers", *wrong)
+        assert (status, words in " ".join(err.split())) == (2, True), err
+
+
+def test_ids_are_complete_and_amounts_aligned(
+    fundlab: Any, store: Path, service: sandbox.Sandbox, named: str
+) -> None:
+    lines = fundlab("profiles", "--store", store)[1].splitlines()
+    assert lines[0].split() == ["profile_id", "name", "assets"]
+    row = next(line for line in lines if line.startswith(named))
+    assert "Treasury USD" in row
+    assert {line.split()[0] for line in lines[1:]} <= {*service.profile_ids}
+    shown = fundlab("transfers", "--store", store, "--limit", 3)[1].splitlines()
+    assert shown[-1] == "… and more; give a --limit of more than 3 rows"
+    ends = {line.index(line.split()[5]) + len(line.split()[5]) for line in shown[1:4]
+            if named not in line}  # fmt: skip
+    assert len(ends) <= 1
+    accounts = fundlab("accounts", "--store", store)[1]
+    assert "••••" in accounts
+    assert "routing" not in accounts
+
+
+def test_names_stand_for_ids_in_displays_with_the_id_on_hover(named: str, store: Path) -> None:
+    assert name_of(named) == name_of(named.upper()) == "Treasury USD"
+    assert name_of("another") is None
+    frame = fl.Store(store).read("balances", profile_id=named, columns=["profile_id", "asset"])
+    cell = show(frame).rows[0][0]
+    assert (cell.text, cell.title) == ("Treasury USD", named)
+
+
+def test_names_that_cannot_be_read_are_a_warning(
+    named: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = tmp_path / "fundlab" / "config.toml"
+    config.write_text("[names]\na = 1\n")
+    assert name_of(named) is None
+    assert 'must hold id = "name"' in caplog.text
+    config.write_text(f'[names]\nTreasury = "{named}"\n')
+    assert name_of(named) is None
+    assert "'Treasury' is not an id, so it names nothing" in caplog.text
+    config.write_text("names = 3\n")
+    config.chmod(0o644)
+    assert name_of(named) is None
+    assert "ids are shown without names" in caplog.text
+
+
+def test_nothing_is_said_to_be_nothing(fundlab: Any, tmp_path: Path) -> None:
+    (tmp_path / "empty" / "transfers").mkdir(parents=True)
+    for what in LISTS:
+        assert fundlab(what, "--store", tmp_path / "empty") == (0, f"no {what}\n", "")

@@ -1,0 +1,151 @@
+"""When what a ``ref_id`` made before is what is asked for now."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fundlab.client.calls import differences, encoded_target
+
+ROUTING = {"routing_number_type": "ABA", "routing_number": "021000021"}
+WIRE = {"wire": {"account_number": "000123456789", "routing_details": ROUTING}}
+OWNER = {"person_details": {"first_name": "Ada", "last_name": "Byron"}}
+ACCOUNT = {"ref_id": "r", "fiat_account_owner": OWNER, "fiat_network_instructions": WIRE}
+
+
+def wire(number: str, **routing: str) -> dict[str, Any]:
+    return {"wire": {"account_number": number, "routing_details": ROUTING | routing}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "existing"),
+    [
+        (ACCOUNT, ACCOUNT | {"id": "f", "status": "APPROVED"}),
+        (ACCOUNT, ACCOUNT | {"fiat_account_owner": None}),
+        (ACCOUNT, ACCOUNT | {"fiat_account_owner": OWNER | {"institution_details": None}}),
+        (ACCOUNT, ACCOUNT | {"fiat_network_instructions": wire("XXXXXXXX6789")}),
+        (ACCOUNT, ACCOUNT | {"fiat_network_instructions": wire("X6789", bank_name="B")}),
+        ({"fiat_network_instructions": {"wallet_address": "cx"}},
+         {"fiat_network_instructions": {"cubix": {"account_id": "cx"}}}),
+        ({"metadata": {"a": "7", "b": "true"}}, {"metadata": {"a": 7, "b": True}}),
+        ({"metadata": {}}, {"metadata": None}),
+        ({"ref_id": "r", "amount": "1", "metadata": {"a": "7"}, "source": {"fiat": {}}}, {}),
+        ({"profile_id": "8D0F", "account_id": "a"}, {"profile_id": "8d0f", "account_id": "A"}),
+        ({"source": {"profile": {"profile_id": "AB"}}},
+         {"source": {"profile": {"profile_id": "ab"}}}),
+        ({"amount": "100.00"}, {"amount": "100"}),
+        ({"total": ".50"}, {"total": "0.5000"}),
+        ({"fiat_network": "WIRE", "routing_number_type": "ABA"},
+         {"fiat_network_instructions": WIRE}),
+        ({"fiat_network": "CUBIX"}, {"fiat_network_instructions": {"cubix": {"account_id": "c"}}}),
+        ({"fiat_network": "CUBIX"}, {"identity_id": "the customer's own"}),
+        ({"ref_id": "r"}, {"ref_id": "r", "metadata": {}, "identity_id": None, "account_id": ""}),
+        ({"source": {"profile": {"profile_id": "p"}}},
+         {"source": {"profile": {"profile_id": "p", "nickname": "main"}, "crypto": None}}),
+    ],
+)  # fmt: skip
+def test_the_same(asked: dict[str, Any], existing: dict[str, Any]) -> None:
+    assert differences(asked, existing) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "existing", "difference"),
+    [
+        (ACCOUNT, ACCOUNT | {"fiat_network_instructions": wire("XXXXXXXX6780")},
+         "fiat_network_instructions differs"),
+        (ACCOUNT, ACCOUNT | {"fiat_network_instructions": wire("000123456780")},
+         "fiat_network_instructions differs"),
+        (ACCOUNT, ACCOUNT | {"fiat_network_instructions": wire("6789")},
+         "fiat_network_instructions differs"),
+        (ACCOUNT, ACCOUNT | {"fiat_network_instructions": {"cubix": {"account_id": "c"}}},
+         "fiat_network_instructions differs"),
+        (ACCOUNT, ACCOUNT | {"fiat_account_owner": {"person_details": {"first_name": "Eve"}}},
+         "fiat_account_owner differs"),
+        (ACCOUNT, ACCOUNT | {"fiat_account_owner": {"institution_details": {"name": "Ada"}}},
+         "fiat_account_owner differs"),
+        ({"metadata": {"a": "7"}}, {"metadata": {"a": 8}}, "metadata is {'a': 8}, not {'a': '7'}"),
+        ({"amount": "100.00"}, {"amount": "100.001"}, "amount is '100.001', not '100.00'"),
+        ({"amount": "100.00"}, {"amount": "a lot"}, "amount is 'a lot', not '100.00'"),
+        ({"fiat_network": "WIRE"}, {"fiat_network_instructions": {"cubix": {}}},
+         "fiat_network is 'CUBIX', not 'WIRE'"),
+        ({"routing_number_type": "SWIFT"}, {"fiat_network_instructions": WIRE},
+         "routing_number_type is 'ABA', not 'SWIFT'"),
+        ({"ref_id": "r"}, {"ref_id": "r", "metadata": {"a": "7"}},
+         "metadata is {'a': '7'}, not left out"),
+        ({"ref_id": "r"}, {"ref_id": "r", "identity_id": "i"}, "identity_id is 'i', not left out"),
+        ({"ref_id": "r"}, {"ref_id": "r", "account_id": "a"}, "account_id is 'a', not left out"),
+        ({"ref_id": "r"}, {"ref_id": "r", "memo": "m"}, "memo is 'm', not left out"),
+        ({"memo": "n"}, {"memo": "m"}, "memo is 'm', not 'n'"),
+        ({"source": {"profile": {"profile_id": "p"}}}, {"source": {"crypto": {"address": "x"}}},
+         "source is {'crypto'"),
+    ],
+)  # fmt: skip
+def test_another(asked: dict[str, Any], existing: dict[str, Any], difference: str) -> None:
+    found = differences(asked, existing)
+    assert len(found) == 1
+    assert found[0].startswith(difference)
+    assert "Ada" not in found[0]
+    assert "6789" not in found[0]
+
+
+def test_what_is_complete_lacks_what_it_does_not_show() -> None:
+    asked = {"metadata": {"a": "7"}}
+    assert differences(asked, {}, complete=True) == ["metadata is None, not {'a': '7'}"]
+
+
+MADE = {"ref_id": "r", "amount": "1.00", "asset": "USD", "profile_id": "p", "memo": "m"}
+
+
+@pytest.mark.parametrize("made", [MADE, {}, MADE | {"amount": "01.0", "fee": "9"}])
+def test_no_contradiction(made: dict[str, Any]) -> None:
+    assert differences(MADE | {"metadata": {"a": "b"}}, made, echoed=True) == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"ref_id": "s"}, {"amount": "999"}, {"profile_id": "q"}, {"memo": "n"}]
+)
+def test_a_contradiction(change: dict[str, str]) -> None:
+    ((name, found),) = change.items()
+    told = differences(MADE, MADE | change, echoed=True)
+    assert told == [f"{name} is {found!r}, not {MADE[name]!r}"]
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+bodies = st.fixed_dictionaries(
+    {},
+    optional={
+        "ref_id": texts,
+        "amount": st.decimals(0, 10**9, places=2).map(str),
+        "metadata": st.dictionaries(texts, texts, max_size=3),
+        "fiat_account_owner": st.builds(
+            lambda name: {"institution_details": {"name": name}}, texts
+        ),
+        "source": st.builds(lambda id_: {"profile": {"profile_id": id_}}, texts),
+        "profile_id": texts,
+    },
+)
+
+
+@given(bodies)
+def test_every_body_is_the_same_as_itself(body: dict[str, Any]) -> None:
+    assert differences(body, body) == []
+
+
+@given(bodies, texts, texts)
+def test_every_change_of_a_plain_field_is_found(body: dict[str, Any], one: str, two: str) -> None:
+    found = differences(body | {"asset": one}, body | {"asset": two})
+    assert bool(found) is (one != two)
+
+
+@given(texts.filter(lambda text: text not in ("", ".", "..")), texts, texts)
+def test_every_text_travels_in_a_path_and_a_query(part: str, name: str, value: str) -> None:
+    target = encoded_target("/a/{id}/b", {"id": part}, [(name, value)])
+    assert target.isascii()
+    assert target.isprintable()
+    path, _, query = target.partition("?")
+    assert [unquote(piece) for piece in path.split("/")] == ["", "a", part, "b"]
+    assert [unquote(piece) for piece in query.split("=")] == [name, value]

@@ -1,0 +1,193 @@
+"""Lists: lazily over all pages, each row once, filters checked, what is odd kept and named."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import scripted
+from scripted import answer
+
+from fundlab.base import errors
+from fundlab.client.client import Client
+
+
+def page(*ids: str, cursor: str | None = "", **more: Any) -> bytes:
+    return answer({"items": [{"id": id_} for id_ in ids], "next_page_cursor": cursor} | more)
+
+
+def test_a_list_is_lazy_and_walks_every_page(server: scripted.Scripted, client: Client) -> None:
+    server.script(page("a", "b", cursor="c1"), page(cursor="c2"), page("c", cursor=None))
+    rows = client.list_transfers(page_size=2)
+    assert server.received == []
+    assert next(rows).id == "a"
+    assert len(server.received) == 1
+    assert [row.id for row in rows] == ["b", "c"]
+    assert [request.target.partition("page_cursor=")[2][:2] for request in server.received] == [
+        "", "c1", "c2",
+    ]  # fmt: skip
+    assert all("limit=2&" in request.target for request in server.received)
+    assert (rows.pages, rows.repeated, rows.unasked) == (3, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        answer({"items": []}),
+        page(cursor=None),
+        page(cursor=""),
+        answer({"items": [], "next_page": ""}),
+    ],
+)
+def test_every_way_to_end_a_list(last: bytes, server: scripted.Scripted, client: Client) -> None:
+    first = answer({"items": [{"id": "a"}], "next_page": "the-other-name"})
+    server.script(first, last)
+    assert [row.id for row in client.list_transfers()] == ["a"]
+    assert "page_cursor=the-other-name" in server.received[1].target
+
+
+def test_max_rows_and_page_size_are_apart(server: scripted.Scripted, client: Client) -> None:
+    server.script(page("a", "b", cursor="c1"), page("c", "d", cursor="c2"))
+    assert [row.id for row in client.list_transfers(page_size=2, max_rows=3)] == ["a", "b", "c"]
+    assert len(server.received) == 2
+    assert list(client.list_transfers(max_rows=0)) == []
+    assert len(server.received) == 2
+
+
+def test_a_repeated_cursor_raises_at_once(server: scripted.Scripted, client: Client) -> None:
+    server.script(page("a", cursor="x"), page("b", cursor="y"), page("c", cursor="x"))
+    rows = client.list_transfers()
+    assert [next(rows).id for _ in range(3)] == ["a", "b", "c"]
+    with pytest.raises(errors.ProtocolError, match="page 3 repeats the cursor 'x'"):
+        next(rows)
+    assert len(server.received) == 3
+
+
+def test_rows_that_come_again_are_dropped_and_counted(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.script(page("a", "b", cursor="x"), page("b", "c", "a"))
+    rows = client.list_transfers()
+    assert [row.id for row in rows] == ["a", "b", "c"]
+    assert rows.repeated == 2
+
+
+OTHER = {
+    "id": "z", "ref_id": "z", "status": "PENDING", "type": "WIRE_WITHDRAWAL",
+    "created_at": "2025-06-01T00:00:00Z", "updated_at": "2027-01-01T00:00:00Z",
+    "secondary_status": {"name": "OTHER"},
+}  # fmt: skip
+UNHEEDED: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
+    ({"ids": ["a", "c"]}, [{"id": "a"}]),
+    ({"ref_ids": "r"}, [{"id": "a", "ref_id": "r"}, {"id": "b", "ref_id": "s"}]),
+    ({"statuses": "COMPLETED"}, [{"id": "a", "status": "COMPLETE"}, {"id": "b", "status": "X"}]),
+    ({"type": ["WIRE_DEPOSIT"]}, [{"id": "a", "type": "WIRE_DEPOSIT"}]),
+    ({"created_at_gte": "2026-01-01T00:00:00Z"},
+     [{"id": "a", "created_at": "2026-01-01T01:00:00+01:00"},
+      {"id": "b", "created_at": "2025-12-31T23:59:59.999999999Z"}]),
+    ({"created_at_lt": "2025-06-01T00:00:00Z"},
+     [{"id": "a", "created_at": "2025-05-31T23:59:59.999999999Z"},
+      {"id": "b", "created_at": "2025-06-01T00:00:00.000000001Z"}]),
+    ({"secondary_statuses": "HELD"},
+     [{"id": "a", "secondary_status": {"name": "HELD"}},
+      {"id": "b", "secondary_status": {"name": "SENT"}}]),
+    ({"updated_at_eq": "2026-01-01T00:00:00Z"},
+     [{"id": "a", "updated_at": "2026-01-01T00:00:00.0Z"}]),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Transfer.status")
+@pytest.mark.parametrize(("asked", "rows"), UNHEEDED)
+def test_a_filter_that_the_service_does_not_honour_is_applied_here(
+    asked: dict[str, Any], rows: list[dict[str, Any]], server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer({"items": [*rows, OTHER]}))
+    found = client.list_transfers(**asked)
+    (name,) = asked
+    with pytest.warns(
+        errors.IgnoredFilterWarning, match=f"list_transfers: the service ignored {name}"
+    ):
+        assert [row.id for row in found] == ["a"]
+    assert found.unasked == len(rows)
+
+
+def test_addresses_are_compared_without_case_and_identities_only_where_shown(
+    server: scripted.Scripted, client: Client
+) -> None:
+    found = [{"id": "a", "address": "0xAB"}, {"id": "b", "address": "0xcd", "identity_id": "i"},
+             {"id": "c", "address": "0xcd", "identity_id": "j"}]  # fmt: skip
+    server.script(answer({"addresses": found}))
+    rows = client.list_crypto_destination_addresses(addresses="0xab")
+    with pytest.warns(errors.IgnoredFilterWarning):
+        assert [row.id for row in rows] == ["a"]
+    rows = client.list_crypto_destination_addresses(identity_ids=["i"])
+    with pytest.warns(errors.IgnoredFilterWarning):
+        assert [row.id for row in rows] == ["a", "b"]
+
+
+def test_pages_that_bring_nothing_new_end(
+    server: scripted.Scripted, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fundlab.client.pages.MAX_REPEATED_PAGES", 5)
+    server.script(*(page("a", cursor=str(number)) for number in range(9)))
+    with pytest.raises(errors.ProtocolError, match="6 pages in succession without a new row"):
+        list(client.list_transfers())
+    assert len(server.received) == 7
+
+
+def test_a_value_that_nobody_listed_is_kept_and_named_once(
+    server: scripted.Scripted, client: Client
+) -> None:
+    server.script(answer({"id": "t", "status": "COMPLETE"}))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert client.get_transfer("t").status == "COMPLETE"
+        client.get_transfer("t")
+    assert {warning.category for warning in caught} == {errors.UnknownValueWarning}
+    assert [str(warning.message) for warning in caught] == [
+        "Transfer.status is 'COMPLETE', which the interface does not list; it is kept"
+    ]
+
+
+def test_a_value_that_nobody_listed_is_named_wherever_it_is(
+    server: scripted.Scripted, client: Client
+) -> None:
+    address = {"id": "a", "compatible_crypto_networks": ["BASE", "OPTIMISM"]}
+    routing = {"routing_number_type": "IBAN"}
+    account = {"id": "f", "fiat_network_instructions": {"wire": {"routing_details": routing}}}
+    server.script(answer(address), answer({"items": [account, account]}))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = client.create_deposit_address(profile_id="p", crypto_network="BASE")
+        (listed,) = client.list_fiat_accounts()
+    assert (made.to_json(), listed.to_json()) == (address, account)
+    assert [str(warning.message).partition(",")[0] for warning in caught] == [
+        "DepositAddress.compatible_crypto_networks is 'OPTIMISM'",
+        "RoutingDetails.routing_number_type is 'IBAN'",
+    ]
+
+
+def test_a_malformed_row_is_named_and_nothing_of_its_page_is_given(
+    server: scripted.Scripted, client: Client
+) -> None:
+    bad = answer({"items": [{"id": "b"}, {"id": "c", "amount": "1e5"}]})
+    server.script(page("a", cursor="x"), bad)
+    rows = client.list_transfers()
+    assert next(rows).id == "a"
+    with pytest.raises(errors.DataError) as caught:
+        next(rows)
+    error = caught.value
+    assert (error.table, error.page, error.record, error.field) == (
+        "list_transfers", 2, "c", "amount",
+    )  # fmt: skip
+    assert error.value == "1e5"
+
+
+def test_a_page_comes_as_its_bytes(server: scripted.Scripted, client: Client) -> None:
+    raw = b'{"items": [ {"id":"a", "amount":"1.50"} ] , "next_page_cursor":""}'
+    server.script(answer(raw))
+    assert client.fetch_page("list_transfers", [("type", "A"), ("type", "B")]) == raw
+    assert server.received[0].target == "/v2/transfer/transfers?type=A&type=B"
+    with pytest.raises(errors.InvalidRequest, match="give one of list_fiat_deposit_instructions"):
+        client.fetch_page("get_transfer", [])

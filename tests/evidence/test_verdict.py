@@ -1,0 +1,660 @@
+"""One judgement: verify, report, demo, exit statuses and compare say the same, and it is so."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pandas as pd
+import polars
+import pytest
+from fake_service import FakeService, moment, transfer, withdrawal
+
+import fundlab as fl
+from fundlab import Store, reports
+from fundlab.evidence.verdict import Judgement
+from fundlab.models import ProfileBalance
+from fundlab.operate.status import status
+from fundlab.store import disk
+from fundlab.store.remote import StorePath
+
+Pair = tuple[str, str]
+PROFILES = ("p-1", "p-2", "p-3")
+ASSETS = ("USD", "USD", "BTC")
+KINDS = (
+    ("CREDIT", "WIRE_DEPOSIT", "COMPLETED"),
+    ("CREDIT", "WIRE_DEPOSIT", "COMPLETED"),
+    ("CREDIT", "WIRE_DEPOSIT", "PENDING"),
+    ("DEBIT", "WIRE_WITHDRAWAL", "PENDING"),
+    ("DEBIT", "WIRE_WITHDRAWAL", "COMPLETED"),
+)
+
+
+class Cut(BaseException):
+    """A run that was killed."""
+
+
+@dataclass
+class Lying(FakeService):
+    """Reports a balance ``lies`` more than it is, and remembers the last lie of each."""
+
+    lies: dict[Pair, Decimal] = field(default_factory=dict)
+    said: dict[Pair, Decimal] = field(default_factory=dict)
+
+    def get_profile_balance(self, profile_id: str, asset: str) -> ProfileBalance:
+        found = super().get_profile_balance(profile_id, asset)
+        lie = self.said[profile_id, asset] = self.lies.get((profile_id, asset), Decimal(0))
+        return ProfileBalance.model_validate(
+            {"asset": asset, "available": f"{found.available + lie:f}", "trading": "0"}
+        )
+
+
+class History:
+    """One store and its service, moved by chance; ``first`` and ``last`` are the lies that the
+    store's first and last observation of each balance rest on."""
+
+    def __init__(self, folder: Path, chance: Random, patch: pytest.MonkeyPatch) -> None:
+        self.store, self.chance, self.patch = Store(folder), chance, patch
+        with self.store.lock():
+            pass  # as its first sync begins
+        self.service = Lying(largest_page=5)
+        self.now = 1_000
+        self.first: dict[Pair, Decimal] = {}
+        self.last: dict[Pair, Decimal] = {}
+        self.unseen: dict[str, Pair] = {}
+        for profile in PROFILES:
+            for asset in ("USD", "BTC"):  # enough for every debit that comes
+                self.arrive(profile, asset, KINDS[0], "1000")
+        for _ in range(chance.randint(0, 12)):
+            self.arrive()
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            work = self.chance.choice(
+                [self.arrive, self.arrive, self.settle, self.lie, self.sync, self.sync, self.sync,
+                 self.cut, self.half, self.compact]
+            )  # fmt: skip
+            work()
+
+    # ------------------------------------------------------------------ the service moves
+
+    def arrive(
+        self, profile: str = "", asset: str = "", kind: tuple[str, ...] = (), amount: str = ""
+    ) -> None:
+        self.now += self.chance.randint(1, 400)
+        direction, name, status = kind or self.chance.choice(KINDS)
+        amount = amount or str(self.chance.randint(1, 9))
+        self.service.transfers.append(
+            transfer(
+                self.now,
+                profile_id=profile or self.chance.choice(PROFILES),
+                type=name,
+                asset=asset or self.chance.choice(ASSETS),
+                status=status,
+                direction=direction,
+                amount=amount,
+                total=amount,
+            )
+        )
+
+    def settle(self) -> None:
+        pending = [row for row in self.service.transfers if row["status"] == "PENDING"]
+        if not pending:
+            return
+        self.now += 1
+        row = self.chance.choice(pending)
+        row.update(status=self.chance.choice(["COMPLETED", "FAILED"]), updated_at=moment(self.now))
+        begins = self.begins
+        if begins is not None and row["created_at"] < begins:  # it begins too late to see this
+            self.unseen[row["id"]] = row["profile_id"], row["asset"]
+
+    def lie(self) -> None:
+        pair = self.chance.choice(PROFILES), self.chance.choice(ASSETS)
+        if self.service.lies.pop(pair, None) is None:
+            self.service.lies[pair] = Decimal(self.chance.randint(1, 9)) / 4
+
+    # ------------------------------------------------------------------ the store follows
+
+    @property
+    def begins(self) -> str | None:
+        last = self.store.snapshot("transfers").last
+        since = None if last is None else last.query["since"]
+        return None if since is None or since.startswith("1970") else str(since)
+
+    @property
+    def looks(self) -> int:
+        """How many times the store has looked at balances."""
+        return len(self.store.snapshot("balances").publications)
+
+    def sync(self) -> None:
+        before = self.looks
+        tables = self.chance.choice([None, None, ["transfers"], ["balances"], ["events"]])
+        since = self.chance.choice([None, None, moment(self.chance.randint(0, self.now)),
+                                    "1970-01-01T00:00:00Z"])  # fmt: skip
+        self.service.said.clear()
+        try:
+            self.store.sync(
+                self.service,  # type: ignore[arg-type]
+                tables=tables, since=since, full=self.chance.random() < 0.1, progress=False,
+            )  # fmt: skip
+        finally:
+            if self.looks > before:
+                for pair, lie in self.service.said.items():
+                    self.first.setdefault(pair, lie)
+                    self.last[pair] = lie
+                if self.begins is None:
+                    self.unseen.clear()
+
+    def cut(self) -> None:
+        """A sync that is killed while it asks."""
+        left = self.chance.randint(0, 12)
+
+        def strike(operation: str, params: dict[str, str]) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Cut
+
+        self.service.hook = strike
+        self._ended()
+        self.service.hook = lambda operation, params: None
+
+    def half(self) -> None:
+        """A sync that is killed between the renames of two tables."""
+        left, original = self.chance.randint(0, 2), disk.publish
+
+        def strike(hidden: Path, path: StorePath) -> None:
+            nonlocal left
+            left -= path.name.startswith("part")
+            if left < 0:
+                raise Cut
+            original(hidden, path)
+
+        self.patch.setattr(disk, "publish", strike)
+        self._ended()
+        self.patch.setattr(disk, "publish", original)
+
+    def _ended(self) -> None:
+        with suppress(Cut):
+            self.sync()
+
+    def compact(self) -> None:
+        self.store.compact()
+
+    # ------------------------------------------------------------------ what is true
+
+    def broken(self) -> set[Pair]:
+        """The balances that must break: what the store takes for the opening of one that begins
+        late is the first observation, with the lie it was."""
+        if self.begins is None:
+            return {pair for pair, lie in self.last.items() if lie}
+        return {pair for pair, lie in self.last.items() if lie != self.first[pair]}
+
+    def unclear(self) -> set[Pair]:
+        """Balances of which the store cannot know all: see :meth:`settle`."""
+        return set(self.unseen.values())
+
+
+D = Decimal
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> fl.Store:
+    return fl.Store(tmp_path / "store")
+
+
+def pairs(frame: pd.DataFrame) -> set[Pair]:
+    return set(zip(frame["profile_id"], frame["asset"], strict=True))
+
+
+def compared(store: fl.Store, opening: pd.DataFrame | None = None) -> pd.DataFrame:
+    return fl.reconcile.compare(store.read("transfers"), store.read("balances"), opening)
+
+
+# ------------------------------------------------------------------------------- the law
+
+
+def agree(store: fl.Store, folder: Path | None = None) -> Judgement:
+    """Whatever looks at ``store`` says the same; with a folder the reports there, too."""
+    judgement = fl.reconcile.judge(store)
+    told = status(store)  # before verify notes anything for it
+    assert told.breaks == judgement.breaks
+    assert ("breaks" in [one.about for one in told.findings]) == bool(judgement.breaks)
+    verified = store.verify()
+    broken = pairs(judgement.broken)
+    assert len(broken) == judgement.breaks
+    assert (judgement.state == "breaks") == bool(broken)
+    assert {problem.rule for problem in verified.problems} <= {"balance"}
+    named = {problem.where.partition(", from ")[0] for problem in verified.problems}
+    assert named == {f"profile {profile}, {asset}" for profile, asset in broken}
+    assert verified.judgement is not None
+    assert verified.judgement.text == judgement.text
+    assert verified.ok is not bool(broken)
+    if folder is not None:
+        caught_up = reports.catch_up(store, folder, ["csv"], since="2200-01")
+        assert caught_up.verdict.text == judgement.text
+        assert caught_up.is_alarming is bool(broken)
+    found = compared(store)
+    differing = found[~found["status"].isin(["match", "opening_unknown"])]
+    made_later = pairs(found[found["status"] == "only_rebuilt"]) - pairs(judgement.table)
+    if judgement.state != "nothing_to_compare":
+        shown = re.search(r"; ([\d,]+) balances? w\w+ never observed$", judgement.headline)
+        assert (shown[1] if shown else "0") == f"{len(made_later):,}"
+    if judgement.state == "nothing_to_compare":
+        assert set(found["status"]) <= {"only_rebuilt", "match", "opening_unknown"}
+        assert found["reported"].isna().all()
+    elif judgement.since is None:
+        assert pairs(differing) == broken | made_later
+        both = found.merge(judgement.table, on=["profile_id", "asset"])
+        assert len(both) == judgement.balances
+        assert both["difference_x"].equals(both["difference_y"])
+    else:
+        assert set(found["status"]) <= {"opening_unknown", "only_rebuilt"}
+        assert pairs(differing) <= broken | made_later
+        opened = compared(store, judgement.opening)
+        assert pairs(opened[opened["status"] != "match"]) == broken | made_later
+    return judgement
+
+
+def agree_in_every_command(store: fl.Store, out: Path, fundlab: Any) -> None:
+    judgement = fl.reconcile.judge(store)
+    expected, wanted = judgement.to_json(), 3 if judgement.breaks else 0
+    ended, printed, _ = fundlab("verify", "--store", store.path, "--json")
+    assert (ended, json.loads(printed)["judgement"]) == (wanted, expected)
+    usual = ("report", "--store", store.path, "--out", out, "--format", "csv")
+    ended, printed, _ = fundlab(*usual, "--json")
+    found = json.loads(printed)
+    assert (ended, {name: found[name] for name in expected}) == (wanted, expected)
+    assert found["reconciled"] is (judgement.state == "proved")
+    ended, printed, _ = fundlab(*usual)
+    assert (ended, printed.startswith(judgement.text)) == (wanted, True)
+    look = ("status", "--offline", "--expect", "verify,report", "--store", store.path, "--json")
+    ended, printed, _ = fundlab(*look)
+    assert (ended, json.loads(printed)["breaks"]) == (wanted, judgement.breaks)
+
+
+@pytest.mark.parametrize(
+    ("count", "every"), [(5, 5), pytest.param(2_000, 40, marks=pytest.mark.campaign)]
+)
+def test_no_two_judgements_of_a_store_contradict_each_other(
+    count: int, every: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    fundlab: Any, figure: Any,
+) -> None:  # fmt: skip
+    """Of four stores one is judged by the report, too, of ``every`` so many one by the commands
+    themselves."""
+    states: dict[str, int] = {}
+    for number in range(count):
+        chance = Random(f"{seed} {number}")
+        history = History(tmp_path / str(number), chance, monkeypatch)
+        history.run(chance.randint(1, 12))
+        if history.store.service() is None:
+            states["empty"] = states.get("empty", 0) + 1
+            continue
+        try:
+            judgement = agree(history.store, None if number % 4 else tmp_path / "reports")
+            unclear = history.unclear()
+            assert pairs(judgement.broken) - unclear == history.broken() - unclear
+            since = None if judgement.since is None else judgement.since.isoformat()
+            assert (since is None) == (history.begins is None)
+            if number % every == 0:
+                agree_in_every_command(history.store, tmp_path / "reports", fundlab)
+        except AssertionError as error:
+            raise AssertionError(f"store {number} of seed {seed}: {error}") from error
+        states[judgement.state] = states.get(judgement.state, 0) + 1
+    if count == 2_000:
+        assert set(states) >= {"proved", "moves_proved", "breaks", "nothing_to_compare"}
+    figure(f"{count:,} stores, no contradiction: {states}")
+
+
+# ------------------------------------------------------------------------------- its states
+
+
+@pytest.mark.thorough
+def test_a_late_store_widened_to_the_beginning_is_proved_as_the_service_has_it(
+    tmp_path: Path,
+) -> None:
+    with fl.sandbox.serve(seed=5, transfers=400, profiles=3, clock="manual") as sandbox:
+        client, store = sandbox.connect(), fl.Store(tmp_path / "late")
+        for since in ("2026-10-01", "2026-08-01", "1970-01-01"):
+            store.sync(client, since=since)
+            agree(store, tmp_path)
+            judgement, report = fl.reconcile.judge(store), reports.read_report(store)
+            rows = report.balances.itertuples()
+            shown = {(row.profile_id, row.asset): row.available for row in rows}
+            for (profile, asset), available in shown.items():
+                found = client.get_profile_balance(profile_id=profile, asset=asset)
+                assert available == found.available + found.trading
+            assert report.verdict.text == judgement.text
+            if since != "1970-01-01":
+                assert judgement.state == "moves_proved"
+                assert judgement.since == pd.Timestamp(since, tz="UTC")
+                assert "taken over from the service as observed on 2026-" in judgement.text
+                assert report.tone == "warn"
+        assert judgement.state == "proved"
+        assert (judgement.since, judgement.breaks, judgement.balances) == (None, 0, len(shown))
+        assert report.verdict.headline == "Reconciled: 0 breaks"
+        assert set(compared(store)["status"]) == {"match"}
+
+
+@pytest.mark.thorough
+def test_an_opening_that_was_taken_over_is_not_called_proved(store: fl.Store) -> None:
+    service = FakeService([transfer(1), transfer(5000)])
+    store.sync(service, since=moment(3000))
+    judgement = fl.reconcile.judge(store)
+    assert (judgement.state, judgement.balances, judgement.breaks) == ("moves_proved", 1, 0)
+    assert judgement.headline.endswith("no movement is proved yet")
+    tile = reports.read_report(store).key_figures[0]
+    assert (tile.label, tile.value, tile.tone) == ("Movements that match", "0 of 1", "plain")
+    assert "No later observation proves a movement yet: sync again." in judgement.text
+    assert judgement.opening["balance"].tolist() == [D("10.5")]
+    assert compared(store)["status"].tolist() == ["opening_unknown"]
+    service.transfers.append(transfer(6000))
+    store.sync(service)
+    judgement = fl.reconcile.judge(store)
+    assert judgement.headline.startswith("Movements reconciled: 0 breaks")
+    assert "The 1 later observation equals what the transfers make of it" in judgement.text
+    assert judgement.table["rebuilt"].tolist() == [D("31.5")]
+
+
+def test_a_late_store_breaks_where_a_movement_does(store: fl.Store) -> None:
+    service = Lying([transfer(1), transfer(5000)])
+    store.sync(service, since=moment(3000))
+    service.lies["p-1", "USD"] = D("0.25")
+    store.sync(service)
+    judgement = fl.reconcile.judge(store)
+    assert (judgement.state, judgement.breaks) == ("breaks", 1)
+    assert judgement.broken["difference"].tolist() == [D("0.25")]
+    assert "a transfer made before and pending then shows as a break, too" in judgement.text
+    (problem,) = store.verify().problems
+    assert problem.found == "a change of 0.25"
+
+
+def test_rows_brought_by_widening_were_there_before(store: fl.Store) -> None:
+    """A hold that was given back and a deposit that arrived, between the first look and then."""
+    service = FakeService(
+        [transfer(1, amount="100", total="100"), withdrawal(2000), withdrawal(2001),
+         transfer(2002, status="PENDING"), transfer(5000)]
+    )  # fmt: skip
+    store.sync(service, since=moment(3000))
+    service.transfers[1].update(status="FAILED", updated_at=moment(6000))
+    service.transfers[2].update(status="COMPLETED", updated_at=moment(6000))
+    service.transfers[3].update(status="COMPLETED", updated_at=moment(6000))
+    store.sync(service, since=moment(1000))
+    judgement = fl.reconcile.judge(store)
+    assert (judgement.state, judgement.since) == (
+        "moves_proved", pd.Timestamp("2026-03-01T00:16:40Z"))  # fmt: skip
+    assert judgement.opening["balance"].tolist() == [D("100")]
+    store.sync(service, tables=["transfers"], full=True)
+    assert fl.reconcile.judge(store).state == "proved"
+    assert store.assertions()["difference"].eq(0).all()
+    assert store.assertions()["complete"].all()
+    store.compact()
+    assert fl.reconcile.judge(store).state == "proved"
+
+
+def test_what_changed_before_the_first_look_had_changed_by_then(store: fl.Store) -> None:
+    """Also where the newest update is of a transfer that the store does not begin with."""
+    rows = [transfer(1), transfer(2, updated_at=moment(9000)), transfer(5000), transfer(7000)]
+    service = FakeService(rows)
+    for since in (moment(6000), moment(4000), moment(1)):
+        store.sync(service, since=since)
+        judgement = fl.reconcile.judge(store)
+        assert (judgement.state, judgement.breaks) == ("moves_proved", 0)
+    assert len(store.read("transfers")) == 4
+
+
+@pytest.mark.thorough
+def test_without_any_balance_there_is_nothing_to_compare(
+    store: fl.Store, tmp_path: Path, fundlab: Any
+) -> None:
+    store.sync(FakeService([transfer(1), transfer(2)]), tables=["transfers"])
+    judgement = agree(store, tmp_path / "out")
+    assert (judgement.state, judgement.balances) == ("nothing_to_compare", 0)
+    assert "No balance was ever fetched, so nothing proves the 2 transfers" in judgement.text
+    agree_in_every_command(store, tmp_path / "out", fundlab)
+    report = reports.read_report(store)
+    assert len(report.breaks) == len(report.causes) == 0
+
+
+@pytest.mark.thorough
+def test_a_period_without_transfers_says_so_and_is_not_green(
+    store: fl.Store, tmp_path: Path
+) -> None:
+    store.sync(Lying([transfer(1)]))
+    report = fl.report(store, "2026-02")
+    assert report.verdict.headline == "No transfers in 2026-02"
+    assert report.tone == "warn"
+    assert report.verdict.text == fl.reconcile.judge(store, "2026-02").text
+    assert fl.reconcile.judge(store, "2026-03").headline == "Reconciled: 0 breaks"
+    store.sync(Lying([transfer(1)], lies={("p-1", "USD"): D(1)}))
+    assert fl.report(store, "2026-02").verdict.headline == "Not reconciled: 1 break"
+
+
+@pytest.mark.thorough
+def test_what_differed_once_and_agrees_now_is_mentioned(store: fl.Store, tmp_path: Path) -> None:
+    service = Lying([transfer(1)], lies={("p-1", "USD"): D(3)})
+    store.sync(service)
+    assert agree(store, tmp_path).state == "breaks"
+    service.lies.clear()
+    store.sync(service)
+    judgement = agree(store, tmp_path)
+    assert judgement.state == "proved"
+    assert "1 earlier observation differed, and later ones agree" in judgement.text
+
+
+def test_transfers_newer_than_the_balances_contradict_nothing(
+    store: fl.Store, tmp_path: Path
+) -> None:
+    service = FakeService([transfer(1), withdrawal(2, amount="3", total="3")])
+    store.sync(service)
+    service.transfers += [transfer(3), transfer(4, profile_id="p-2")]
+    service.transfers[1].update(status="FAILED", updated_at=moment(9))
+    store.sync(service, tables=["transfers"])
+    judgement = agree(store, tmp_path)
+    assert (judgement.state, judgement.balances) == ("proved", 1)
+    assert "1 balance has moved since" in judgement.text
+    assert judgement.headline == "Reconciled: 0 breaks; 1 balance was never observed"
+
+
+@pytest.mark.thorough
+def test_a_balance_the_service_does_not_have_is_a_break(store: fl.Store, tmp_path: Path) -> None:
+    service = FakeService([transfer(1), transfer(2, profile_id="p-2", asset="EUR")])
+    service.get_profile_balance, known = _without(service, "p-2"), service.get_profile_balance
+    store.sync(service)
+    judgement = agree(store, tmp_path)
+    assert judgement.broken["status"].tolist() == ["only_rebuilt"]
+    (problem,) = store.verify().problems
+    assert problem.found == "no balance at the service"
+    assert problem.expected == "a balance of 10.5, as the transfers say"
+    service.get_profile_balance = known
+    store.sync(service)
+    assert agree(store, tmp_path).state == "proved"
+
+
+def _without(service: FakeService, missing: str) -> Any:
+    known = service.get_profile_balance
+
+    def found(profile_id: str, asset: str) -> Any:
+        return known("nobody" if profile_id == missing else profile_id, asset)
+
+    return found
+
+
+def test_balances_that_kept_moving_are_waited_for(store: fl.Store, tmp_path: Path) -> None:
+    service = FakeService([transfer(1), transfer(2, profile_id="p-2")])
+
+    def busy(operation: str, params: dict[str, str]) -> None:
+        if operation == "get_profile_balance" and params["profile_id"] == "p-2":
+            number = 10 + len(service.transfers)
+            service.transfers.append(transfer(number, profile_id="p-2"))
+
+    service.hook = busy
+    assert store.sync(service).unsettled == (("p-2", "USD"),)
+    judgement = agree(store, tmp_path)
+    assert (judgement.state, judgement.balances) == ("proved", 1)
+
+
+def test_full_means_everything(store: fl.Store, tmp_path: Path) -> None:
+    service = FakeService(
+        [transfer(1), transfer(5000)], events=[{"id": "e", "created_at": moment(1)}]
+    )
+    store.sync(service, since=moment(3000))
+    assert len(store.read("events")) == 0
+    store.sync(service, full=True)
+    assert (len(store.read("transfers")), len(store.read("events"))) == (2, 1)
+    assert agree(store, tmp_path).state == "proved"
+
+
+def test_a_store_begun_late_before_anything_came_stays_begun_there(store: fl.Store) -> None:
+    service = FakeService()
+    store.sync(service, since=moment(3000))  # type: ignore[arg-type]
+    judgement = fl.reconcile.judge(store)
+    assert judgement.state == "nothing_to_compare"
+    assert "begins at 2026-03-01 00:50 UTC and has no transfers from then on" in judgement.text
+    service.transfers += [transfer(1), transfer(5000)]
+    store.sync(service)  # type: ignore[arg-type]
+    assert store.read("transfers")["id"].tolist() == ["t-005000"]
+    assert fl.reconcile.judge(store).state == "moves_proved"
+    assert store.verify().ok
+    store.sync(service, full=True)  # type: ignore[arg-type]
+    assert len(store.read("transfers")) == 2
+
+
+def test_one_is_not_written_as_many(store: fl.Store) -> None:
+    service = Lying([transfer(1)])
+    store.sync(service)  # type: ignore[arg-type]
+    assert ": 2 files, 2 rows, 1 balance change: no problems\n" in str(store.verify())
+    assert "rebuilt from 1 transfer equals what" in fl.reconcile.judge(store).text
+    service.lies["p-1", "USD"] = D(1)
+    store.sync(service)  # type: ignore[arg-type]
+    assert fl.reconcile.judge(store).detail.startswith("The one balance differs from what")
+    assert "1 problem\n" in str(store.verify())
+
+
+def test_that_nothing_is_older_is_known_after_a_full_sync(store: fl.Store, tmp_path: Path) -> None:
+    service = FakeService([transfer(5000)])
+    store.sync(service, since=moment(3000))
+    assert fl.reconcile.judge(store).state == "moves_proved"
+    store.sync(service, full=True)
+    assert fl.reconcile.judge(store).state == "proved"
+    parts = sorted((store.path / "transfers").iterdir())
+    store.sync(service, full=True)
+    assert sorted((store.path / "transfers").iterdir()) == parts
+    store.compact()
+    assert agree(store, tmp_path).state == "proved"
+    assert len(store.read("transfers")) == store.scan("transfers").count("*").fetchall()[0][0] == 1
+
+
+def test_however_many_balances_break_a_few_are_explained_and_all_are_counted(
+    store: fl.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Lying([transfer(n, profile_id=f"p-{n}") for n in range(30)])
+    for lie in range(1, 4):
+        service.lies = {(f"p-{n}", "USD"): D(lie) for n in range(30)}
+        store.sync(service)
+    passes = []
+    original = fl.store.assertions.Moves.__iter__
+    monkeypatch.setattr(
+        fl.store.assertions.Moves, "__iter__", lambda moves: passes.append(1) or original(moves)
+    )
+    found = store.verify()
+    assert len(passes) == 2  # one for the sums, one for all causes
+    assert (found.count, found.unexplained, found.judgement.breaks) == (90, 70, 30)
+    assert sum(bool(problem.cause) for problem in found.problems) == 20
+    assert str(found).endswith("… and 70 more breaks are not explained one by one")
+
+
+# ------------------------------------------------------------------------- what frames know
+
+
+class TestFramesKnowWhereTheirRowsBegin:
+    @pytest.fixture
+    def late(self, store: fl.Store) -> fl.Store:
+        store.sync(FakeService([transfer(1), transfer(5000)]), since=moment(3000))
+        return store
+
+    def test_it_survives_what_pandas_lets_survive(self, late: fl.Store, tmp_path: Path) -> None:
+        frame = late.read("transfers")
+        assert frame.attrs["since"] == moment(3000)
+        assert frame[frame["total"] > 0].copy().attrs == frame.attrs
+        assert pickle.loads(pickle.dumps(frame)).attrs == frame.attrs
+        frame.to_parquet(tmp_path / "t.parquet")
+        assert pd.read_parquet(tmp_path / "t.parquet")["id"].tolist() == frame["id"].tolist()
+        bare = pd.DataFrame(frame.to_dict("series"))
+        assert bare.attrs == {}
+        assert bare.equals(frame)
+        pd.testing.assert_frame_equal(bare, frame)
+
+    def test_of_a_store_with_every_row_none(self, store: fl.Store) -> None:
+        store.sync(FakeService([transfer(1), transfer(5000)]))
+        assert store.read("transfers").attrs["since"] is None
+        cut = store.read("transfers", since=moment(3000))
+        assert cut.attrs["since"] == moment(3000)
+        found = fl.reconcile.compare(cut, store.read("balances"))
+        assert found["status"].tolist() == ["opening_unknown"]
+        opening = fl.balances.at(store.read("transfers"), moment(2999))
+        known = fl.reconcile.compare(cut, store.read("balances"), opening)
+        assert known["status"].tolist() == ["match"]
+
+    @pytest.mark.parametrize("kind", ["arrow", "polars", "duckdb", "bare"])
+    def test_frames_without_that_knowledge_are_compared_as_they_are(
+        self, late: fl.Store, kind: str
+    ) -> None:
+        given: Any = late.read_arrow("transfers")
+        if kind == "polars":
+            given = polars.from_arrow(given)
+        if kind == "duckdb":
+            given = late.scan("transfers")
+        if kind == "bare":
+            given = late.read("transfers")
+            given.attrs = {}
+        found: Any = fl.reconcile.compare(given, late.read("balances"))
+        rows = found if kind == "bare" else found.to_arrow_table() if kind == "duckdb" else found
+        assert list(map(str, rows["status"])) == ["break"]
+
+    def test_what_until_cut_off_is_not_a_break(self, store: fl.Store, tmp_path: Path) -> None:
+        store.sync(FakeService([transfer(1), transfer(5000)]))  # type: ignore[arg-type]
+        balances, cut = store.read("balances"), store.read("transfers", until=moment(3000))
+        assert cut.attrs["until"] == moment(3000)
+        found = fl.reconcile.compare(cut, balances)
+        assert found["status"].tolist() == ["closing_unknown"]
+        assert fl.reconcile.explain(cut, balances).empty
+        built = reports.build(cut, balances, as_of="2027-01-01T00:00:00Z", title="cut").verdict
+        assert (built.state, built.breaks) == ("nothing_to_compare", 0)
+        assert "read both without until" in built.text
+        store.sync(FakeService([transfer(9000), transfer(1), transfer(5000)]))  # type: ignore[arg-type]
+        seen_first = store.read(
+            "balances", until=balances["observed_at"].max() + pd.Timedelta("1ns")
+        )
+        found = fl.reconcile.compare(store.read("transfers"), seen_first)
+        assert found["status"].tolist() == ["closing_unknown"]
+
+    def test_an_end_behind_the_last_row_cuts_nothing_off(self, store: fl.Store) -> None:
+        store.sync(FakeService([transfer(1), transfer(5000)]))  # type: ignore[arg-type]
+        frame = store.read("transfers", until=moment(5001))
+        assert frame.attrs == store.read("transfers").attrs
+        found = fl.reconcile.compare(frame, store.read("balances"))
+        assert found["status"].tolist() == ["match"]
+
+    def test_a_store_itself_knows(self, late: fl.Store) -> None:
+        found: Any = fl.reconcile.compare(late, late.read("balances"))
+        assert found.fetchall()[0][-1] == "opening_unknown"
+
+
+def test_a_balance_that_was_never_observed_matches_nothing(store: fl.Store) -> None:
+    """The transfers were widened, the balances not asked for again."""
+    service = FakeService([transfer(n, asset=f"A{n % 3}") for n in range(9)])
+    store.sync(service, since=moment(8))  # type: ignore[arg-type]
+    store.sync(service, tables=["transfers"], since="1970-01-01")  # type: ignore[arg-type]
+    judgement = fl.reconcile.judge(store)
+    assert (judgement.state, judgement.balances) == ("proved", 1)
+    assert judgement.headline == "Reconciled: 0 breaks; 2 balances were never observed"
+    found = compared(store).set_index("asset")["status"].to_dict()
+    assert found == {"A0": "only_rebuilt", "A1": "only_rebuilt", "A2": "match"}

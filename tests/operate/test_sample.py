@@ -1,0 +1,82 @@
+"""The sample store: what its recipe makes, proved, small, and never written to."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fundlab as fl
+from fundlab.base.errors import StoreError
+from fundlab.operate import store as home
+from fundlab.tables import TABLES
+
+ROOT = Path(__file__).parents[2]
+
+
+def content(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def test_the_recipe_makes_it(tmp_path: Path) -> None:
+    make = runpy.run_path(str(ROOT / "data" / "make_sample.py"))["make"]
+    made, kept = make(tmp_path / "made"), fl.sample()
+    for table in TABLES:
+        pd.testing.assert_frame_equal(kept.history(table), made.history(table))
+    assert kept.pins() == made.pins()
+
+
+def test_it_is_a_year_that_reconciles_and_small() -> None:
+    store = fl.sample()
+    transfers = store.read("transfers")
+    days = transfers["created_at"]
+    assert len(transfers) == 3_000
+    assert days.max() - days.min() > pd.Timedelta(days=360)
+    assert store.verify().ok
+    assert fl.reconcile.judge(store).state == "proved"
+    assert len(store.read("transfers", pin="october")) == 3_000
+    assert sum(len(data) for data, _ in content(Path(str(store.path))).values()) < 2_000_000
+
+
+def test_nothing_is_written_to_it() -> None:
+    folder = Path(str(fl.sample().path))
+    before = content(folder)
+    store = fl.sample()
+    store.read("transfers")
+    store.scan("transfers").aggregate("count(*)").fetchall()
+    fl.reconcile.judge(store)
+    for write in (
+        lambda: store.pin("mine"),
+        store.compact,
+        lambda: store.export_current(folder / "current"),
+    ):
+        with pytest.raises(fl.errors.FundlabError, match=r"read-only; copy the folder|within"):
+            write()
+    assert content(folder) == before
+
+
+def test_a_copy_can_be_written_to(tmp_path: Path) -> None:
+    shutil.copytree(str(fl.sample().path), tmp_path / "mine")
+    mine = fl.Store(tmp_path / "mine")
+    mine.pin("mine")
+    assert list(mine.pins()) == ["october", "mine"]
+
+
+def test_a_wheel_holds_it_where_it_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    included = targets["build"]["targets"]["wheel"]["force-include"]
+    assert included["data/sample"] == "fundlab/data/sample"
+    assert home._SAMPLES == (
+        ROOT / "fundlab" / "data" / "sample",
+        ROOT / "data" / "sample",
+    )
+    monkeypatch.setattr(home, "_SAMPLES", (tmp_path / "no", tmp_path / "where"))
+    with pytest.raises(StoreError, match="the sample store is not at"):
+        fl.sample()

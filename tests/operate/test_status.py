@@ -1,0 +1,247 @@
+"""``fundlab status``: silent while all is well; and each thing that did not happen, told."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import fundlab as fl
+from fundlab import reports, sandbox
+from fundlab.base.errors import InvalidRequest
+from fundlab.operate.status import Status, status
+from fundlab.store.runs import RUNS
+
+HOUR = 3600 * 10**9
+NOW = int(datetime(2026, 11, 20, 8, tzinfo=UTC).timestamp()) * 10**9
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[fl.Client]:
+    with sandbox.serve(seed=7, transfers=30) as serving, serving.connect() as connected:
+        yield connected
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(client: fl.Client, tmp_path: Path, clock: Clock) -> fl.Store:
+    """A store after a good night, an hour ago."""
+    books = fl.Store(tmp_path / "books", clock=clock)
+    clock.now = NOW - HOUR
+    books.sync(client)
+    books.note_run("report", {"problems": 0})
+    clock.now = NOW
+    return books
+
+
+def told(found: Status) -> list[tuple[str, str]]:
+    return [(one.about.split(" of ")[0], one.kind) for one in found.findings]
+
+
+def test_all_is_well_in_one_line(store: fl.Store) -> None:
+    found = status(store, now=NOW)
+    assert (found.ok, found.missed, told(found)) == (True, False, [])
+    line = str(found)
+    assert re.fullmatch(
+        rf"all is well: {store.path}: synced 60 min ago, reported 60 min ago, [\d,.]+ GB free", line
+    )
+    assert {*found.synced} == {
+        "transfers", "events", "addresses", "fiat_accounts", "deposit_instructions", "balances",
+    }  # fmt: skip
+
+
+@pytest.mark.thorough
+def test_a_report_is_noted_with_what_it_found(store: fl.Store, tmp_path: Path) -> None:
+    fl.report(store, "2026-10-05", as_of="2027-01-01", out=tmp_path, formats=["csv"])
+    assert store.runs()["report"] == {"at": "2026-11-20T07:00:00.000000000Z", "problems": 0}
+    fl.report(store, "2026-10-05", out=tmp_path, formats=["csv"])
+    assert store.runs()["report"] == {"at": "2026-11-20T08:00:00.000000000Z", "problems": 0}
+    reports.catch_up(store, tmp_path, ["csv"], since="2099-01")
+    assert store.runs()["report"]["problems"] == 0
+
+
+def test_a_run_that_did_not_come_is_told(store: fl.Store, client: fl.Client, clock: Clock) -> None:
+    assert told(status(store, now=NOW + 24 * HOUR)) == []
+    late = status(store, now=NOW + 26 * HOUR)
+    assert told(late) == [("sync", "missed"), ("report", "missed")]
+    assert "the last was 27 h ago, at 2026-11-20T07:00:00Z; see whether the timer" in str(late)
+    # A sync that brings nothing new is one, too; then the report is what is missing.
+    clock.now = NOW + 26 * HOUR
+    store.sync(client)
+    assert told(status(store, now=NOW + 26 * HOUR)) == [("report", "missed")]
+    # One table that no run brings any more.
+    clock.now = NOW + 53 * HOUR
+    store.sync(client, tables=["transfers"])
+    assert told(status(store, now=NOW + 53 * HOUR, expect=["sync"])) == [("sync", "missed")]
+
+
+def test_a_clock_that_jumped_is_told(store: fl.Store, client: fl.Client, clock: Clock) -> None:
+    clock.now = NOW + 5 * HOUR
+    store.sync(client)
+    found = status(store, now=NOW)
+    assert told(found) == [("sync", "missed")]
+    assert (
+        "which is yet to come: set the clock right; if it was wrong then, run 'fundlab sync'\n"
+    ) in str(found)
+    assert ": synced 5 h ahead of this clock, reported 60 min ago, " in str(found)
+
+
+def test_what_was_never_done_is_told_where_it_is_expected(store: fl.Store) -> None:
+    expected = ["sync", "report", "verify", "close"]
+    found = status(store, now=NOW, expect=expected)
+    assert told(found) == [("verify", "missed"), ("close", "missed")]
+    assert "close: run 'fundlab close 2026-10': it is over" in str(found)
+    assert told(status(store, now=NOW - 12 * 24 * HOUR, expect=["close"])) == [
+        ("sync", "missed"), ("report", "missed"), ("close", "missed"),
+    ]  # fmt: skip
+    store.verify()
+    assert told(status(store, now=NOW, expect=["verify"])) == []
+
+
+def test_problems_are_open_until_a_verification_finds_none(store: fl.Store, clock: Clock) -> None:
+    store.note_run("verify", {"problems": 2})
+    clock.now += 1
+    store.note_run("report", {"problems": 0})  # which reads no file's every byte
+    found = status(store, now=NOW)
+    assert told(found) == [("problems", "open")]
+    assert "problems: 2 problems, by the last verify; run 'fundlab verify'" in str(found)
+    assert not found.missed
+    store.note_run("report", {"problems": 3})
+    assert "problems: 3 problems, by the last report" in str(status(store, now=NOW))
+    clock.now += 1
+    store.verify()
+    assert status(store, now=NOW).ok
+
+
+def test_a_disk_that_is_full_is_told(store: fl.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10_000))
+    found = status(store, now=NOW)
+    assert told(found) == [("disk", "missed")]
+    assert "disk: 0 MB free; make room: a sync may need 500 MB\n" in str(found)
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(600, "600 s behind"), (-600, "600 s ahead of")])
+def test_a_clock_that_is_wrong_is_told(store: fl.Store, seconds: int, words: str) -> None:
+    date = datetime.fromtimestamp(NOW / 1e9 + seconds, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    answer = SimpleNamespace(headers={"Date": date})
+    asked: Any = SimpleNamespace(transport=SimpleNamespace(probe=lambda: answer))
+    found = status(store, client=asked, now=NOW)
+    assert (told(found), found.clock_skew) == ([("clock", "missed")], seconds)
+    assert f"this machine's is {words} the service's" in str(found)
+
+
+def test_an_action_of_which_nobody_knows_is_told(
+    store: fl.Store, client: fl.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FUNDLAB_JOURNAL", str(client.settings.journal))
+    profile = str(store.read("balances")["profile_id"].iloc[0])
+    plan = fl.plan_deposit(client, profile_id=profile, say=lambda line: None)
+
+    def dies(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fl.Client, "create_fiat_deposit_instructions", dies)
+    with pytest.raises(KeyboardInterrupt):
+        plan.submit(confirm=plan.code)
+    soon = status(store, expect=["report"], max_age=timedelta(days=9999))
+    assert soon.pending == 0  # it may be on its way
+    later = status(
+        store, expect=["report"], max_age=timedelta(days=9999), now=time.time_ns() + HOUR
+    )
+    assert (later.pending, told(later)) == (1, [("payments", "missed")])
+
+
+def test_the_command(
+    store: fl.Store, client: fl.Client, fundlab: Any, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    where = ("--store", str(store.path))
+    fresh = fl.Store(store.path)
+    fresh.sync(client)
+    fresh.note_run("report", {})
+    file = tmp_path / "out" / "fundlab.prom"
+    result, out, err = fundlab("status", "--offline", "--prometheus", file, *where)
+    assert (result, err) == (0, "")
+    assert out.startswith("all is well: ")
+    assert out.count("\n") == 1
+    assert fundlab("status", "--offline", "--quiet", *where) == (0, "", "")
+    lines = file.read_text().splitlines()
+    assert f'fundlab_ok{{store="{store.path}"}} 1' in lines
+    for line in lines:
+        assert re.fullmatch(
+            r'# (HELP|TYPE) fundlab_\w+ .+|fundlab_\w+\{\w+="[^"]+"(,table="\w+")?\} -?[\d.e+-]+',
+            line,
+        )
+    # A file that cannot be written hides nothing of what else is found.
+    result, out, err = fundlab(
+        "status", "--offline", "--expect", "close", "--prometheus", file / "x", *where
+    )
+    assert (result, err) == (1, "")
+    assert re.search(r"^close: .+\nprometheus: .+ cannot be written", out, re.MULTILINE)
+    # Asked once, the service says what time it is; without settings there is a way out.
+    result, _, err = fundlab("status", *where)
+    assert result == 1
+    assert "Or give --offline" in err
+    for name in ("base_url", "auth_url", "client_id", "client_secret"):
+        value = getattr(client.settings, name)
+        text = value.reveal() if name == "client_secret" else value
+        monkeypatch.setenv(f"FUNDLAB_{name.upper()}", text)
+    result, out, _ = fundlab("status", "--json", *where)
+    assert (result, json.loads(out)["ok"]) == (0, True)
+    assert abs(json.loads(out)["clock_skew"]) < 60
+    # What did not happen is 1, what is open 3.
+    fresh.note_run("report", {"problems": 1})
+    assert fundlab("status", "--offline", *where)[0] == 3
+    assert fundlab("status", "--offline", "--expect", "verify", *where)[0] == 1
+
+
+@pytest.mark.parametrize("options", [("--max-age", "5x"), ("--expect", "moon"), ("--expect", "")])
+def test_wrong_usage(fundlab: Any, options: tuple[str, str]) -> None:
+    result, _, err = fundlab("status", *options)
+    assert (result, " give " in err) == (2, True)
+
+
+def test_what_no_expectation_is(store: fl.Store) -> None:
+    with pytest.raises(InvalidRequest, match="expect='moon': give some of sync"):
+        status(store, expect=["moon"])
+    with pytest.raises(InvalidRequest, match="max_age=0:00:00: give more than nothing"):
+        status(store, max_age=timedelta(0))
+
+
+def test_a_run_that_cannot_be_noted_is_done(
+    store: fl.Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    for file in (store.path / RUNS).iterdir():
+        file.unlink()
+    (store.path / RUNS).rmdir()
+    (store.path / RUNS).write_text("not a folder")
+    assert store.verify().ok
+    assert "this verify is not noted for 'fundlab status'" in caplog.text
+    (store.path / RUNS).unlink()
+    (store.path / RUNS).mkdir()
+    (store.path / RUNS / "sync.json").write_text('{"at": "yesterday"}')
+    assert store.runs() == {}
+
+
+def test_a_read_only_store_is_not_written_to(store: fl.Store) -> None:
+    before = store.runs()
+    fl.Store(store.path, read_only=True).verify()
+    assert store.runs() == before

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benches import Bench, approved_account, impatient
+
+import fundlab as fl
+from fundlab.client.client import Client
+from fundlab.sandbox.serve import Sandbox
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    with fl.sandbox.serve(seed=7, transfers=300, clock="manual") as running:
+        yield running
+
+
+@pytest.fixture
+def new_bench(sandbox: Sandbox, tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    opened: list[Client] = []
+
+    def make(**settings: Any) -> Bench:
+        store = tmp_path / f"store-{len(opened)}"
+        own: dict[str, Any] = {"store": store}
+        if opened:  # another user, or another machine
+            own["journal"] = tmp_path / f"journal-{len(opened)}"
+        client = impatient(sandbox.connect(**(own | settings)))
+        opened.append(client)
+        account = approved_account(sandbox, client)
+        return Bench(sandbox, client, Path(client.settings.store), account, sandbox.profile_ids[0])
+
+    yield make
+    sandbox.faults.clear()
+    for client in opened:
+        client.close()
+
+
+@pytest.fixture
+def bench(new_bench: Callable[..., Bench]) -> Bench:
+    return new_bench()

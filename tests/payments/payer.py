@@ -1,0 +1,159 @@
+"""A process that pays, to be killed: it shares nothing with the test but the store on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pandas as pd
+
+import fundlab as fl
+from fundlab import cli
+from fundlab.base.errors import CallError
+from fundlab.client import transport
+from fundlab.client.client import Client
+from fundlab.client.transport import Environment
+from fundlab.sandbox.serve import Sandbox
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["pytest", "fundlab.payments.actions", "fundlab.cli"])
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What to pay with which credential; ``twice`` is how often a request is delivered twice.
+
+    ``by`` is ``notebook``, ``command`` (``fundlab withdraw``, once a payment) or ``batch``.
+    """
+
+    connection: Mapping[str, str]
+    store: Path
+    journal: Path
+    payments: Sequence[Mapping[str, str]]
+    twice: float = 0.0
+    by: str = "notebook"
+    seed: int = 0
+
+    def client(self) -> Client:
+        settings = fl.connect(**self.connection, store=self.store, journal=self.journal).settings
+        return Client(settings, environment=Environment(sleep=lambda seconds: None))
+
+
+def orders(sandbox: Sandbox, store: Path, payments: Sequence[Mapping[str, str]]) -> Orders:
+    names = ("base_url", "auth_url", "client_id", "client_secret")
+    connection = {name: getattr(sandbox, name) for name in names}
+    return Orders(connection, store, Path(os.environ["FUNDLAB_JOURNAL"]), payments)
+
+
+def pay(wanted: Orders, said: list[str]) -> int:
+    """Pay everything; how many payments could not be finished."""
+    if wanted.twice:
+        _deliver_twice(wanted.twice, Random(wanted.seed))
+    if wanted.by == "batch":
+        payments = pd.DataFrame(wanted.payments)
+        fl.plan_withdrawals(wanted.client(), payments, say=said.append).submit()
+        return 0
+    paid = _by_commands if wanted.by == "command" else _in_a_notebook
+    return list(paid(wanted, said)).count(False)
+
+
+def _in_a_notebook(wanted: Orders, said: list[str]) -> Iterator[bool]:
+    client = wanted.client()
+    for payment in wanted.payments:
+        try:
+            plan = fl.plan_withdrawal(client, say=said.append, **payment)
+            plan.submit(confirm=plan.code)
+        except CallError:
+            yield False
+        else:
+            yield True
+
+
+def _by_commands(wanted: Orders, said: list[str]) -> Iterator[bool]:
+    transport.pause_before = lambda *_: 0.0
+    os.environ |= {f"FUNDLAB_{name.upper()}": value for name, value in wanted.connection.items()}
+    os.environ["FUNDLAB_JOURNAL"] = str(wanted.journal)
+    for payment in wanted.payments:
+        sys.argv = [
+            "fundlab", "withdraw", "--profile", payment["profile_id"], "--amount",
+            payment["amount"], "--fiat-account", payment["fiat_account_id"], "--yes", "--json",
+            "--store", str(wanted.store),
+        ]  # fmt: skip
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            try:
+                cli.main()
+            except SystemExit as ending:
+                yield not ending.code
+        said.append(out.getvalue())
+
+
+def _deliver_twice(share: float, chance: Random) -> None:
+    once = Client.create_fiat_withdrawal
+
+    def sometimes_twice(client: Client, **given: Any) -> Any:
+        if chance.random() < share:
+            once(client, **given)
+        return once(client, **given)
+
+    Client.create_fiat_withdrawal = sometimes_twice  # type: ignore[method-assign]
+
+
+def _main(wanted: Orders, channel: Connection) -> None:
+    said: list[str] = []
+    channel.send("ready")
+    channel.recv()
+    channel.send((pay(wanted, said), said))
+
+
+@dataclass
+class Payer:
+    """A process about to pay."""
+
+    wanted: Orders
+    process: ForkServerProcess = field(init=False)
+    channel: Connection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.channel, theirs = _PROCESSES.Pipe()
+        self.process = _PROCESSES.Process(target=_main, args=(self.wanted, theirs))
+        self.process.start()
+        theirs.close()
+        assert self.channel.recv() == "ready"
+
+    def start(self) -> None:
+        self.channel.send("go")
+
+    def result(self) -> tuple[int, list[str]]:
+        """How many payments could not be finished, and what was said."""
+        found: tuple[int, list[str]] = self.channel.recv()
+        self.close()
+        return found
+
+    def kill_after(self, seconds: float) -> bool:
+        """Kill it that much later, as a power cut would; whether it was still at work."""
+        at_work = not self.channel.poll(seconds)
+        self.process.kill()
+        self.close()
+        return at_work
+
+    def close(self) -> None:
+        self.channel.close()
+        self.process.join()
+        self.process.close()
+
+
+def run(wanted: Orders) -> tuple[int, list[str]]:
+    payer = Payer(wanted)
+    payer.start()
+    return payer.result()

@@ -1,0 +1,443 @@
+"""A month that is closed stays closed: what stands in the way, what is frozen, what moves it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import closed_months as months
+import pandas as pd
+import pytest
+from closed_months import CLOSED_AT, DAY, LATER, MARCH, D
+
+import fundlab as fl
+from fundlab import cli, reports
+from fundlab.base.errors import CloseRefused, InvalidRequest, StoreDamaged
+from fundlab.evidence.closes import Close, closes_of
+from fundlab.evidence.verify import Verification
+
+BASES = ("settled", "created")
+ENTRY = ["profile_id", "asset", "line", "type"]
+ENTRY_OF_A_BANK = "bank-0123456789abcdef0123"
+
+
+def as_lines(frame: pd.DataFrame) -> dict[tuple[str, ...], D]:
+    found = frame.set_index(ENTRY)["amount"]
+    return found[found != 0].to_dict()
+
+
+def moved_by(before: dict[tuple[str, ...], D], after: dict[tuple[str, ...], D]):
+    """By line without the closing, which is their sum."""
+    keys = {key for key in {*before, *after} if key[2] != "closing"}
+    found = {key: after.get(key, D(0)) - before.get(key, D(0)) for key in keys}
+    return {key: amount for key, amount in found.items() if amount}
+
+
+def close(store: fl.Store, basis: str, **given: Any) -> Close:
+    """As ``store.close``, which verifies every byte first: these months are about the figures."""
+    with store.lock() as check_held:
+        found = Verification(str(store.path), 0, 0, 0, (), judgement=fl.reconcile.judge(store))
+        content = reports.freeze(store, found, "2026-02", basis=basis, **given)  # type: ignore[arg-type]
+        return store.seal(content, check_held)
+
+
+def check_month(
+    folder: Path, seed: int, turns: int, with_report: bool = True, restating: bool = True
+) -> dict[str, tuple[int, int]]:
+    """One month closed on each basis and turned; how many lines and transfers moved."""
+    month = months.made(folder / "store", seed)
+    store, count = month.store, {}
+    closed = {basis: close(store, basis, by="Ana") for basis in BASES}
+    before = {basis: months.lines(month, basis, closed[basis].pin) for basis in BASES}
+    for basis in BASES:
+        assert as_lines(closed[basis].lines) == before[basis]
+    assert store.restatements().empty
+    months.turn(month, turns)
+    month.accept_some()
+    found = store.restatements()
+    for basis in BASES:
+        after, mine = months.lines(month, basis), found[found["basis"] == basis]
+        expected = moved_by(before[basis], after)
+        sums = mine.groupby(ENTRY)["difference"].sum()
+        assert sums[sums != 0].to_dict() == expected
+        assert (mine["now"] - mine["then"] == mine["difference"]).all()
+        assert (mine["difference"] != 0).all()
+        disappeared = set(mine.loc[mine["cause"] == "disappeared", "transfer_id"])
+        assert disappeared <= month.accepted
+        moved = mine.groupby(ENTRY[:2])["difference"].sum().to_dict()
+        closings = [
+            {key[:2]: amount for key, amount in lines.items() if key[2] == "closing"}
+            for lines in (before[basis], after)
+        ]
+        for key in {*closings[0], *closings[1], *moved}:
+            then, now = (side.get(key, D(0)) for side in closings)
+            assert then + moved.get(key, D(0)) == now
+        count[basis] = len(expected), mine["transfer_id"].nunique()
+        if with_report and not month.waiting:
+            check_report(store, closed[basis], basis)
+        if len(mine) and restating:
+            again = close(store, basis, by="Ben", restate="rows came late")
+            assert as_lines(again.lines) == after
+            bridge = again.content["restates"]["bridge"]
+            assert [row[-1] for row in bridge] == [
+                fl.base.values.plain_text(difference) for difference in mine["difference"]
+            ]
+            closes = store.closes()
+            states = closes.loc[closes["basis"] == basis, "state"]
+            assert states.tolist() == ["restated", "closed"]
+    if restating:
+        assert store.restatements().empty
+    for number, basis in enumerate(BASES):
+        assert as_lines(store_close(store, number).lines) == before[basis]
+    return count
+
+
+def check_report(store: fl.Store, closed: Close, basis: str) -> None:
+    """The next month's report begins with the closing, and its roll-forward foots."""
+    report = reports.read_report(store, "2026-03", basis=basis)  # type: ignore[arg-type]
+    roll = report.roll_forward
+    opening = roll[roll["line"] == "opening"].set_index(ENTRY[:2])["amount"]
+    closing = closed.lines[closed.lines["line"] == "closing"].set_index(ENTRY[:2])["amount"]
+    for key in {*opening.index, *closing.index}:
+        assert opening.get(key, D(0)) == closing.get(key, D(0))
+    footed = roll[roll["line"] != "closing"].groupby(ENTRY[:2])["amount"].sum()
+    assert (footed == roll[roll["line"] == "closing"].set_index(ENTRY[:2])["amount"]).all()
+    table = report.balances
+    sides = table["opening"] + table["inflow"] - table["outflow"]
+    assert (sides + table.get("restated", D(0)) == table["closing"]).all()
+    for _, steps in report.movements.groupby("asset"):
+        assert sum(list(steps["amount"])[:-1], D(0)) == steps["amount"].iloc[-1]
+        assert "Unexplained" not in set(steps["step"])
+    assert bool(report.moved) == bool(len(store.restatements())) == bool(store.verify().moved)
+    assert (report.tone == "good") == (report.verdict.state == "proved" and not report.moved)
+
+
+def store_close(store: fl.Store, number: int) -> Close:
+    return closes_of(store.records())[number]
+
+
+def test_a_month_that_moves_is_bridged_transfer_by_transfer(tmp_path: Path) -> None:
+    for lines, transfers in check_month(tmp_path, 3, 6).values():
+        assert lines
+        assert transfers
+
+
+@pytest.mark.campaign
+def test_a_thousand_months_on_both_bases(tmp_path: Path, seed: int, figure: Any) -> None:
+    run_months(tmp_path, seed, 1_000, figure)
+
+
+@pytest.mark.thorough
+def test_some_months_on_both_bases(tmp_path: Path, seed: int, figure: Any) -> None:
+    run_months(tmp_path, seed, 10, figure)
+
+
+def run_months(folder: Path, seed: int, count: int, figure: Any) -> None:
+    chance, sums = random.Random(seed), {basis: [0, 0, 0] for basis in BASES}
+    for number in range(1, count + 1):
+        place, turns = folder / str(number), chance.randrange(0, 8)
+        found = check_month(
+            place, chance.randrange(2**32), turns, number % 50 == 0, number % 10 == 0
+        )
+        shutil.rmtree(place)
+        for basis, (lines, transfers) in found.items():
+            for place_, more in enumerate((bool(lines), lines, transfers)):
+                sums[basis][place_] += more
+        if number % 50 == 0 or number == count:
+            text = ", ".join(
+                f"{basis} {moved} moved, {lines} lines by {transfers} transfers"
+                for basis, (moved, lines, transfers) in sums.items()
+            )
+            print(f"{number} months: {text}", flush=True)
+    figure(f"{count} months: {text}")
+    assert all(moved for moved, _, _ in sums.values())
+
+
+def test_what_settles_next_month_moves_no_closed_month_on_the_settled_basis(tmp_path: Path) -> None:
+    for seed in range(2):
+        month = months.made(tmp_path / str(seed), seed)
+        for status in ("PENDING", "PENDING"):
+            month.add(MARCH - 5 * DAY, status)
+        month.sync(CLOSED_AT + DAY)
+        month.store.close("2026-02")
+        month.store.close("2026-02", "created")
+        months.turn(month, 8, (months.settles, months.fails, months.new, months.touched))
+        found = month.store.restatements()
+        assert not len(found[found["basis"] == "settled"])
+        assert len(found[found["basis"] == "created"]) or "settles" not in month.did
+
+
+@pytest.mark.parametrize(
+    ("turn", "cause"),
+    [(months.late, "late"), (months.back_dated, "back_dated"), (months.amended, "amount"),
+     (months.fails_after_all, "status")],
+)  # fmt: skip
+def test_each_cause_has_its_name(tmp_path: Path, turn, cause: str) -> None:
+    month = months.made(tmp_path / "store", 11)
+    month.store.close("2026-02", "created")
+    months.turn(month, 1, (turn,))
+    assert set(month.store.restatements()["cause"]) == {cause}
+
+
+def test_a_row_that_the_service_lists_no_longer_moves_the_close_once_that_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    month = months.made(tmp_path / "store", 12)
+    gone = month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
+    month.sync(CLOSED_AT + DAY)
+    store = month.store
+    before = [store.close("2026-02", basis) for basis in BASES]  # type: ignore[arg-type]
+    month.service.transfers.remove(gone)
+    month.sync(MARCH + 40 * DAY)
+    assert store.restatements().empty
+    assert not store.verify().ok
+    with pytest.raises(CloseRefused, match="2026-03 cannot be closed") as refused:
+        store.close("2026-03")
+    assert any(gone["id"] in line for line in refused.value.obstacles)
+    with pytest.raises(cli.typer.Exit, match="3"):
+        cli.run(["report", "--catch-up", "--period", "2026-02", "--out", str(tmp_path / "reports"),
+                 "--store", str(store.path), "--format", "csv"])  # fmt: skip
+    assert f"no longer at the service, and kept here as last seen: {gone['id']}" in (
+        capsys.readouterr().out
+    )
+    store.accept_gone(gone["id"], by="Ana", reason="a test payment")
+    month.accepted.add(gone["id"])
+    found = store.restatements()
+    assert set(found["cause"]) == {"disappeared"}
+    assert set(found["transfer_id"]) == {gone["id"]}
+    assert set(found["basis"]) == set(BASES)
+    for basis, closed in zip(BASES, before, strict=True):
+        bridge = found[found["basis"] == basis].groupby(ENTRY)["difference"].sum()
+        expected = moved_by(as_lines(closed.lines), months.lines(month, basis))
+        assert bridge.to_dict() == expected
+        assert reports.read_report(store, "2026-03", basis=basis).moved  # type: ignore[arg-type]
+        store.close("2026-02", basis, restate="it was a test payment")  # type: ignore[arg-type]
+    assert store.restatements().empty
+    assert store.verify().ok
+    restated = closes_of(store.records())[2]
+    reports.write_pack(store, restated, tmp_path / "pack")
+    page = (tmp_path / "pack" / "close-2026-02.html").read_text(encoding="utf-8")
+    assert f"The service does not list {gone['id']} of transfers since 2026-" in page
+    assert "accepted by Ana, because: a test payment" in page
+    assert ">disappeared<" in page
+    assert reports.reperform(store, tmp_path / "pack") == []
+    month.service.transfers.append(gone)  # it was not
+    month.sync(MARCH + 41 * DAY)
+    assert set(store.restatements()["transfer_id"]) == {gone["id"]}
+    assert store.verify().ok
+    reports.write_pack(store, before[0], tmp_path / "first")
+    assert reports.reperform(store, tmp_path / "first") == []
+
+
+def test_what_stands_in_the_way_is_listed_and_breaks_can_be_accepted(tmp_path: Path) -> None:
+    month = months.made(tmp_path / "store", 5)
+    store = month.store
+    with pytest.raises(CloseRefused) as over:
+        store.close("2026-03")
+    assert "knows nothing after 2026-03-03 00:00 UTC" in over.value.obstacles[0]
+    row = month.add(MARCH - 3 * DAY, "COMPLETED", MARCH - 3 * DAY)
+    row["total"] = f"{D(row['total']) + 1}"
+    month.sync(CLOSED_AT + DAY)
+    with pytest.raises(CloseRefused) as broken:
+        store.close("2026-02")
+    assert [text for text in broken.value.obstacles if row["id"] in text]
+    assert "--with-breaks" in str(broken.value)
+    assert store.closes().empty
+    done = store.close("2026-02", with_breaks="the service was told")
+    assert done.content["accepted"]["reason"] == "the service was told"
+    assert done.content["accepted"]["problems"] == list(broken.value.obstacles)
+    assert "unexplained" in set(done.lines["line"])
+    with pytest.raises(InvalidRequest, match=r"is closed since .* it has not moved"):
+        store.close("2026-02", with_breaks="again")
+    with pytest.raises(InvalidRequest, match="has not moved since it was closed"):
+        store.close("2026-02", restate="for nothing")
+    with pytest.raises(InvalidRequest, match="it is not closed"):
+        store.close("2026-01", restate="for nothing")
+
+
+@pytest.mark.thorough
+def test_a_moved_month_comes_before_the_next_one(tmp_path: Path) -> None:
+    month = months.made(tmp_path / "store", 6)
+    store = month.store
+    store.close("2026-01")
+    store.close("2026-02")
+    row = month.add(MARCH - 50 * DAY, "COMPLETED", MARCH - 49 * DAY)
+    month.sync(MARCH + 40 * DAY)
+    found = store.restatements()
+    assert set(found["period"]) == {"2026-01", "2026-02"}
+    assert set(found.loc[found["period"] == "2026-02", "line"]) == {"opening"}
+    assert set(found["transfer_id"]) == {row["id"]}
+    with pytest.raises(CloseRefused, match="The earlier period 2026-01"):
+        store.close("2026-02", restate="late")
+    store.close("2026-01", restate="late")
+    store.close("2026-02", restate="late")
+    last = store.close("2026-03")
+    opening, closing = (
+        as_lines(frame[frame["line"] == line].assign(line="")) for frame, line in
+        ((last.lines, "opening"), (store_close(store, 3).lines, "closing"))
+    )  # fmt: skip
+    assert opening == closing
+
+
+def test_reopened_is_closed_again_and_nothing_is_removed(tmp_path: Path) -> None:
+    month = months.made(tmp_path / "store", 7)
+    store = month.store
+    store.close("2026-02", by="Ana", note="first")
+    with pytest.raises(InvalidRequest, match="period '2026-03' is not closed; closed are: 2026-02"):
+        store.reopen("2026-03", by="Ben", reason="mistyped")
+    store.reopen("2026-02", by="Ben", reason="a fee was wrong")
+    store.close("2026-02", by="Ana")
+    frame = store.closes()
+    assert frame["state"].tolist() == ["reopened", "closed"]
+    assert frame.columns.tolist()[:7] == [
+        "period", "basis", "closed_at", "by", "pin", "hash", "state",
+    ]  # fmt: skip
+    assert [record.kind for record in store.records()] == ["close", "reopen", "close"]
+    assert frame["pin"].nunique() == 2
+    assert set(frame["pin"]) <= set(store.pins())
+
+
+def test_annotations_are_kept_and_need_something_to_say(tmp_path: Path) -> None:
+    store = months.made(tmp_path / "store", 7).store
+    store.annotate("t-00001", owner="Ana", by="Ben")
+    store.annotate(ENTRY_OF_A_BANK, comment="asked the bank")
+    with pytest.raises(InvalidRequest, match="nothing to record"):
+        store.annotate("t-00001")
+    for wrong in ("t-99999", "t-0000", f"{ENTRY_OF_A_BANK}0"):
+        with pytest.raises(InvalidRequest, match=f"item_id='{wrong}' is not in .*store: give"):
+            store.annotate(wrong, owner="Ana")
+    with pytest.raises(InvalidRequest, match="item_id='': give a text"):
+        store.annotate("", owner="Ana")
+    found = store.annotations()
+    assert found["owner"].tolist() == ["Ana", pd.NA]
+    assert found.columns.tolist() == ["item_id", "owner", "comment", "decision", "by", "at"]
+    assert found["at"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize("wrong", [5, b"Ana", "half \ud800"])
+def test_what_no_table_could_hold_is_never_recorded(tmp_path: Path, wrong: Any) -> None:
+    month = months.made(tmp_path / "store", 7)
+    store = month.store
+    for name in ("owner", "comment", "decision", "by"):
+        given = {"comment": "asked", name: wrong}
+        with pytest.raises(InvalidRequest, match=f"{name}="):
+            store.annotate("t-00001", **given)
+    for name in ("by", "note", "with_breaks"):
+        with pytest.raises(InvalidRequest, match=f"{name}="):
+            store.close("2026-02", **{name: wrong})
+    store.close("2026-02")
+    with pytest.raises(InvalidRequest, match="by="):
+        store.reopen("2026-02", by=wrong, reason="a fee")
+    assert (len(store.closes()), len(store.annotations())) == (1, 0)
+
+
+def test_a_month_is_closed_in_the_zone_of_its_days(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    month = months.made(tmp_path / "store", 7)
+    where = ["--store", str(tmp_path / "store"), "--out", str(tmp_path / "pack")]
+    cli.run(["close", "2026-02", "--tz", "Asia/Tokyo", *where])
+    (closed,) = closes_of(month.store.records())
+    assert closed.end == MARCH - 9 * DAY // 24
+    assert "--tz Asia/Tokyo" in (tmp_path / "pack" / "close-2026-02.html").read_text("utf-8")
+    assert reports.reperform(month.store, tmp_path / "pack") == []
+    month.add(closed.end - 1, "COMPLETED", closed.end - 1, event=False)
+    month.add(closed.end, "COMPLETED", closed.end, event=False)
+    month.sync(LATER)
+    assert month.store.restatements()["transfer_id"].nunique() == 1
+    month.store.close("2026-02", restate="late", tz="Asia/Tokyo")
+
+
+def test_a_record_that_was_changed_or_taken_away_is_an_error(tmp_path: Path) -> None:
+    month = months.made(tmp_path / "store", 8)
+    store = month.store
+    store.close("2026-02")
+    for number in range(3):
+        store.annotate("t-00001", comment=str(number))
+    assert store.verify().ok
+    paths = sorted((tmp_path / "store" / "records").iterdir())
+    text = paths[1].read_bytes()
+    paths[1].write_bytes(text.replace(b'"comment":"0"', b'"comment":"9"'))
+    with pytest.raises(StoreDamaged, match="is not what was written"):
+        store.annotations()
+    assert [problem.table for problem in store.verify().problems] == ["records"]
+    paths[1].write_bytes(text)
+    paths[2].unlink()
+    with pytest.raises(StoreDamaged, match="record 3 is missing"):
+        store.closes()
+    pin = tmp_path / "store" / "pins" / f"{store_pin(paths[0])}.json"
+    pin.unlink()
+    shutil.rmtree(tmp_path / "store" / "records" / "none", ignore_errors=True)
+    paths[3].unlink()
+    assert "the pin close-2026-02-settled-1" in str(store.verify())
+
+
+def store_pin(path: Path) -> str:
+    return str(json.loads(path.read_bytes())["content"]["pin"])
+
+
+@pytest.mark.thorough
+def test_the_commands_say_so_in_one_line_and_end_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    month = months.made(tmp_path / "store", 9)
+    where = ["--store", str(tmp_path / "store")]
+
+    def run(*arguments: str) -> tuple[int, str]:
+        status = 0
+        try:
+            cli.run([*arguments, *where])
+        except cli.typer.Exit as end:
+            status = end.exit_code
+        return status, capsys.readouterr().out
+
+    assert run("close", "2026-03")[0] == 3
+    status, out = run("close", "2026-02", "--by", "Ana")
+    assert (status, out.startswith("2026-02 (settled basis) closed at ")) == (0, True)
+    status, out = run("close", "2026-02", "--by", "Ben", "--with-breaks", "--reason", "a fee")
+    assert status == 0
+    assert out.startswith(
+        "2026-02 (settled basis) was closed already and nothing was changed: closed at "
+    )
+    assert "by Ana, record" in out
+    assert json.loads(run("close", "2026-02", "--json")[1])["changed"] is False
+    with pytest.raises(cli.typer.BadParameter, match="closed with days in UTC, not Asia/Tokyo"):
+        run("close", "2026-02", "--tz", "Asia/Tokyo")
+    with pytest.raises(cli.typer.BadParameter) as wrong:
+        run("close", "2026-13")
+    assert wrong.value.param_hint == "PERIOD or --tz"
+    month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
+    month.sync(LATER)
+    out_folder = ["--out", str(tmp_path / "out"), "--format", "csv"]
+    for arguments in (
+        ["verify"],
+        ["report", "--period", "2026-03", *out_folder[:2], "--format", "html"],
+        ["report", "--catch-up", "--period", "2026-02", *out_folder],
+        ["close", "2026-02"],
+    ):
+        status, out = run(*arguments)
+        lines = [line for line in out.splitlines() if "has moved since it was closed" in line]
+        assert (status, len(lines)) == (3, 1), arguments
+        assert "by 1 transfer; accept it with 'fundlab close 2026-02 --restate" in lines[0]
+    page = (tmp_path / "out" / "report-2026-03.html").read_text(encoding="utf-8")
+    assert "Closed periods that have moved, transfer by transfer" in page
+    banner = page.split('<section class="verdict ')[1].split("</section>")[0]
+    assert banner.startswith("warn")
+    assert "has moved since it was closed" in banner
+    assert "<th" in page.split("Restated")[0]
+    table = page.split("<caption>Closed periods that have moved, transfer by transfer")[1]
+    assert ">Basis" in table.split("</thead>")[0]  # the same lines move on both
+    status, out = run("close", "2026-02", "--restate", "--reason", "late", "--json")
+    assert (status, json.loads(out)["closed"]) == (0, True)
+    assert run("verify")[0] == 0
+    month.add(MARCH - 5 * DAY, "COMPLETED", MARCH - 4 * DAY)
+    connected = contextlib.nullcontext(month.service)
+    monkeypatch.setattr("fundlab.client.client.connect", lambda: connected)
+    status, out = run("sync", "transfers", "events", "balances", "--full")
+    assert (status, out.count("has moved since it was closed")) == (3, 1)
+    assert run("reopen", "2026-02", "--by", "Ben", "--reason", "a fee")[0] == 0
+    assert month.store.closes()["state"].tolist() == ["restated", "reopened"]

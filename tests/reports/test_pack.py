@@ -1,0 +1,545 @@
+"""The close pack: its printed cells foot, its bytes are the same anywhere, and what differs is
+named."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from decimal import Decimal
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import closed_months as months
+import openpyxl
+import pypdf
+import pytest
+from closed_months import DAY, MARCH, D
+
+import fundlab as fl
+from fundlab import cli, reports
+from fundlab.base.errors import InvalidRequest, StoreError
+from fundlab.evidence.closes import closes_of
+
+STEM = "close-2026-02"
+SAID = {"Adjusted balance per bank": "adjusted_bank", "Difference": "difference",
+        "Adjusted balance per service": "adjusted_service"}  # fmt: skip
+"""Lines of the workbook, and the codes that the CSV has for them."""
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[fl.Store, Path]:
+    """A store whose February was closed, moved and restated, and the pack of that."""
+    folder = tmp_path_factory.mktemp("pack")
+    month = months.made(folder / "store", 21)
+    waiting = month.add(MARCH - 86_400 * 10**9, "PENDING")
+    month.sync(months.CLOSED_AT + 1)
+    store = month.store
+    store.close("2026-02", by="Ana")
+    months.turn(month, 4, (months.late, months.amended))
+    store.annotate(waiting["id"], owner="Ben", comment="asked, <b>twice</b>", by="Ana")
+    store.annotate(waiting["id"], decision="wait", by="Ana")
+    config = folder / "config" / "fundlab" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[names]\n"{waiting["profile_id"]}" = "Treasury"\nanother = "Nobody"\n')
+    config.chmod(0o600)
+    with pytest.MonkeyPatch.context() as named:  # the names of the close, not those of the pack
+        named.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        closed = store.close("2026-02", by="Ana", note="again", restate="two rows came late")
+    reports.write_pack(store, closed, folder / "pack")
+    return store, folder / "pack"
+
+
+class Tables(HTMLParser):
+    """The cells of each table, by its caption."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, list[list[str]]] = {}
+        self.caption, self.inside = "", ""
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.inside = tag if tag in ("caption", "td", "th") else self.inside
+        if tag == "tr":
+            self.found[self.caption].append([])
+        if tag in ("td", "th"):
+            self.found[self.caption][-1].append("")
+        if tag == "table":
+            self.caption = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = "" if tag == self.inside else self.inside
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "caption":
+            self.caption += data
+            self.found[self.caption] = []
+        elif self.inside:
+            self.found[self.caption][-1][-1] += data
+
+
+def of_page(pack: Path) -> dict[str, list[dict[str, str]]]:
+    parser = Tables()
+    parser.feed((pack / f"{STEM}.html").read_text(encoding="utf-8"))
+    return {
+        caption: [dict(zip([h.lower() for h in rows[0]], row, strict=True)) for row in rows[1:]]
+        for caption, rows in parser.found.items()
+    }
+
+
+def of_csv(pack: Path, name: str) -> list[dict[str, str]]:
+    with (pack / f"{STEM}.{name}.csv").open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def of_workbook(pack: Path, name: str) -> list[dict[str, str]]:
+    """Below a title, a line and a gap; columns by their headers, written as in a CSV."""
+    sheet = openpyxl.load_workbook(pack / f"{STEM}.xlsx")[name]
+    rows = [["" if cell is None else str(cell) for cell in row] for row in sheet.values][3:]
+    names = [head.lower().replace(" ", "_") for head in rows[0]]
+    return [dict(zip(names, row, strict=True)) for row in rows[1:]]
+
+
+def of_pdf(pack: Path) -> dict[str, list[list[str]]]:
+    """The cells of each line below a caption; columns stand at least two spaces apart."""
+    found: dict[str, list[list[str]]] = {}
+    captions, caption = of_page(pack), ""
+    for page in pypdf.PdfReader(pack / f"{STEM}.pdf").pages:
+        for line in page.extract_text(extraction_mode="layout").splitlines():
+            words = line.strip().replace("\u200b", "")
+            caption = words if words in captions else caption
+            found.setdefault(caption, []).append([*filter(None, words.split("  "))])
+    return found
+
+
+def amount(text: str) -> Decimal:
+    return D(0) if text in ("", "–") else D(text.replace(",", ""))
+
+
+def check_foots(rows: list[dict[str, str]], profile: str) -> None:
+    """Across to the closing, and down to the sum of each asset."""
+    sides = [name for name in rows[0] if name not in ("asset", "profile", "profile_id")]
+    below: dict[tuple[str, str], Decimal] = {}
+    for row in rows:
+        across = sum((amount(row[name]) for name in sides if name != "closing"), D(0))
+        assert across == amount(row["closing"]), row
+        for name in sides:
+            key = row["asset"], name
+            if row[profile] == "All profiles":
+                assert below[key] == amount(row[name]), key
+            below[key] = below.get(key, D(0)) + amount(row[name])
+    assert len(rows) > 4
+
+
+def of_paper(pack: Path, caption: str) -> list[dict[str, str]]:
+    """The rows of a table of the PDF in which no cell is empty, as the page heads their columns."""
+    cells = ([each.strip() for each in row if each.strip()] for row in of_pdf(pack)[caption])
+    heads, *printed = (row for row in cells if len(row) > 1)
+    names = [head.lower() for head in heads]
+    return [dict(zip(names, row, strict=True)) for row in printed if len(row) == len(names)]
+
+
+def test_every_printed_roll_forward_foots(packed: tuple[fl.Store, Path]) -> None:
+    pack = packed[1]
+    page = of_page(pack)
+    check_foots(page["Roll-forward by asset and profile"], "profile")
+    check_foots(of_csv(pack, "roll-forward"), "profile_id")
+    check_foots(of_workbook(pack, "Roll forward"), "profile_id")
+    caption = "Roll-forward by asset and profile"
+    assert of_paper(pack, caption) == page[caption]
+    lines = [page["Receipts and disbursements by type"], of_csv(pack, "lines")]
+    for rows, profile in zip([*lines, of_workbook(pack, "Lines")],
+                             ("profile", "profile_id", "profile_id"), strict=True):  # fmt: skip
+        sums: dict[tuple[str, str], Decimal] = {}
+        for row in rows:
+            sign = -1 if row["line"] == "closing" else 1
+            key = row["asset"], row[profile]
+            sums[key] = sums.get(key, D(0)) + sign * amount(row["amount"])
+        assert set(sums.values()) == {D(0)}
+
+
+def test_a_profile_has_the_name_it_had_when_the_period_was_closed(
+    packed: tuple[fl.Store, Path],
+) -> None:
+    store, pack = packed
+    assert {*closes_of(store.records())[-1].names.values()} == {"Treasury"}
+    rows = of_page(pack)["Roll-forward by asset and profile"]
+    assert "Treasury" in {row["profile"] for row in rows}
+    page = (pack / f"{STEM}.html").read_text(encoding="utf-8")
+    (whole,) = {*re.findall(r'title="([^"]+)">Treasury<', page)}
+    assert f"Treasury ({whole})" in page
+
+
+def test_the_other_tables_foot_as_printed(packed: tuple[fl.Store, Path]) -> None:
+    pack = packed[1]
+    page = of_page(pack)
+    caption, printed = "From the closing to what the service reports", "learned since"
+    named = ("closing", "moved_after", "held", "learned_since")
+    shown = ("closing", "settled after", "held by pending", printed)
+    for rows, parts in (
+        (page[caption], shown),
+        (of_paper(pack, caption), shown),
+        (of_csv(pack, "reconciliation"), named),
+        (of_workbook(pack, "Reconciliation"), ("held_by_pending", *named[:2], named[3])),
+    ):
+        assert rows
+        for row in rows:
+            assert sum((amount(row[name]) for name in parts), D(0)) == amount(row["rebuilt"])
+            assert amount(row["reported"]) - amount(row["rebuilt"]) == amount(row["difference"])
+    parts = ("opening", "receipts", "disbursements")
+    for rows in (
+        page["Proof of cash"],
+        of_paper(pack, "Proof of cash"),
+        of_csv(pack, "proof-of-cash"),
+        of_workbook(pack, "Proof of cash"),
+    ):
+        books = [row for row in rows if row["side"] == "books"]
+        assert books
+        for row in books:
+            assert sum((amount(row[name]) for name in parts), D(0)) == amount(row["closing"])
+    items = page["Open items, oldest first"]
+    for ages, ones in (
+        (page["Open items by age"], items),
+        (of_csv(pack, "ageing"), of_csv(pack, "open-items")),
+        (of_workbook(pack, "Ageing"), of_workbook(pack, "Open items")),
+    ):
+        totals = [sum((amount(row["total"]) for row in rows), D(0)) for rows in (ages, ones)]
+        assert totals[0] == totals[1]
+    assert of_paper(pack, "Open items by age") == page["Open items by age"]
+    noted = [row for row in items if row["owner"] == "Ben"]
+    assert [row["comment"] for row in noted] == ["asked, <b>twice</b>"]
+    records = packed[0].records()
+    first, second = (records[place].content["lines"] for place in (0, -1))
+    closings = [
+        {tuple(row[:2]): D(row[-1]) for row in lines if row[2] == "closing"}
+        for lines in (first, second)
+    ]
+    for rows, then in (
+        (page["What was restated, transfer by transfer"], "closed"),
+        (of_csv(pack, "restatements"), "then"),
+        (of_workbook(pack, "Restatements"), "then"),
+    ):
+        for row in rows:
+            assert amount(row["now"]) - amount(row[then]) == amount(row["difference"])
+    restated = sum(
+        (amount(row["difference"]) for row in page["What was restated, transfer by transfer"]), D(0)
+    )
+    assert restated == sum(closings[1].values()) - sum(closings[0].values())
+    assert restated
+
+
+@pytest.mark.thorough
+def test_the_same_bytes_in_another_process_zone_locale_and_hash_seed(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    store = packed[0]
+    script = (
+        "import sys, fundlab as fl\nfrom fundlab import reports\n"
+        "store = fl.Store(sys.argv[1])\n"
+        "close = reports.find_close(store, '2026-02', 'settled')\n"
+        "reports.write_pack(store, close, sys.argv[2], sys.argv[3:], window=5)"
+    )
+    bank = statement_of(store, tmp_path / "february.csv", ("2026-02-03", "-12.00"))
+    close = reports.find_close(store, "2026-02", "settled")
+    assert close is not None
+    reports.write_pack(store, close, tmp_path / "pack", [bank], window=5)
+    given = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "LANG": "de_DE.UTF-8", "PYTHONHASHSEED": "5"}
+    paths = map(str, (store.path, tmp_path / "again", bank))
+    arguments = [sys.executable, "-c", script, *paths]
+    subprocess.run(arguments, check=True, env={**os.environ, **given})
+    digests = [
+        {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+        for folder in (tmp_path / "pack", tmp_path / "again")
+    ]
+    assert digests[0] == digests[1]
+    assert len(digests[0]) == 20
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed here")
+def test_each_sheet_of_the_workbook_prints_as_wide_as_its_paper(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    profile, book = f"-env:UserInstallation=file://{tmp_path}/office", packed[1] / f"{STEM}.xlsx"
+    command = ["soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", tmp_path, book]
+    subprocess.run(command, check=True, capture_output=True, timeout=180)
+    pages = [page.extract_text() for page in pypdf.PdfReader(tmp_path / f"{STEM}.pdf").pages]
+    assert "Close of 2026-02" in pages[0]
+    assert "Verdict" in pages[0]
+    sheets = [name for name in openpyxl.load_workbook(book).sheetnames if name != "Notes"]
+    for sheet in sheets:  # one page each, as none of them is longer than a page
+        footer = "Close of 2026-02" if sheet == "Close" else f"{sheet} · Close of 2026-02"
+        mine = [text for text in pages if text.count(footer) >= 2]  # as title and as footer
+        assert len(mine) == 1 or sheet in ("Lines", "Close"), sheet
+
+
+def test_reperform_names_a_changed_byte_a_changed_row_and_a_removed_part(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    store, pack = packed
+    assert reports.reperform(store, pack) == []
+    other = shutil.copytree(pack, tmp_path / "pack")
+    names = [f"{STEM}.html", f"{STEM}.json", f"{STEM}.pdf", f"{STEM}.roll-forward.csv"]
+    for name in names:
+        text = bytearray((other / name).read_bytes())
+        text[len(text) // 2] ^= 1
+        (other / name).write_bytes(bytes(text))
+    path = other / f"{STEM}.lines.csv"
+    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join([*rows[:2], rows[2].replace('"', "'"), *rows[3:]]), encoding="utf-8")
+    (other / f"{STEM}.xlsx").unlink()
+    found = reports.reperform(store, other)
+    for name in names:
+        assert any(re.match(rf"{name} differs (at|from) byte ", line) for line in found), name
+    (row,) = [line for line in found if line.startswith(f"{STEM}.lines.csv differs")]
+    assert "line 3: " in row
+    assert f"{STEM}.xlsx is missing" in found
+    assert len(found) == 2 * len(names) + 3
+    (other / "pack.json").write_text("{}")
+    assert reports.reperform(store, other) == ["pack.json is not what was written"]
+    with pytest.raises(InvalidRequest, match=r"holds no close pack: there is no pack\.json"):
+        reports.reperform(store, tmp_path)
+    without = fl.Store(shutil.copytree(str(store.path), tmp_path / "store"))
+    part = sorted((tmp_path / "store" / "transfers").glob("*.parquet"))[0]
+    part.unlink()
+    assert any("transfers" in line and "missing" in line
+               for line in reports.reperform(without, pack))  # fmt: skip
+    with pytest.raises(StoreError, match="has no close"):
+        reports.reperform(fl.Store(tmp_path / "empty"), pack)
+
+
+@pytest.mark.thorough
+def test_packs_of_several_closes_in_one_folder_are_all_performed_again(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    store = fl.Store(shutil.copytree(str(packed[0].path), tmp_path / "store"))
+    folder = shutil.copytree(packed[1], tmp_path / "pack")
+    reports.write_pack(store, store.close("2026-01", by="Ana"), folder)
+    assert reports.reperform(store, folder) == []
+    page = folder / f"{STEM}.html"
+    intact = page.read_text(encoding="utf-8")
+    page.write_text(intact.replace("Ana", "Eve"), encoding="utf-8")
+    found = reports.reperform(store, folder)
+    assert found[0] == f"{STEM}.html is not what pack.json names"
+    assert found[1].startswith(f"{STEM}.html differs at byte ")
+    page.write_text(intact, encoding="utf-8")
+    manifest = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
+    del manifest[STEM]
+    (folder / "pack.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert f"{STEM}.html is of no pack that pack.json names" in reports.reperform(store, folder)
+    (folder / "pack.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(InvalidRequest, match=r"pack\.json is not what was written"):
+        reports.write_pack(store, closes_of(store.records())[0], folder)
+
+
+def test_the_commands_write_the_pack_and_perform_it_again(
+    packed: tuple[fl.Store, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--store", str(packed[0].path)]
+    cli.run(["close", "2026-02", "--out", str(tmp_path / "pack"), *where])
+    assert f"the pack is {tmp_path / 'pack' / STEM}.html and 14 files beside it" in (
+        capsys.readouterr().out
+    )
+    cli.run(["reperform", str(tmp_path / "pack"), *where])
+    assert capsys.readouterr().out.startswith("every figure and file of ")
+    (tmp_path / "pack" / f"{STEM}.html").write_text("signed")
+    with pytest.raises(cli.typer.Exit) as end:
+        cli.run(["reperform", str(tmp_path / "pack"), *where])
+    assert end.value.exit_code == 3
+
+
+def test_a_pack_says_of_which_records_and_with_what_it_was_made(
+    packed: tuple[fl.Store, Path], tmp_path: Path
+) -> None:
+    store, pack = packed
+    other = shutil.copytree(pack, tmp_path / "pack")
+    path = other / "pack.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    (first,) = manifest.values()
+    page = of_page(pack)
+    assert first["last_record"] == store.records()[first["records"] - 1].hash
+    first["records"] -= 1
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    said = f"pack.json says that {STEM} was made when there were {first['records']} records"
+    found = reports.reperform(store, other)
+    assert found[0].startswith(said)
+    assert found[0].endswith(f"which is record {first['records'] + 1}")
+    assert [line.split()[0] for line in found] == ["pack.json", "pack.json"]
+    first["last_record"] = "0" * 64
+    first["versions"]["typst"] = "0.1"
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    found = reports.reperform(store, other)
+    assert found[0].endswith("which the store does not have")
+    assert f"{STEM} was made with typst 0.1, and here is " in found[-1]
+    store = fl.Store(shutil.copytree(str(store.path), tmp_path / "store"))
+    store.close("2026-01", by="Ana")  # is no part of what February says
+    reports.write_pack(store, closes_of(store.records())[1], other)
+    assert of_page(other) == page
+    assert (other / "pack.json").read_bytes() == (pack / "pack.json").read_bytes()
+
+
+def test_without_typst_the_pack_has_no_pdf_and_says_how_to_get_one(
+    packed: tuple[fl.Store, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    where = ["--store", str(packed[0].path)]
+    monkeypatch.setitem(sys.modules, "typst", None)
+    with pytest.raises(InvalidRequest, match=rf"{STEM}\.pdf cannot be made again: there is no PDF"):
+        reports.reperform(*packed)
+    cli.run(["close", "2026-02", "--out", str(tmp_path / "pack"), *where])
+    out = capsys.readouterr().out
+    assert "html and 13 files beside it" in out
+    assert "there is no PDF: it needs typst, pip install 'fundlab[pdf]'" in out
+    assert not [*(tmp_path / "pack").glob("*.pdf")]
+    assert reports.reperform(packed[0], tmp_path / "pack") == []
+
+
+def statement_of(
+    store: fl.Store,
+    path: Path,
+    *more: tuple[str, str],
+    month: str = "2026-02",
+    balance: Decimal = Decimal(10**6),
+) -> Path:
+    """A bank's statement of a month: what settled then on our accounts there, and ``more``."""
+    rows = store.read("transfers", settled=True)
+    at_bank = rows["type"].isin(["WIRE_DEPOSIT", "WIRE_WITHDRAWAL", "CUBIX_WITHDRAWAL"])
+    rows = rows[at_bank & (rows["asset"] == "USD") & rows["settled_at"].notna()]
+    moved = [
+        (
+            row.settled_at.date().isoformat(),
+            row.amount if row.direction == "CREDIT" else -row.amount,
+        )
+        for row in rows.itertuples()
+    ]
+    lines = ["date,amount,balance"]
+    for day, change in sorted([*moved, *((day, D(text)) for day, text in more)]):
+        if day.startswith(month):
+            balance += change
+            lines.append(f"{day},{change},{balance}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.thorough
+def test_the_banks_side_is_in_the_pack_and_performed_again(
+    packed: tuple[fl.Store, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = fl.Store(shutil.copytree(str(packed[0].path), tmp_path / "store"))
+    whole = statement_of(store, tmp_path / "february.csv", ("2026-02-03", "-12.00"))
+    folder = tmp_path / "pack"
+    command = ["close", "2026-02", "--store", str(store.path), "--out", str(folder)]
+    with pytest.raises(cli.typer.BadParameter, match="give the pack's folder with --out"):
+        cli.run([*command[:4], "--bank", str(whole)])
+    with pytest.raises(cli.typer.Exit) as end:
+        cli.run([*command, "--bank", str(whole), "--window", "5"])
+    assert end.value.exit_code == 3
+    assert "\nBank: 1 item unexplained" in capsys.readouterr().out
+    assert reports.reperform(store, folder) == []
+
+    page = of_page(folder)
+    said = json.loads((folder / f"{STEM}.bank.json").read_text(encoding="utf-8"))
+    proofs = [page["Proof of cash"], of_csv(folder, "bank-proof-of-cash"),
+              of_workbook(folder, "Bank proof of cash")]  # fmt: skip
+    proof = [{k: "" if v is None else v for k, v in row.items()} for row in said["proof"]]
+    captions = list(of_pdf(folder))
+    assert "Bank reconciliation" in captions
+    (item,) = page["Open items at the bank, oldest first"]
+    assert (item["amount"], item["state"]) == ("-12.00", "✗ unexplained")
+    for rows in (*proofs[1:], proof):
+        lines = {SAID.get(row["line"], row["line"]): row for row in rows}
+        for row in rows:
+            parts = [amount(row[name]) for name in ("opening", "receipts", "disbursements")]
+            assert parts[0] + parts[1] - parts[2] == amount(row["closing"]), row
+        for name in ("opening", "closing"):
+            adjusted = [amount(lines[f"adjusted_{side}"][name]) for side in ("bank", "service")]
+            assert adjusted[0] - adjusted[1] == amount(lines["difference"][name])
+    assert amount(of_workbook(folder, "Bank items")[0]["amount"]) == D(-12)
+
+    entry = of_csv(folder, "bank-items")[0]["item_id"]
+    store.annotate(entry, decision="accepted", owner="Ben", comment="a fee", by="Ana")
+    assert reports.reperform(store, folder) == []  # of the records that were there
+    cli.run(command)  # the statements that were given stay
+    assert "\nBank: All explained." in capsys.readouterr().out
+    assert reports.reperform(store, folder) == []
+    (item,) = of_page(folder)["Open items at the bank, oldest first"]
+    assert (item["owner"], item["comment"], item["state"]) == ("Ben", "a fee", "explained")
+
+    copy = folder / f"{STEM}.bank-1-february.csv"
+    assert copy.read_bytes() == whole.read_bytes()
+    copy.write_text(copy.read_text("utf-8").replace("-12.00", "-12.01"), encoding="utf-8")
+    found = reports.reperform(store, folder)
+    assert f"{copy.name} is not what pack.json names" in found
+    assert any(line.startswith(f"{STEM}.bank-proof-of-cash.csv differs") for line in found)
+    with pytest.raises(InvalidRequest, match="names: give the statements"):
+        cli.run(command)
+    copy.unlink()
+    assert f"{copy.name} is missing" in reports.reperform(store, folder)
+    manifest = folder / "pack.json"
+    manifest.write_text(
+        manifest.read_text("utf-8").replace(copy.name, "../x.csv"), encoding="utf-8"
+    )
+    assert reports.reperform(store, folder) == [
+        "pack.json is not what was written: it names '../x.csv'"
+    ]
+
+
+@pytest.mark.thorough
+def test_what_is_open_is_carried_with_its_notes_until_it_clears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "typst", None)  # the PDF is another test's matter
+    month, april, may = months.made(tmp_path / "store", 21), MARCH + 31 * DAY, MARCH + 61 * DAY
+    store = month.store
+    waiting = month.add(MARCH - DAY, "PENDING")
+    month.sync(months.CLOSED_AT + 1)
+    store.annotate(waiting["id"], owner="Ben", comment="asked", by="Ana")
+    file, balance = tmp_path / "bank.csv", D(10**6)
+
+    def packed_month(period: str, *more: tuple[str, str], carried: Path | None = None) -> Path:
+        nonlocal balance
+        statement_of(store, file, *more, month=period, balance=balance)
+        balance = D(file.read_text("utf-8").split()[-1].rpartition(",")[2])
+        folder = tmp_path / period
+        options = {} if carried is None else {"carried": str(carried)}
+        close = store.close(period, by="Ana", with_breaks="of a test")
+        reports.write_pack(store, close, folder, [file], window=5, **options)
+        return folder
+
+    def items(folder: Path, name: str) -> dict[str, dict[str, str]]:
+        with (folder / f"close-{folder.name}.{name}.csv").open(encoding="utf-8-sig") as text:
+            return {row.get("id") or row["item_id"]: row for row in csv.DictReader(text)}
+
+    february = packed_month("2026-02", ("2026-02-03", "-12.00"))
+    (entry,) = (
+        name for name, row in items(february, "bank-items").items() if D(row["amount"]) == -12
+    )
+    store.annotate(entry, owner="Eve", comment="asked the bank", by="Ana")
+    row = month.add(MARCH + 3 * DAY, "COMPLETED", MARCH + 3 * DAY)
+    row |= {"type": "WIRE_DEPOSIT", "direction": "CREDIT", "asset": "USD", "fee": "0",
+            "total": row["amount"]}  # fmt: skip
+    row.pop("balance_asset", None)
+    month.sync(april + 2 * DAY)
+    march = packed_month("2026-03", carried=february / "close-2026-02.bank.json")
+    kept = items(march, "bank-items")[entry]
+    assert (D(kept["amount"]), kept["owner"], kept["comment"]) == (-12, "Eve", "asked the bank")
+    assert int(kept["age"]) > int(items(february, "bank-items")[entry]["age"])
+    opened = items(march, "open-items")[waiting["id"]]
+    assert (opened["owner"], opened["comment"], opened["age"]) == ("Ben", "asked", "31–60 days")
+    assert reports.reperform(store, march) == []
+    store.annotate(entry, decision="accepted", comment="a fee", by="Ana")
+    waiting |= {"status": "COMPLETED", "updated_at": months.text(april + 4 * DAY)}
+    month.says_completed(waiting, april + 4 * DAY)
+    month.sync(may + 2 * DAY)
+    last = march / "close-2026-03.bank.json"
+    later = packed_month("2026-04", ("2026-04-20", "-1"), carried=last)
+    assert waiting["id"] not in items(later, "open-items")
+    assert entry not in items(later, "bank-items") or items(later, "bank-items")[entry]["explained"]
