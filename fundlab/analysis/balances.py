@@ -47,7 +47,7 @@ from fundlab.analysis.periods import (
 from fundlab.analysis.streaming import stream_running, write_stream
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
-from fundlab.base.moments import moment_ns
+from fundlab.base.values import moment_ns
 from fundlab.store.snapshot import steadily
 from fundlab.transfers import Basis, View, has_right_total
 

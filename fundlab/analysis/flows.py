@@ -31,7 +31,7 @@ from fundlab.analysis.engines import (
 from fundlab.analysis.periods import with_period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
-from fundlab.base.moments import moment_ns
+from fundlab.base.values import moment_ns
 from fundlab.models import COMPLETED, TransferType
 from fundlab.transfers import Basis, Rows, inflow, is_half, moved_asset, outflow
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from fundlab.analysis.engines import Workbench
 from fundlab.base.errors import AnalysisError, shorten
-from fundlab.base.moments import moment_ns
+from fundlab.base.values import moment_ns
 from fundlab.transfers import Rows
 
 Moment = str | datetime

@@ -138,8 +138,7 @@ def transfers(
 
     From the service, or from --store.
     """
-    from fundlab.base.moments import moment_ns
-    from fundlab.base.values import Instant
+    from fundlab.base.values import Instant, moment_ns
     from fundlab.client.client import connect
 
     begins = None if since is None else Instant.from_ns(moment_ns(since, "since"))

@@ -170,7 +170,7 @@ def checked_period(period: str, hint: str, tz: str = "UTC") -> None:
 
 def checked_moment(parameter: typer.CallbackParam, text: str | None) -> str | None:
     """``text``, if it is a time: told before anything is asked of settings, store or service."""
-    from fundlab.base.moments import moment_ns
+    from fundlab.base.values import moment_ns
 
     try:
         if text is not None:

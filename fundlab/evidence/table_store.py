@@ -24,8 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError
-from fundlab.base.moments import moment_ns
-from fundlab.base.values import Instant
+from fundlab.base.values import Instant, moment_ns
 from fundlab.evidence.anchors import part_link, read_head, record_links, table_lane, write_head
 from fundlab.evidence.closes import Close, annotations_table, closes_of, closes_table
 from fundlab.evidence.observations import Accounts, asserted_balances, moved_since, read_accounts

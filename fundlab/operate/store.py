@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.base.errors import FundlabError, StoreError
-from fundlab.base.moments import minute_text
 from fundlab.base.paths import local_path
-from fundlab.base.values import Instant
+from fundlab.base.values import Instant, minute_text
 from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor
 from fundlab.evidence.backup import Backup, back_up, restore
 from fundlab.evidence.closes import Close

@@ -15,7 +15,7 @@ from fundlab.analysis.compare import compare_knowing, known_of
 from fundlab.analysis.periods import Moment, period_bounds
 from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.errors import AnalysisError
-from fundlab.base.moments import moment_ns
+from fundlab.base.values import moment_ns
 from fundlab.charts import MAX_SERIES
 from fundlab.evidence.verdict import KEYS, Judgement, pronounce
 from fundlab.reports import figures

@@ -23,9 +23,8 @@ from fundlab.analysis.reconcile import judge
 from fundlab.bank.reconciliation import Reconciliation, reconcile
 from fundlab.bank.statements import Statements
 from fundlab.base.errors import InvalidRequest, StoreError, printable
-from fundlab.base.moments import moment_ns
 from fundlab.base.paths import local_path, opened
-from fundlab.base.values import Instant
+from fundlab.base.values import Instant, moment_ns
 from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.verdict import Judgement

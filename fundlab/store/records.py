@@ -17,8 +17,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from fundlab.base.errors import InvalidRequest, StoreDamaged
-from fundlab.base.moments import moment_ns
-from fundlab.base.values import Instant
+from fundlab.base.values import Instant, moment_ns
 from fundlab.store import disk
 from fundlab.store.remote import StorePath
 

@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from fundlab.base.arrow import AMOUNT_TYPE, groups
 from fundlab.base.errors import InvalidRequest, NotFound, ProtocolError
-from fundlab.base.moments import moment_ns
 from fundlab.base.progress import expect, progress_bar
 from fundlab.base.threads import gathered
-from fundlab.base.values import Instant
+from fundlab.base.values import Instant, moment_ns
 from fundlab.client.arguments import (
     AddressFilters,
     EventFilters,

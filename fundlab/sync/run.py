@@ -42,10 +42,9 @@ from fundlab.base.errors import (
     number_of,
     shorten,
 )
-from fundlab.base.moments import moment_ns
 from fundlab.base.progress import expect, progress_bar
 from fundlab.base.threads import gathered
-from fundlab.base.values import Instant
+from fundlab.base.values import Instant, moment_ns
 from fundlab.client.arguments import connected
 from fundlab.client.pages import warn_of_filters, whole_number
 from fundlab.evidence.anchors import write_head

@@ -18,7 +18,7 @@ from pathlib import Path
 from analysis_store import make_store
 
 from fundlab import Store, reports
-from fundlab.base.moments import moment_ns
+from fundlab.base.values import moment_ns
 
 ROWS, ROUNDS, BAR = 1_000_000, 3, 1.5
 PERIOD, AFTER = "2026-10", "2027-01-02T00:00:00Z"
