@@ -6,14 +6,13 @@ import getpass
 import os
 import re
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
 
-from fundlab.base.errors import SettingsError, StoreError
+from fundlab.base.errors import SettingsError
 from fundlab.base.terminal import BREAKS, FAILED, answer, say
 from fundlab.cli.options import Json, StorePath, checked_period, existing_store, last_month
 
@@ -41,9 +40,6 @@ def status(
     offline: Annotated[
         bool, typer.Option("--offline", help="Do not ask the service what time it is.")
     ] = False,
-    prometheus: Annotated[
-        Path | None, typer.Option(help="Text file of the figures, replaced at once.")
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say whether everything happened that was expected.
@@ -53,9 +49,8 @@ def status(
     they ran and breaks are open.
     """
     from fundlab.client.client import connect
-    from fundlab.operate.status import EXPECTED, Finding
+    from fundlab.operate.status import EXPECTED
     from fundlab.operate.status import status as look
-    from fundlab.store import disk
 
     expected = [name.strip() for name in expect.split(",") if name.strip()]
     if not expected or not {*expected} <= {*EXPECTED}:
@@ -72,13 +67,6 @@ def status(
                 error.add_note("Or give --offline: the service is not asked then")
                 raise
         found = look(books, max_age=max_age, expect=expected, client=client)
-    if prometheus is not None:
-        try:
-            with disk.replacing(prometheus.absolute()) as file:
-                file.write(found.prometheus().encode())
-        except StoreError as error:  # beside what else is found: the same disk may be why
-            unwritten = Finding("prometheus", "missed", str(error))
-            found = replace(found, findings=(*found.findings, unwritten))
     answer(found.to_json(), as_json, str(found))
     if not found.ok:
         raise typer.Exit(FAILED if found.missed else BREAKS)

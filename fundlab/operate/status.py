@@ -110,47 +110,6 @@ class Status:
 
     __repr__ = __str__
 
-    def prometheus(self) -> str:
-        """The figures as a text file for Prometheus' node exporter; times in seconds since 1970."""
-        told: list[tuple[str, str, dict[str, str], float | None]] = [
-            ("last_sync_timestamp_seconds", "When a table was last synced", {"table": table},
-             _seconds(at))
-            for table, at in self.synced.items()
-        ]  # fmt: skip
-        plain = {
-            "last_verify_timestamp_seconds": (
-                "When the store was verified",
-                _seconds(self.verified),
-            ),
-            "last_report_timestamp_seconds": ("When a report was made", _seconds(self.reported)),
-            "last_close_timestamp_seconds": ("When a period was closed", _seconds(self.closed)),
-            "breaks": ("Balances that do not match", self.breaks),
-            "problems": ("Rows that break a rule, and damaged files", self.problems),
-            "moved_periods": ("Closed periods that have moved", self.moved),
-            "gone_rows": ("Rows that the service lists no more", self.gone),
-            "pending_actions": ("Actions that may or may not have been sent", self.pending),
-            "free_bytes": ("Free on the disk of the store", self.free_bytes),
-            "clock_skew_seconds": ("Of the service's clock ahead of this one", self.clock_skew),
-            "ok": ("1 while all is well", int(self.ok)),
-            "status_timestamp_seconds": ("When these were looked up", _seconds(self.at)),
-        }
-        told += [(name, text, {}, value) for name, (text, value) in plain.items()]
-        lines, helped = [], set()
-        for name, text, labels, value in told:
-            if value is None:
-                continue
-            if name not in helped:
-                lines += [f"# HELP fundlab_{name} {text}.", f"# TYPE fundlab_{name} gauge"]
-                helped.add(name)
-            shown = ",".join(
-                '{}="{}"'.format(
-                    label, text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-                )
-                for label, text in {"store": self.store, **labels}.items()
-            )
-            lines.append(f"fundlab_{name}{{{shown}}} {value:.17g}")
-        return "".join(f"{line}\n" for line in lines)
-
 
 def status(
     store: TableStore,
@@ -279,10 +238,6 @@ def status(
         breaks=breaks, problems=problems, moved=moved, gone=gone, pending=pending, free_bytes=free,
         clock_skew=skew, findings=tuple(found),
     )  # fmt: skip
-
-
-def _seconds(at: str | None) -> float | None:
-    return None if at is None else Instant.parse(at).ns / 1e9
 
 
 def _ago(now: int, at: str) -> str:
