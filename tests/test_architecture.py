@@ -34,7 +34,6 @@ ROOMS: dict[str, set[str]] = {
     "payments": FACTS | {"client", "display", "settings", "store"},
     "reports": FACTS
     | {"analysis", "charts", "display", "exports", "settings", "store", "transfers"},
-    "timestamps": {"base"},
     "operate": FACTS
     | {"analysis", "client", "display", "payments", "reports", "settings", "store", "sync"}
     | {"transfers"},
@@ -47,7 +46,7 @@ ROOMS: dict[str, set[str]] = {
     "docs": {"base", "client", "models"},
     "cli": WORK
     | {"base", "client", "display", "docs", "models", "payments", "sandbox", "sandbox.__init__"}
-    | {"sandbox.recording", "sandbox.run", "settings", "store", "timestamps"},
+    | {"sandbox.recording", "sandbox.run", "settings", "store"},
     "__main__": {"cli"},
     "__init__": WORK
     | {"base", "client", "decimals", "display", "models", "payments", "sandbox.__init__"}

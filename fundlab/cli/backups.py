@@ -13,7 +13,7 @@ import typer
 
 from fundlab.base.errors import SettingsError
 from fundlab.base.terminal import BREAKS, answer
-from fundlab.cli.options import Json, StorePath, TimestampCa, existing_store
+from fundlab.cli.options import Json, StorePath, existing_store
 
 if TYPE_CHECKING:
     from fundlab.client.signing import Signer
@@ -27,33 +27,22 @@ def anchor(
         Path | None,
         typer.Option(help="A file that also names each thing; an earlier one is replaced."),
     ] = None,
-    timestamp: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Have it time-stamped (RFC 3161); needs --out."),
-    ] = None,
-    timestamp_ca: TimestampCa = None,
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
     """Print a line that proves what the store and journals hold.
 
-    Keep it elsewhere: print, mail or commit it, or have it time-stamped. 'fundlab verify --anchor'
-    proves with it that nothing of this was removed, rolled back or rewritten. Signed with the
-    signing key, if one is set.
+    Keep it elsewhere: print, mail or commit it. 'fundlab verify --anchor' proves with it that
+    nothing of this was removed, rolled back or rewritten. Signed with the signing key, if one is
+    set.
     """
     from fundlab.store.disk import replacing
-    from fundlab.timestamps import stamp
-
-    if timestamp is not None and out is None:
-        raise typer.BadParameter("--timestamp: give --out, too: the file keeps the time stamp")
 
     made = existing_store(store).anchor()
     signer = configured_signer()
     if signer is not None:
         signature = urlsafe_b64encode(signer.sign(made.line.encode())).rstrip(b"=").decode()
         made = replace(made, key=signer.kid, signature=signature)
-    if timestamp is not None:
-        made = replace(made, timestamp=stamp(made.signed_line, timestamp, timestamp_ca))
     if out is not None:
         with replacing(out) as file:
             file.write(json.dumps(made.to_json(), indent=0).encode())
@@ -135,15 +124,13 @@ def configured_signer() -> Signer | None:
     return load_signer(settings.signing_key, settings.signing_key_id, settings.signing_key_password)
 
 
-def anchor_words(given: str, roots: Path | None) -> str:
-    """Who signed the anchor, as far as the configured key shows it, and who stamped it when.
+def anchor_words(given: str) -> str:
+    """Who signed the anchor, as far as the configured key shows it.
 
-    Raises ``SettingsError`` where the signature is not that of the configured key of its name, or
-    the time stamp not of this anchor and by an authority of ``roots``.
+    Raises ``SettingsError`` where the signature is not that of the configured key of its name.
     """
     from fundlab.client.signing import is_signed
     from fundlab.evidence.anchors import read_anchor
-    from fundlab.timestamps import check_stamp
 
     found = read_anchor(given)
     signer = None if found.signature is None else configured_signer()
@@ -159,6 +146,4 @@ def anchor_words(given: str, roots: Path | None) -> str:
                 "changed it; take the one that you kept"
             )
         words = f"The anchor is signed with the key {found.key}."
-    if found.timestamp is not None:
-        words += f" It was {check_stamp(found.signed_line, found.timestamp, roots)}."
     return words

@@ -31,12 +31,6 @@ StorePath = Annotated[
         help="The store's folder, or s3://…; by default that of the settings, else data/store.",
     ),
 ]
-TimestampCa = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PEM", help="The root certificates of a time-stamp authority that browsers lack."
-    ),
-]
 
 
 common = typer.Typer(add_completion=False)

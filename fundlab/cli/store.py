@@ -13,7 +13,6 @@ from fundlab.cli.options import (
     Json,
     StorePath,
     TableName,
-    TimestampCa,
     checked_moment,
     existing_store,
 )
@@ -80,7 +79,6 @@ def verify(
     anchor: Annotated[
         str | None, typer.Option(help="A line or file of 'fundlab anchor': all of it is there.")
     ] = None,
-    timestamp_ca: TimestampCa = None,
     as_json: Json = False,
 ) -> None:
     """Prove the store: files, rows and balances.
@@ -90,7 +88,7 @@ def verify(
     from fundlab.cli.backups import anchor_words
 
     books = existing_store(store)
-    signed = None if anchor is None else anchor_words(anchor, timestamp_ca)
+    signed = None if anchor is None else anchor_words(anchor)
     found = books.verify(anchor)
     body = found.to_json()
     if signed is not None:

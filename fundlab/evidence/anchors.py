@@ -206,8 +206,7 @@ def _said(entry: Publication) -> list[Any]:
 @dataclass(frozen=True)
 class Anchor:
     """What was there: how many in each lane and the hash over them, and one over all. ``lanes``
-    are the hashes of each thing, where the anchor is a file; of a line alone ``None``.
-    ``timestamp`` is what an authority answered for ``signed_line`` (RFC 3161), in base64."""
+    are the hashes of each thing, where the anchor is a file; of a line alone ``None``."""
 
     counts: Mapping[str, int]
     heads: Mapping[str, str]
@@ -215,7 +214,6 @@ class Anchor:
     lanes: Lanes | None = None
     key: str | None = None
     signature: str | None = None
-    timestamp: str | None = None
 
     @property
     def line(self) -> str:
@@ -232,7 +230,7 @@ class Anchor:
         return {
             "anchor": self.signed_line,
             "lanes": {n: list(v) for n, v in (self.lanes or {}).items()},
-        } | ({} if self.timestamp is None else {"timestamp": self.timestamp})
+        }
 
 
 def lane_head(leaves: Sequence[str]) -> str:
@@ -261,12 +259,10 @@ def read_anchor(given: str | os.PathLike[str]) -> Anchor:
         except (OSError, ValueError) as error:
             raise StoreError(f"the anchor {text[:80]!r} cannot be read: {error}") from None
     lanes: Lanes | None = None
-    timestamp: str | None = None
     with suppress(ValueError):
         found = json.loads(text)
         if isinstance(found, dict) and isinstance(found.get("anchor"), str):
             text, lanes = found["anchor"], found.get("lanes") or None
-            timestamp = found.get("timestamp")
     match = _LINE.fullmatch(text.strip())
     if match is None:
         raise InvalidRequest(
@@ -278,7 +274,7 @@ def read_anchor(given: str | os.PathLike[str]) -> Anchor:
     anchor = Anchor(
         {name: int(count) for name, (count, _) in numbers.items()},
         {name: head for name, (_, head) in numbers.items()},
-        match["hash"], lanes, match["key"], match["signature"], timestamp,
+        match["hash"], lanes, match["key"], match["signature"],
     )  # fmt: skip
     if lanes is not None and make_anchor(lanes).line != anchor.line:
         raise InvalidRequest(f"{str(given)[:80]!r}: its hashes are not those of its anchor line")
