@@ -27,14 +27,12 @@ from fundlab.analysis.engines import (
     MONEY,
     ROW,
     TEXT_TYPE,
-    TIME,
     TIME_TYPE,
     FrameT,
     Workbench,
     columns,
     is_store,
 )
-from fundlab.analysis.events import completion_times
 from fundlab.analysis.periods import (
     DAY,
     Moment,
@@ -65,7 +63,6 @@ __all__ = [
     "write_running",
 ]
 
-COMPLETED_AT: Final = "completed_at"
 _BLOCK: Final = 64
 _PARTS: Final = ("credits", "debits", "fees")
 _CHANGES: Final = columns(
@@ -91,19 +88,16 @@ def changes(
     transfers: FrameT,
     view: View = "ledger",
     by: str = "created_at",
-    events: object = None,
     basis: Basis | None = None,
 ) -> FrameT:
     """``transfer_id``, ``profile_id``, ``asset``, ``at``, ``change``, by ``at``, ties by id: the
     signed change each transfer that counts makes (decimal), to which asset and when.
 
-    ``by`` is a column of times. ``completed_at`` is when the transfer completed: as its event in
-    ``events`` says (what ``fl.load_events`` gives), else ``updated_at``; of a pending debit, when
-    it was made. ``basis="settled"`` stands for ``by="settled_at"``, the column of
+    ``by`` is a column of times. ``basis="settled"`` stands for ``by="settled_at"``, the column of
     ``store.read("transfers", settled=True)``; in the view ``available`` a debit then counts from
     when it is made. ``"created"`` is ``created_at``, and so is the default of every analysis; a
     report's is ``settled``. Raises :class:`AnalysisError` for missing columns and rows nobody can
-    count. Interface §2.4, §2.10.
+    count. Interface §2.4.
 
     >>> fl.balances.changes(transfers)[["transfer_id", "profile_id", "change"]]
       transfer_id profile_id  change
@@ -113,23 +107,8 @@ def changes(
     3          t4      spare      60
     """
     by = moment_of(basis, by)
-    if events is not None and by != COMPLETED_AT:
-        raise AnalysisError(f"events are for by={COMPLETED_AT!r}, not by={by!r}")
     with Workbench(transfers, by) as bench:
-        if by == COMPLETED_AT:
-            rows, _ = signed_changes(
-                bench, transfers, view, "updated_at", named=True, created_at=TIME
-            )
-            rows = rows.join(
-                bench.constant(completion_times(bench, events)),
-                left_on="id",
-                right_on="transfer_id",
-                how="left",
-            )
-            pending = nw.when(nw.col("status") == "PENDING").then(nw.col("created_at"))
-            rows = rows.with_columns(at=pending.otherwise(nw.coalesce("completed", "at")))
-        else:
-            rows, _ = signed_changes(bench, transfers, view, by, named=True)
+        rows, _ = signed_changes(bench, transfers, view, by, named=True)
         return bench.give(rows.rename({"id": "transfer_id"}).sort("at", "transfer_id"), _CHANGES)
 
 

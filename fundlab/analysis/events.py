@@ -29,7 +29,6 @@ from fundlab.analysis.engines import (
     columns,
 )
 from fundlab.base.errors import AnalysisError, shorten
-from fundlab.transfers import says_completed
 
 __all__ = ["backlog", "identity_statuses", "timeline"]
 
@@ -170,17 +169,6 @@ def backlog(events: FrameT) -> FrameT:
             newest=nw.col("created_at").max(),
         )
         return bench.give(sums.sort("type"), _BACKLOG)
-
-
-def completion_times(bench: Workbench[Any], events: object) -> pa.Table:
-    """``transfer_id`` and ``completed`` (ns): the first event that says a transfer completed."""
-    empty = pa.schema([("transfer_id", TEXT_TYPE), ("completed", pa.int64())]).empty_table()
-    if events is None:
-        return empty
-    found = _decoded(bench, events)
-    done = pc.and_(pc.is_valid(found.column("transfer_id")), says_completed(found.column("type")))
-    first = found.filter(done).group_by("transfer_id")
-    return first.aggregate([("at", "min")]).rename_columns(["transfer_id", "completed"])
 
 
 def _decoded(bench: Workbench[Any], events: object) -> pa.Table:

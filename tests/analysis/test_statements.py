@@ -210,35 +210,6 @@ def test_changes_equal_the_loop_and_make_the_closing(rows: list[Row], view: str)
     assert {key(row) for row in counting} == set(sums)
 
 
-def test_changes_at_completion_as_events_tell_or_as_updated() -> None:
-    rows = [
-        transfer("told", updated_at=START + 9),
-        transfer("not", updated_at=START + 5),
-        transfer("held", direction="DEBIT", status="PENDING", updated_at=START + 8),
-    ]
-    events = pa.table(
-        {
-            "id": ["e1", "e2", "e3"],
-            "type": [
-                "transfer.wire_deposit.completed", "transfer.wire_deposit.pending",
-                "transfer.wire_deposit.completed",
-            ],
-            "object": ['{"id":"told","status":"COMPLETED"}', '{"id":"not"}', '{"id":"told"}'],
-            "created_at": pa.array([START + 3, START + 1, START + 7], pa.int64()).cast(
-                pa.timestamp("ns", "UTC")
-            ),
-        }
-    )  # fmt: skip
-    result = records(balances.changes(arrow(rows), "available", "completed_at", events))
-    assert [(row["transfer_id"], row["at"]) for row in result] == [
-        ("held", "2026-01-01T00:00:00+00:00"),
-        ("told", "2026-01-01T00:00:00.000000003+00:00"),
-        ("not", "2026-01-01T00:00:00.000000005+00:00"),
-    ]
-    with pytest.raises(AnalysisError, match="events are for by='completed_at'"):
-        balances.changes(arrow(rows), events=events)
-
-
 def test_days_are_filled_over_years_and_before_1970() -> None:
     day = -5_000
     rows = [transfer("a", created_at=day * DAY - 1), transfer("b", created_at=START)]
