@@ -41,6 +41,7 @@ CAUSES: Final = (
     "missing_history",  # the transfers begin later than the balance: its course bears it out
     "ran_below_zero",  # a credit is missing from before the balance ran below zero
     "failed_later",  # counted in the transfers, not by the service: any row of that amount
+    "counted_twice",  # counted once in the transfers, by the service twice: any row of that amount
     "reversed_sign",  # a credit at the service, a debit here: any row of half that amount
     "missing_transfer",  # not in the transfers; what follows is a likeness of amounts only
     "decimal_shift",  # the amount is off by a power of ten
@@ -471,6 +472,9 @@ def by_state(found: Break, latest_first: Sequence[Row], facts: Facts) -> Iterato
     for row in latest_first:
         if row.status != "PENDING" and -row.counted == difference:
             yield Cause("failed_later", difference, "counted here, not by the service", row.id)
+        if row.counted and row.counted == difference:
+            told = "the service counted this transfer twice"
+            yield Cause("counted_twice", difference, told, row.id)
         # The other way round: the same total, or the amount with the fee taken on the other side.
         reverse = (-2 * row.counted, -2 * row.amount if row.credit else 2 * row.amount)
         right_way = direction_of_type(row.type) in (None, row.direction)  # else wrong_direction

@@ -316,6 +316,13 @@ def failed_at_the_service(world: World, kind: str) -> None:
     world.expect(key(row), "failed_later", row["id"])
 
 
+@plants(deposit="WIRE_DEPOSIT", withdrawal="CRYPTO_WITHDRAWAL")
+def counted_twice_by_the_service(world: World, kind: str) -> None:
+    row = world.pick(type=kind, **UNPAIRED)
+    world.add(key(row), row["total"] if row["direction"] == "CREDIT" else -row["total"])
+    world.expect(key(row), "counted_twice", row["id"])
+
+
 @plant
 def hold_given_back(world: World) -> None:
     row = world.pick(type="WIRE_WITHDRAWAL", status="PENDING")
