@@ -16,7 +16,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "fundlab"
 
 FACTS = {"base", "decimals", "models", "tables"}
-WORK = {"analysis", "charts", "exports", "operate", "reports", "sync"}
+WORK = {"analysis", "bank", "charts", "exports", "operate", "reports", "sync"}
 ROOMS: dict[str, set[str]] = {
     "base": set(),
     "decimals": {"base"},
@@ -30,10 +30,11 @@ ROOMS: dict[str, set[str]] = {
     "sync": FACTS | {"client", "display", "store"},
     "exports": FACTS | {"store"},
     "analysis": FACTS | {"display", "exports", "settings", "store", "transfers"},
+    "bank": FACTS | {"analysis", "settings"},
     "charts": {"analysis", "base", "display", "settings"},
     "payments": FACTS | {"client", "display", "settings", "store"},
     "reports": FACTS
-    | {"analysis", "charts", "display", "exports", "settings", "store", "transfers"},
+    | {"analysis", "bank", "charts", "display", "exports", "settings", "store", "transfers"},
     "operate": FACTS
     | {"analysis", "client", "display", "payments", "reports", "settings", "store", "sync"}
     | {"transfers"},
@@ -52,7 +53,7 @@ ROOMS: dict[str, set[str]] = {
     | {"base", "client", "decimals", "display", "models", "payments", "sandbox.__init__"}
     | {"settings"},
 }
-WITH = {"bank": "analysis", "evidence": "store"}
+WITH = {"evidence": "store"}
 """Rooms that still know the other and are known by it: they count as one with it."""
 
 

@@ -1,4 +1,4 @@
-"""Rebuilt balances against reported ones, transfers against a bank's statement; and the judgement
+"""Rebuilt balances against reported ones; and the judgement
 of a store, or of a period of it, which is the verdict of its report: `fundlab.evidence.verdict`."""
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import narwhals as nw
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.analysis.bank import bank
 from fundlab.analysis.compare import compare
 from fundlab.analysis.counting import choice
 from fundlab.analysis.explain import explain
@@ -23,7 +22,7 @@ from fundlab.transfers import MOMENTS, Basis, placed_at
 if TYPE_CHECKING:
     from fundlab.evidence.table_store import TableStore
 
-__all__ = ["bank", "compare", "explain", "explore", "judge"]
+__all__ = ["compare", "explain", "explore", "judge"]
 
 
 def judge(

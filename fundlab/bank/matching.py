@@ -2,18 +2,21 @@
 
 Evidence goes from strong to weak, step by step: what is fixed by hand, references, amounts with a
 counterparty, amounts alone, sums. A step collects every group that is possible among what is still
-open. Items that possible groups connect are judged together: where exactly one choice of groups
-leaves none of them over, it is the answer; anything else has several answers, and is listed with
+open. Items that possible groups connect are judged together: one choice of groups that leaves none
+of them over is the answer, and where several choices do, all of them are one block. Items of one
+amount that nothing tells apart are a block as well, as many of each side as can be paired; how many
+are left over is known, and which is not said. Anything else has several answers: it is listed with
 its candidates and left alone by all later steps. Nothing is ever chosen by order.
 
-The only answer may still be a coincidence where there are many items: some line of the bank is of
-no transfer, some transfer never reached the bank, and among thousands of sums some agree. So of
-each answer that rests on amounts is reckoned how many such there would be by chance in the step; it
-counts only where that is next to none, and is listed as a question otherwise.
+A sum may agree by coincidence where there are many items. So of each answer that rests on a sum is
+reckoned how many such there would be by chance in the step; it counts only where that is next to
+none, and is listed as a question otherwise.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,24 +24,26 @@ from datetime import date, timedelta
 from decimal import Decimal
 from itertools import islice
 from math import gcd
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.analysis.bank import EARLY, FIAT, SHORTEST_NAME, Side, runs, words
 from fundlab.analysis.counting import choice, completed, refuse_repeated
 from fundlab.analysis.engines import MONEY, TEXT, TIME, Wanted, Workbench
 from fundlab.analysis.periods import DAY
 from fundlab.bank.model import given_amount
-from fundlab.bank.search import Item, Search, place_of
+from fundlab.bank.search import EARLY, Group, Item, Search, place_of
 from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.base.errors import AnalysisError, number_of, shorten
+from fundlab.base.errors import AnalysisError, OtherSideWarning, number_of, shorten
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
 from fundlab.base.values import plain_text
+from fundlab.models import TransferType
 from fundlab.tables.frames import to_frame
 
+Side = Literal["ours", "service"]
+"""Whose bank account a statement is of."""
 _WANTED: Final = Wanted(
     "transfers",
     {
@@ -61,6 +66,13 @@ _ENTRIES: Final = Wanted(
     {**dict.fromkeys(("asset", "bank_ref", "own_ref", "counterparty", "memo"), TEXT),
      "charges": MONEY},
 )  # fmt: skip
+FIAT: Final = tuple(
+    kind.value
+    for kind in TransferType
+    if kind.value.endswith(("_DEPOSIT", "_WITHDRAWAL")) and not kind.value.startswith("CRYPTO_")
+)
+_WORD: Final = re.compile(r"[0-9a-z]+")
+_SHORTEST_NAME: Final = 6
 _SHORTEST_COUNTERPARTY: Final = 3
 _MOST_LISTED: Final = 20
 _AT_ONCE: Final = 5_000
@@ -73,7 +85,8 @@ _EPOCH: Final = date(1970, 1, 1)
 _TEXT: Final = pa.string()
 PAIR: Final = ("entry_id", "transfer_id")
 _GROUPS: Final = pa.schema(
-    [("group", pa.int64()), ("how", _TEXT), ("entries", pa.int64()), ("transfers", pa.int64()),
+    [("group", pa.int64()), ("how", _TEXT), ("block", pa.bool_()), ("entries", pa.int64()),
+     ("transfers", pa.int64()), ("open_entries", pa.int64()), ("open_transfers", pa.int64()),
      ("asset", _TEXT), ("bank_amount", AMOUNT_TYPE), ("amount", AMOUNT_TYPE),
      ("charges", AMOUNT_TYPE), ("difference", AMOUNT_TYPE), ("detail", _TEXT)]
 )  # fmt: skip
@@ -85,7 +98,7 @@ _MEMBERS: Final = pa.schema([("group", pa.int64()), *_ITEM])
 _CANDIDATES: Final = pa.schema(
     [("question", pa.int64()), ("candidate", pa.int64()), ("how", _TEXT), *_ITEM]
 )
-_OPEN: Final = pa.schema([*_ITEM, ("why", _TEXT)])
+_OPEN: Final = pa.schema([*_ITEM, ("why", _TEXT), ("undecided", pa.bool_()), ("group", pa.int64())])
 HOW: Final = (
     "fixed", "reference", "references", "counterparty", "counterparty_sum", "amount",
     "total_of_day", "run_of_day", "sum_of_day", "sum", "many", "fee", "other_amount",
@@ -97,15 +110,19 @@ HOW: Final = (
 class Matching:
     """Entries and transfers in groups of equal sums, and what is left.
 
-    ``groups``: ``group`` (from 1), ``how`` (one of ``HOW``), ``entries`` and ``transfers``
-    (counts), ``asset``, ``bank_amount`` and ``amount`` (decimals, sums of both sides; what enters
-    the account is positive), ``charges`` (what the bank kept back), ``difference`` (bank amount and
-    charges less amount; 0 but for ``fixed`` and ``other_amount``), ``detail`` (in words).
+    ``groups``: ``group`` (from 1), ``how`` (one of ``HOW``), ``block`` (bool: all of its items
+    belong together, and nothing tells which with which), ``entries`` and ``transfers`` (counts),
+    ``open_entries`` and ``open_transfers`` (how many of them a block leaves open), ``asset``,
+    ``bank_amount`` and ``amount`` (decimals, sums of both sides; what enters the account is
+    positive), ``charges`` (what the bank kept back), ``difference`` (bank amount and charges less
+    amount; 0 but for ``fixed``, ``other_amount`` and what a block leaves open), ``detail`` (in
+    words).
     ``members``: ``group``, ``side`` (``bank`` or ``service``), ``item_id`` (``entry_id`` or
     transfer id), ``asset``, ``amount``, ``on`` (the day it was booked, or settled). ``candidates``:
     what has several answers: ``question``, ``candidate`` (each a possible group, at most 20
-    listed), ``how`` and the columns of an item. ``open``: what is in no group: the columns of an
-    item, and ``why``.
+    listed), ``how`` and the columns of an item. ``open``: what has no counterpart: the columns of
+    an item, ``why``, ``undecided`` (bool: it has several answers) and ``group``: that of the block
+    of which it is one, and then without ``item_id``, because nothing tells which.
     """
 
     groups: pd.DataFrame
@@ -159,8 +176,9 @@ def match(
 
     No step takes a pair of ``forbidden`` (``entry_id``, ``transfer_id``) together. Of up to 10
     possible members every sum is tried; of more only all of them: a sum of any of many proves
-    nothing. Among more than 20 items altogether an amount that no name supports and that comes
-    often, and a sum that chance could have made, are candidates only, too. Raises
+    nothing. Among more than 20 items altogether a sum that chance could have made is a candidate
+    only, too. Where fewer than half of the entries match and more would on the other side, an
+    ``OtherSideWarning`` says so. Raises
     :class:`AnalysisError` for rows nobody can count, and for unknown ids in ``fixed`` or
     ``forbidden``. Interface §2.4.
 
@@ -187,31 +205,56 @@ def match(
     for item in every:
         item.amount //= unit
         item.charges //= unit
+    less_by = [fee // unit for fee in less_by]
     search = Search(theirs, ours, window)
     by_hand = _numbers("fixed", fixed, search), _numbers("forbidden", forbidden, search)
     if both := by_hand[0] & by_hand[1]:
         entry, transfer = (search.items[number].id for number in min(both))
         raise AnalysisError(f"{entry} and {transfer} are both fixed and forbidden")
     search.take_by_hand(*by_hand)
+    _take_steps(search, less_by)
+    matched = search.matched_entries
+    if 2 * matched < len(theirs):
+        # That an amount goes the other way is no proof of the other side's account, as with a
+        # payment that came back; that more of them do is a reason to ask.
+        for item in ours:
+            item.amount, item.kind = -item.amount, (item.asset, not item.kind[1])
+        turned = Search(theirs, ours, window)
+        _take_steps(turned, less_by)
+        if turned.matched_entries > matched:
+            account = "our own bank account" if side == "service" else "the service's account"
+            other = "ours" if side == "service" else "service"
+            warnings.warn(
+                f"{matched} of {len(theirs)} entries match with side={side!r}, "
+                f"{turned.matched_entries} would with side={other!r}: is this a statement of "
+                f"{account}?",
+                OtherSideWarning,
+                stacklevel=2,
+            )
+        for item in ours:
+            item.amount, item.kind = -item.amount, (item.asset, not item.kind[1])
+    return _result(search, unit)
+
+
+def _take_steps(search: Search, less_by: Iterable[int]) -> None:
     search.step("reference", search.by_reference())
     search.step("references", search.by_references())
     for search.early in (0, EARLY):
         search.step("counterparty", search.by_counterparty())
         search.step("counterparty_sum", search.by_sum(search.named_pools))
-        search.step("amount", search.by_amount())
+        search.pair_amounts("amount")
         search.step("total_of_day", search.by_total())
         search.step("run_of_day", search.by_total(_LONGEST_RUN_OF_DAY))
         search.step("sum_of_day", search.by_sum(search.day_pools))
         search.step("sum", search.by_sum(search.window_pools))
         search.step("many", search.by_many())
-    for less in (fee // unit for fee in less_by):
+    for less in less_by:
         search.step("fee", search.by_reference(less), less)
-        search.step("fee", search.by_amount(less, named=True), less)
-        search.step("fee", search.by_amount(less), less)
+        search.step("fee", search.by_name(less), less)
+        search.pair_amounts("fee", less)
         search.step("fee", search.by_sum(search.named_pools, less), less)
     search.step("other_amount", search.by_reference(None))
     search.ask_what_is_in_doubt()
-    return _result(search, unit)
 
 
 def check_window(window: object) -> None:
@@ -244,7 +287,7 @@ def _transfers(transfers: object, side: Side) -> tuple[list[Item], dict[str, lis
     for number, row in enumerate(_rows(rows), start=1):
         made = row["created_at"] // DAY
         names = [("".join(words(row[name] or "")), least) for name, least in (
-            ("counterparty", _SHORTEST_COUNTERPARTY), ("memo", SHORTEST_NAME))]  # fmt: skip
+            ("counterparty", _SHORTEST_COUNTERPARTY), ("memo", _SHORTEST_NAME))]  # fmt: skip
         said = tuple(name for name, least in names if len(name) >= least)
         keys = tuple((name, row[name]) for name in _LUMPED_BY if row[name])
         amount = _scaled(row["amount"]) * (1 if row["direction"] == enters else -1)
@@ -258,7 +301,7 @@ def _transfers(transfers: object, side: Side) -> tuple[list[Item], dict[str, lis
             item.party = item.names[0]
         items.append(item)
         for name in {"".join(words(row[name] or "")) for name in ("id", "ref_id")}:
-            if len(name) >= SHORTEST_NAME:
+            if len(name) >= _SHORTEST_NAME:
                 by_id[name].append(item)
     return items, by_id
 
@@ -284,7 +327,7 @@ def _entries(
             missing = "booked_on" if booked is None else "amount or entry_id"
             raise AnalysisError(f"entries: {missing} is missing in row {number + 1}")
         said = " ".join(row[name] or "" for name in ("bank_ref", "own_ref", "counterparty", "memo"))
-        found = runs(words(said), _LONGEST_RUN)
+        found = _runs(words(said))
         both = booked, booked if valued is None else valued
         amount = _scaled(row["amount"])
         named = (item for name in sorted(found & by_id.keys()) for item in by_id[name])
@@ -294,6 +337,24 @@ def _entries(
                  mentions=tuple(dict.fromkeys(named)))
         )  # fmt: skip
     return items
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Letters and digits only: banks drop dashes, cut lines and change case."""
+    return tuple(_WORD.findall(text.lower()))
+
+
+def _runs(parts: Sequence[str]) -> frozenset[str]:
+    """The words ``parts``, and neighbouring ones put together: banks cut names into several."""
+    found = set()
+    for first in range(len(parts)):
+        run = ""
+        for word in parts[first:]:
+            run += word
+            if len(run) > _LONGEST_RUN:
+                break
+            found.add(run)
+    return frozenset(found)
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -337,29 +398,33 @@ def _result(search: Search, unit: int) -> Matching:
                 "asset": item.asset, "amount": money(item.amount),
                 "on": _EPOCH + timedelta(days=item.last)}  # fmt: skip
 
-    def order(group: tuple[str, list[Item], int]) -> tuple[Any, ...]:
-        return min(item.first for item in group[1]), [abs(i.number) for i in group[1]]
+    def order(group: Group) -> tuple[Any, ...]:
+        return min(search.items[n].first for n in group.members), sorted(map(abs, group.members))
 
     ordered = sorted(search.groups, key=order)
+    items_of = [[search.items[n] for n in sorted(g.members, key=place_of)] for g in ordered]
 
     def groups() -> Iterator[dict[str, Any]]:
-        for number, (how, items, less) in enumerate(ordered, start=1):
+        for number, (group, items) in enumerate(zip(ordered, items_of, strict=True), start=1):
             booked = [item for item in items if item.number >= 0]
+            paired = [item for item in items if item.number not in group.rest]
+            missing = sum(item.amount * (-1 if item.number >= 0 else 1) for item in paired)
+            declared = sum(item.charges for item in paired)
+            charges = missing if group.block or missing in (declared, group.less) else 0
             bank = sum(item.amount for item in booked)
             ours = sum(item.amount for item in items if item.number < 0)
-            missing = ours - bank
-            declared = sum(item.charges for item in booked)
-            charges = missing if missing in (declared, less) else 0
             yield {
-                "group": number, "how": how, "entries": len(booked),
-                "transfers": len(items) - len(booked), "asset": items[0].asset,
-                "bank_amount": money(bank), "amount": money(ours), "charges": money(charges),
-                "difference": money(bank + charges - ours),
-                "detail": _in_words(how, items, money(charges), money(-missing)),
+                "group": number, "how": group.how, "block": group.block, "entries": len(booked),
+                "transfers": len(items) - len(booked),
+                "open_entries": sum(number >= 0 for number in group.rest),
+                "open_transfers": sum(number < 0 for number in group.rest),
+                "asset": items[0].asset, "bank_amount": money(bank), "amount": money(ours),
+                "charges": money(charges), "difference": money(bank + charges - ours),
+                "detail": _in_words(group, items, money(charges), money(-missing)),
             }  # fmt: skip
 
     def members() -> Iterator[dict[str, Any]]:
-        for number, (_, items, _) in enumerate(ordered, start=1):
+        for number, items in enumerate(items_of, start=1):
             yield from ({"group": number, **row(item)} for item in items)
 
     def candidates() -> Iterator[dict[str, Any]]:
@@ -370,11 +435,24 @@ def _result(search: Search, unit: int) -> Matching:
                     yield {**named, **row(search.items[number])}
 
     def still_open() -> Iterator[dict[str, Any]]:
-        for number in sorted(search.open | search.held.keys(), key=place_of):
+        in_blocks = {number for group in ordered for number in group.rest}
+        for number in sorted((search.open | search.held.keys()) - in_blocks, key=place_of):
             why = search.held.get(number)
             if why is None and number in search.crowded:
                 why = f"too many combinations of {search.crowded[number]} items"
-            yield {**row(search.items[number]), "why": why or "no counterpart"}
+            yield row(search.items[number]) | {
+                "why": why or "no counterpart", "undecided": number in search.held, "group": None,
+            }  # fmt: skip
+        for number, group in enumerate(ordered, start=1):
+            for rest in sorted(group.rest, key=place_of):
+                alike, left = (
+                    sum((n >= 0) == (rest >= 0) for n in numbers)
+                    for numbers in (group.members, group.rest)
+                )
+                yield row(search.items[rest]) | {
+                    "item_id": None, "undecided": False, "group": number,
+                    "why": f"{left} of {alike} alike, and nothing tells which",
+                }  # fmt: skip
 
     return Matching(
         _frame(groups(), _GROUPS), _frame(members(), _MEMBERS),
@@ -389,7 +467,7 @@ def _frame(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> pd.DataFrame:
     return to_frame(pa.Table.from_batches(batches, schema=schema).combine_chunks())
 
 
-def _in_words(how: str, items: Sequence[Item], charges: Decimal, more: Decimal) -> str:
+def _in_words(group: Group, items: Sequence[Item], charges: Decimal, more: Decimal) -> str:
     booked = [item for item in items if item.number >= 0]
     others = [item for item in items if item.number < 0]
     entries = number_of(len(booked), "entry").replace("entrys", "entries")
@@ -408,11 +486,14 @@ def _in_words(how: str, items: Sequence[Item], charges: Decimal, more: Decimal) 
         "many": f"same sum: {sides}",
         "fee": f"same sum less a known fee: {sides}",
         "other_amount": "named by the bank, but another amount",
-    }[how]
+    }[group.how]
     if charges:
         said += f"; the bank kept {plain_text(charges)}"
     elif more:
         said += f"; the bank has {plain_text(more.copy_abs())} {'more' if more > 0 else 'less'}"
+    if group.block:
+        left = f", {len(group.rest)} of them open" if group.rest else ""
+        return f"{said}; {sides}{left}, and nothing tells which with which"
     if not booked or not others:
         return said
     late = max(i.first for i in booked) - max(i.last for i in others)

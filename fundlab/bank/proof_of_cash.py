@@ -26,11 +26,12 @@ CATEGORIES: Final = {
     "outstanding_withdrawals": "Outstanding withdrawals",
     "netted": "Netted by the bank",
     "bank_errors": "Errors of the bank",
+    "undecided": "Undecided, net",
     "unrecorded": "Not recorded by the service",
     "service_errors": "Errors of the service",
 }
-"""What the bank's balance lacks (the first four), and what the service's lacks."""
-_OF_BANK: Final = tuple(CATEGORIES)[:4]
+"""What the bank's balance lacks (the first five), and what the service's lacks."""
+_OF_BANK: Final = tuple(CATEGORIES)[:5]
 _TEXT: Final = pa.string()
 _DECISIONS: Final = {"bank_error": "bank_errors", "service_error": "service_errors"}
 COLUMNS: Final = ("opening", "receipts", "disbursements", "closing")
@@ -136,12 +137,33 @@ class Book:
         moving = "deposits_in_transit" if total >= 0 else "outstanding_withdrawals"
         self.correct(moving if crosses else "netted", [*truth, *error], bank)
         if before["closing"] != after["closing"]:
-            for side, sign in (("service", 1), ("bank", -1)):
-                for name, day, amount in flows[side]:
-                    others = [d for _, d, _ in flows["bank" if side == "service" else "service"]]
-                    if day <= self.last and max(others, default=day) > self.last:
-                        self.note(side, name, day, amount * sign, moving, "booked later",
-                                  explained=True, cleared_on=max(others))  # fmt: skip
+            # What both have by then cancels out; of a block the earliest first.
+            known = {
+                side: sorted((day, name, much) for name, day, much in rows if day <= self.last)
+                for side, rows in flows.items()
+            }
+            for entry in [*known["bank"]]:
+                same = [row for row in known["service"] if row[2] == entry[2]]
+                if same:
+                    known["bank"].remove(entry)
+                    known["service"].remove(same[0])
+            for side, other, sign in (("service", "bank", 1), ("bank", "service", -1)):
+                for day, name, amount in known[side]:
+                    later = max((d for _, d, _ in flows[other] if d > self.last), default=None)
+                    self.note(side, name, day, amount * sign, moving,
+                              "booked later" if later else "booked in part",
+                              explained=True, cleared_on=later)  # fmt: skip
+
+    def take_undecided(self, rows: Iterable[tuple[str, str, date, Decimal, str]]) -> None:
+        """What has several answers: side, id, day, amount and why. Whichever is right, the bank
+        lacks what the service has of it less what it has itself."""
+        flows: dict[str, list[Flow]] = {"service": [], "bank": []}
+        for side, item_id, day, amount, why in rows:
+            flows[side].append((day, amount))
+            own = amount if side == "service" else amount.copy_negate()
+            self.note(side, item_id, day, own, "undecided", why, explained=False)
+        self.booked += flows["service"]
+        self.correct("undecided", flows["service"], flows["bank"])
 
     def take_carried(self, row: Mapping[str, Any]) -> None:
         """What a period before found, and is not matched again."""
@@ -170,7 +192,7 @@ class Book:
         self.note("bank", item_id, day, amount, category, why, explained=False)
 
     def take_transfer(
-        self, item_id: str, day: date, amount: Decimal, why: str, window: int
+        self, item_id: str, day: date, amount: Decimal, why: str, window: int, *, decided: bool
     ) -> None:
         flow = [(day, amount)]
         self.booked += flow
@@ -180,7 +202,7 @@ class Book:
             self.correct("service_errors", [], flow)
         else:
             self.correct(moving, flow)
-        fresh = why == "no counterpart" and (self.last - day).days <= window
+        fresh = decided and (self.last - day).days <= window
         told = "not on the statement yet" if fresh else why
         category = "service_errors" if wrong else moving
         self.note("service", item_id, day, amount, category, told, explained=fresh)

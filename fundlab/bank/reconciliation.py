@@ -20,12 +20,12 @@ import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 
-from fundlab.analysis.bank import EARLY, FIAT, Side
 from fundlab.analysis.engines import TEXT, TIME, Wanted, Workbench, is_store
 from fundlab.analysis.periods import DAY, period_bounds
-from fundlab.bank.matching import PAIR, Matching, check_window, match
+from fundlab.bank.matching import FIAT, PAIR, Matching, Side, check_window, match
 from fundlab.bank.model import exact_amount, given_amount
 from fundlab.bank.proof_of_cash import CATEGORIES, COLUMNS, ITEMS, Book
+from fundlab.bank.search import EARLY
 from fundlab.bank.statements import Statements, read
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, number_of
@@ -42,6 +42,7 @@ _PAIR: Final = re.compile(r"(match|not) (\S+)")
 """What an entry or a transfer is of, or is not of."""
 _FEW: Final = 3
 """Candidates that are named where an item has several."""
+_MATCHED_AGAIN: Final = ["deposits_in_transit", "outstanding_withdrawals", "undecided"]
 _EPOCH: Final = date(1970, 1, 1)
 
 
@@ -51,7 +52,8 @@ class Reconciliation:
 
     ``statement``: ``line``, ``label``, ``items`` (how many), ``amount`` (decimal) at the period's
     end: ``per_bank``, the corrections of it (``deposits_in_transit``, ``outstanding_withdrawals``,
-    ``netted``, ``bank_errors``), ``adjusted_bank``, ``per_service``, its corrections
+    ``netted``, ``bank_errors``, ``undecided``: what has several answers, counted once),
+    ``adjusted_bank``, ``per_service``, its corrections
     (``unrecorded``, ``service_errors``), ``adjusted_service``, ``difference``.
     ``proof``: the same lines with ``opening``, ``receipts``, ``disbursements``, ``closing``; in
     each the first two less the third are the fourth.
@@ -232,12 +234,13 @@ def reconcile(
     2   outstanding_withdrawals    -200
     3                    netted       0
     4               bank_errors       0
-    5             adjusted_bank    1288
-    6               per_service    1300
-    7                unrecorded     -12
-    8            service_errors       0
-    9          adjusted_service    1288
-    10               difference       0
+    5                 undecided       0
+    6             adjusted_bank    1288
+    7               per_service    1300
+    8                unrecorded     -12
+    9            service_errors       0
+    10         adjusted_service    1288
+    11               difference       0
     >>> found.ok, found.unexplained["age"].tolist()
     (False, [29, 28])
     """
@@ -314,21 +317,42 @@ def reconcile(
     for row in _records(matching.members):
         of_group = flows.setdefault(row["group"], {"bank": [], "service": []})
         of_group[row["side"]].append((row["item_id"], on[row["item_id"]], row["amount"]))
-    for row in _records(matching.groups):
-        book.take_group(flows[row["group"]], row["charges"], row["difference"], row["detail"])
     answers = _answers(matching.candidates)
+    undecided: list[tuple[str, str, date, Decimal, str]] = []
     for row in _records(matching.open):
-        name, day, amount, why = row["item_id"], on[row["item_id"]], row["amount"], row["why"]
-        if name in answers:
+        name, amount, why = row["item_id"], row["amount"], row["why"]
+        if pd.isna(name):
+            # Of a block any of that amount stands for it, in this period and in the next: one of
+            # before that is not known to be open, else the last.
+            alike = [one for one in flows[row["group"]][row["side"]] if one[2] == amount]
+            before = [one for one in alike if row["side"] == "service" and one[0] not in
+                      old["service"] and one[1] < min(begin, first)]  # fmt: skip
+            stands_for = before[0] if before else max(alike, key=lambda one: one[1])
+            flows[row["group"]][row["side"]].remove(stands_for)
+            name = stands_for[0]
+        elif name in answers:
             others = answers[name]
             more = f" and {len(others) - _FEW} more" if len(others) > _FEW else ""
             why = f"{why}: {', '.join(others[:_FEW])}{more}"
-        if row["side"] == "bank":
+        day = on[name]
+        known_open = name in old["service"]
+        if row["side"] == "service" and day < min(begin, first) and not known_open:
+            continue
+        if row["undecided"] and name not in decided:
+            undecided.append((row["side"], name, day, amount, why))
+        elif row["side"] == "bank":
             told_why = "booked twice" if name in twice else why
             book.take_entry(name, day, amount, told_why, twice=name in twice)
-        elif day >= min(begin, first) or name in old["service"]:
-            book.take_transfer(name, day, amount, why, window)
-            unsure = unsure or (first <= day < begin and name not in old["service"])
+        else:
+            fits = why == "no counterpart" or not pd.isna(row["group"])
+            book.take_transfer(name, day, amount, why, window, decided=fits)
+        unsure = unsure or (row["side"] == "service" and first <= day < begin and not known_open)
+    book.take_undecided(undecided)
+    for row in _records(matching.groups):
+        book.take_group(
+            flows[row["group"]], row["charges"], Decimal(0) if row["block"] else row["difference"],
+            row["detail"],
+        )  # fmt: skip
     for row in kept:
         book.take_carried(row)
     own = entries[~entries["entry_id"].isin(old["bank"])]
@@ -358,7 +382,7 @@ def reconcile_files(
 ) -> Reconciliation:  # fmt: skip
     """What :func:`fundlab.bank.read` and :func:`reconcile` give together; ``options`` are those of
     both that a user gives, ``known`` what is known of the store then."""
-    of_files = ("format", "columns", "dates", "decimal", "opening")
+    of_files = ("format", "columns", "dates", "decimal", "opening", "profile")
     reading = {name: value for name, value in options.items() if name in of_files}
     rest = {name: value for name, value in options.items() if name not in of_files}
     statements = read(*files, asset=options.get("asset", "USD"), **reading)
@@ -425,7 +449,7 @@ def _with_carried(
         raise AnalysisError(f"carried has no column {', '.join(sorted(missing))}; give the items "
                             "of the reconciliation before")  # fmt: skip
     carried = carried[~carried["item_id"].isin(entries["entry_id"])]
-    moving = carried["category"].isin(["deposits_in_transit", "outstanding_withdrawals"])
+    moving = carried["category"].isin(_MATCHED_AGAIN)
     # What the bank kept back, and errors, are no payment that another one could answer.
     for_good = ~moving & (carried["category"].ne("unrecorded") | carried["explained"].astype(bool))
     again = carried[~for_good]
@@ -434,7 +458,7 @@ def _with_carried(
     again = again[again["side"] == "bank"]
     if len(again):
         # One that was booked before its transfer settled stands there with the sign it corrects.
-        early = again["category"].isin(["deposits_in_transit", "outstanding_withdrawals"])
+        early = again["category"].isin(_MATCHED_AGAIN)
         amounts = again["amount"].where(~early, -again["amount"])
         more = pd.DataFrame(
             {"entry_id": again["item_id"], "amount": amounts, "booked_on": again["on"],

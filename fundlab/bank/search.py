@@ -6,24 +6,25 @@ what it only lists, is decided in one place, :meth:`Search.step`.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations, groupby
+from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, Final
 
-from fundlab.analysis.bank import EARLY
+from fundlab.bank.blocks import blocks
 from fundlab.bank.sums import (
     EXHAUSTIVE,
     Edge,
     by_chance,
     components,
     count_alike,
-    only_cover,
+    covers,
     sums_to,
 )
 
+EARLY: Final = 1
+"""How many days before it was made a transfer may be booked: west of Greenwich days end later."""
 _FEW_PARTS: Final = 6
 """So many where even a sum that is the only one would be a coincidence: to list it."""
 _STRAY: Final = 0.01
@@ -34,7 +35,7 @@ _FEW: Final = 20
 """Among so few items altogether the only answer is taken: a person would see no other one."""
 _ALIKE: Final = 100
 """By one part in so many another amount may differ and still be the same payment."""
-_MOST_EDGES: Final = 4_000
+_MOST_EDGES: Final = 50_000
 _MANY: Final = 12
 
 
@@ -80,6 +81,18 @@ class Item:
         return (self.amount, self.gross) if self.charges else (self.amount,)
 
 
+@dataclass(eq=False, slots=True)
+class Group:
+    """What belongs together. In a block nothing tells which with which; so many of its members as
+    ``rest`` has have no counterpart, and nothing tells which: those in it stand for them."""
+
+    how: str
+    members: set[int]
+    less: int = 0
+    block: bool = False
+    rest: set[int] = field(default_factory=set)
+
+
 _Pools = Callable[[Item], Iterable[Sequence[Item]]]
 
 
@@ -91,7 +104,9 @@ class Search:
         self.window = window
         self.open = set(self.items)
         self.held: dict[int, str] = {}
-        self.groups: list[tuple[str, list[Item], int]] = []
+        self.groups: dict[Group, None] = {}
+        # Of what is left over of a block the block, and so each of its members.
+        self.block_of: dict[int, Group] = {}
         self.questions: list[tuple[str, list[Edge]]] = []
         self.forbidden: frozenset[tuple[int, int]] = frozenset()
         parties = {transfer.party for transfer in transfers if transfer.party}
@@ -103,14 +118,11 @@ class Search:
         self.chance: dict[Edge, float] = {}
         self.tries = 0
         self.doubts: dict[Edge, str] = {}
-        # The last days of the items of one side, asset and amount, where they are several.
-        self.days_of: dict[tuple[bool, str, int], list[int]] = {}
-        for side in (entries, transfers):
-            ordered = sorted(side, key=lambda item: (item.amount, item.kind, item.last))
-            for (amount, kind), same in groupby(ordered, lambda item: (item.amount, item.kind)):
-                days = [item.last for item in same]
-                if len(days) > 1:
-                    self.days_of[side is entries, kind[0], amount] = days
+
+    @property
+    def matched_entries(self) -> int:
+        members = (n for group in self.groups for n in group.members - group.rest)
+        return sum(number >= 0 for number in members)
 
     # ------------------------------------------------------------------ what is open
 
@@ -143,7 +155,7 @@ class Search:
     ) -> None:
         self.forbidden = frozenset(forbidden)
         for component in components([frozenset(pair) for pair in fixed]):
-            self._take("fixed", frozenset().union(*component), 0)
+            self._take(Group("fixed", set().union(*component)))
 
     def by_reference(self, less: int | None = 0) -> Iterator[Edge]:
         """Pairs of an entry and a transfer that it names; ``None``: of any amount the same way."""
@@ -178,7 +190,20 @@ class Search:
             if len(members) > 2 and self._balanced(members):
                 yield members
 
-    def by_amount(self, less: int = 0, *, named: bool = False) -> Iterator[Edge]:
+    def by_name(self, less: int = 0) -> Iterator[Edge]:
+        """Pairs of one amount that a name supports."""
+        waiting: dict[tuple[str, int, str], list[Item]] = defaultdict(list)
+        for transfer in self.left(entries=False):
+            for name in transfer.names:
+                waiting[transfer.asset, transfer.amount, name].append(transfer)
+        for entry in self.left(entries=True):
+            for total in dict.fromkeys(entry.totals(less)):
+                for name in entry.names:
+                    for transfer in waiting.get((entry.asset, total, name), ()):
+                        if self.near(entry, transfer):
+                            yield frozenset((entry.number, transfer.number))
+
+    def _of_one_amount(self, less: int) -> Iterator[tuple[int, list[Item], list[Item]]]:
         waiting: dict[tuple[str, int], list[Item]] = defaultdict(list)
         for transfer in self.left(entries=False):
             waiting[transfer.asset, transfer.amount].append(transfer)
@@ -188,55 +213,97 @@ class Search:
                 if (entry.asset, total) in waiting:
                     asking[entry.asset, total].append(entry)
         for key, entries in asking.items():
-            transfers, edges = waiting[key], 0
-            by_day: dict[int, list[Item]] = defaultdict(list)
-            for transfer in transfers:
-                by_day[transfer.last].append(transfer)
-            for entry in entries:
-                # Where they are many, only those whose last day may be near.
-                reach, close = self.reach(entry), transfers
-                if len(transfers) > len(reach):
-                    close = [item for day in reach for item in by_day.get(day, ())]
-                for transfer in close:
-                    if edges == _MOST_EDGES or (named and not _share_a_name(entry, transfer)):
-                        continue
-                    if self.near(entry, transfer):
-                        edges += 1
-                        edge = frozenset((entry.number, transfer.number))
-                        others = 0 if named else self.alike(entry, transfer)
-                        if others:
-                            # That one is of nothing and the other, too, and they look the same.
-                            self.chance[edge] = _STRAY * _STRAY * others
-                            self.tries += 1
-                        yield edge
-            if edges == _MOST_EDGES:
-                silent = [e for e in entries if not (e.number in self.naming or e.mentions)]
-                for item in (*silent, *transfers):
-                    self.held[item.number] = "too many of one amount"
+            yield key[1], entries, waiting[key]
+
+    def pair_amounts(self, how: str, less: int = 0) -> None:
+        """Entries and transfers of one amount, as far as their days and names go.
+
+        What may be a part of something larger is held back."""
+        parts = self._parts_of_others() if how == "amount" else set()
+        for _, entries, transfers in [*self._of_one_amount(less)]:
+            # Each is in one group; an entry with charges may have been asked for twice.
+            entries, transfers = (
+                [item for item in items if item.number in self.open and item.number not in parts]
+                for items in (entries, transfers)
+            )
+            plain = not any(e.names or e.mentions or e.number in self.naming for e in entries)
+            plain = plain and not self.forbidden
+            sides: tuple[dict[Any, list[Item]], dict[Any, list[Item]]] = {}, {}
+            for items, classes in zip((entries, transfers), sides, strict=True):
+                for item in items:
+                    own = () if plain else (item.names, item.mentions, item.party) if (
+                        not self.forbidden) else item.number  # fmt: skip
+                    stands_for = item.number in self.block_of
+                    classes.setdefault((item.last, item.first, own, stands_for), []).append(item)
+            theirs, ours = ([of[key] for key in sorted(of, key=_by_days)] for of in sides)
+            by_day: dict[int, list[int]] = defaultdict(list)
+            for number, alike in enumerate(ours):
+                by_day[alike[0].last].append(number)
+            edges: list[tuple[int, int]] = []
+            for number, alike in enumerate(theirs):
+                entry = alike[0]
+                edges += [
+                    (number, -1 - other)
+                    for day in self.reach(entry)
+                    for other in by_day.get(day, ())
+                    if self.near(entry, ours[other][0])
+                    and self.allowed((entry.number, ours[other][0].number))
+                ]
+                if len(edges) > _MOST_EDGES:
+                    break
+            if len(edges) > _MOST_EDGES:
+                self._hold((i.number for i in (*entries, *transfers)), "too many of one amount")
+                continue
+            booked = {n: len(alike) for n, alike in enumerate(theirs)}
+            paid = {-1 - n: len(alike) for n, alike in enumerate(ours)}
+            for block in blocks(booked, paid, edges):
+                members = {i.number for n in block.entries for i in theirs[n]}
+                members |= {i.number for n in block.transfers for i in ours[-1 - n]}
+                # Which of them are left over nobody knows; those that came last stand for them.
+                rest = {
+                    item.number
+                    for n, count in block.rest.items()
+                    for item in (theirs[n] if n >= 0 else ours[-1 - n])[-count:]
+                }
+                self._take(Group(how, members, less, len(members) > 2, rest))
+        self.open -= self.held.keys()
+
+    def _parts_of_others(self) -> set[int]:
+        """Transfers of one day and counterparty that sum to an entry which has none of its own
+        amount: though it does not name them, they may be its batch."""
+        amounts = {(t.asset, t.amount) for t in self.left(entries=False)}
+        batches: dict[tuple[Any, ...], list[Item]] = defaultdict(list)
+        for transfer in self.left(entries=False):
+            if transfer.party:
+                batches[(*transfer.kind, transfer.last, transfer.party)].append(transfer)
+        of_day: dict[tuple[Any, ...], list[list[Item]]] = defaultdict(list)
+        for (asset, out, day, _), batch in batches.items():
+            if len(batch) > 1:
+                of_day[asset, out, day].append(batch)
+        members: set[int] = set()
+        for entry in self.left(entries=True):
+            if any((entry.asset, total) in amounts for total in entry.totals()):
+                continue
+            for day in self.reach(entry):
+                for batch in of_day.get((*entry.kind, day), ()):
+                    near = [item for item in batch if self.near(entry, item)]
+                    for total in entry.totals():
+                        sums, _ = sums_to(abs(total), [abs(item.amount) for item in near])
+                        members |= {near[n].number for places, _ in sums for n in places}
+        return members
 
     def by_counterparty(self) -> Iterator[Edge]:
-        """Pairs that a name supports. Where both sides of one belong to other sums of that name as
-        well, those are another answer, and are judged with it."""
-        pairs = [*self.by_amount(named=True)]
+        """Pairs that a name supports. Where one of either side belongs to a sum of that name as
+        well, that is another answer, and is judged with it."""
+        pairs = [*self.by_name()]
         sums: dict[int, list[Edge]] = defaultdict(list)
         for edge in self.by_sum(self.named_pools):
             for number in edge:
                 sums[number].append(edge)
         for pair in pairs:
             yield pair
-            rivals = [[edge for edge in sums[number] if not pair <= edge] for number in pair]
-            if all(rivals):
-                yield from (edge for side in rivals for edge in side)
-
-    def alike(self, entry: Item, transfer: Item) -> int:
-        """How many others, matched or not, have the amount of one of them within its window."""
-        reach, most = self.window + EARLY + self.longest, 0
-        for one, other in ((entry, transfer), (transfer, entry)):
-            days = self.days_of.get((other.number >= 0, other.asset, other.amount))
-            if days:
-                close = bisect_right(days, one.last + reach) - bisect_left(days, one.first - reach)
-                most = max(most, close - 1)
-        return most
+            for number in pair:
+                yield from (edge for edge in sums[number] if not pair <= edge)
 
     def by_sum(self, pools: _Pools, less: int = 0) -> Iterator[Edge]:
         """One entry for several transfers, and one transfer for several entries."""
@@ -245,14 +312,14 @@ class Search:
                 continue
             # The open items of the other side by day and by name.
             self.by_day: dict[tuple[str, bool, int], list[Item]] = defaultdict(list)
-            self.by_name: dict[tuple[str, bool, str], list[Item]] = defaultdict(list)
+            self.of_name: dict[tuple[str, bool, str], list[Item]] = defaultdict(list)
             self.by_mention: dict[int, list[Item]] = defaultdict(list)
             for item in self.left(entries=not of_bank):
                 for transfer in item.mentions:
                     self.by_mention[transfer.number].append(item)
                 self.by_day[(*item.kind, item.last)].append(item)
                 for name in item.names:
-                    self.by_name[*item.kind, name].append(item)
+                    self.of_name[*item.kind, name].append(item)
             weight = _STRAY if pools == self.named_pools else 1.0
             ones = self.left(entries=of_bank)
             for one in ones:
@@ -279,7 +346,7 @@ class Search:
     def named_pools(self, one: Item) -> Iterator[Sequence[Item]]:
         """All that ``one`` names, or is named by, and those of each name."""
         near: list[Sequence[Item]] = [one.mentions or self.by_mention.get(one.number, ())]
-        near += [self.by_name.get((*one.kind, name), ()) for name in one.names]
+        near += [self.of_name.get((*one.kind, name), ()) for name in one.names]
         pools = [
             [i for i in pool if i.number in self.open and i.kind == one.kind and self.near(one, i)]
             for pool in near
@@ -444,30 +511,63 @@ class Search:
         possible = [edge for edge in dict.fromkeys(edges) if self.allowed(edge)]
         for component in components(possible):
             members = frozenset().union(*component)
-            held = any(number in self.held for number in members)
-            answer = None if held else only_cover(members, component)
-            if answer is None:
-                self.questions.append((how, component))
-                for number in members:
-                    self.held.setdefault(number, "several answers")
+            if any(number in self.held for number in members):
+                self._ask(how, component)
+                continue
+            if all(len(edge) == 2 for edge in component):
+                self._pair(how, component, less)
+                continue
+            answers = covers(members, component)
+            if not answers:
+                self._ask(how, component)
             elif len(self.items) > _FEW and any(
-                self.tries * self.chance.get(edge, 0) > _BY_CHANCE for edge in answer
+                self.tries * self.chance.get(edge, 0) > _BY_CHANCE for edge in answers[0]
             ):
-                # Of one amount they stay together; of a sum, a better answer may come.
-                if how == "amount":
-                    self.questions.append((how, component))
-                    self.held |= dict.fromkeys(members, "an amount that comes often")
+                # A better answer may come, but not for what the bank itself names.
+                if how.startswith("counterparty"):
+                    self._ask(how, component, "a sum that chance makes, too")
                 else:
-                    self.doubts |= dict.fromkeys(answer, how)
+                    self.doubts |= dict.fromkeys(answers[0], how)
+            elif len(answers) > 1:
+                self._take(Group(how, {*members}, less, block=True))
             else:
-                for edge in answer:
+                for edge in answers[0]:
                     sums = how == "counterparty" and len(edge) > 2
-                    self._take("counterparty_sum" if sums else how, edge, less)
+                    self._take(Group("counterparty_sum" if sums else how, {*edge}, less))
         self.open -= self.held.keys()
 
-    def _take(self, how: str, edge: Edge, less: int) -> None:
-        self.open -= edge
-        self.groups.append((how, [self.items[n] for n in sorted(edge, key=place_of)], less))
+    def _pair(self, how: str, component: Sequence[Edge], less: int) -> None:
+        pairs = [(max(edge), min(edge)) for edge in component]
+        items = [self.items[number] for number in frozenset().union(*component)]
+        items.sort(key=lambda item: (item.last, place_of(item.number)))
+        for block in blocks(
+            {item.number: 1 for item in items if item.number >= 0},
+            {item.number: 1 for item in items if item.number < 0}, sorted(pairs),
+        ):  # fmt: skip
+            members = {*block.entries, *block.transfers}
+            self._take(Group(how, members, less, len(members) > 2, {*block.rest}))
+
+    def _ask(self, how: str, component: list[Edge], why: str = "several answers") -> None:
+        self.questions.append((how, component))
+        self._hold(frozenset().union(*component), why)
+
+    def _hold(self, members: Iterable[int], why: str) -> None:
+        for number in members:
+            self.held.setdefault(number, why)
+
+    def _take(self, group: Group) -> None:
+        """What takes one that stands for the rest of a block belongs to the block."""
+        blocks = {self.block_of[n] for n in group.members if n in self.block_of}
+        for block in blocks:
+            group.rest |= block.rest - group.members
+            group.members |= block.members
+            group.block = True
+            group.how = block.how
+            del self.groups[block]
+        self.groups[group] = None
+        self.open -= group.members - group.rest
+        for number in group.rest:
+            self.block_of[number] = group
 
     def ask_what_is_in_doubt(self) -> None:
         """Once all steps are done: what chance could have made, and nothing better has taken."""
@@ -481,6 +581,10 @@ class Search:
 def place_of(number: int) -> tuple[bool, int]:
     """Entries first, each side in its order."""
     return number < 0, abs(number)
+
+
+def _by_days(key: tuple[int, int, Any, int]) -> tuple[int, int, int]:
+    return key[0], key[1], key[3]
 
 
 def _share_a_name(entry: Item, transfer: Item) -> bool:

@@ -75,19 +75,19 @@ def components(edges: Sequence[Edge]) -> list[list[Edge]]:
     return list(found.values())
 
 
-def only_cover(members: Collection[int], edges: Sequence[Edge]) -> list[Edge] | None:
-    """The groups that leave no member over, if just one choice of them does."""
+def covers(members: Collection[int], edges: Sequence[Edge]) -> list[list[Edge]]:
+    """Up to two choices of groups that leave no member over; none where that takes too long."""
     if len(edges) == 1:
-        return [*edges]
+        return [[*edges]]
     of_member: Mapping[int, list[Edge]] = {number: [] for number in members}
     for edge in edges:
         for number in edge:
             of_member[number].append(edge)
-    answer: list[Edge] | None = None
+    answers: list[list[Edge]] = []
     steps = 0
     # Each state: what is still to be covered, and the groups chosen so far.
     states: list[tuple[frozenset[int], list[Edge]]] = [(frozenset(members), [])]
-    while states:
+    while states and len(answers) < 2:
         left, chosen = states.pop()
         forced = True
         while left and forced:
@@ -103,7 +103,7 @@ def only_cover(members: Collection[int], edges: Sequence[Edge]) -> list[Edge] | 
                 if fewest is None or len(fits) < len(fewest):
                     fewest = fits
             if steps > _MOST_STEPS:
-                return None
+                return []
             if forced and fewest:
                 left, chosen = left - fewest[0], [*chosen, fewest[0]]
             elif forced:
@@ -111,7 +111,5 @@ def only_cover(members: Collection[int], edges: Sequence[Edge]) -> list[Edge] | 
             elif fewest is not None:
                 states += [(left - edge, [*chosen, edge]) for edge in fewest]
         if not left:
-            if answer is not None:
-                return None
-            answer = chosen
-    return answer
+            answers.append(chosen)
+    return answers

@@ -8,13 +8,75 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_bank import CSV, MT940, camt, ofx
 from transfer_examples import records
 
 from fundlab.bank.statements import MOST_BYTES, read_statement
 from fundlab.base.errors import AnalysisError
 
 D = Decimal
+CSV = """Date,Description,Amount,Currency,Reference
+2026-01-01,wire AAAA1111 0000 received,100.50,USD,R1
+2026-01-03,wire out,-75.00,USD,R2
+2026-01-03,cccc3333-0000,-41.00,USD,R3
+2026-01-09,bank charge,-12.00,USD,R4
+"""
+MT940 = """:20:STATEMENT
+:25:12345678
+:28C:1/1
+:60F:C260101USD1000,00
+:61:2601010101C100,50NTRFAAAA11110000//R1
+:86:wire received
+:61:2601030103D75,00NTRFNONREF//R2
+:86:wire out
+:61:2601030103D41,00NTRFCCCC33330000//R3
+:86:payment
+:61:2601090109D12,00NCHGNONREF//R4
+:86:bank charge
+:62F:C260131USD972,50
+"""
+
+
+def camt(more: str = "") -> str:
+    entries = "".join(
+        f"<Ntry>{more}<Amt Ccy='USD'>{amount}</Amt><CdtDbtInd>{side}</CdtDbtInd>"
+        f"<BookgDt><Dt>{day}</Dt></BookgDt><AcctSvcrRef>{ref}</AcctSvcrRef>"
+        f"<NtryDtls><TxDtls><RmtInf><Ustrd>{memo}</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>"
+        for day, memo, amount, side, ref in LINES
+    )
+    return (
+        "<?xml version='1.0'?><Document xmlns='urn:iso:std:iso:20022:tech:xsd:camt.053.001.08'>"
+        f"<BkToCstmrStmt><Stmt>{entries}</Stmt></BkToCstmrStmt></Document>"
+    )
+
+
+LINES = [
+    ("2026-01-01", "wire AAAA1111 0000 received", "100.50", "CRDT", "R1"),
+    ("2026-01-03", "wire out", "75.00", "DBIT", "R2"),
+    ("2026-01-03", "cccc3333-0000", "41.00", "DBIT", "R3"),
+    ("2026-01-09", "bank charge", "12.00", "DBIT", "R4"),
+]
+
+
+def ofx() -> str:
+    entries = "".join(
+        f"<STMTTRN><TRNTYPE>{'CREDIT' if side == 'CRDT' else 'DEBIT'}"
+        f"<DTPOSTED>{day.replace('-', '')}120000<TRNAMT>{'' if side == 'CRDT' else '-'}{amount}"
+        f"<FITID>{ref}<MEMO>{memo}</STMTTRN>"
+        for day, memo, amount, side, ref in LINES
+    )
+    return (
+        "OFXHEADER:100\nDATA:OFXSGML\nVERSION:102\nSECURITY:NONE\nENCODING:USASCII\n"
+        "CHARSET:1252\nCOMPRESSION:NONE\nOLDFILEUID:NONE\nNEWFILEUID:NONE\n\n"
+        "<OFX><SIGNONMSGSRSV1><SONRS><STATUS><CODE>0<SEVERITY>INFO</STATUS>"
+        "<DTSERVER>20260131120000<LANGUAGE>ENG</SONRS></SIGNONMSGSRSV1>"
+        "<BANKMSGSRSV1><STMTTRNRS><TRNUID>1<STATUS><CODE>0<SEVERITY>INFO</STATUS>"
+        "<STMTRS><CURDEF>USD<BANKACCTFROM><BANKID>1<ACCTID>2<ACCTTYPE>CHECKING</BANKACCTFROM>"
+        f"<BANKTRANLIST><DTSTART>20260101<DTEND>20260131{entries}</BANKTRANLIST>"
+        "<LEDGERBAL><BALAMT>972.50<DTASOF>20260131</LEDGERBAL></STMTRS></STMTTRNRS>"
+        "</BANKMSGSRSV1></OFX>"
+    )
+
+
 LARGE = "12345678901234567890.123456789012345678"
 
 
