@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from fundlab.bank.model import Entry, Page, file_text, joined
 from fundlab.base.errors import shorten
+from fundlab.base.exact import EXACT
+from fundlab.base.values import exact_sum
 
 _DECIMALS: Final = {
     **dict.fromkeys(
@@ -84,7 +86,7 @@ def read_bai2(content: bytes) -> list[Page]:
                 if "49" not in totals:
                     raise ValueError("it stands outside of an account")  # noqa: TRY301
                 entry, amount = _entry(pages[-1], number, rest)
-                totals["49"][0] += amount
+                totals["49"][0] = EXACT.add(totals["49"][0], amount)
                 if entry is not None:
                     pages[-1].entries.append(entry)
             else:
@@ -96,6 +98,18 @@ def read_bai2(content: bytes) -> list[Page]:
     for page in pages:
         # A bank may report balances and totals without their details.
         page.summary_only = not page.entries and not page.declared.get("entries")
+        # Or give the details of some: its control totals agree, and the sums it declares are of
+        # more than is listed.
+        if not page.contradictions and not page.summary_only:
+            listed = {
+                "credit_sum": exact_sum(e.amount for e in page.entries if e.amount > 0),
+                "debit_sum": exact_sum(
+                    e.amount.copy_negate() for e in page.entries if e.amount < 0
+                ),
+            }
+            partly = [n for n, much in listed.items() if page.declared.get(n, much) > much]
+            if partly and not any(page.declared.get(n, m) < m for n, m in listed.items()):
+                page.summary_only = page.partial = True
     return pages
 
 
@@ -125,15 +139,16 @@ def _close(code: str, fields: list[str], totals: dict[str, list[Any]], pages: li
     for part, said, counted in zip(parts, declared, found, strict=False):
         said = said.strip()
         if said and Decimal(said) != counted:
-            shown = (Decimal(said) * scale, counted * scale) if part == "control_total" else (
-                said, counted)  # fmt: skip
+            shown: tuple[Any, Any] = said, counted
+            if part == "control_total":
+                shown = EXACT.multiply(Decimal(said), scale), EXACT.multiply(counted, scale)
             words = part.replace("_", " ")
             detail = f"the {words} of the {what} is declared as {shown[0]}, found is {shown[1]}"
             if pages:
                 pages[-1].contradictions.append((part, *shown, detail))
     above = {"49": "98", "98": "99"}.get(code)
     if above:
-        totals[above][0] += Decimal(fields[0].strip() or 0)
+        totals[above][0] = EXACT.add(totals[above][0], Decimal(fields[0].strip() or 0))
 
 
 def _summaries(page: Page, fields: list[str]) -> Decimal:
@@ -150,12 +165,12 @@ def _summaries(page: Page, fields: list[str]) -> Decimal:
         if not text:
             continue
         amount = Decimal(text)
-        total += amount
+        total = EXACT.add(total, amount)
         if code in _STATUS:
-            setattr(page, _STATUS[code], amount * scale)
+            setattr(page, _STATUS[code], EXACT.multiply(amount, scale))
         elif code in _TOTALS:
             counted, summed = _TOTALS[code]
-            page.declared[summed] = amount.copy_abs() * scale
+            page.declared[summed] = EXACT.multiply(amount.copy_abs(), scale)
             if count:
                 page.declared[counted] = Decimal(count)
     return total
@@ -183,15 +198,15 @@ def _entry(page: Page, number: int, rest: str) -> tuple[Entry | None, Decimal]:
     memo = joined(told, *(line.removesuffix("/") for line in lines[1:]))
     kind = int(code)
     if 100 <= kind <= 399 or 920 <= kind <= 959:
-        sign = 1
+        signed = amount
     elif 400 <= kind <= 699 or 960 <= kind <= 999:
-        sign = -1
+        signed = amount.copy_negate()
     elif kind == 890:  # a message without money
         return None, amount
     else:
         raise ValueError(f"type {code} says neither credit nor debit")
     entry = Entry(
-        page.closing_on or date.min, amount * sign * _scale(page.asset), page.asset,
+        page.closing_on or date.min, EXACT.multiply(signed, _scale(page.asset)), page.asset,
         references[0].strip() or references[1].strip() or None, joined(references[1], memo), valued,
         references[1].strip() or None, None, code, "reversal" in (memo or "").lower(),
         position=len(page.entries) + 1, line=number,

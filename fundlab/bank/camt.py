@@ -14,6 +14,7 @@ from typing import Any, Final
 from xml.etree import ElementTree as Plain
 
 from fundlab.bank.model import Entry, Kind, Page, exact_amount, joined
+from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum, plain_text
 
 _KINDS: Final[dict[str, Kind]] = {"Stmt": "statement", "Rpt": "interim", "Ntfctn": "notice"}
@@ -36,7 +37,7 @@ def read_camt(content: bytes, wanted: str | None = None) -> list[Page]:
         root: Any = ElementTree.parse(io.BytesIO(content), parser=parser).getroot()
     except DefusedXmlException as error:
         raise ValueError("it declares a DTD or entities, which no bank's file needs") from error
-    except (ElementTree.ParseError, ValueError) as error:
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise ValueError(f"it is not XML: {error}; the file was cut or edited") from error
     found = [each for each in root.iter() if _name(each) in _KINDS]
     kinds = {"camt.053": "Stmt", "camt.052": "Rpt", "camt.054": "Ntfctn"}
@@ -54,15 +55,18 @@ def _page(root: Any, told: Any) -> Page:
     )
     page.asset = _text(told, "{*}Acct/{*}Ccy")
     number = _text(told, "{*}ElctrncSeqNb") or _text(told, "{*}LglSeqNb")
-    page.sequence = int(number) if number and number.isdecimal() else None
+    page.sequence = int(number) if number and re.fullmatch(r"\d{1,18}", number, re.ASCII) else None
     pagination = next(
         (each for each in told if _name(each) in ("StmtPgntn", "RptPgntn", "NtfctnPgntn")), None
     )
     if pagination is None:
         pagination = root.find(".//{*}GrpHdr/{*}MsgPgntn")
     if pagination is not None:
-        page.page = int(_text(pagination, "{*}PgNb") or 1)
-        page.first, page.last = page.page == 1, _text(pagination, "{*}LastPgInd") != "false"
+        page.page = int((_text(pagination, "{*}PgNb") or "1")[:9])
+        page.first, page.last = (
+            page.page == 1,
+            _is_true(_text(pagination, "{*}LastPgInd") or "true"),
+        )
         if page.first and page.last:
             page.page = None
     _take_balances(page, told)
@@ -137,7 +141,8 @@ def _take_totals(page: Page, told: Any) -> None:
 
 def _entries(page: Page, entry: Any, position: int) -> Iterator[Entry]:
     # The status stands in Sts, since version 8 in Sts/Cd; samples leave it out.
-    status = _text(entry, "{*}Sts/{*}Cd") or _text(entry, "{*}Sts") or "BOOK"
+    status = (_text(entry, "{*}Sts/{*}Cd") or _text(entry, "{*}Sts/{*}Prtry")
+              or _text(entry, "{*}Sts") or "BOOK")  # fmt: skip
     found, side = entry.find("{*}Amt"), _text(entry, "{*}CdtDbtInd")
     if found is None:
         raise ValueError("an entry has no amount")
@@ -146,7 +151,10 @@ def _entries(page: Page, entry: Any, position: int) -> Iterator[Entry]:
         page.unbooked.append(amount)
         return
     if status != "BOOK":
-        raise ValueError(f"an entry has the status {status!r}")
+        raise ValueError(
+            f"an entry has the status {status!r}; booked is BOOK, not yet booked are "
+            f"{', '.join(_NOT_YET_BOOKED)}"
+        )
     valued = _day(entry, "ValDt")
     booked = _day(entry, "BookgDt") or valued
     if booked is None:
@@ -187,7 +195,7 @@ def _entries(page: Page, entry: Any, position: int) -> Iterator[Entry]:
         yield Entry(
             booked, each, currency, _text(payment, "{*}Refs/{*}AcctSvcrRef") or reference,
             " ".join(memo) or None, valued, next(iter(ids), None), name,
-            code, _text(entry, "{*}RvslInd") == "true",
+            code, _is_true(_text(entry, "{*}RvslInd")),
             exact_sum(kept) if kept else None, position=position, line=_line(payment),
         )  # fmt: skip
 
@@ -211,7 +219,7 @@ def _check_batch(page: Page, batch: Any, payments: list[Any], amount: Decimal) -
 def _signed(amount: Decimal, mark: str | None) -> Decimal:
     if mark not in _SIGNS:
         raise ValueError(f"an entry's or balance's CdtDbtInd is {mark}; CRDT or DBIT is needed")
-    return amount * _SIGNS[mark] if amount else amount
+    return EXACT.multiply(amount, _SIGNS[mark]) if amount else amount
 
 
 def _day(element: Any, name: str, *within: str) -> date | None:
@@ -223,6 +231,12 @@ def _day(element: Any, name: str, *within: str) -> date | None:
     if not text:
         return None
     return datetime.fromisoformat(re.sub(r"(Z|[+-]\d\d:\d\d)$", "", text)).date()
+
+
+def _is_true(text: str | None) -> bool:
+    if text not in (None, "", "true", "false", "1", "0"):
+        raise ValueError(f"{text!r} is not one of true, false, 1, 0")
+    return text in ("true", "1")
 
 
 def _line(element: Any) -> int:

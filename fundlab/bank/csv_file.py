@@ -1,160 +1,337 @@
-"""CSV with a header: common column names are known, any other is named by a mapping."""
+"""CSV as banks write it: the header where it stands, days and numbers in the file's own style, and
+which way the money went by sign, by column or by word."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from decimal import InvalidOperation
+from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Final
 
-from fundlab.bank.model import FORMATS, Entry, Page, exact_amount, file_text
+from fundlab.bank.model import Entry, Page, file_text
 from fundlab.base.errors import AnalysisError, shorten, with_likely
 from fundlab.base.exact import EXACT
 
 CSV_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "booked_on": ("date", "booking date", "booked on", "posted", "posting date", "value date"),
-    "amount": ("amount", "value"),
-    "credit": ("credit", "paid in", "deposit", "deposits"),
-    "debit": ("debit", "paid out", "withdrawal", "withdrawals"),
-    "asset": ("currency", "asset", "ccy"),
-    "bank_ref": ("reference", "bank reference", "transaction id", "id", "ref"),
-    "memo": ("memo", "description", "details", "narrative", "text", "payee"),
-    "valued_on": ("value date", "valued on"),
-    "balance": ("balance", "running balance", "balance after"),
-    "counterparty": ("counterparty", "payee", "beneficiary"),
-    "own_ref": ("customer reference", "own reference"),
+    "booked_on": (
+        "date", "booking date", "booked on", "posted", "posting date", "posted date",
+        "transaction date", "buchungstag", "buchungsdatum", "buchung", "datum", "date opération",
+        "date operation", "fecha", "data", "rentedatum", "transactiedatum", "bokföringsdag",
+        "bokføringsdato", "kirjauspäivä", "value date", "started date", "completed date",
+    ),
+    "amount": (
+        "amount", "value", "betrag", "umsatz", "betrag (eur)", "betrag (€)", "bedrag",
+        "bedrag (eur)", "importe", "importo", "montant", "kwota", "belopp", "beløp", "net",
+    ),
+    "credit": (
+        "credit", "paid in", "money in", "deposit", "deposits", "credit amount", "haben", "crédit",
+        "gutschrift", "abono",
+    ),
+    "debit": (
+        "debit", "paid out", "money out", "withdrawal", "withdrawals", "debit amount", "soll",
+        "débit", "belastung", "cargo",
+    ),
+    "direction": (
+        "direction", "d/c", "c/d", "dr/cr", "cr/dr", "dc", "debit/credit", "credit/debit",
+        "debit or credit", "soll/haben", "s/h", "af bij", "af/bij", "sign", "+/-",
+        "credit debit indicator", "transaction type", "type",
+    ),
+    "asset": ("currency", "asset", "ccy", "währung", "waehrung", "devise", "moneda", "munt",
+              "waluta"),
+    "bank_ref": (
+        "reference", "bank reference", "transaction id", "id", "ref", "référence", "referencia",
+        "referenz", "transactiereferentie",
+    ),
+    "memo": (
+        "memo", "description", "details", "narrative", "text", "payee", "verwendungszweck",
+        "buchungstext", "libellé", "concepto", "omschrijving", "mededelingen",
+    ),
+    "valued_on": ("value date", "valued on", "valuta", "wertstellung", "valutadatum",
+                  "date valeur"),
+    "balance": ("balance", "running balance", "balance after", "saldo", "kontostand", "solde",
+                "saldo na mutatie"),
+    "counterparty": ("counterparty", "payee", "beneficiary", "empfänger", "auftraggeber/empfänger",
+                     "beguenstigter/zahlungspflichtiger", "naam / omschrijving",
+                     "naam tegenpartij"),
+    "own_ref": ("customer reference", "own reference", "kundenreferenz",
+                "kundenreferenz (end-to-end)"),
     "charges": ("charges",),
-    "account": ("account", "account number", "iban"),
-}
+    "account": ("account", "account number", "iban", "auftragskonto", "rekening"),
+}  # fmt: skip
 """What a column can be, and the names it is known by."""
-_INWARD: Final = {
-    **dict.fromkeys(("c", "cr", "credit", "crdt"), True),
-    **dict.fromkeys(("d", "dr", "debit", "dbit"), False),
-}
+WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "in": ("c", "cr", "cred", "crdt", "credit", "deposit", "in", "incoming", "inflow", "received",
+           "haben", "h", "gutschrift", "bij", "+", "plus", "crédit", "abono"),
+    "out": ("d", "dr", "db", "deb", "dbit", "debit", "withdrawal", "withdraw", "out", "outgoing",
+            "outflow", "sent", "soll", "s", "lastschrift", "af", "-", "minus", "débit", "cargo"),
+}  # fmt: skip
+"""Which way the money went, in a column of words."""
+_MONEY: Final = ("amount", "credit", "debit", "balance", "charges")
+_MOST_PREAMBLE: Final = 40
+_GROUPED: Final = {".": ",", ",": "."}
 
 
 def read_csv(
     content: bytes,
     columns: Mapping[str, str] | None = None,
     dates: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
+    words: Mapping[str, Sequence[str]] | None = None,
+    encoding: str | None = None,
 ) -> list[Page]:
-    if decimal not in (".", ","):
+    """``words`` are those of the direction column, beside ``WORDS``: by ``in`` and ``out``."""
+    if decimal not in (None, ".", ","):
         raise AnalysisError(f"decimal={decimal!r} is not one of '.', ','")
-    text = file_text(content)
-    commonest = max(",;\t", key=text.split("\n", 1)[0].count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=commonest, strict=True)
-    try:
-        lines = [(reader.line_num, values) for values in reader]
-    except csv.Error as error:
-        raise ValueError(f"line {reader.line_num}: {error}") from error
-    header = [name.strip() for name in lines[0][1]] if lines else []
-    names = [name.lower() for name in header]
-    twice = [name for name in names if name and names.count(name) > 1]
-    if twice:
-        raise ValueError(f"the header has more than one column {twice[0]!r}")
-    for given, column in (columns or {}).items():
+    for given in columns or {}:
         if given not in CSV_COLUMNS:
             raise AnalysisError(
                 f"columns: unknown {with_likely(given, CSV_COLUMNS)}; known are "
                 f"{', '.join(CSV_COLUMNS)}"
             )
-        if column.strip().lower() not in names:
-            raise ValueError(f"there is no column {column!r}, found are {', '.join(header)}")
+    text = file_text(content, encoding)
+    if "\0" in text:
+        raise ValueError("it holds bytes that no text has")
+    header, rows = _table_of(text, columns or {})
+    names = [name.strip().lower() for name in header]
     chosen = {
         field: next((name for name in common if name in names), None)
         for field, common in CSV_COLUMNS.items()
     }
     chosen |= {field: name.strip().lower() for field, name in (columns or {}).items()}
-    sums = (chosen["amount"], chosen["credit"], chosen["debit"])
-    if chosen["booked_on"] is None or not any(sums):
-        if not header:
-            raise ValueError("it is empty; get it again from the bank")
-        raise ValueError(
-            f"needed are a date and an amount column, found are {', '.join(header)}; columns of "
-            "other names are given as columns={'booked_on': …, 'amount': …} or "
-            "--columns booked_on=…,amount=…; where it is not CSV, get it as one of "
-            f"{', '.join(FORMATS[1:])}"
-        )
+    twice = [name for name in chosen.values() if name and names.count(name) > 1]
+    if twice:
+        raise ValueError(f"the header has more than one column {twice[0]!r}")
+    place = {field: names.index(name) for field, name in chosen.items() if name is not None}
+
+    def column(*fields: str) -> Iterator[str]:
+        of = [place[field] for field in fields if field in place]
+        return (values[n].strip() for _, values in rows for n in of if values[n].strip())
+
+    form = dates or _date_form(column("booked_on", "valued_on"))
+    sign = decimal or _decimal_sign(column(*_MONEY))
     page = Page("statement", 1)
-    for number, values in lines[1:]:
-        if values:
-            try:
-                if len(values) != len(names):
-                    told = f"{len(values)} values for {len(names)} columns"
-                    raise ValueError(told)  # noqa: TRY301
-                row = dict(zip(names, (value.strip() for value in values), strict=True))
-                entry, account = _entry(row, chosen, number, dates, decimal)
-            except (ValueError, InvalidOperation) as error:
-                raise ValueError(f"line {number}: {shorten(values)}: {error}") from error
-            if page.entries and account != page.account:
-                raise ValueError(f"line {number}: more than one account; give a file for each")
-            page.account = account
-            page.entries.append(entry)
+    for number, values in rows:
+        try:
+            row = {field: values[n].strip() for field, n in place.items()}
+            entry = _entry(row, number, form, sign)
+        except (ValueError, InvalidOperation) as error:
+            raise ValueError(f"line {number}: {shorten(values)}: {error}") from error
+        account = row.get("account") or None
+        if page.entries and account != page.account:
+            raise ValueError(f"line {number}: more than one account; give a file for each")
+        page.account = account
+        page.entries.append(entry)
+    if "amount" in place:
+        page.entries = [*_with_direction(page.entries, rows, names, place, words or {},
+                                         is_given="direction" in (columns or {}))]  # fmt: skip
     return [_with_balances(page)]
 
 
-def _entry(
-    row: Mapping[str, str],
-    chosen: Mapping[str, str | None],
-    number: int,
-    dates: str | None,
-    decimal: str,
-) -> tuple[Entry, str | None]:
-    found = {field: row[name] for field, name in chosen.items() if name is not None}
-    money = ("amount", "credit", "debit", "balance", "charges")
-    if decimal != ".":
-        for name in money:
-            # Points then group the thousands, three digits each.
-            grouped = re.fullmatch(
-                rf"[+-]?\d{{1,3}}(\.\d{{3}})*({decimal}\d+)?", found.get(name, "")
+def _table_of(
+    text: str, columns: Mapping[str, str]
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The header, wherever it stands, and what follows it, with the number of each line."""
+    asked = {name.strip().lower() for name in columns.values()}
+    dates = asked & {columns.get("booked_on", "").strip().lower()} or {*CSV_COLUMNS["booked_on"]}
+    sums = {columns[f].strip().lower() for f in ("amount", "credit", "debit") if f in columns}
+    sums = sums or {name for f in ("amount", "credit", "debit") for name in CSV_COLUMNS[f]}
+    shown: list[str] = []
+    for delimiter in sorted(",;\t|", key=text.count, reverse=True):
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        lines: list[tuple[int, list[str]]] = []
+        try:
+            lines.extend((reader.line_num, values) for values in reader)
+        except csv.Error as error:
+            if delimiter in text.split("\n", 1)[0] and not shown:
+                raise ValueError(f"line {reader.line_num}: {error}") from error
+            continue
+        for start, (_, header) in enumerate(lines[:_MOST_PREAMBLE]):
+            names = {name.strip().lower() for name in header}
+            if names & dates and names & sums and asked <= names:
+                return header, _rows_of(header, lines[start + 1 :])
+        shown = shown or next((values for _, values in lines if any(values)), [])
+    if not shown:
+        raise ValueError("it is empty; get it again from the bank")
+    names = {name.strip().lower() for name in shown}
+    for name in columns.values():
+        if name.strip().lower() not in names:
+            raise ValueError(f"there is no column {name!r}, found are {', '.join(shown)}")
+    raise ValueError(
+        f"needed are a date and an amount column, found are {shorten(', '.join(shown))}; columns "
+        "of other names are given as columns={'booked_on': …, 'amount': …} or "
+        "--columns booked_on=…,amount=…; where it is not CSV, give its format"
+    )
+
+
+def _rows_of(
+    header: list[str], lines: Iterable[tuple[int, list[str]]]
+) -> list[tuple[int, list[str]]]:
+    rows = []
+    for number, values in lines:
+        if not any(value.strip() for value in values):
+            continue
+        if len(values) > len(header) and not any(values[len(header) :]):
+            values = values[: len(header)]
+        if len(values) == len(header) - 1 and not header[-1].strip():
+            values = [*values, ""]
+        if len(values) != len(header):
+            told = f"{len(values)} values for {len(header)} columns"
+            raise ValueError(f"line {number}: {shorten(values)}: {told}")
+        rows.append((number, values))
+    return rows
+
+
+def _date_form(texts: Iterable[str]) -> str:
+    """``iso``, or the one form that all days of the file have. Days and months of which both could
+    be first are told apart by any above 12, and refused if there is none."""
+    days = [*texts]
+    if all(re.match(r"\d{4}-\d\d-\d\d", day) for day in days):
+        return "iso"
+    if all(re.fullmatch(r"\d{8}", day) for day in days):
+        return "%Y%m%d"
+    found = [re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)", day) for day in days]
+    parts = [match for match in found if match]
+    if len(parts) < len(days):
+        return "iso"  # which then names the first that is none
+    sign, year = parts[0][2], "%Y" if len(parts[0][4]) == 4 else "%y"
+    first, second = (max(int(match[n]) for match in parts) for n in (1, 3))
+    if sign == "." or (first > 12 >= second):
+        return f"%d{sign}%m{sign}{year}"
+    if second > 12 >= first:
+        return f"%m{sign}%d{sign}{year}"
+    raise ValueError(
+        f"{parts[0][0]!r} may begin with the day or the month, and no other line says which; give "
+        f"it as dates= or --dates, such as %d{sign}%m{sign}{year}"
+    )
+
+
+def _decimal_sign(texts: Iterable[str]) -> str:
+    """The sign that all amounts of the file may have; where both may be, it makes no difference or
+    is refused."""
+    amounts = [_bare(text) for text in texts]
+    fits = [sign for sign in ".," if all(_plain(text, sign) for text in amounts)]
+    if len(fits) == 2:
+        unlike = [text for text in amounts if _plain(text, ".") != _plain(text, ",")]
+        if unlike:
+            raise ValueError(
+                f"{unlike[0]!r} may have decimals or thousands; give decimal= or --decimal"
             )
-            text = found[name].replace(".", "") if grouped else found.get(name, "")
-            found[name] = text.replace(decimal, ".")
-    amount, credit, debit = (exact_amount(found.get(name) or "0") for name in money[:3])
-    if (credit and debit) or not any(found.get(name) for name in money[:3]):
+    return fits[0] if fits else "."
+
+
+def _bare(text: str) -> str:
+    """``(12.50)``, ``12.50-`` and ``$12.50`` with a sign in front and nothing else."""
+    bare = re.sub(r"[\s\u00a0\u202f']|[$€£]|(?:USD|EUR|GBP|CHF)", "", text.replace("\u2212", "-"))
+    if re.fullmatch(r"\(.*\)", bare):
+        bare = f"-{bare[1:-1]}"
+    return f"-{bare[:-1]}" if re.fullmatch(r"[\d.,]+-", bare) else bare
+
+
+def _plain(bare: str, decimal: str) -> str | None:
+    """``bare`` as Python writes it; none where it is no amount with that decimal sign."""
+    point, group = re.escape(decimal), re.escape(_GROUPED[decimal])
+    if not re.fullmatch(
+        rf"[+-]?(\d+|\d{{1,3}}({group}\d{{3}})+|(?={point}\d))({point}\d*)?", bare, re.ASCII
+    ):
+        return None
+    return bare.replace(_GROUPED[decimal], "").replace(decimal, ".")
+
+
+def _amount(text: str, decimal: str) -> Decimal:
+    plain = _plain(_bare(text), decimal)
+    if plain is None:
+        raise ValueError(f"{text!r} is not a plain amount such as -1234{decimal}50")
+    return Decimal(plain)
+
+
+def _entry(row: Mapping[str, str], number: int, dates: str, decimal: str) -> Entry:
+    amounts = {name: _amount(row[name], decimal) for name in _MONEY if row.get(name)}
+    amount, credit, debit = (amounts.get(name, Decimal(0)) for name in _MONEY[:3])
+    if (credit and debit) or not amounts.keys() & {*_MONEY[:3]}:
         raise ValueError("give either a credit or a debit")
     side = debit.copy_abs().copy_negate() if debit else credit
-    if side and found.get("amount") and side != amount:
+    if side and "amount" in amounts and side != amount:
         raise ValueError(
             f"the amount {amount} is not the {side} of the credit or debit column; give amounts "
             "with their sign, or leave that column out"
         )
-    amount = side or amount
-    if amount and found.get("amount"):
-        # Amounts without a sign, beside a column that says which way they went?
-        for name, value in row.items():
-            inward = _INWARD.get(value.rstrip(".").lower())
-            if inward is not None and inward == amount.is_signed():
-                raise ValueError(
-                    f"{name!r} says {value!r} of the amount {amount}; give amounts with "
-                    "their sign, or a credit and a debit column"
-                )
-    balance, charges = (exact_amount(found[n]) if found.get(n) else None for n in money[3:])
     booked, valued = (
-        _day(found[name], dates) if found.get(name) else None for name in ("booked_on", "valued_on")
+        _day(row[name], dates) if row.get(name) else None for name in ("booked_on", "valued_on")
     )
-    entry = Entry(
-        booked or _day(found["booked_on"], dates), amount, found.get("asset") or None,
-        found.get("bank_ref") or None, found.get("memo") or None, valued,
-        found.get("own_ref") or None, found.get("counterparty") or None,
-        charges=charges, balance=balance, line=number,
+    if booked is None:
+        raise ValueError("it has no day")
+    return Entry(
+        booked, side or amount, row.get("asset") or None, row.get("bank_ref") or None,
+        row.get("memo") or None, valued, row.get("own_ref") or None,
+        row.get("counterparty") or None, charges=amounts.get("charges"),
+        balance=amounts.get("balance"), line=number,
     )  # fmt: skip
-    return entry, found.get("account") or None
 
 
-def _day(text: str, dates: str | None) -> date:
+def _with_direction(
+    entries: Sequence[Entry], rows: Sequence[tuple[int, list[str]]], names: Sequence[str],
+    place: Mapping[str, int], words: Mapping[str, Sequence[str]], *, is_given: bool,
+) -> Iterator[Entry]:  # fmt: skip
+    """The entries with the signs that a column of words gives them. Where amounts have signs of
+    their own, the words must agree with them."""
+    inward = {word.lower(): way == "in" for way in ("in", "out")
+              for word in (*WORDS[way], *words.get(way, ()))}  # fmt: skip
+
+    def way_of(text: str) -> bool | None:
+        text = text.strip().rstrip(".").lower()
+        if text in inward:
+            return inward[text]
+        ways = {inward[part] for part in re.findall(r"\w+", text) if len(part) > 1
+                and part in inward}  # fmt: skip
+        return ways.pop() if len(ways) == 1 else None
+
+    own = place.get("direction")
+    figures = {place.get(name) for name in (*_MONEY, "booked_on", "valued_on", "asset")}
+    candidates = [own] if own is not None else [n for n in range(len(names)) if n not in figures]
+    signed = any(entry.amount < 0 for entry in entries)
+    for n in candidates:
+        ways = [way_of(values[n]) for _, values in rows]
+        several = {values[n].strip().lower() for _, values in rows}
+        if not any(way is not None for way in ways):
+            if not (is_given and n == own):
+                continue
+        elif None in ways and n != own:
+            continue
+        unknown = [(number, values[n]) for (number, values), way in zip(rows, ways, strict=True)
+                   if way is None]  # fmt: skip
+        if unknown and not signed:
+            number, word = unknown[0]
+            raise ValueError(
+                f"line {number}: {names[n]!r} says {word!r}, which is not known to mean in or out; "
+                f"the column holds {', '.join(map(repr, sorted(several)[:8]))}: say which is which "
+                "in a bank profile (words), or give amounts with their sign"
+            )
+        if not signed:
+            for entry, way in zip(entries, ways, strict=True):
+                yield entry if way else replace(entry, amount=entry.amount.copy_negate()
+                                                if entry.amount else entry.amount)  # fmt: skip
+            return
+        for entry, way, (number, values) in zip(entries, ways, rows, strict=True):
+            if way is not None and entry.amount and way == (entry.amount < 0):
+                raise ValueError(
+                    f"line {number}: {names[n]!r} says {values[n]!r} of the amount {entry.amount}; "
+                    "give amounts with their sign, or a credit and a debit column"
+                )
+    yield from entries
+
+
+def _day(text: str, dates: str) -> date:
     try:
-        if dates is None:
-            return date.fromisoformat(text)
+        if dates == "iso":
+            return date.fromisoformat(re.sub(r"(?<=^\d{4}-\d\d-\d\d)[T ].*", "", text))
         return datetime.strptime(text, dates).date()  # noqa: DTZ007 - a day has no zone
     except ValueError as error:
-        form = "2026-10-31" if dates is None else dates
+        form = "2026-10-31" if dates == "iso" else dates
         raise ValueError(f"{error}; the form of days other than {form} is given with dates= or "
                          "--dates, such as %d.%m.%Y") from error  # fmt: skip
 

@@ -132,7 +132,8 @@ class Page:
     ``declared`` are counts and sums by name (``entries``, ``credits``, ``debits``, ``credit_sum``,
     ``debit_sum``, ``sum``, ``net``); ``unbooked`` the amounts listed as pending, which some
     banks count among them. ``first`` and ``last`` say whether another page must stand before or
-    after it. ``contradictions`` are the format's own: rule, declared, found, detail.
+    after it. ``contradictions`` are the format's own: rule, declared, found, detail. A ``partial``
+    page lists a part of what it sums up; of one that ``overlaps`` another file has some already.
     """
 
     kind: Kind
@@ -154,6 +155,8 @@ class Page:
     unbooked: list[Decimal] = field(default_factory=list)
     contradictions: list[tuple[str, Any, Any, str]] = field(default_factory=list)
     summary_only: bool = False
+    partial: bool = False
+    overlaps: bool = False
     file: str = ""
     sha256: str = ""
     format: str = ""
@@ -205,13 +208,23 @@ def given_amount(name: str, value: object) -> Decimal:
     return exact
 
 
-def file_text(content: bytes) -> str:
+def file_text(content: bytes, encoding: str | None = None) -> str:
+    """``content`` as text: UTF-8 unless the file or the caller says otherwise, and where it is not,
+    Windows' Western one, of which Latin-1 is nearly a part."""
+    for mark, name in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if content.startswith(mark):
+            encoding = name
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{error}; save the file as UTF-8, or get it as one of {', '.join(FORMATS)}"
-        ) from error
+        if encoding is not None:
+            return content.decode(encoding)
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return content.decode("cp1252")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+    except LookupError as error:
+        raise ValueError(f"{error}; give an encoding that Python knows, such as cp1252") from error
 
 
 def joined(*parts: str | None) -> str | None:

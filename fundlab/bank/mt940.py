@@ -15,13 +15,15 @@ from typing import Final
 
 from fundlab.bank.model import Entry, Page, file_text, joined
 from fundlab.base.errors import shorten
+from fundlab.base.exact import EXACT
 
 _FIELD: Final = re.compile(r":([0-9]{2}[A-Z]?|NS):(.*)", re.ASCII)
 _BALANCE: Final = re.compile(r"([CD])(\d{6})([A-Z]{3})(\d+,\d*)", re.ASCII)
 _COUNT: Final = re.compile(r"(\d{1,5})([A-Z]{3})(\d+,\d*)", re.ASCII)
-_AMOUNT_LENGTH: Final = 15
+_AMOUNT_LENGTH: Final = 25
+"""SWIFT says 15; banks pad with zeros."""
 _LINE: Final = re.compile(
-    r"(\d{6})(\d{4}|[ ]{4})?(R?[CD])([A-Z])?\s?([\d,]+)"  # value, entry date, mark, funds, amount
+    r"(\d{6})(\d{4}|[ ]{4})?(R?[CD])([A-Z])?[ ]?([\d,]+)[ ]?"  # value, entry date, mark, funds
     r"([A-Z][A-Z0-9 ]{3})([^\n]*)(?:\n(.*))?",
     re.ASCII | re.DOTALL,
 )
@@ -37,18 +39,24 @@ _NAMES: Final = ("32", "33")
 def read_mt940(content: bytes) -> list[Page]:
     lines = re.sub(r"\r\n?", "\n", file_text(content)).split("\n")
     fields: list[tuple[int, str, list[str]]] = []
+    ended = False
     for number, line in enumerate(lines, start=1):
         found = _FIELD.match(line)
+        if ended and not found:
+            continue  # what stands between two messages
         if found:
+            ended = False
             fields.append((number, found[1], [found[2]]))
         elif re.match(r"\s+:6[0-5][FM]?:", line):
             seen = [text.lstrip() == text for text in lines if text.lstrip().startswith(":61:")]
             raise ValueError(
                 f"line {number} is indented: of {len(seen)} :61: lines {sum(seen)} can be read"
             )
+        elif re.fullmatch(r"\s*-\}?.{0,40}|\x1a", line) and _ends_a_message(fields):
+            ended = True
         elif fields and not line.startswith(("-", "{")):
-            fields[-1][2].append(line)
-        # else the end of a message, or the blocks around it
+            fields[-1][2].append(line.removesuffix("\x1a"))
+        # else the blocks around a message
     pages: list[Page] = []
     for number, tag, texts in fields:
         value = "\n".join(texts).strip()
@@ -66,20 +74,28 @@ def read_mt940(content: bytes) -> list[Page]:
     return pages
 
 
+def _ends_a_message(fields: list[tuple[int, str, list[str]]]) -> bool:
+    """A line with a hyphen is of a text in the middle of a message, and its end after the last
+    balance or the totals."""
+    last = next((tag for _, tag, _ in reversed(fields) if tag != "86"), "")
+    return last in ("62F", "62M", "64", "65", "90C", "90D")
+
+
 def _take_field(page: Page, number: int, tag: str, value: str) -> None:
     if tag in ("25", "25P"):
         page.account = value.split("\n")[0].strip() or None
     elif tag in ("28", "28C"):
-        found = re.fullmatch(r"(\d+)(?:/(\d*))?.*", value, re.ASCII | re.DOTALL)
+        found = re.fullmatch(r"(\d{1,9})(?:/(\d{0,9}))?(?!\d).*", value, re.ASCII | re.DOTALL)
         if found is None:
             raise ValueError("a statement number such as 235/1 is needed")
         page.sequence = int(found[1]) or None
         page.page = int(found[2] or 0) or None
     elif tag in ("60F", "60M", "62F", "62M", "64"):
-        balance = _BALANCE.fullmatch(value)
+        # Some banks go on with a header of their own right after it.
+        balance = _BALANCE.fullmatch(value.split("\n")[0].strip().removesuffix("-"))
         if balance is None:
             raise ValueError("a balance such as C261031USD1000,00 is needed")
-        amount, day = _amount(balance[4]) * _INWARD[balance[1]], _day(balance[2])
+        amount, day = EXACT.multiply(_amount(balance[4]), _INWARD[balance[1]]), _day(balance[2])
         if page.asset not in (None, balance[3]):
             page.contradictions.append(
                 ("currency", page.asset, balance[3], f":{tag}: is in {balance[3]}, the others in "
@@ -136,7 +152,7 @@ def _entry(page: Page, number: int, value: str) -> Entry:
     own, _, bank = found[7].partition("//")
     reference = bank.strip() or own.strip() or None
     return Entry(
-        booked, _amount(found[5]) * _INWARD[mark], page.asset, reference,
+        booked, EXACT.multiply(_amount(found[5]), _INWARD[mark]), page.asset, reference,
         joined(own, found[8]), valued, own.strip() or None, None, found[6].strip(),
         mark.startswith("R"), position=len(page.entries) + 1, line=number,
     )  # fmt: skip

@@ -1,70 +1,162 @@
-"""OFX 1 and 2, by ``ofxtools``. A statement has a closing balance only."""
+"""OFX 1 (SGML, whose elements need no end) and OFX 2 (XML). A statement has a closing balance only.
+
+Read here: the parser there was for Python refuses a bank's code of ten digits, an empty element and
+a header without blank lines, and gives no lines.
+"""
 
 from __future__ import annotations
 
-import io
+import html
 import re
-import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
 from typing import Final
 
-from fundlab.bank.model import Entry, Page, joined
+from fundlab.bank.model import Entry, Page, exact_amount, file_text, joined
 
-_LINE: Final = re.compile(rb"<(STMTTRN|STMTRS|CCSTMTRS)>", re.IGNORECASE)
+_TAG: Final = re.compile(r"<(/?)([A-Za-z][\w.]*)\s*(/?)>([^<]*)", re.ASCII)
+_STATEMENTS: Final = ("STMTRS", "CCSTMTRS")
+_DEEPEST: Final = 100
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    line: int
+    text: str = ""
+    members: list[_Element] = field(default_factory=list)
+
+    def all(self, name: str) -> Iterator[_Element]:
+        for member in self.members:
+            if member.name == name:
+                yield member
+            yield from member.all(name)
+
+    def get(self, *path: str) -> str | None:
+        at: _Element | None = self
+        for name in path:
+            at = next((m for m in at.members if m.name == name), None) if at else None
+        return None if at is None else at.text or None
 
 
 def read_ofx(content: bytes) -> list[Page]:
-    from ofxtools.header import OFXHeaderError
-    from ofxtools.models import CCSTMTRS, STMTRS
-    from ofxtools.models.base import PrivateTagWarning
-    from ofxtools.Parser import OFXTree, ParseError
-    from ofxtools.Types import OFXTypeWarning
-
-    if re.search(rb"<!(DOCTYPE|ENTITY)", content, re.IGNORECASE):
+    text = re.sub(r"\r\n?", "\n", file_text(content, _declared(content)))
+    if re.search(r"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE):
         raise ValueError("it declares entities, which no bank's file needs")
-    tree = OFXTree()
-    try:
-        tree.parse(io.BytesIO(content))
-        for posted in tree.iter("DTPOSTED"):  # the day is that of the bank's own zone
-            posted.text = re.sub(r"\[.*\]$", "", posted.text or "")
-        with warnings.catch_warnings():
-            # What a bank adds for programs of its own, and texts longer than they should be.
-            warnings.simplefilter("ignore", PrivateTagWarning)
-            warnings.simplefilter("ignore", OFXTypeWarning)
-            found = tree.convert().statements
-    except OFXHeaderError as error:
-        raise ValueError("its header is not one of OFX, such as OFXHEADER:100") from error
-    except ParseError as error:
-        raise ValueError(str(error).splitlines()[0]) from error
-    # Those of investments know their balances in another way.
-    statements = [one for one in found if isinstance(one, STMTRS | CCSTMTRS)]
+    root = _tree(text)
+    statements = [one for name in _STATEMENTS for one in root.all(name)]
     if not statements:
         raise ValueError("it holds no statement of a bank account or card")
-    # The parser gives no places: entries and statements stand in the file's order.
-    places: dict[bytes, list[int]] = {b"STMTTRN": [], b"STMTRS": []}
-    number, before = 1, 0
-    for found in _LINE.finditer(content):
-        number, before = number + content.count(b"\n", before, found.start()), found.start()
-        places[found[1].upper().removeprefix(b"CC")].append(number)
-    lines, heads = iter(places[b"STMTTRN"]), iter(places[b"STMTRS"])
-    pages = []
-    for statement in statements:
-        account = getattr(statement, "account", None)
-        listed, ledger = statement.transactions, getattr(statement, "ledgerbal", None)
-        page = Page("statement", next(heads, 1), getattr(account, "acctid", None), statement.curdef)
-        if ledger is not None:
-            page.closing, page.closing_on = ledger.balamt, ledger.dtasof.date()
-        available = getattr(statement, "availbal", None)
-        page.available = None if available is None else available.balamt
-        if listed is not None and listed.dtstart is not None:
-            page.opening_on = listed.dtstart.date()
-        for position, line in enumerate(listed or (), start=1):
-            asset = line.cursym if line.curtype == "CURRENCY" else statement.curdef
-            entry = Entry(
-                line.dtposted.date(), line.trnamt, asset, line.fitid, joined(line.name, line.memo),
-                None if line.dtavail is None else line.dtavail.date(), line.refnum or line.checknum,
-                line.name, line.trntype, line.correctaction == "DELETE",
-                position=position, line=next(lines, page.line),
+    return [_page(one) for one in sorted(statements, key=lambda one: one.line)]
+
+
+def _declared(content: bytes) -> str | None:
+    """The encoding that the header names, where it is another one than UTF-8."""
+    head = content[:1024].decode("latin-1").upper()
+    if "CHARSET:1252" in head.replace(" ", ""):
+        return "cp1252"
+    return "latin-1" if "CHARSET:ISO-8859-1" in head.replace(" ", "") else None
+
+
+def _tree(text: str) -> _Element:
+    begin = text.upper().find("<OFX>")
+    if begin < 0:
+        raise ValueError("there is no <OFX>, with which it begins")
+    text = re.sub(r"<!--.*?-->", lambda m: "\n" * m[0].count("\n"), text, flags=re.DOTALL)
+    begin = text.upper().find("<OFX>")
+    root = _Element("", 1)
+    open_: list[_Element] = [root]
+    line, before = 1, 0
+    for found in _TAG.finditer(text, begin):
+        line, before = line + text.count("\n", before, found.start()), found.start()
+        closes, name, empty, value = found[1], found[2].upper(), found[3], found[4].strip()
+        if closes:
+            # What was open and has no end of its own was an element without members.
+            names = [element.name for element in open_]
+            if name not in names:
+                if open_[-1].members and open_[-1].members[-1].name == name:
+                    continue  # the end of an element that held a text
+                raise ValueError(f"line {line}: </{name}> ends what was not begun")
+            while open_.pop().name != name:
+                raise ValueError(f"line {line}: </{name}> stands where <{names[-1]}> is open")
+        else:
+            element = _Element(name, line, html.unescape(value))
+            open_[-1].members.append(element)
+            if len(open_) > _DEEPEST:
+                raise ValueError(f"line {line}: more than {_DEEPEST} elements in one another")
+            # Without a text it may have members, or be empty.
+            rest = text[found.end() : found.end() + 40].upper()
+            is_empty = empty or (not value and not rest.startswith(f"</{name}>")
+                                 and name in _LEAVES)  # fmt: skip
+            if not value and not is_empty:
+                open_.append(element)
+    if len(open_) > 1:
+        raise ValueError(f"<{open_[-1].name}> of line {open_[-1].line} has no end; it was cut")
+    return root
+
+
+_LEAVES: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "TRNTYPE DTPOSTED DTUSER DTAVAIL TRNAMT FITID CHECKNUM REFNUM SIC PAYEEID NAME MEMO "
+        "BALAMT DTASOF CURDEF BANKID BRANCHID ACCTID ACCTTYPE ACCTKEY DTSTART DTEND DTSERVER "
+        "LANGUAGE CODE SEVERITY MESSAGE TRNUID ORG FID DTPROFUP DTACCTUP CURRATE CURSYM "
+        "MKTGINFO NAME1 CLTCOOKIE CORRECTFITID CORRECTACTION SRVRTID ",
+    )
+)
+"""Elements with a text, which banks write without one as well."""
+
+
+def _page(statement: _Element) -> Page:
+    account = next((one for name in ("BANKACCTFROM", "CCACCTFROM") for one in statement.all(name)),
+                   _Element("", 0))  # fmt: skip
+    page = Page("statement", statement.line, account.get("ACCTID"), statement.get("CURDEF"))
+    if balance := statement.get("LEDGERBAL", "BALAMT"):
+        page.closing = _amount(balance, statement.line)
+        page.closing_on = _day(statement.get("LEDGERBAL", "DTASOF"), statement.line)
+    if available := statement.get("AVAILBAL", "BALAMT"):
+        page.available = _amount(available, statement.line)
+    page.opening_on = _day(statement.get("BANKTRANLIST", "DTSTART"), statement.line)
+    for listed in statement.all("BANKTRANLIST"):
+        for line in listed.all("STMTTRN"):
+            booked = _day(line.get("DTPOSTED"), line.line)
+            amount = line.get("TRNAMT")
+            if booked is None or amount is None:
+                raise ValueError(f"line {line.line}: a transaction has no DTPOSTED or no TRNAMT")
+            name = line.get("NAME") or line.get("PAYEE", "NAME")
+            page.entries.append(
+                Entry(
+                    booked, _amount(amount, line.line),
+                    line.get("CURRENCY", "CURSYM") or page.asset, line.get("FITID"),
+                    joined(name, line.get("MEMO")), _day(line.get("DTAVAIL"), line.line),
+                    line.get("REFNUM") or line.get("CHECKNUM"), name, line.get("TRNTYPE"),
+                    line.get("CORRECTACTION") == "DELETE",
+                    position=len(page.entries) + 1, line=line.line,
+                )
             )  # fmt: skip
-            page.entries.append(entry)
-        pages.append(page)
-    return pages
+    return page
+
+
+def _amount(text: str, line: int) -> Decimal:
+    try:
+        # The standard allows either decimal sign, and no other.
+        return exact_amount(text if "." in text else text.replace(",", ".", 1))
+    except ValueError as error:
+        raise ValueError(f"line {line}: {error}") from error
+
+
+def _day(text: str | None, line: int) -> date | None:
+    """The day is that of the bank's own zone."""
+    if text is None:
+        return None
+    found = re.match(r"(\d{4})(\d\d)(\d\d)(?=$|\d{2,6}|[.\[\s])", text)
+    try:
+        if found:
+            return date(int(found[1]), int(found[2]), int(found[3]))
+    except ValueError as error:
+        raise ValueError(f"line {line}: {text!r}: {error}") from error
+    if not text.strip("0"):
+        return None
+    raise ValueError(f"line {line}: {text!r} is not a day such as 20261031")

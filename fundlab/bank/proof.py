@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
@@ -10,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from fundlab.bank.csv_file import breaks
-from fundlab.bank.model import Finding, Page
+from fundlab.bank.model import Entry, Finding, Page
 from fundlab.base.errors import number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum, plain_text
@@ -32,6 +33,7 @@ def prove(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
     kept, findings = _once(pages)
     for page in kept:
         findings += _of_itself(page)
+        findings += _repeated_ids(page)
     by_account: dict[tuple[Any, ...], list[Page]] = defaultdict(list)
     for page in kept:
         by_account[page.account, page.asset].append(page)
@@ -54,10 +56,88 @@ def prove(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
                 )  # fmt: skip
         numbered = all(page.sequence is not None for page in account)
         account.sort(key=_number if numbered else _place)
+        findings += _without_overlaps(account)
         findings += _follows(account)
         ordered += account
     findings.sort(key=lambda one: (one.file, one.line))
     return ordered, findings
+
+
+def _repeated_ids(page: Page) -> Iterator[Finding]:
+    """An id that the bank gives once for each entry, again: it is one entry."""
+    if page.format != "ofx":
+        return
+    seen: dict[str, Entry] = {}
+    for entry in [*page.entries]:
+        other = seen.setdefault(entry.bank_ref or f"line {entry.line}", entry)
+        if other is not entry:
+            page.entries.remove(entry)
+            yield finding(page, "repeated", "one entry", "two",
+                          f"line {entry.line}: FITID {entry.bank_ref} is there twice, also in line "
+                          f"{other.line}")  # fmt: skip
+
+
+def _without_overlaps(account: list[Page]) -> Iterator[Finding]:
+    """Takes out what an earlier file of the account has already: the same booking, by the balance
+    after it, by the bank's reference, or where neither is there by day, amount and text."""
+    seen: dict[str, Counter[tuple[Any, ...]]] = {}
+    kept: list[Page] = []
+    for page in account:
+        before = Counter[tuple[Any, ...]]()
+        for file, keys in seen.items():
+            if file != page.file:
+                before |= keys
+        names_of = [[*_identities(entry, balance)] for entry, balance in _running(page)]
+        left, unsure = [], 0
+        for entry, names in zip(page.entries, names_of, strict=True):
+            known = next((name for name in names if before[name]), None)
+            if known is None:
+                left.append(entry)
+                continue
+            before[known] -= 1
+            unsure += known[0] == "text"
+        own = seen.setdefault(page.file, Counter())
+        own.update(name for names in names_of for name in names)
+        place = len(kept)
+        if len(left) < len(page.entries):
+            page.overlaps = True
+            rest = exact_sum(entry.amount for entry in left)
+            if left and left == page.entries[: len(left)] and page.opening is not None:
+                # Its first ones are left: it stands before the other, whose opening they reach.
+                page.closing = EXACT.add(page.opening, rest)
+                place = next((n for n, other in enumerate(kept) if other.opening == page.closing),
+                             place)  # fmt: skip
+            elif page.closing is not None:
+                page.opening = EXACT.subtract(page.closing, rest)
+            page.entries = left
+        if left or not page.overlaps:
+            kept.insert(place, page)
+        if unsure:
+            yield finding(page, "overlap", "a reference or balance", "none",
+                          f"{unsure} of its entries have the day, amount and text of entries in "
+                          "another file, and nothing says whether they are the same: they count "
+                          "once")  # fmt: skip
+    account[:] = kept
+
+
+def _running(page: Page) -> Iterator[tuple[Entry, Decimal | None]]:
+    """Each entry with the balance after it, as far as the page says."""
+    balance = page.opening
+    if balance is None and page.closing is not None:
+        balance = EXACT.subtract(page.closing, exact_sum(entry.amount for entry in page.entries))
+    for entry in page.entries:
+        balance = None if balance is None else EXACT.add(balance, entry.amount)
+        yield entry, entry.balance if entry.balance is not None else balance
+
+
+def _identities(entry: Entry, balance: Decimal | None) -> Iterator[tuple[Any, ...]]:
+    own = (entry.booked_on, entry.amount.normalize(EXACT))
+    if entry.bank_ref and re.search(r"\d", entry.bank_ref):
+        yield ("reference", *own, entry.bank_ref)
+    elif balance is None:
+        yield ("text", *own, entry.memo)
+    if balance is not None:
+        yield ("balance", *own, balance.normalize(EXACT))
 
 
 def finding(page: Page, rule: str, declared: Any, found: Any, detail: str) -> Finding:
@@ -188,6 +268,8 @@ def _follows(pages: Sequence[Page]) -> Iterator[Finding]:
                               f"it follows statement {before.sequence}: statement "
                               f"{before.sequence + 1} is missing")  # fmt: skip
         if before.closing is None:
+            continue
+        if page.overlaps and page.closing is None:
             continue
         if page.opening is None:
             # Where a format declares no opening balance, the one before is it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from pathlib import Path
@@ -24,28 +24,24 @@ from fundlab.bank.model import (
     STATEMENTS,
     Page,
     check_digits,
+    file_text,
     given_amount,
 )
 from fundlab.bank.mt940 import read_mt940
 from fundlab.bank.ofx import read_ofx
+from fundlab.bank.profiles import read_profile
 from fundlab.bank.proof import prove
 from fundlab.base.errors import AnalysisError, StatementError
 from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum
 from fundlab.tables.frames import to_frame
 
-__all__ = ["CSV_COLUMNS", "FORMATS", "MOST_BYTES", "Statements", "read", "read_statement"]
+__all__ = ["CSV_COLUMNS", "FORMATS", "MOST_BYTES", "Statements", "read"]
 
 MOST_BYTES: Final = 256 * 1024**2
 _ADVICE: Final = (
     "the file was cut or edited, or another one belongs to it: get it again from the bank, or "
     "read it with strict=False, which lists everything that contradicts itself"
-)
-_PLAIN: Final = pa.schema(
-    [
-        ("entry", pa.int32()),
-        *(ENTRIES.field(name) for name in ("booked_on", "amount", "asset", "bank_ref", "memo")),
-    ]
 )
 
 
@@ -72,8 +68,8 @@ class Statements:
     ``findings``: ``file``, ``line``, ``statement``, ``rule``, ``declared``, ``found``, ``detail``;
     empty unless read with ``strict=False``.
 
-    ``options`` are ``opening``, ``columns``, ``dates`` and ``decimal`` where they were given, as
-    the command line takes them.
+    ``options`` are ``opening``, ``columns``, ``dates``, ``decimal`` and ``profile`` where they were
+    given, as the command line takes them.
     """
 
     entries: pd.DataFrame
@@ -93,30 +89,38 @@ def read(
     format: str | None = None,
     columns: Mapping[str, str] | None = None,
     dates: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
     account: str | None = None,
     asset: str | None = None,
     opening: str | int | Decimal | None = None,
     closing: str | int | Decimal | None = None,
+    profile: str | Path | None = None,
     strict: bool = True,
 ) -> Statements:
     """The statements in ``files``, proved: see :class:`Statements`.
 
-    ``format`` is one of ``FORMATS``; by default each file's own look says which. Of CSV
-    ``columns`` names columns that are not known by themselves (``{"booked_on": "Buchungstag"}``,
-    see ``CSV_COLUMNS``), ``dates`` their form if not ISO (``"%d.%m.%Y"``), ``decimal`` their
-    decimal sign. ``account`` and ``asset`` are those of files that name none. ``opening`` and
-    ``closing`` are the balances before the first and after the last statement where the format
-    declares none (OFX, CSV).
+    ``format`` is one of ``FORMATS``; by default each file's own look says which. Of CSV ``columns``
+    names columns that are not known by themselves (``{"booked_on": "Buchungstag"}``, see
+    ``CSV_COLUMNS``), ``dates`` their form (``"%d.%m.%Y"``) and ``decimal`` their decimal sign,
+    where their look leaves either open. The header may stand after other lines; which way the money
+    went is said by signs, by a credit and a debit column, or by words in a column (``Withdrawal``,
+    ``Soll``, ``out``), of which an unknown one is refused. ``account`` and ``asset`` are those of
+    files that name none. ``opening`` and ``closing`` are the balances before the first and after
+    the last statement where the format declares none (OFX, CSV).
+
+    ``profile`` is a TOML file with a bank's habits, for all of these and for the words of its
+    direction column and its encoding: see :mod:`fundlab.bank.profiles`. What is given beside it
+    counts first.
 
     Proved is that the opening balance and the entries give the closing one, that counts, sums and
     control totals are as declared, that all pages are there, that running balances run, and that
     each statement of an account follows the one before, in balance and number. The same statement
-    twice is one. What contradicts itself raises :class:`fundlab.errors.StatementError`, which
-    names file, statement, what is declared and what was found; with ``strict=False`` it is a row of
-    ``findings`` instead. What cannot be read exactly raises
-    :class:`fundlab.errors.AnalysisError` either way, and so do more than 256 MiB, entities in XML,
-    and a format whose parser (the extra ``bank``) is not installed.
+    twice is one, and so is an entry that several files have: by the bank's reference, or by day,
+    amount and the balance after it. What contradicts itself raises
+    :class:`fundlab.errors.StatementError`, which names file, statement, what is declared and what
+    was found; with ``strict=False`` it is a row of ``findings`` instead. What cannot be read
+    exactly raises :class:`fundlab.errors.AnalysisError` either way, and so do more than 256 MiB,
+    entities in XML, and a format whose parser (the extra ``bank``) is not installed.
 
     >>> statement = folder / "october.csv"
     >>> lines = {"date": ["2026-10-01", "2026-10-05"], "amount": ["1000.00", "-12.00"],
@@ -129,11 +133,23 @@ def read(
     """
     if not files:
         raise AnalysisError("no statement file is given; give one path or more")
+    habits = {} if profile is None else read_profile(profile)
+    dates = dates or habits.get("dates")
+    columns, decimal = columns or habits.get("columns"), decimal or habits.get("decimal")
+    account, asset = account or habits.get("account"), habits.get("asset") or asset
     pages: list[Page] = []
     for file in files:
         if not isinstance(file, str | Path):
             raise AnalysisError(f"{file!r} is not a path; give each file by itself: read(*files)")
-        for page in read_pages(file, format, columns, dates, decimal):
+        for page in read_pages(
+            file,
+            format or habits.get("format"),
+            columns,
+            dates,
+            decimal,
+            habits.get("words"),
+            habits.get("encoding"),
+        ):
             page.account, page.asset = page.account or account, page.asset or asset
             pages.append(page)
     for given, name in ((opening, "opening"), (closing, "closing")):
@@ -158,7 +174,8 @@ def read(
         raise StatementError(findings, _ADVICE)
     named = ",".join(f"{field}={column}" for field, column in (columns or {}).items())
     options = {"opening": opening, "columns": named or None, "dates": dates,
-               "decimal": None if decimal == "." else decimal}  # fmt: skip
+               "decimal": decimal,
+               "profile": profile}  # fmt: skip
     return Statements(
         to_frame(_entries(pages)), to_frame(_statements(pages)),
         to_frame(_table([{n: getattr(f, n) for n in FINDINGS.names} for f in findings], FINDINGS)),
@@ -171,7 +188,9 @@ def read_pages(
     format: str | None = None,
     columns: Mapping[str, str] | None = None,
     dates: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
+    words: Mapping[str, Sequence[str]] | None = None,
+    encoding: str | None = None,
 ) -> list[Page]:
     """The pages of one file as they stand there, unproved."""
     path = Path(file)
@@ -185,21 +204,20 @@ def read_pages(
         raise AnalysisError(
             f"statement={str(path)!r}: {error.strerror or error}; give the path of a statement"
         ) from error
-    kind = format_of(content) if format is None else format
-    if kind not in FORMATS:
+    if format is not None and format not in FORMATS:
         raise AnalysisError(f"format={format!r} is not one of {', '.join(FORMATS)}")
+    kind, reader = next(
+        (kind, reader)
+        for reader in READERS
+        for kind in [format if format in reader.names else reader.looks_like(_start(content))]
+        if kind is not None and format in (None, kind)
+    )
     try:
         with localcontext(EXACT):
-            if kind == "csv":
-                pages = read_csv(content, columns, dates, decimal)
-            elif kind in ("mt940", "mt942"):
-                pages = read_mt940(content)
-            elif kind == "ofx":
-                pages = read_ofx(content)
-            elif kind == "bai2":
-                pages = read_bai2(content)
-            else:
-                pages = read_camt(content, format)
+            pages = reader.read(content, {
+                "format": format, "columns": columns, "dates": dates, "decimal": decimal,
+                "words": words, "encoding": encoding,
+            })  # fmt: skip
         for page in pages:
             for entry in page.entries:
                 for amount in (entry.amount, entry.balance, entry.charges):
@@ -208,6 +226,8 @@ def read_pages(
                 check_digits(amount, page.line)
     except (ValueError, LookupError, ArithmeticError) as error:
         raise AnalysisError(f"{path} is not a valid {kind} statement: {error}") from error
+    except RecursionError as error:
+        raise AnalysisError(f"{path} is not a valid {kind} statement: too deep") from error
     except ImportError as error:
         raise AnalysisError(f"{path}: {kind} needs {error.name}; install fundlab[bank]") from error
     sha256 = hashlib.sha256(content).hexdigest()
@@ -216,35 +236,52 @@ def read_pages(
     return pages
 
 
-def format_of(content: bytes) -> str:
-    start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n").decode("latin-1")
-    if "OFXHEADER" in start or "<OFX>" in start.upper():
-        return "ofx"
-    camt = re.search(r"camt\.05[234]", start)
-    if start.startswith("<") and camt:
-        return camt[0]
-    if start.startswith("01,") and re.search(r"(^|/ *)02,", start, re.MULTILINE):
-        return "bai2"
-    if start.startswith((":20:", "{1:")) or re.search(r"^:(20|60[FM]):", start, re.MULTILINE):
-        return "mt942" if re.search(r"^:(34F|13D):", start, re.MULTILINE) else "mt940"
-    return "csv"
+@dataclass(frozen=True)
+class Reader:
+    """A format of statements: its names, of which the look of a file's first bytes says one or
+    none, and what reads the whole. To add one is to add it to ``READERS``."""
+
+    names: tuple[str, ...]
+    looks_like: Callable[[str], str | None]
+    read: Callable[[bytes, Mapping[str, Any]], list[Page]]
 
 
-def read_statement(path: str | Path, format: str | None = None) -> pa.Table:
-    """The entries of the file at ``path``, unproved: ``entry`` (int32, from 1), ``booked_on``
-    (date), ``amount`` (decimal, signed), ``asset`` (where the file names a currency), ``bank_ref``
-    and ``memo``. :func:`read` gives more, and proves it.
+def _start(content: bytes) -> str:
+    return file_text(content[:8192]).lstrip("\ufeff \t\r\n")
 
-    Raises :class:`AnalysisError` naming file and line for what cannot be read exactly.
-    """
-    # In the order of the file, also of one that runs backwards.
-    pages = read_pages(path, format)
-    entries = [entry for page in pages for entry in sorted(page.entries, key=lambda e: e.line)]
-    return _table(
-        [{"entry": n, **{name: getattr(e, name) for name in _PLAIN.names[1:]}}
-         for n, e in enumerate(entries, start=1)],
-        _PLAIN,
-    )  # fmt: skip
+
+def _looks_like_camt(start: str) -> str | None:
+    if not start.startswith("<") or "<OFX>" in start.upper():
+        return None
+    named = re.search(r"camt\.05[234]", start)
+    if named:
+        return named[0]
+    kinds = {"camt.053": "Stmt", "camt.052": "Rpt", "camt.054": "Ntfctn"}
+    return next((k for k, tag in kinds.items() if re.search(rf"<(\w+:)?{tag}>", start)), "camt.053")
+
+
+def _looks_like_bai2(start: str) -> str | None:
+    return "bai2" if re.match(r"01,[^\n]*?(\n|/) *02,", start.replace("\r", "\n")) else None
+
+
+def _looks_like_mt940(start: str) -> str | None:
+    if not re.search(r"^(\{1:.*)?:(20|25P?|28C?|60[FM]|61):", start, re.MULTILINE):
+        return None
+    return "mt942" if re.search(r"^:(34F|13D):", start, re.MULTILINE) else "mt940"
+
+
+READERS: Final = (
+    Reader(("ofx",), lambda start: "ofx" if re.search(r"OFXHEADER|<OFX>", start, re.I) else None,
+           lambda content, _: read_ofx(content)),
+    Reader(("camt.053", "camt.052", "camt.054"), _looks_like_camt,
+           lambda content, options: read_camt(content, options["format"])),
+    Reader(("bai2",), _looks_like_bai2,
+           lambda content, _: read_bai2(content)),
+    Reader(("mt940", "mt942"), _looks_like_mt940, lambda content, _: read_mt940(content)),
+    Reader(("csv",), lambda _: "csv", lambda content, options: read_csv(
+        content, options["columns"], options["dates"], options["decimal"], options["words"],
+        options["encoding"])),
+)  # fmt: skip
 
 
 def _entries(pages: Iterable[Page]) -> pa.Table:
@@ -272,7 +309,7 @@ def _statements(pages: Iterable[Page]) -> pa.Table:
     rows = []
     for number, page in enumerate(pages, start=1):
         credits_ = [entry.amount for entry in page.entries if entry.amount > 0]
-        debits = [-entry.amount for entry in page.entries if entry.amount < 0]
+        debits = [entry.amount.copy_negate() for entry in page.entries if entry.amount < 0]
         found = {
             "statement": number, "last_page": page.last, "entries": len(page.entries),
             "credits": len(credits_), "credit_sum": exact_sum(credits_),

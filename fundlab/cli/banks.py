@@ -53,7 +53,12 @@ class BankOptions:
     dates: Annotated[
         str | None, typer.Option(metavar="FORM", help="Of days in CSV, if not ISO: %d.%m.%Y.")
     ] = None
-    decimal: Annotated[Literal[".", ","], typer.Option(help="Decimal sign in CSV.")] = "."
+    decimal: Annotated[
+        Literal[".", ","] | None,
+        typer.Option(help="Decimal sign in CSV, if unclear."),
+    ] = None
+
+    profile: Annotated[Path | None, typer.Option(help="A TOML file with the bank's habits.")] = None
 
     def asked(self) -> dict[str, Any]:
         """Those that are given otherwise than by default, for ``reconcile_files``."""
@@ -63,6 +68,8 @@ class BankOptions:
             found["fees"] = [fee.strip() for fee in self.fees.split(",")]
         if self.carried is not None:
             found["carried"] = str(self.carried)
+        if self.profile is not None:
+            found["profile"] = str(self.profile)
         if self.columns is not None:
             pairs = [pair.partition("=") for pair in self.columns.split(",")]
             if not all(field and sign and column for field, sign, column in pairs):
@@ -106,7 +113,7 @@ def bank(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Prove bank statements and reconcile them with the transfers.
+    """Prove bank statements, and reconcile the transfers.
 
     Exit status 3 where something stays unexplained.
     """
