@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
 from fundlab.base.errors import InvalidRequest
@@ -50,11 +50,11 @@ Statuses: TypeAlias = TransferStatus | Iterable[TransferStatus | str] | str
 Types: TypeAlias = TransferType | Iterable[TransferType | str] | str
 
 
-# The filters of the loaders: those of the list operations, as keywords.
+# The filters of the lists, as keywords of the client's methods and of the loaders.
 
 
 class ListFilters(TypedDict, total=False):
-    """What every list takes. ``limit`` is the size of a page."""
+    """What every list takes."""
 
     created_at_lt: Time | None
     created_at_lte: Time | None
@@ -62,7 +62,6 @@ class ListFilters(TypedDict, total=False):
     created_at_gte: Time | None
     created_at_gt: Time | None
     order: Sorting | None
-    limit: SupportsIndex | None
 
 
 class TransferFilters(ListFilters, total=False):
@@ -190,7 +189,7 @@ def spelled_out(filters: type) -> Callable[[F], F]:
         ]
         shown = signature.replace(parameters=[*own, *keywords])
         setattr(function, "__signature__", shown)  # noqa: B010 - no attribute that types know
-        told = [f":param {name}: {KEYWORDS[name]}" for name in shown.parameters]
+        told = [f":param {name}: {KEYWORDS[name]}" for name in shown.parameters if name != "self"]
         function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", *told])
         return function
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 from fundlab.base.errors import InvalidRequest
 from fundlab.client.any_path import call_of, read_json
@@ -21,15 +21,10 @@ from fundlab.client.arguments import (
     Instructions,
     Metadata,
     Network,
-    Networks,
     Owner,
     RoutingType,
-    Sorting,
-    Statuses,
-    Texts,
-    Time,
     TransferFilters,
-    Types,
+    spelled_out,
 )
 from fundlab.client.calls import Caller, Rows
 from fundlab.client.signing import Signer
@@ -216,38 +211,23 @@ class Client(Caller):
         """
         return self._call(FiatDepositInstructions, "get_fiat_deposit_instructions", id=id)
 
+    @spelled_out(FiatAccountFilters)
     def list_fiat_deposit_instructions(
         self,
         *,
-        ids: Texts | None = None,
-        ref_ids: Texts | None = None,
-        created_at_lt: Time | None = None,
-        created_at_lte: Time | None = None,
-        created_at_eq: Time | None = None,
-        created_at_gte: Time | None = None,
-        created_at_gt: Time | None = None,
-        order: Sorting | None = None,
-        order_by: Literal["CREATED_AT"] | None = None,
         page_cursor: str | None = None,
         page_size: int | None = None,
         max_rows: int | None = None,
+        **filters: Unpack[FiatAccountFilters],
     ) -> Rows[FiatDepositInstructions]:
         """Deposit instructions, newest first unless ``order`` is ``ASC`` (§4.3).
 
-        ``ids`` and ``ref_ids`` keep rows with one of the values given; ``created_at_lt``,
-        ``created_at_lte``, ``created_at_eq``, ``created_at_gte`` and ``created_at_gt`` compare
-        times; ``order_by`` is ``CREATED_AT``. ``page_size`` is 1 to 1000 (100), ``max_rows`` how
-        many come in all, ``page_cursor`` where to start.
+        ``page_size`` is 1 to 1000 (100).
 
         >>> found = client.list_fiat_deposit_instructions(order="ASC", max_rows=3)
         >>> [str(one.status) for one in found]
         ['VALID', 'VALID', 'VALID']
         """
-        filters = FiatAccountFilters(
-            ids=ids, ref_ids=ref_ids, created_at_lt=created_at_lt, created_at_lte=created_at_lte,
-            created_at_eq=created_at_eq, created_at_gte=created_at_gte, created_at_gt=created_at_gt,
-            order=order, order_by=order_by,
-        )  # fmt: skip
         return Rows(
             self, "list_fiat_deposit_instructions", filters, page_cursor, page_size, max_rows
         )
@@ -354,38 +334,23 @@ class Client(Caller):
             fiat_network_instructions=fiat_network_instructions, metadata=metadata,
         )  # fmt: skip
 
+    @spelled_out(FiatAccountFilters)
     def list_fiat_accounts(
         self,
         *,
-        ids: Texts | None = None,
-        ref_ids: Texts | None = None,
-        created_at_lt: Time | None = None,
-        created_at_lte: Time | None = None,
-        created_at_eq: Time | None = None,
-        created_at_gte: Time | None = None,
-        created_at_gt: Time | None = None,
-        order: Sorting | None = None,
-        order_by: Literal["CREATED_AT"] | None = None,
         page_cursor: str | None = None,
         page_size: int | None = None,
         max_rows: int | None = None,
+        **filters: Unpack[FiatAccountFilters],
     ) -> Rows[FiatAccount]:
         """Fiat accounts, newest first unless ``order`` is ``ASC`` (§4.11).
 
-        Account numbers may be masked and owners left out: ``get_fiat_account`` has them. ``ids``
-        and ``ref_ids`` keep rows with one of the values given; ``created_at_lt``,
-        ``created_at_lte``, ``created_at_eq``, ``created_at_gte`` and ``created_at_gt`` compare
-        times; ``order_by`` is ``CREATED_AT``. ``page_size`` is 1 to 1000 (100), ``max_rows`` how
-        many come in all, ``page_cursor`` where to start.
+        Account numbers may be masked and owners left out: ``get_fiat_account`` has them.
+        ``page_size`` is 1 to 1000 (100).
 
         >>> sorted({str(account.status) for account in client.list_fiat_accounts()})
         ['APPROVED', 'PENDING', 'REJECTED']
         """
-        filters = FiatAccountFilters(
-            ids=ids, ref_ids=ref_ids, created_at_lt=created_at_lt, created_at_lte=created_at_lte,
-            created_at_eq=created_at_eq, created_at_gte=created_at_gte, created_at_gt=created_at_gt,
-            order=order, order_by=order_by,
-        )  # fmt: skip
         return Rows(self, "list_fiat_accounts", filters, page_cursor, page_size, max_rows)
 
     # ------------------------------------------------------------------------- withdrawals
@@ -434,60 +399,26 @@ class Client(Caller):
 
     # -------------------------------------------------------------- transfers, balances, events
 
+    @spelled_out(TransferFilters)
     def list_transfers(
         self,
         *,
-        ids: Texts | None = None,
-        ref_ids: Texts | None = None,
-        profile_ids: Texts | None = None,
-        identity_ids: Texts | None = None,
-        account_ids: Texts | None = None,
-        group_ids: Texts | None = None,
-        crypto_tx_hashes: Texts | None = None,
-        type: Types | None = None,
-        statuses: Statuses | None = None,
-        secondary_statuses: Texts | None = None,
-        created_at_lt: Time | None = None,
-        created_at_lte: Time | None = None,
-        created_at_eq: Time | None = None,
-        created_at_gte: Time | None = None,
-        created_at_gt: Time | None = None,
-        updated_at_lt: Time | None = None,
-        updated_at_lte: Time | None = None,
-        updated_at_eq: Time | None = None,
-        updated_at_gte: Time | None = None,
-        updated_at_gt: Time | None = None,
-        order: Sorting | None = None,
-        order_by: Literal["CREATED_AT", "UPDATED_AT"] | None = None,
         page_cursor: str | None = None,
         page_size: int | None = None,
         max_rows: int | None = None,
+        **filters: Unpack[TransferFilters],
     ) -> Rows[Transfer]:
         """Transfers that meet every filter, newest first by default (§4.5).
 
-        ``ids``, ``ref_ids``, ``profile_ids``, ``identity_ids``, ``account_ids``, ``group_ids``,
-        ``crypto_tx_hashes``, ``statuses``, ``secondary_statuses`` (by name) and ``type`` keep rows
-        with one of the values given. ``created_at_lt``, ``created_at_lte``, ``created_at_eq``,
-        ``created_at_gte``, ``created_at_gt`` and ``updated_at_lt``, ``updated_at_lte``,
-        ``updated_at_eq``, ``updated_at_gte``, ``updated_at_gt`` compare times; where both kinds are
-        given, the first is applied here only. ``order_by`` is ``CREATED_AT`` with ``order``
-        ``DESC``, but ``UPDATED_AT`` with ``ASC`` where a filter on it is given. ``page_size`` is 1
-        to 1000 (100), ``max_rows`` how many come in all, ``page_cursor`` where to start.
+        Where filters on ``created_at`` and on ``updated_at`` are given, the first is
+        applied here only. ``order_by`` is ``CREATED_AT`` with ``order`` ``DESC``, but
+        ``UPDATED_AT`` with ``ASC`` where a filter on it is given. ``page_size`` is 1 to
+        1000 (100).
 
         >>> transfers = client.list_transfers(type="WIRE_DEPOSIT", order="DESC", max_rows=2)
         >>> [str(transfer.status) for transfer in transfers]
         ['PENDING', 'COMPLETED']
         """
-        filters = TransferFilters(
-            ids=ids, ref_ids=ref_ids, profile_ids=profile_ids, identity_ids=identity_ids,
-            account_ids=account_ids, group_ids=group_ids, crypto_tx_hashes=crypto_tx_hashes,
-            type=type, statuses=statuses, secondary_statuses=secondary_statuses,
-            created_at_lt=created_at_lt, created_at_lte=created_at_lte, created_at_eq=created_at_eq,
-            created_at_gte=created_at_gte, created_at_gt=created_at_gt, updated_at_lt=updated_at_lt,
-            updated_at_lte=updated_at_lte, updated_at_eq=updated_at_eq,
-            updated_at_gte=updated_at_gte, updated_at_gt=updated_at_gt, order=order,
-            order_by=order_by,
-        )  # fmt: skip
         return Rows(self, "list_transfers", filters, page_cursor, page_size, max_rows)
 
     def get_transfer(self, id: str) -> Transfer:
@@ -510,37 +441,23 @@ class Client(Caller):
         """
         return self._call(ProfileBalance, "get_profile_balance", profile_id=profile_id, asset=asset)
 
+    @spelled_out(EventFilters)
     def list_events(
         self,
         *,
-        type: str | None = None,
-        is_test: bool | None = None,
-        created_at_lt: Time | None = None,
-        created_at_lte: Time | None = None,
-        created_at_eq: Time | None = None,
-        created_at_gte: Time | None = None,
-        created_at_gt: Time | None = None,
-        order: Sorting | None = None,
         page_cursor: str | None = None,
         page_size: int | None = None,
         max_rows: int | None = None,
+        **filters: Unpack[EventFilters],
     ) -> Rows[Event]:
         """Events, oldest first unless ``order`` is ``DESC`` (§4.17, §6).
 
-        ``type`` is a kind such as ``identity.approved``; ``is_test`` asks for test events instead
-        of real ones. ``created_at_lt``, ``created_at_lte``, ``created_at_eq``, ``created_at_gte``
-        and ``created_at_gt`` compare times. ``page_size`` is 1 to 100 (100), ``max_rows`` how many
-        come in all, ``page_cursor`` where to start.
+        ``page_size`` is 1 to 100 (100).
 
         >>> events = client.list_events(type="identity.approved", max_rows=1)
         >>> [event.object["new_summary_status"] for event in events]
         ['APPROVED']
         """
-        filters = EventFilters(
-            type=type, is_test=is_test, created_at_lt=created_at_lt, created_at_lte=created_at_lte,
-            created_at_eq=created_at_eq, created_at_gte=created_at_gte, created_at_gt=created_at_gt,
-            order=order,
-        )  # fmt: skip
         return Rows(self, "list_events", filters, page_cursor, page_size, max_rows)
 
     # ------------------------------------------------------------------------------- crypto
@@ -613,47 +530,24 @@ class Client(Caller):
             account_id=account_id,
         )  # fmt: skip
 
+    @spelled_out(AddressFilters)
     def list_crypto_destination_addresses(
         self,
         *,
-        ids: Texts | None = None,
-        crypto_networks: Networks | None = None,
-        addresses: Texts | None = None,
-        nicknames: Texts | None = None,
-        bookmarked_status: bool | None = None,
-        identity_id: str | None = None,
-        identity_ids: Texts | None = None,
-        created_at_lt: Time | None = None,
-        created_at_lte: Time | None = None,
-        created_at_eq: Time | None = None,
-        created_at_gte: Time | None = None,
-        created_at_gt: Time | None = None,
-        order: Sorting | None = None,
-        order_by: Literal["CREATED_AT"] | None = None,
         page_cursor: str | None = None,
         page_size: int | None = None,
         max_rows: int | None = None,
+        **filters: Unpack[AddressFilters],
     ) -> Rows[CryptoDestinationAddress]:
         """Saved crypto addresses, newest first unless ``order`` is ``ASC`` (§4.15).
 
-        ``ids``, ``crypto_networks``, ``addresses`` and ``nicknames`` keep rows with one of the
-        values given, ``bookmarked_status`` those that are bookmarked or not. Without
-        ``identity_id`` (or ``identity_ids``) only first-party addresses come. ``created_at_lt``,
-        ``created_at_lte``, ``created_at_eq``, ``created_at_gte`` and ``created_at_gt`` compare
-        times; ``order_by`` is ``CREATED_AT``. ``page_size`` is 1 to 1000 (100), ``max_rows`` how
-        many come in all, ``page_cursor`` where to start.
+        Without ``identity_id`` (or ``identity_ids``) only first-party addresses come.
+        ``page_size`` is 1 to 1000 (100).
 
         >>> found = client.list_crypto_destination_addresses(crypto_networks=["SOLANA"])
         >>> {str(address.crypto_network) for address in found}
         {'SOLANA'}
         """
-        filters = AddressFilters(
-            ids=ids, crypto_networks=crypto_networks, addresses=addresses, nicknames=nicknames,
-            bookmarked_status=bookmarked_status, identity_id=identity_id, identity_ids=identity_ids,
-            created_at_lt=created_at_lt, created_at_lte=created_at_lte, created_at_eq=created_at_eq,
-            created_at_gte=created_at_gte, created_at_gt=created_at_gt, order=order,
-            order_by=order_by,
-        )  # fmt: skip
         return Rows(
             self, "list_crypto_destination_addresses", filters, page_cursor, page_size, max_rows
         )

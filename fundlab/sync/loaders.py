@@ -56,6 +56,7 @@ def load_transfers(
     until: Time | None = None,
     workers: SupportsIndex = 1,
     progress: bool | None = None,
+    limit: SupportsIndex | None = None,
     **filters: Unpack[TransferFilters],
 ) -> pd.DataFrame:
     """Transfers (§2.4, §4.5) as a typed DataFrame, one row each.
@@ -68,7 +69,7 @@ def load_transfers(
     >>> len(fl.load_transfers(client))
     50
     """
-    return _load("transfers", client, since, until, workers, progress, filters)
+    return _load("transfers", client, since, until, workers, progress, {**filters, "limit": limit})
 
 
 @spelled_out(EventFilters)
@@ -79,6 +80,7 @@ def load_events(
     until: Time | None = None,
     workers: SupportsIndex = 1,
     progress: bool | None = None,
+    limit: SupportsIndex | None = None,
     expand: bool = False,
     **filters: Unpack[EventFilters],
 ) -> pd.DataFrame:
@@ -91,7 +93,7 @@ def load_events(
     >>> events["object_new_summary_status"].unique().tolist()
     ['APPROVED']
     """
-    frame = _load("events", client, since, until, workers, progress, filters)
+    frame = _load("events", client, since, until, workers, progress, {**filters, "limit": limit})
     return expanded(frame, "object") if expand else frame
 
 
@@ -103,6 +105,7 @@ def load_addresses(
     until: Time | None = None,
     workers: SupportsIndex = 1,
     progress: bool | None = None,
+    limit: SupportsIndex | None = None,
     **filters: Unpack[AddressFilters],
 ) -> pd.DataFrame:
     """Crypto destination addresses (§2.8, §4.15); without ``identity_id`` first-party ones only.
@@ -110,7 +113,7 @@ def load_addresses(
     >>> fl.load_addresses(client, crypto_networks=["ETHEREUM"])["status"].unique().tolist()
     ['APPROVED']
     """
-    return _load("addresses", client, since, until, workers, progress, filters)
+    return _load("addresses", client, since, until, workers, progress, {**filters, "limit": limit})
 
 
 @spelled_out(FiatAccountFilters)
@@ -121,6 +124,7 @@ def load_fiat_accounts(
     until: Time | None = None,
     workers: SupportsIndex = 1,
     progress: bool | None = None,
+    limit: SupportsIndex | None = None,
     **filters: Unpack[FiatAccountFilters],
 ) -> pd.DataFrame:
     """Fiat accounts (§2.3, §4.11), account numbers masked as the list masks them.
@@ -128,7 +132,9 @@ def load_fiat_accounts(
     >>> fl.load_fiat_accounts(client)["status"].unique().tolist()
     ['APPROVED', 'REJECTED', 'PENDING']
     """
-    return _load("fiat_accounts", client, since, until, workers, progress, filters)
+    return _load(
+        "fiat_accounts", client, since, until, workers, progress, {**filters, "limit": limit}
+    )
 
 
 @spelled_out(FiatAccountFilters)
@@ -139,6 +145,7 @@ def load_deposit_instructions(
     until: Time | None = None,
     workers: SupportsIndex = 1,
     progress: bool | None = None,
+    limit: SupportsIndex | None = None,
     **filters: Unpack[FiatAccountFilters],
 ) -> pd.DataFrame:
     """Fiat deposit instructions (§2.2, §4.3).
@@ -146,7 +153,9 @@ def load_deposit_instructions(
     >>> fl.load_deposit_instructions(client)["status"].unique().tolist()
     ['VALID']
     """
-    return _load("deposit_instructions", client, since, until, workers, progress, filters)
+    return _load(
+        "deposit_instructions", client, since, until, workers, progress, {**filters, "limit": limit}
+    )
 
 
 def load_balances(

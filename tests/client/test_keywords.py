@@ -96,7 +96,7 @@ def test_a_loader_knows_every_filter_of_its_list(
 ) -> None:
     query = OPERATIONS[operation].query
     assert query is not None
-    assert keywords.__annotations__.keys() == query.model_fields.keys() - {"page_cursor"}
+    assert keywords.__annotations__.keys() == query.model_fields.keys() - {"limit", "page_cursor"}
     shown = inspect.signature(load).parameters
     assert all(shown[name].default is None for name in keywords.__annotations__)
     assert f"{list(keywords.__annotations__)[-1]}: " in pydoc.render_doc(load)
