@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 WHOLE_DIGITS, FRACTION_DIGITS = 20, 18
@@ -41,3 +44,10 @@ def plain(text: str) -> str:
     whole, _, fraction = text.replace(",", "").partition(".")
     whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
     return f"{whole}.{fraction}" if fraction else whole
+
+
+@contextmanager
+def exactly() -> Iterator[None]:
+    """Where a test adds up what it expects, also in a run under another context."""
+    with decimal.localcontext(decimal.Context(prec=200)):
+        yield

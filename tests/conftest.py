@@ -2,18 +2,20 @@
 
 ``CAMPAIGN_SEED=11 pytest -m campaign`` replays all campaigns with seed 11. Each
 also runs at a small part of its size, with the mark ``thorough``, in CI.
+
+``DECIMAL_PRECISION=5 pytest tests/reports`` runs tests in a context of five digits that rounds up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import decimal
 import io
 import itertools
 import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
-from decimal import localcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,6 +34,10 @@ Command = Callable[..., tuple[int, str, str]]
 def pytest_configure() -> None:
     """What a shell starts in the background ignores SIGINT, and so would each child of a test."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if precision := os.environ.get("DECIMAL_PRECISION"):  # of every thread that begins, too
+        decimal.DefaultContext.prec = int(precision)
+        decimal.DefaultContext.rounding = decimal.ROUND_UP
+        decimal.setcontext(decimal.DefaultContext)
 
 
 @pytest.hookimpl(tryfirst=True)  # before ``-m`` selects
@@ -93,7 +99,7 @@ def _log_levels() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _decimal_context() -> Iterator[None]:
     """A test that calculates in a context of its own leaves none behind."""
-    with localcontext():
+    with decimal.localcontext():
         yield
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from amounts import exactly
 
 from fundlab.base.errors import NotFound, ValidationFailed
 from fundlab.models import ProfileBalance
@@ -149,7 +150,8 @@ class FakeService:
         mine = [row for row in mine if row.get("balance_asset", row["asset"]) == asset]
         if not mine:
             raise NotFound(404, "Not Found")
-        available = sum((change(row) for row in mine), Decimal(0))
+        with exactly():
+            available = sum((change(row) for row in mine), Decimal(0))
         return ProfileBalance.model_validate(
             {"asset": asset, "available": f"{available:f}", "trading": "0"}
         )
@@ -193,4 +195,4 @@ def change(row: dict[str, Any]) -> Decimal:
     """What a transfer does to the available balance."""
     if row["direction"] == "CREDIT":
         return Decimal(row["total"]) if row["status"] == "COMPLETED" else Decimal(0)
-    return Decimal(0) if row["status"] == "FAILED" else -Decimal(row["total"])
+    return Decimal(0) if row["status"] == "FAILED" else Decimal(row["total"]).copy_negate()

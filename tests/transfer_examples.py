@@ -13,6 +13,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from amounts import exactly
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -160,7 +161,7 @@ def change(row: Row, view: str) -> Decimal | None:
     if row["status"] in ("COMPLETED", "COMPLETE") or (
         view == "available" and row["status"] == "PENDING" and row["direction"] == "DEBIT"
     ):
-        return row["total"] if row["direction"] == "CREDIT" else -row["total"]
+        return row["total"] if row["direction"] == "CREDIT" else row["total"].copy_negate()
     return None
 
 
@@ -303,6 +304,7 @@ def balances_by_hand(rows: list[Row]) -> dict[tuple[str, str], Decimal]:
     return dict(found)
 
 
+@exactly()
 def observed(
     balances: dict[tuple[str, str], Decimal], at: int, trading: Decimal = Decimal(0)
 ) -> pa.Table:

@@ -69,7 +69,7 @@ class Amount(Decimal):
         elif isinstance(value, str):
             text = str(value)
         else:
-            text = str(value) if abs(value) < 10**64 else "too many digits"
+            text = str(value) if -(10**64) < value < 10**64 else "too many digits"
         match = _AMOUNT.fullmatch(text)
         if match is None:
             raise ValueError(

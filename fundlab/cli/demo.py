@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from fundlab import reports, sandbox
 from fundlab.analysis import reconcile
 from fundlab.base.errors import ActionError, StoreError
+from fundlab.base.exact import EXACT
 from fundlab.client.client import Client
 from fundlab.models import FiatAccountStatus
 from fundlab.operate.store import Store
@@ -214,9 +215,10 @@ def _withdraw(
     transfer = wait_for(client, transfer, sleep=service.clock.advance)
     before = plan.available
     after = client.get_profile_balance(profile_id=profile_id, asset="USD").available
-    if transfer.total is None or before - after != transfer.total:
+    moved = EXACT.subtract(before, after)
+    if transfer.total is None or moved != transfer.total:
         raise ActionError(
-            f"the balance moved by {before - after} USD, not by the transfer's {transfer.total}"
+            f"the balance moved by {moved} USD, not by the transfer's {transfer.total}"
         )
     return Withdrawal(
         id=transfer.id,

@@ -249,7 +249,7 @@ def proof_of_cash(roll: pd.DataFrame, judgement: Judgement, first: pd.Timestamp)
         pair = row["profile_id"], row["asset"]
         moves = [max(row[name], Decimal(0)) for name in ("conversions", "internal")]
         come = exact_sum([row["receipts"], *moves])
-        gone = exact_sum([row["closing"], -row["opening"], -come])
+        gone = exact_sum([row["closing"], row["opening"].copy_negate(), come.copy_negate()])
         place = row["asset"], row["profile_id"]
         rows.append((*place, "books", row["opening"], come, gone, row["closing"]))
         service = [

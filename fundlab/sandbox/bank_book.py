@@ -12,6 +12,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal
 
+from fundlab.base.exact import EXACT
+from fundlab.base.values import exact_sum
 from fundlab.sandbox.bank_files import CENT, PAGED, WRITERS, Line, Statement
 from fundlab.sandbox.refusals import invalid
 from fundlab.sandbox.world import World
@@ -97,7 +99,7 @@ def book(
                 # The last is what the payer gives the bank to pass on.
                 (
                     row["id"],
-                    Decimal(row["amount"]) * (1 if enters else -1),
+                    EXACT.multiply(Decimal(row["amount"]), 1 if enters else -1),
                     str(row.get("memo") or row.get("ref_id") or row["id"]),
                 )
                 for row in taken
@@ -107,12 +109,13 @@ def book(
             batched = f"BATCH OF {size} " if size > 1 else ""
             late = rng.randint(0, late_days)
             kept = netted_fee if enters and netted_fee and rng.random() < 0.5 else Decimal(0)
-            total = sum((amount for _, amount, _ in parts), Decimal(0))
+            total = exact_sum(amount for _, amount, _ in parts)
             if total <= kept and enters:
                 kept = Decimal(0)
             lines.append(
-                Line(day + timedelta(days=late // 2), day + timedelta(days=late), total - kept,
-                     "", f"{batched}{wrote}".strip() or "TRANSFER", name, parts, kept)
+                Line(day + timedelta(days=late // 2), day + timedelta(days=late),
+                     EXACT.subtract(total, kept), "", f"{batched}{wrote}".strip() or "TRANSFER",
+                     name, parts, kept)
             )  # fmt: skip
     lines.sort(key=lambda line: (line.booked_on, line.parts[0][0]))
     return _as_booked(lines, seed, errors)
@@ -134,10 +137,7 @@ def _as_booked(lines: list[Line], seed: int, errors: Mapping[Fault, int]) -> lis
         for place, line in enumerate(booked):
             for made in _booked(struck.get(place), line, rng):
                 numbers[made.booked_on] += 1
-                # A line that is booked twice carries the reference of the first one.
                 bank_ref = f"{made.booked_on:%y%m%d}B{numbers[made.booked_on]:06}"
-                if made.kind == "doubled":
-                    bank_ref = done[-1].bank_ref
                 done.append(replace(made, bank_ref=bank_ref))
     return done
 
@@ -149,20 +149,20 @@ def _booked(fault: Fault | None, line: Line, rng: random.Random) -> list[Line]:
     if fault == "doubled":
         return [line, replace(line, kind="doubled")]
     if fault == "sign":
-        return [replace(line, amount=-line.amount, kind="sign")]
+        return [replace(line, amount=line.amount.copy_negate(), kind="sign")]
     if fault == "amount":
-        wrong = line.amount + CENT * rng.randint(1, 99)
+        wrong = EXACT.add(line.amount, EXACT.multiply(CENT, rng.randint(1, 99)))
         return [replace(line, amount=wrong, kind="amount")]
     if fault == "charge":
-        charge = Decimal(rng.randint(500, 4999)) * CENT
+        charge = EXACT.multiply(CENT, rng.randint(500, 4999))
         memo = "ACCOUNT CHARGES"
     elif fault == "unknown":
-        charge = Decimal(-rng.randint(10_000, 999_999)) * CENT
+        charge = EXACT.multiply(CENT, -rng.randint(10_000, 999_999))
         memo = "PAYMENT OF UNKNOWN ORIGIN"
     else:
         return [line]
-    own = replace(line, valued_on=line.booked_on, amount=-charge, memo=memo, name="", parts=(),
-                  kept=Decimal(0), kind=str(fault))  # fmt: skip
+    own = replace(line, valued_on=line.booked_on, amount=charge.copy_negate(), memo=memo,
+                  name="", parts=(), kept=Decimal(0), kind=str(fault))  # fmt: skip
     return [line, own]
 
 
@@ -181,7 +181,7 @@ def statement_file(
     first, last = period_days(period)
     # BAI2 dates a whole account by its group.
     step = 1 if daily or format == "bai2" else (last - first).days + 1
-    balance = opening + sum((one.amount for one in lines if one.booked_on < first), Decimal(0))
+    balance = exact_sum([opening, *(one.amount for one in lines if one.booked_on < first)])
     mine = [line for line in lines if first <= line.booked_on <= last]
     by_day: dict[date, list[Line]] = defaultdict(list)
     for line in mine:

@@ -11,6 +11,9 @@ from decimal import Decimal
 from typing import Final
 from xml.sax.saxutils import escape
 
+from fundlab.base.exact import EXACT
+from fundlab.base.values import exact_sum
+
 CENT: Final = Decimal("0.01")
 _BIC: Final = "FHARUS33"
 
@@ -47,7 +50,7 @@ class Statement:
 
     @property
     def closing(self) -> Decimal:
-        return self.opening + sum((line.amount for line in self.lines), Decimal(0))
+        return exact_sum([self.opening, *(line.amount for line in self.lines)])
 
     def pages(self, size: int | None) -> list[Statement]:
         """Pages of at most ``size`` lines."""
@@ -98,12 +101,12 @@ def camt(statements: Sequence[Statement], message: str, *, details: bool = False
                     f"<Dt><Dt>{day}</Dt></Dt></Bal>"
                 )
         credit = [line.amount for line in one.lines if line.amount > 0]
-        debit = [-line.amount for line in one.lines if line.amount < 0]
-        total = sum(credit, Decimal(0)), sum(debit, Decimal(0))
+        debit = [line.amount.copy_negate() for line in one.lines if line.amount < 0]
+        total = exact_sum(credit), exact_sum(debit)
         out.append(
             f"<TxsSummry><TtlNtries><NbOfNtries>{len(one.lines)}</NbOfNtries>"
-            f"<Sum>{sum(total)}</Sum><TtlNetNtry>"
-            f"<Amt>{abs(total[0] - total[1])}</Amt><CdtDbtInd>"
+            f"<Sum>{exact_sum(total)}</Sum><TtlNetNtry>"
+            f"<Amt>{EXACT.subtract(*total).copy_abs()}</Amt><CdtDbtInd>"
             f"{'CRDT' if total[0] >= total[1] else 'DBIT'}</CdtDbtInd></TtlNetNtry></TtlNtries>"
             f"<TtlCdtNtries><NbOfNtries>{len(credit)}</NbOfNtries><Sum>{total[0]}</Sum>"
             f"</TtlCdtNtries><TtlDbtNtries><NbOfNtries>{len(debit)}</NbOfNtries>"
@@ -143,7 +146,7 @@ def _details(one: Statement, line: Line, *, details: bool) -> str:
 
 def _money(one: Statement, amount: Decimal) -> str:
     side = "DBIT" if amount < 0 else "CRDT"
-    return f'<Amt Ccy="{one.asset}">{abs(amount)}</Amt><CdtDbtInd>{side}</CdtDbtInd>'
+    return f'<Amt Ccy="{one.asset}">{amount.copy_abs()}</Amt><CdtDbtInd>{side}</CdtDbtInd>'
 
 
 def mt940(statements: Sequence[Statement], *, interim: bool = False) -> str:
@@ -169,8 +172,8 @@ def mt940(statements: Sequence[Statement], *, interim: bool = False) -> str:
             out.append(":86:" + "\n".join(f" {row}" if row[0] in ":-" else row for row in rows))
         if interim:
             for tag, sign in (("90D", -1), ("90C", 1)):
-                amounts = [line.amount for line in one.lines if line.amount * sign > 0]
-                summed = _comma(sum(amounts, Decimal(0)))
+                amounts = [line.amount for line in one.lines if line.amount.compare(0) == sign]
+                summed = _comma(exact_sum(amounts))
                 out.append(f":{tag}:{len(amounts)}{one.asset}{summed}")
         else:
             ends = _balance(one, one.last, one.closing)
@@ -185,7 +188,7 @@ def _balance(one: Statement, day: date, amount: Decimal) -> str:
 
 
 def _comma(amount: Decimal) -> str:
-    return str(abs(amount)).replace(".", ",") + ("" if "." in str(amount) else ",")
+    return str(amount.copy_abs()).replace(".", ",") + ("" if "." in str(amount) else ",")
 
 
 def ofx(statements: Sequence[Statement]) -> str:
@@ -225,9 +228,9 @@ def bai2(statements: Sequence[Statement]) -> str:
     whole = 0
     for one in statements:
         credit = [line.amount for line in one.lines if line.amount > 0]
-        debit = [-line.amount for line in one.lines if line.amount < 0]
+        debit = [line.amount.copy_negate() for line in one.lines if line.amount < 0]
         amounts = [_cents(one.opening), _cents(one.closing), _cents(one.closing)]
-        amounts += [_cents(sum(side, Decimal(0))) for side in (credit, debit)]
+        amounts += [_cents(exact_sum(side)) for side in (credit, debit)]
         opening, closing, usable, received, paid = amounts
         account = [
             f"03,{one.account},{one.asset},010,{opening},,,015,{closing},,/",
@@ -251,8 +254,8 @@ def bai2(statements: Sequence[Statement]) -> str:
 
 
 def _cents(amount: Decimal) -> int:
-    cents = int(amount / CENT)
-    if cents * CENT != amount:
+    cents = int(EXACT.divide(amount, CENT))
+    if EXACT.multiply(CENT, cents) != amount:
         raise ValueError(f"BAI2 holds whole cents, not {amount}")
     return cents
 
@@ -267,7 +270,7 @@ def plain_csv(statements: Sequence[Statement]) -> str:
     for one in statements:
         balance = one.opening
         for line in one.lines:
-            balance += line.amount
+            balance = EXACT.add(balance, line.amount)
             writer.writerow(
                 [line.booked_on, line.valued_on, line.amount, balance, one.asset, one.account,
                  line.name, line.bank_ref, line.memo]
