@@ -33,6 +33,7 @@ _INSTANT = re.compile(
     re.ASCII,
 )
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_UNSET = re.compile(r"0001-01-01[Tt]00:00:00(?:\.0{1,9})?(?:[Zz]|[+-]00:00)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -165,6 +166,11 @@ def money_text(value: Decimal, decimals: int = 2) -> str:
     whole, point, fraction = plain_text(value, decimals).partition(".")
     sign = "-" * whole.startswith("-")
     return f"{sign}{int(whole.removeprefix('-')):,}{point}{fraction}"
+
+
+def is_unset(text: str) -> bool:
+    """Whether it is the time that services write for "not set": the first moment of the year 1."""
+    return _UNSET.fullmatch(text) is not None
 
 
 class Instant(datetime):

@@ -34,7 +34,7 @@ from fundlab.client.pages import Asked, Walk, warn_of_filters, whole_number
 from fundlab.client.signing import Signer, load_signer
 from fundlab.client.transport import Call, Environment, Reply, Transport
 from fundlab.models import OPERATIONS, OrchestrationRule, OrchestrationRuleAnswer, Resource
-from fundlab.models.requests import body_bytes, checked, field_path, sentence, unknown_members
+from fundlab.models.requests import body_bytes, checked, field_path, sentence
 from fundlab.settings.secret import without_numbers
 from fundlab.settings.settings import Settings
 
@@ -49,6 +49,7 @@ _SHOWN_BY: Final[Mapping[type[Resource], str]] = {
 """The operation that shows a resource by its id, for those that have one."""
 _NAMED_PART: Final = re.compile(r"\{(\w+)\}")
 _START: Final = 60
+_NOT_A_NUMBER: Final = re.compile(rb"NaN|Infinity")
 _NUMBER_BEGINS: Final = re.compile(rb'"(?:account_number|account_id|wallet_address|iban)"\s*:')
 
 R = TypeVar("R", bound=Resource)
@@ -171,9 +172,10 @@ class Caller:
                 existing = None
         if existing is None or body is None:
             raise conflict
-        asked = checked(body, name, given).to_json()
-        shown = existing.model_dump(mode="json", exclude_none=True)
-        if shown.get("ref_id", ref_id) != ref_id:
+        asked = checked(body, name, given, lenient=self.settings.lenient_requests).to_json()
+        id_ = str(getattr(existing, "id", "another"))
+        shown = existing.to_json()
+        if str(shown.get("ref_id") or ref_id).casefold() != str(ref_id).casefold():
             raise conflict  # something else is in the way: the service says what
         id_ = str(shown.get("id", "another"))
         lacking = {name for name in asked if asked[name] and name in model.model_fields} - {*shown}
@@ -225,12 +227,7 @@ class Caller:
         if operation.body is not None:
             within_path = _NAMED_PART.findall(operation.path)
             members = {n: value for n, value in given.items() if n not in within_path}
-            request = checked(operation.body, name, members)
-            if unknown := [path for path, _ in unknown_members(operation.body, members)]:
-                raise InvalidRequest(
-                    f"{name}: {', '.join(unknown)} is not in the interface: a slip? (to send it "
-                    "nevertheless, give the object as a model of fundlab.models); nothing was sent"
-                )
+            request = checked(operation.body, name, members, lenient=self.settings.lenient_requests)
             body, asked = body_bytes(request, name), request.to_json()
             # A second one is stopped by the ref_id, by which the service knows the first.
             repeatable = given.get("ref_id") is not None
@@ -355,6 +352,10 @@ def encoded_target(
     return f"{path}?{'&'.join(pairs)}" if pairs else path
 
 
+def _refuse_constant(name: str) -> None:
+    raise ArithmeticError(f"{name} is not JSON")
+
+
 def read_answer(
     model: type[R],
     operation: str,
@@ -374,8 +375,12 @@ def read_answer(
     first: Any = None
     try:
         answer = model.model_validate_json(reply.body)
+        if _NOT_A_NUMBER.search(reply.body):  # which pydantic lets pass
+            json.loads(reply.body, parse_constant=_refuse_constant)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+    except ArithmeticError:
+        first = {"type": "json_invalid", "loc": ()}
     if first is None:
         seen = unlisted if unlisted is not None else set()
         found: list[Any] = [answer] if unlisted is not None else []

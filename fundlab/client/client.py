@@ -238,7 +238,7 @@ class Client(Caller):
         amount: AmountLike,
         memo_id: str,
         fiat_network_instructions: Instructions,
-        fiat_account_owner: Owner,
+        fiat_account_owner: Owner | None = None,
         asset: str = "USD",
     ) -> None:
         """Simulate an incoming wire of ``amount`` ``asset`` that quotes ``memo_id`` (§4.4).

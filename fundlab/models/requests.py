@@ -1,16 +1,18 @@
-"""What is sent to the service (§4), checked before it leaves and again where it arrives: bodies,
-and what lists may be asked for.
+"""What is sent to the service (§4): bodies, and what lists may be asked for.
 
-What pydantic cannot say of a check in JSON Schema is stated beside it (``rules``): without it a
-client generated from the sandbox's document could send bodies that fit and are refused.
+One profile of requests, for the client and plans before anything leaves and for the sandbox on
+arrival: what the interface and the live reference require of members, characters and lengths. The
+JSON Schema that the sandbox serves is made of the same words.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
 
 from pydantic import (
@@ -22,13 +24,16 @@ from pydantic import (
     GetJsonSchemaHandler,
     StringConstraints,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from fundlab.base.errors import InvalidRequest, shorten
-from fundlab.base.values import Amount, Instant, fraction_digits
+from fundlab.base.exact import MAX_FRACTION_DIGITS
+from fundlab.base.values import Amount, Instant, plain_text
 from fundlab.models.enumerations import (
     CryptoNetwork,
     FiatNetwork,
@@ -40,114 +45,262 @@ from fundlab.models.enumerations import (
     TransferType,
 )
 from fundlab.models.json_schema import (
-    NULL,
-    OPTIONAL,
-    TEXT,
+    Constraint,
     Schema,
-    any_named,
     closed,
-    one_of,
-    only,
-    or_null,
+    exactly_one,
     positive,
+    when,
     with_rules,
 )
-from fundlab.models.resources import (
-    Address,
-    FiatAccountOwner,
-    FiatNetworkInstructions,
-    RoutingDetails,
-    RuleEnd,
-)
+from fundlab.models.resources import MAKES_ONCE
+from fundlab.settings.secret import without_numbers
 
 MAX_METADATA_PAIRS: Final = 6
 MAX_METADATA_LENGTH: Final = 100
 MAX_WIRE_MEMO: Final = 100
 MAX_CUBIX_MEMO: Final = 40
-ROUTING_NUMBER: Final = re.compile("[0-9A-Za-z]+")
+MAX_LINE: Final = 35
+CHARACTERS: Final = r"[0-9A-Za-z /?:().,&'+-]"
+"""Of an address line and of a memo."""
 MODEL_NAMES: Final = {"page_size": "limit"}
 """Keywords that the interface knows under another name."""
 _PRIVATE: Final = {"fiat_account_owner", "fiat_network_instructions", "metadata"}
 _MASKED: Final = re.compile(r"(?:X+|•+).{0,4}", re.DOTALL)  # by a service, or as shown here
+_AMOUNTS: Final = ("amount", "total")
+_LENIENT: Final = ContextVar("lenient", default=False)
 
 Given = TypeVar("Given", bound=BaseModel)
+T = TypeVar("T")
 
 
-class Request(BaseModel):
-    """A body sent to the service. ``to_json()`` leaves out what was not given."""
+@contextmanager
+def leniently(lenient: bool = True) -> Iterator[None]:
+    """Within it, bank details may lack what only the live reference requires of them (a country,
+    an owner's address, a bank's name and address, a person's names), and characters and lengths of
+    address lines and memos are free: for a deployment that is laxer."""
+    before = _LENIENT.set(lenient)
+    try:
+        yield
+    finally:
+        _LENIENT.reset(before)
+
+
+def _refuse_null(value: object) -> object:
+    if value is None:  # a default is not looked at
+        raise ValueError("null is no value; leave the member out")
+    return value
+
+
+def _need(value: object) -> object:
+    if value is None and not _LENIENT.get():
+        raise PydanticCustomError("missing", "is missing")
+    return value
+
+
+def _free_if_lenient(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return handler(value)
+    except ValidationError:
+        if _LENIENT.get() and isinstance(value, str):
+            return value or None
+        raise
+
+
+def _or_absent(text: str) -> str | None:
+    return text or None
+
+
+Optional = Annotated[T | None, BeforeValidator(_refuse_null)]
+"""A member that may be left out."""
+Needed = Annotated[T | None, Field(validate_default=True), BeforeValidator(_need)]
+"""A member that the live reference requires: ``None`` only for a deployment that is laxer."""
+Text = Annotated[str, StringConstraints(min_length=1)]
+Id = Text
+Line = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_LINE, pattern=f"^{CHARACTERS}+$"),
+    WrapValidator(_free_if_lenient),
+]
+EmptyLine = Annotated[
+    str,
+    StringConstraints(max_length=MAX_LINE, pattern=f"^{CHARACTERS}*$"),
+    AfterValidator(_or_absent),
+    WrapValidator(_free_if_lenient),
+]
+"""As good as absent where it is empty (§2.1)."""
+Memo = Annotated[
+    str,
+    StringConstraints(max_length=MAX_WIRE_MEMO, pattern=f"^{CHARACTERS}*$"),
+    AfterValidator(_or_absent),
+    WrapValidator(_free_if_lenient),
+]
+MetadataText = Annotated[str, StringConstraints(max_length=MAX_METADATA_LENGTH)]
+Metadata = Annotated[dict[MetadataText, MetadataText], Field(max_length=MAX_METADATA_PAIRS)]
+ConversionTarget = Literal["NO_CONVERSION", "USD"]
+"""What stablecoins that arrive at a deposit address become."""
+
+
+def _only_text(value: object) -> object:
+    if not isinstance(value, str | Amount):  # a number of JSON may have lost digits already
+        raise ValueError("must be a decimal string such as '100.00'")
+    return value
+
+
+CENTS_DECIMALS: Final = 2
+CENTS: Final = positive(CENTS_DECIMALS)
+UNITS: Final = positive(MAX_FRACTION_DIGITS)
+PositiveAmount = Annotated[
+    Amount, BeforeValidator(_only_text), Constraint(UNITS, "must be greater than 0")
+]
+FiatAmount = Annotated[
+    PositiveAmount, Constraint(CENTS, "has more than 2 decimals, too many for USD (zeros count)")
+]
+
+
+class Part(BaseModel):
+    """An object within a request, with no other members than its own."""
 
     model_config = ConfigDict(
-        extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True
+        extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=MAKES_ONCE
     )
-    rules: ClassVar[Schema] = {}
+    constraints: ClassVar[tuple[Constraint, ...]] = ()
+    """What holds between members."""
+
+    @model_validator(mode="after")
+    def _check_constraints(self) -> Self:
+        if self.constraints:
+            members = self.to_json()
+            for constraint in self.constraints:
+                constraint.check(members)
+        return self
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, without_numbers(value, f".{name}")
 
     def to_json(self) -> dict[str, Any]:
+        """The members that were given."""
         return self.model_dump(mode="json", exclude_none=True)
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        found = handler(core_schema)
-        schema = handler.resolve_ref_schema(found)
-        made = with_rules(closed(schema, nulls=True), cls.rules)
+        reference = handler(core_schema)
+        schema = handler.resolve_ref_schema(reference)
+        made = closed(schema)
+        needed = [name for name, field in cls.model_fields.items() if field.validate_default]
+        if needed:
+            made["required"] = [*made.get("required", ()), *needed]
+        made = with_rules(made, [constraint.schema for constraint in cls.constraints])
         schema.clear()
         schema.update(made)
-        return found
+        return reference
 
 
-METADATA: Final[Schema] = {
-    "type": "object",
-    "maxProperties": MAX_METADATA_PAIRS,
-    "propertyNames": {"maxLength": MAX_METADATA_LENGTH},
-    "additionalProperties": {"type": "string", "maxLength": MAX_METADATA_LENGTH},
-}
+ONE_MEMBER: Final[Schema] = {"minProperties": 1, "maxProperties": 1}
 
 
-def _check_metadata(value: dict[str, str]) -> dict[str, str]:
-    if len(value) > MAX_METADATA_PAIRS:
-        raise ValueError(f"{len(value)} metadata pairs; at most {MAX_METADATA_PAIRS}")
-    for key, text in value.items():
-        if len(key) > MAX_METADATA_LENGTH or len(text) > MAX_METADATA_LENGTH:
-            raise ValueError(
-                f"metadata {key[:20]!r}: keys and values have at most "
-                f"{MAX_METADATA_LENGTH} characters"
-            )
-    return value
+class Request(Part):
+    """A body sent to the service."""
 
 
-def _check_positive(value: Amount) -> Amount:
-    if not value:
-        raise ValueError(f"amount {value.text!r} must be greater than 0")
-    return value
+class AddressInput(Part):
+    """§2.1"""
+
+    country: Needed[Text] = None
+    address1: Optional[Line] = None
+    address2: Optional[EmptyLine] = None
+    city: Optional[Line] = None
+    province: Optional[Line] = None
+    zip_code: Optional[Line] = None
 
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=128)]
-ConversionTarget = Literal["NO_CONVERSION", "USD"]
-"""What stablecoins that arrive at a deposit address become."""
-Metadata = Annotated[
-    dict[str, str],
-    AfterValidator(_check_metadata),
-    Field(json_schema_extra=METADATA),
-]
-PositiveAmount = Annotated[Amount, AfterValidator(_check_positive)]
+class RoutingDetailsInput(Part):
+    """§2.1"""
+
+    routing_number_type: RoutingNumberType
+    routing_number: Text
+    bank_name: Needed[Text] = None
+    bank_address: Needed[AddressInput] = None
 
 
-def _check_owner(value: FiatAccountOwner) -> FiatAccountOwner:
-    if (value.institution_details is None) == (value.person_details is None):
-        raise ValueError("give exactly one of institution_details and person_details")
-    if not value.name:
-        raise ValueError("the owner has no name")
-    return value
+class WireInput(Part):
+    """§2.1"""
+
+    account_number: Text
+    fiat_account_owner_address: Needed[AddressInput] = None
+    routing_details: RoutingDetailsInput
+    intermediary_routing_details: Optional[RoutingDetailsInput] = None
 
 
-OWNER: Final = one_of(
-    institution_details=any_named("name"),
-    person_details=any_named("first_name", "last_name", "name"),
-)
+class CubixInput(Part):
+    """The account at the CUBIX bank, in the layout of the live service."""
+
+    account_id: Text
 
 
-_ADDRESS: Final = or_null(only(**dict.fromkeys(Address.model_fields, OPTIONAL)))
+class InstructionsInput(Part):
+    """§2.1: the account to pay."""
+
+    wire: Optional[WireInput] = None
+    cubix: Optional[CubixInput] = None
+    wallet_address: Optional[Text] = None
+
+    constraints = (Constraint(ONE_MEMBER, "give exactly one of wire, cubix and wallet_address"),)
+
+
+class RoutingDetailsChange(Part):
+    """What an update changes of routing details."""
+
+    routing_number_type: Optional[RoutingNumberType] = None
+    routing_number: Optional[Text] = None
+    bank_name: Optional[Text] = None
+    bank_address: Optional[AddressInput] = None
+
+
+class WireChange(Part):
+    """What an update changes of a wire."""
+
+    account_number: Optional[Text] = None
+    fiat_account_owner_address: Optional[AddressInput] = None
+    routing_details: Optional[RoutingDetailsChange] = None
+    intermediary_routing_details: Optional[RoutingDetailsChange] = None
+
+
+class InstructionsChange(Part):
+    """What an update changes of the account to pay."""
+
+    wire: Optional[WireChange] = None
+    cubix: Optional[CubixInput] = None
+    wallet_address: Optional[Text] = None
+
+    constraints = InstructionsInput.constraints
+
+
+class InstitutionInput(Part):
+    """§2.1"""
+
+    name: Text
+
+
+class PersonInput(Part):
+    """§2.1"""
+
+    first_name: Needed[Text] = None
+    last_name: Needed[Text] = None
+
+
+class OwnerInput(Part):
+    """§2.1"""
+
+    institution_details: Optional[InstitutionInput] = None
+    person_details: Optional[PersonInput] = None
+
+    constraints = (
+        Constraint(ONE_MEMBER, "give exactly one of institution_details and person_details"),
+    )
 
 
 def changed_instructions(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,219 +315,77 @@ def changed_instructions(before: Mapping[str, Any], given: Mapping[str, Any]) ->
     return {kind: changed(before.get(kind), details) for kind, details in given.items()}
 
 
-_BANK: Final[Schema] = {"bank_name": OPTIONAL, "bank_address": _ADDRESS}
-_KIND: Final[Schema] = {"enum": list(RoutingNumberType)}
-ROUTING: Final = only(
-    "routing_number_type",
-    "routing_number",
-    routing_number_type=_KIND,
-    routing_number={"type": "string", "pattern": f"^{ROUTING_NUMBER.pattern}$"},
-    **_BANK,
-)
-CHANGED_ROUTING: Final = only(
-    routing_number_type=or_null(_KIND),
-    routing_number={**OPTIONAL, "pattern": f"^({ROUTING_NUMBER.pattern})?$"},
-    **_BANK,
-)
-
-
-def check_instructions(
-    value: FiatNetworkInstructions, *, complete: bool = True
-) -> FiatNetworkInstructions:
-    """An account to pay, or without ``complete`` what an update changes of one. Raises
-    ``ValueError``."""
-    if value.wire is None and value.cubix is None and value.wallet_address is None:
-        raise ValueError("give wire, cubix or wallet_address")
-    if value.wire is not None:
-        if value.cubix is not None or value.wallet_address is not None:
-            raise ValueError("give either wire or a CUBIX account, not both")
-        if complete and not value.wire.account_number:
-            raise ValueError("wire.account_number is missing")
-        for name in ("routing_details", "intermediary_routing_details"):
-            routing: RoutingDetails | None = getattr(value.wire, name)
-            if routing is None:
-                if complete and name == "routing_details":
-                    raise ValueError("wire.routing_details.routing_number is missing")
-                continue
-            number, kind = routing.routing_number, routing.routing_number_type
-            if complete and not number:
-                raise ValueError(f"wire.{name}.routing_number is missing")
-            if number and ROUTING_NUMBER.fullmatch(number) is None:
-                raise ValueError(f"wire.{name}.routing_number must be ASCII letters and digits")
-            if (complete or kind is not None) and kind not in set(RoutingNumberType):
-                raise ValueError(f"wire.{name}.routing_number_type must be ABA or SWIFT")
-    elif not (value.wallet_address or (value.cubix and value.cubix.account_id)):
-        raise ValueError("the CUBIX account has no id")
-    return value
-
-
-_CUBIX_ID: Final = {"cubix": only("account_id", account_id=TEXT)}
-
-
-def _wire_or_cubix(*required: str, **wire: Schema) -> Schema:
-    wire = {"fiat_account_owner_address": _ADDRESS, **wire}
-    return {
-        "type": "object",
-        "oneOf": [
-            only("wire", wire=only(*required, **wire), cubix=NULL, wallet_address=NULL),
-            {
-                **only(
-                    wire=NULL, cubix=or_null(only(account_id=OPTIONAL)), wallet_address=OPTIONAL
-                ),
-                "anyOf": [
-                    {"required": ["cubix"], "properties": _CUBIX_ID},
-                    {"required": ["wallet_address"], "properties": {"wallet_address": TEXT}},
-                ],
-            },
-        ],
-    }
-
-
-INSTRUCTIONS: Final = _wire_or_cubix(
-    "account_number",
-    "routing_details",
-    account_number=TEXT,
-    routing_details=ROUTING,
-    intermediary_routing_details=or_null(ROUTING),
-)
-CHANGED_INSTRUCTIONS: Final = _wire_or_cubix(
-    account_number=OPTIONAL,
-    routing_details=or_null(CHANGED_ROUTING),
-    intermediary_routing_details=or_null(CHANGED_ROUTING),
-)
-
-
-def _check_amounts(request: Any) -> Any:
-    """One of ``amount`` and ``total``, where there are both; of a stable asset in whole cents."""
-    fields = {"amount", "total"} & type(request).model_fields.keys()
-    given = {name: amount for name in sorted(fields) if (amount := getattr(request, name))}
-    if len(given) != 1:
-        raise ValueError("give exactly one of amount and total")
-    for name, amount in given.items():
-        if request.asset in set(StableAsset) and fraction_digits(amount) > 2:
-            raise ValueError(
-                f"{name} {amount.text!r} has more than 2 decimals, too many for {request.asset}"
-            )
-    return request
-
-
-CENTS: Final = positive(2)
-GIVEN_AND_OTHER: Final = (("amount", "total"), ("total", "amount"))
-
-
-Owner = Annotated[FiatAccountOwner, AfterValidator(_check_owner)]
-Instructions = Annotated[FiatNetworkInstructions, AfterValidator(check_instructions)]
-Changed = Annotated[
-    FiatNetworkInstructions, AfterValidator(partial(check_instructions, complete=False))
-]
-
-
 class CreateFiatDepositInstructions(Request):
     """§4.1. ``routing_number_type`` goes with ``WIRE`` and only with it."""
 
     profile_id: Id
     fiat_network: FiatNetwork
-    routing_number_type: RoutingNumberType | None = None
-    identity_id: Id | None = None
-    account_id: Id | None = None
-    ref_id: Id | None = None
-    metadata: Metadata | None = None
+    routing_number_type: Optional[RoutingNumberType] = None
+    identity_id: Optional[Id] = None
+    account_id: Optional[Id] = None
+    ref_id: Optional[Id] = None
+    metadata: Optional[Metadata] = None
 
-    @model_validator(mode="after")
-    def _check_routing(self) -> Self:
-        if (self.fiat_network is FiatNetwork.WIRE) != (self.routing_number_type is not None):
-            raise ValueError("routing_number_type is needed for WIRE and omitted for CUBIX")
-        return self
-
-    _wire: ClassVar[Schema] = {
-        "required": ["routing_number_type"],
-        "properties": {
-            "fiat_network": {"const": "WIRE"},
-            "routing_number_type": {"enum": list(RoutingNumberType)},
-        },
-    }
-    _cubix: ClassVar[Schema] = {
-        "properties": {"fiat_network": {"const": "CUBIX"}, "routing_number_type": NULL}
-    }
-    rules: ClassVar[Schema] = {"allOf": [{"oneOf": [_wire, _cubix]}]}
+    constraints = (
+        Constraint(
+            {
+                "oneOf": [
+                    {"properties": {"fiat_network": {"const": "CUBIX"}}},
+                    {"required": ["routing_number_type"]},
+                ]
+            },
+            "routing_number_type is needed for WIRE and omitted for CUBIX",
+        ),
+    )
 
 
 class InitiateSandboxFiatDeposit(Request):
     """§4.4"""
 
-    amount: PositiveAmount
+    amount: FiatAmount
     asset: Literal["USD"]
     memo_id: Id
-    fiat_network_instructions: Instructions
-    fiat_account_owner: Owner
-
-    _amounts = model_validator(mode="after")(_check_amounts)
-
-    rules: ClassVar[Schema] = {
-        "properties": {
-            "amount": CENTS,
-            "fiat_network_instructions": INSTRUCTIONS,
-            "fiat_account_owner": OWNER,
-        }
-    }
+    fiat_network_instructions: InstructionsInput
+    fiat_account_owner: Optional[OwnerInput] = None
 
 
 class CreateFiatAccount(Request):
     """§4.8"""
 
-    ref_id: Id | None = None
-    identity_id: Id | None = None
-    account_id: Id | None = None
-    fiat_account_owner: Owner
-    fiat_network_instructions: Instructions
-    metadata: Metadata | None = None
-
-    rules: ClassVar[Schema] = {
-        "properties": {"fiat_network_instructions": INSTRUCTIONS, "fiat_account_owner": OWNER}
-    }
+    ref_id: Optional[Id] = None
+    identity_id: Optional[Id] = None
+    account_id: Optional[Id] = None
+    fiat_account_owner: OwnerInput
+    fiat_network_instructions: InstructionsInput
+    metadata: Optional[Metadata] = None
 
 
 class UpdateFiatAccount(Request):
     """§4.10. Every field optional, and so is every one of a wire's."""
 
-    fiat_account_owner: Owner | None = None
-    fiat_network_instructions: Changed | None = None
-    metadata: Metadata | None = None
+    fiat_account_owner: Optional[OwnerInput] = None
+    fiat_network_instructions: Optional[InstructionsChange] = None
+    metadata: Optional[Metadata] = None
 
-    rules: ClassVar[Schema] = {
-        "properties": {
-            "fiat_network_instructions": or_null(CHANGED_INSTRUCTIONS),
-            "fiat_account_owner": or_null(OWNER),
-        }
-    }
+
+AMOUNT_OR_TOTAL: Final = Constraint(exactly_one(*_AMOUNTS), "give exactly one of amount and total")
 
 
 class CreateFiatWithdrawal(Request):
     """§4.12. Exactly one of ``amount`` and ``total``, which includes the fee."""
 
-    ref_id: Id | None = None
-    amount: PositiveAmount | None = None
-    total: PositiveAmount | None = None
+    ref_id: Optional[Id] = None
+    amount: Optional[FiatAmount] = None
+    total: Optional[FiatAmount] = None
     asset: Literal["USD"]
     fiat_account_id: Id
     profile_id: Id
-    identity_id: Id | None = None
-    account_id: Id | None = None
-    memo: Annotated[str, StringConstraints(min_length=1, max_length=MAX_WIRE_MEMO)] | None = None
-    metadata: Metadata | None = None
+    identity_id: Optional[Id] = None
+    account_id: Optional[Id] = None
+    memo: Optional[Memo] = None
+    metadata: Optional[Metadata] = None
 
-    _amounts = model_validator(mode="after")(_check_amounts)
-
-    rules: ClassVar[Schema] = {
-        "allOf": [
-            {
-                "oneOf": [
-                    {"required": [given], "properties": {given: CENTS, other: NULL}}
-                    for given, other in GIVEN_AND_OTHER
-                ]
-            }
-        ]
-    }
+    constraints = (AMOUNT_OR_TOTAL,)
 
 
 class CreateDepositAddress(Request):
@@ -382,18 +393,90 @@ class CreateDepositAddress(Request):
 
     profile_id: Id
     crypto_network: CryptoNetwork
-    ref_id: Id | None = None
-    identity_id: Id | None = None
-    account_id: Id | None = None
-    conversion_target_asset: ConversionTarget | None = None
-    metadata: Metadata | None = None
+    ref_id: Optional[Id] = None
+    identity_id: Optional[Id] = None
+    account_id: Optional[Id] = None
+    conversion_target_asset: Optional[ConversionTarget] = None
+    metadata: Optional[Metadata] = None
 
 
-def _check_one_variant(value: RuleEnd) -> RuleEnd:
-    given = [name for name in ("crypto", "fiat", "profile") if getattr(value, name) is not None]
-    if len(given) != 1:
-        raise ValueError("give exactly one of crypto, fiat and profile")
-    return value
+class CryptoSource(Part):
+    """§2.6: an existing deposit address by id or address, or a new one on a network."""
+
+    address_id: Optional[Id] = None
+    address: Optional[Text] = None
+    network: CryptoNetwork
+
+
+class FiatSource(Part):
+    """§2.6: existing deposit instructions by id or memo, or new ones for a network."""
+
+    deposit_instructions_id: Optional[Id] = None
+    network: Optional[FiatNetwork] = None
+    account_type: Optional[RoutingNumberType] = None
+    memo_id: Optional[Id] = None
+
+    constraints = (
+        Constraint(
+            {
+                "anyOf": [
+                    {"required": ["deposit_instructions_id"]},
+                    {"required": ["memo_id"]},
+                    {
+                        "required": ["network", "account_type"],
+                        "properties": {"network": {"const": "WIRE"}},
+                    },
+                    {
+                        "required": ["network"],
+                        "properties": {"network": {"const": "CUBIX"}},
+                        "not": {"required": ["account_type"]},
+                    },
+                ]
+            },
+            "give deposit_instructions_id, memo_id or network: WIRE with account_type ABA or "
+            "SWIFT, or CUBIX without",
+        ),
+    )
+
+
+class ProfileInput(Part):
+    """§2.6"""
+
+    profile_id: Id
+
+
+class RuleSource(Part):
+    """§2.6: one of three variants."""
+
+    crypto: Optional[CryptoSource] = None
+    fiat: Optional[FiatSource] = None
+    profile: Optional[ProfileInput] = None
+
+    constraints = (Constraint(ONE_MEMBER, "give exactly one of crypto, fiat and profile"),)
+
+
+class CryptoDestination(Part):
+    """§2.6"""
+
+    address: Optional[Text] = None
+    network: CryptoNetwork
+
+
+class FiatDestination(Part):
+    """§2.6"""
+
+    fiat_account_id: Id
+    memo: Optional[Memo] = None
+
+
+class RuleDestination(Part):
+    """§2.6: one of three variants."""
+
+    crypto: Optional[CryptoDestination] = None
+    fiat: Optional[FiatDestination] = None
+    profile: Optional[ProfileInput] = None
+
+    constraints = RuleSource.constraints
 
 
 class CreateOrchestrationRule(Request):
@@ -403,66 +486,81 @@ class CreateOrchestrationRule(Request):
     profile_id: Id
     source_asset: StableAsset
     destination_asset: StableAsset
-    source: Annotated[RuleEnd, AfterValidator(_check_one_variant)]
-    nickname: Annotated[str, StringConstraints(max_length=200)] | None = None
-    identity_id: Id | None = None
-    account_id: Id | None = None
-    destination: Annotated[RuleEnd, AfterValidator(_check_one_variant)] | None = None
+    source: RuleSource
+    nickname: Optional[str] = None
+    identity_id: Optional[Id] = None
+    account_id: Optional[Id] = None
+    destination: Optional[RuleDestination] = None
 
-    @model_validator(mode="after")
-    def _check_assets(self) -> Self:
-        if self.source_asset is self.destination_asset:
-            raise ValueError(f"source_asset and destination_asset are both {self.source_asset}")
-        return self
-
-    rules: ClassVar[Schema] = {
-        "allOf": [
+    constraints = (
+        Constraint(
             {
                 "oneOf": [
                     {
                         "properties": {
                             "source_asset": {"const": asset.value},
-                            "destination_asset": {"enum": [a for a in StableAsset if a != asset]},
+                            "destination_asset": {
+                                "enum": [other.value for other in StableAsset if other != asset]
+                            },
                         }
                     }
                     for asset in StableAsset
                 ]
-            }
-        ]
-    }
+            },
+            "source_asset and destination_asset must differ",
+        ),
+    )
 
 
 class CreateCryptoWithdrawalFee(Request):
     """§4.16. Exactly one of ``amount`` and ``total``."""
 
     asset: Id
-    destination_address: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    destination_address: Text
     crypto_network: CryptoNetwork
-    amount: PositiveAmount | None = None
-    total: PositiveAmount | None = None
-    identity_id: Id | None = None
+    amount: Optional[PositiveAmount] = None
+    total: Optional[PositiveAmount] = None
+    identity_id: Optional[Id] = None
 
-    _amounts = model_validator(mode="after")(_check_amounts)
+    constraints = (
+        AMOUNT_OR_TOTAL,
+        *(
+            Constraint(
+                when(
+                    "asset", [asset.value for asset in StableAsset], {"properties": {name: CENTS}}
+                ),
+                f"{name} has more than 2 decimals, too many for this asset (zeros count)",
+            )
+            for name in _AMOUNTS
+        ),
+    )
 
 
 # --------------------------------------------------------------- from keywords to what is sent
 
 
-def checked(model: type[Given], operation: str, values: Mapping[str, Any]) -> Given:
-    """``values`` (keywords of an operation, those that are not ``None``) as ``model``.
+def checked(
+    model: type[Given], operation: str, values: Mapping[str, Any], *, lenient: bool = False
+) -> Given:
+    """``values`` (keywords of an operation, those that are not ``None``) as ``model``; ``lenient``
+    as ``leniently``.
 
     Raises ``InvalidRequest`` naming what is wrong; it repeats nothing of bank details and metadata.
     """
     keywords = {MODEL_NAMES.get(name, name): name for name in values}
     given = {
-        name: values[keyword] for name, keyword in keywords.items() if values[keyword] is not None
+        name: wire_value(values[keyword], number=name in _AMOUNTS)
+        for name, keyword in keywords.items()
+        if values[keyword] is not None
     }
     problems = []
     try:
-        return model.model_validate(given)
+        with leniently(lenient):
+            return model.model_validate(given)
     except ValidationError as error:
         for item in error.errors(include_url=False):
-            problem, location, value = sentence(item), item["loc"], item["input"]
+            problem, location, value = sentence(item, model), item["loc"], item["input"]
+            value = getattr(value, "text", value)  # of an amount
             if location:
                 showable = location[0] not in _PRIVATE and isinstance(value, str | int | float)
                 if showable and repr(value) not in problem:
@@ -473,20 +571,21 @@ def checked(model: type[Given], operation: str, values: Mapping[str, Any]) -> Gi
     raise InvalidRequest(f"{operation}: {'; '.join(dict.fromkeys(problems))}; nothing was sent")
 
 
-def unknown_members(
-    model: type[BaseModel], given: Mapping[str, Any], within: str = ""
-) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The members of ``given``, at every depth, that its model does not have: path and model."""
-    for name, value in given.items():
-        field = model.model_fields.get(name)
-        if field is None:
-            yield f"{within}{name}", model
-        elif isinstance(value, Mapping):
-            kinds: list[Any] = [field.annotation]
-            for kind in kinds:
-                kinds += get_args(kind)
-                if isinstance(kind, type) and issubclass(kind, BaseModel):
-                    yield from unknown_members(kind, value, f"{within}{name}.")
+def wire_value(value: Any, *, number: bool = False) -> Any:
+    """``value`` as JSON has it: of a resource its members; of a ``number``, which has no zeros that
+    somebody wrote, an amount with two decimals at least where it has that many."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, Mapping):
+        return {name: wire_value(member) for name, member in value.items()}
+    if number and isinstance(value, int | Decimal) and not isinstance(value, Amount | bool):
+        try:
+            amount = Amount(value)
+        except ValueError:
+            return value
+        decimals = len(amount.text.partition(".")[2])
+        return amount if decimals <= CENTS_DECIMALS else plain_text(amount, CENTS_DECIMALS)
+    return value
 
 
 def body_bytes(request: Request, operation: str) -> bytes:
@@ -518,11 +617,28 @@ def body_bytes(request: Request, operation: str) -> bytes:
     raise InvalidRequest(f"{operation}: not valid Unicode after {at!r}; nothing was sent")
 
 
-def sentence(error: Mapping[str, Any]) -> str:
-    """What one of pydantic's errors says."""
+def sentence(error: Mapping[str, Any], model: type[BaseModel] | None = None) -> str:
+    """What one of pydantic's errors says; of an unknown member those that ``model`` has there."""
     if error["type"] == "missing":
         return "is missing"
+    if error["type"] == "string_pattern_mismatch":  # of a line or a memo
+        return "only ASCII letters, digits, spaces and / ? : ( ) . , & ' + - are accepted"
+    if error["type"] == "extra_forbidden" and model is not None:
+        kinds: list[Any] = [model]
+        for name in error["loc"][:-1]:
+            field = kinds[-1].model_fields[name]
+            kinds.append(next(iter(_models_in(field.annotation))))
+        what = "network" if kinds[-1] in (InstructionsInput, InstructionsChange) else "member"
+        return f"unknown {what}; known: {', '.join(kinds[-1].model_fields)}"
     return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield kind
+        elif kind is not annotation:
+            yield from _models_in(kind)
 
 
 def field_path(location: tuple[int | str, ...]) -> str:
@@ -568,7 +684,6 @@ def _at(name: str) -> Any:
     return Field(None, alias=name, description=note, json_schema_extra={"pattern": TIME_PATTERN})
 
 
-T = TypeVar("T")
 Filter = Annotated[list[T], Field(max_length=MAX_FILTER_ENTRIES)]
 """At most 100 entries, sent by repeating the key."""
 Number = Annotated[int, BeforeValidator(_whole_number)]
@@ -588,7 +703,9 @@ _order_by: Final[Any] = Field(
 class Query(BaseModel):
     """What a list operation is asked for. ``to_params()`` gives the pairs to send, in order."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, defer_build=MAKES_ONCE
+    )
 
     limit: Number = Field(100, ge=1, le=1000, description="Rows on a page.")
     order: Order = Field(Order.DESC, description=_order)

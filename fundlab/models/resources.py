@@ -5,13 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, Self, get_args
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    VERSION,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from fundlab.base.values import Amount, Instant, money_text
+from fundlab.base.values import Amount, Instant, is_unset, money_text
 from fundlab.models.enumerations import (
     CryptoNetwork,
     DepositInstructionsStatus,
@@ -27,6 +39,18 @@ from fundlab.models.enumerations import (
 from fundlab.models.json_schema import closed
 from fundlab.settings.secret import without_numbers
 
+MAKES_ONCE: Final = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
+"""Whether pydantic makes a model once, however many threads ask for it first: then each is made
+when it is first used, else all at import."""
+
+
+def unless_unset(value: object) -> object:
+    """``None`` for the time that stands for "not set" (Go's zero time)."""
+    return None if isinstance(value, str) and is_unset(value) else value
+
+
+Moment = Annotated[Instant | None, BeforeValidator(unless_unset)]
+
 
 class Resource(BaseModel):
     """Something the service answers with. Immutable; unknown fields are kept as attributes.
@@ -35,7 +59,7 @@ class Resource(BaseModel):
     """
 
     model_config = ConfigDict(
-        extra="allow", frozen=True, hide_input_in_errors=True, defer_build=True
+        extra="allow", frozen=True, hide_input_in_errors=True, defer_build=MAKES_ONCE
     )
     _place: ClassVar[str] = ""  # the path by which ``without_numbers`` knows its members
     listed: ClassVar[tuple[str, ...]] = ()
@@ -97,7 +121,7 @@ class Resource(BaseModel):
         """Stricter than reading: no unknown members, only listed values, no ``null`` in answers."""
         found = handler(core_schema)
         schema = handler.resolve_ref_schema(found)
-        made = closed(schema, nulls=handler.mode == "validation")
+        made = closed(schema)
         schema.clear()
         schema.update(made)
         return found
@@ -106,6 +130,9 @@ class Resource(BaseModel):
 def required(*fields: str) -> ConfigDict:
     """Fields the interface requires in an answer: documented, though reading does without."""
     return ConfigDict(json_schema_extra={"required": list(fields)})
+
+
+RowId = Annotated[str, StringConstraints(min_length=1)]
 
 
 class Address(Resource):
@@ -201,12 +228,21 @@ class WithInstructions(Resource):
         if instructions is not None:
             for name, value in (instructions.model_extra or {}).items():
                 if name in type(self).model_fields and lifted.get(name) is None:
-                    lifted[name] = (
-                        FiatAccountOwner.model_validate(value)
-                        if name == "fiat_account_owner"
-                        else value
-                    )
+                    lifted[name] = _lifted(type(self), name, value)
         return self
+
+
+def _lifted(kind: type[Resource], name: str, value: Any) -> Any:
+    """``value`` as the field ``name`` holds it; where it cannot, as it was read."""
+    try:
+        return _reader(kind, name).validate_python(value)
+    except ValidationError:
+        return value
+
+
+@cache
+def _reader(kind: type[Resource], name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(kind.model_fields[name].rebuild_annotation())
 
 
 class FiatDepositInstructions(WithInstructions):
@@ -216,7 +252,7 @@ class FiatDepositInstructions(WithInstructions):
         "id", "profile_id", "status", "memo_id", "fiat_network_instructions", "created_at"
     )
 
-    id: str
+    id: RowId
     profile_id: str | None = None
     identity_id: str | None = None
     account_id: str | None = None
@@ -227,7 +263,7 @@ class FiatDepositInstructions(WithInstructions):
     fiat_network_instructions: FiatNetworkInstructions | None = None
     fiat_account_owner: FiatAccountOwner | None = None
     metadata: dict[str, Any] | None = None
-    created_at: Instant | None = None
+    created_at: Moment = None
 
 
 class FiatAccount(WithInstructions):
@@ -235,7 +271,7 @@ class FiatAccount(WithInstructions):
 
     model_config = required("id", "fiat_network_instructions", "status", "created_at")
 
-    id: str
+    id: RowId
     ref_id: str | None = None
     identity_id: str | None = None
     account_id: str | None = None
@@ -243,8 +279,8 @@ class FiatAccount(WithInstructions):
     fiat_network_instructions: FiatNetworkInstructions | None = None
     status: Open[FiatAccountStatus] | None = None
     metadata: dict[str, Any] | None = None
-    created_at: Instant | None = None
-    updated_at: Instant | None = None
+    created_at: Moment = None
+    updated_at: Moment = None
 
 
 class Transfer(Resource):
@@ -255,7 +291,7 @@ class Transfer(Resource):
         "status", "created_at", "updated_at",
     )  # fmt: skip
 
-    id: str
+    id: RowId
     ref_id: str | None = None
     customer_id: str | None = None
     profile_id: str | None = None
@@ -272,8 +308,8 @@ class Transfer(Resource):
     secondary_status: dict[str, Any] | None = None
     status_details: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-    created_at: Instant | None = None
-    updated_at: Instant | None = None
+    created_at: Moment = None
+    updated_at: Moment = None
     auto_conversion: dict[str, Any] | None = None
     group_id: str | None = None
     fiat_account_id: str | None = None
@@ -335,7 +371,7 @@ class OrchestrationRule(Resource):
         "id", "ref_id", "profile_id", "source_asset", "destination_asset", "source", "created_at"
     )
 
-    id: str
+    id: RowId
     ref_id: str | None = None
     nickname: str | None = None
     profile_id: str | None = None
@@ -346,7 +382,7 @@ class OrchestrationRule(Resource):
     source: RuleEnd | None = None
     destination: RuleEnd | None = None
     status: str | None = None
-    created_at: Instant | None = None
+    created_at: Moment = None
 
 
 class OrchestrationRuleAnswer(Resource):
@@ -360,12 +396,12 @@ class CryptoDestinationAddress(Resource):
 
     model_config = required("id", "crypto_network", "address", "status", "created_at", "bookmarked")
 
-    id: str
+    id: RowId
     crypto_network: Open[CryptoNetwork] | None = None
     address: str | None = None
     nickname: str | None = None
     status: str | None = None
-    created_at: Instant | None = None
+    created_at: Moment = None
     bookmarked: bool | None = Field(None, strict=True)
     identity_id: str | None = None
 
@@ -377,12 +413,12 @@ class CryptoWithdrawalFee(Resource):
         "id", "fee", "asset", "expires_at", "destination_address", "crypto_network"
     )
 
-    id: str
+    id: RowId
     fee: Amount
     asset: str | None = None
     amount: Amount | None = None
     total: Amount | None = None
-    expires_at: Instant | None = None
+    expires_at: Moment = None
     destination_address: str | None = None
     crypto_network: Open[CryptoNetwork] | None = None
 
@@ -392,7 +428,7 @@ class DepositAddress(Resource):
 
     model_config = required("id", "profile_id", "crypto_network", "address", "created_at")
 
-    id: str
+    id: RowId
     profile_id: str | None = None
     customer_id: str | None = None
     ref_id: str | None = None
@@ -403,7 +439,7 @@ class DepositAddress(Resource):
     conversion_target_asset: str | None = None
     compatible_crypto_networks: list[Open[CryptoNetwork]] | None = None
     metadata: dict[str, Any] | None = None
-    created_at: Instant | None = None
+    created_at: Moment = None
 
 
 class Event(Resource):
@@ -411,47 +447,74 @@ class Event(Resource):
 
     model_config = required("id", "type", "object_type", "object", "created_at")
 
-    id: str
+    id: RowId
     type: str | None = None
     object_type: str | None = None
     object: dict[str, Any] | None = None
-    created_at: Instant | None = None
+    created_at: Moment = None
     undelivered_webhooks: int | None = Field(None, strict=True)
     is_test: bool | None = Field(None, strict=True)
 
 
-class TransferPage(Resource):
+def rows_of(value: object) -> object:
+    """The array of a list may be null where there are no rows."""
+    return [] if value is None else value
+
+
+class ListPage(Resource):
+    """One page of a list; without rows its array may be absent. Any other object is no page."""
+
+    @model_validator(mode="after")
+    def _is_a_page(self) -> Self:
+        if self.model_fields_set <= {"next_page_cursor"} and {*(self.model_extra or {})} - {
+            "next_page"
+        }:
+            raise ValueError("has no array of rows")
+        return self
+
+
+class TransferPage(ListPage):
     """§4.5"""
 
-    items: list[Transfer]
+    model_config = required("items")
+
+    items: Annotated[list[Transfer], BeforeValidator(rows_of)] = []
     next_page_cursor: str | None = None
 
 
-class FiatAccountPage(Resource):
+class FiatAccountPage(ListPage):
     """§4.11"""
 
-    items: list[FiatAccount]
+    model_config = required("items")
+
+    items: Annotated[list[FiatAccount], BeforeValidator(rows_of)] = []
     next_page_cursor: str | None = None
 
 
-class FiatDepositInstructionsPage(Resource):
+class FiatDepositInstructionsPage(ListPage):
     """§4.3"""
 
-    items: list[FiatDepositInstructions]
+    model_config = required("items")
+
+    items: Annotated[list[FiatDepositInstructions], BeforeValidator(rows_of)] = []
     next_page_cursor: str | None = None
 
 
-class CryptoDestinationAddressPage(Resource):
+class CryptoDestinationAddressPage(ListPage):
     """§4.15"""
 
-    addresses: list[CryptoDestinationAddress]
+    model_config = required("addresses")
+
+    addresses: Annotated[list[CryptoDestinationAddress], BeforeValidator(rows_of)] = []
     next_page_cursor: str | None = None
 
 
-class EventPage(Resource):
+class EventPage(ListPage):
     """§6"""
 
-    events: list[Event]
+    model_config = required("events")
+
+    events: Annotated[list[Event], BeforeValidator(rows_of)] = []
     next_page_cursor: str | None = None
 
 

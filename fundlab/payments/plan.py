@@ -236,7 +236,10 @@ class Plan(Shown, Generic[R]):
         details digests."""
         arguments = self.arguments
         model = OPERATIONS[self.operation].body or Request
-        body = body_bytes(checked(model, self.operation, arguments), self.operation)
+        lenient = self.context.client.settings.lenient_requests
+        given = {name: arguments[name] for name in model.model_fields if name in arguments}
+        request = checked(model, self.operation, given, lenient=lenient)
+        body = body_bytes(request, self.operation)
         if self.operation in _WITH_BANK_DETAILS:
             masked = {"ref_id": self.ref_id, "masked": True, **self.digests()}
             body = json.dumps(masked).encode()
@@ -351,8 +354,11 @@ def new_plan(
             "'rent-2026-12', or leave it out; nothing was sent"
         )
     wanted = {name: value for name, value in given.items() if value is not None}
-    model, given = OPERATIONS[operation].body or Request, wanted | {"ref_id": ref_id or "derived"}
-    arguments = checked(model, operation, given).to_json()
+    model = OPERATIONS[operation].body or Request
+    known = wanted | {"ref_id": ref_id or "derived"}
+    given = {name: known[name] for name in model.model_fields if name in known}
+    lenient = context.client.settings.lenient_requests
+    arguments = checked(model, operation, given, lenient=lenient).to_json()
     if "id" in wanted:  # of an update: it goes into the path
         arguments["id"] = wanted["id"]
 

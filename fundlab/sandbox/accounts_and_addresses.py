@@ -7,19 +7,21 @@ import json
 import re
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from fundlab.models import (
     CreateDepositAddress,
     CreateFiatAccount,
     CreateFiatDepositInstructions,
     CryptoNetwork,
     FiatNetwork,
-    FiatNetworkInstructions,
+    InstructionsInput,
     RoutingNumberType,
     StableAsset,
     UpdateFiatAccount,
 )
 from fundlab.models.json_schema import Schema
-from fundlab.models.requests import changed_instructions, check_instructions
+from fundlab.models.requests import changed_instructions
 from fundlab.sandbox.behaviour import seconds_ns
 from fundlab.sandbox.clock import micros_text
 from fundlab.sandbox.database import Database
@@ -38,7 +40,7 @@ def create_fiat_account(world: World, customer_id: str, wanted: CreateFiatAccoun
     """§4.8: ``PENDING``, reviewed ten seconds later."""
     world.check_ref_id("fiat_accounts", customer_id, wanted.ref_id)
     world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
-    given = without_blanks(wanted.to_json())
+    given = wanted.to_json()
     stamp = world.stamp()
     account = {
         "id": world.new_id("fiat_accounts"),
@@ -76,7 +78,7 @@ def update_fiat_account(
     account: Resource = json.loads(
         world.get("fiat_accounts", "fiat account", customer_id, account_id)
     )
-    changes = without_blanks(wanted.to_json())
+    changes = wanted.to_json()
     owner = changes.get("fiat_account_owner")
     if owner is not None and _owner_kind(owner) != _owner_kind(account["fiat_account_owner"]):
         raise invalid("fiat_account_owner", "a person cannot become an institution or vice versa")
@@ -86,10 +88,11 @@ def update_fiat_account(
             returned_instructions(changes["fiat_network_instructions"]),
         )
         try:
-            check_instructions(FiatNetworkInstructions.model_validate(instructions))
-        except ValueError as error:
-            lacking = f"{error}, and the account has none"
-            raise invalid("fiat_network_instructions", lacking) from None
+            InstructionsInput.model_validate(instructions)
+        except ValidationError as error:
+            lacking = [".".join(map(str, item["loc"])) for item in error.errors(include_url=False)]
+            detail = f"{', '.join(lacking)} is missing, and the account has none"
+            raise invalid("fiat_network_instructions", detail) from None
         changes["fiat_network_instructions"] = instructions
     stamp = world.stamp()
     account |= {**changes, "status": "PENDING", "updated_at": micros_text(stamp)}
@@ -142,20 +145,11 @@ def _emit_account(world: World, customer_id: str, account: Resource, stamp: int)
     world.emit(customer_id, kind, "fiat_account_status_change", payload, stamp)
 
 
-def without_blanks(given: Resource) -> Resource:
-    """Empty texts are as good as absent (an address line, a bank's name), but in metadata."""
-    return {
-        name: without_blanks(value) if isinstance(value, dict) and name != "metadata" else value
-        for name, value in given.items()
-        if value != ""
-    }
-
-
 def returned_instructions(given: Resource) -> Resource:
     """Network instructions as the service returns them: CUBIX always as ``cubix.account_id``."""
     if "wallet_address" not in given:
         return given
-    return {"cubix": {"account_id": given["wallet_address"], **given.get("cubix", {})}}
+    return {"cubix": {"account_id": given["wallet_address"]}}
 
 
 def as_listed(account: Resource) -> Resource:

@@ -27,6 +27,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fundlab.models import OPERATIONS, Operation, Token
+from fundlab.models.requests import leniently
 from fundlab.sandbox.access import SignedParts
 from fundlab.sandbox.endpoints import ENDPOINTS, Call
 from fundlab.sandbox.faults import LIST_FAULTS, NO_CONTENT, TOKEN, Fault
@@ -34,7 +35,13 @@ from fundlab.sandbox.lifecycle import Connections, Service
 from fundlab.sandbox.listing import SAME_POSITION
 from fundlab.sandbox.log import Logged
 from fundlab.sandbox.openapi import OAUTH2, TOKEN_DESCRIBED, TOKEN_PATH, described, document
-from fundlab.sandbox.reading import MAX_BODY_BYTES, check_query, read_members, refusal_of
+from fundlab.sandbox.reading import (
+    MAX_BODY_BYTES,
+    check_content_type,
+    check_query,
+    read_json_object,
+    refusal_of,
+)
 from fundlab.sandbox.recording import Replay
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, Refusal, TokenRefusal, invalid, phrase
 from fundlab.sandbox.scheduled_work import settle
@@ -177,11 +184,10 @@ def _operate(
         parts = SignedParts(request.method, request.scope["target"], request.content)
         service.access.check_signature(caller, signatures, parts)
         service.access.check_scope(caller, operation.scope)
-        if operation.query is not None:
-            check_query(operation.query, request.scope["query_string"])
+        check_query(operation, request.scope["query_string"])
         if operation.body is not None:
-            content_types = request.headers.getlist("content-type")
-            request.members = read_members(operation.body, request.content, content_types)
+            check_content_type(request.headers.getlist("content-type"))
+            request.members = read_json_object(request.content)
         elif request.content:
             raise invalid("body", "this operation takes none")
         if service.replay is not None:
@@ -190,7 +196,8 @@ def _operate(
         writing = operation.method != "GET"
         with service.database.transaction() if writing else nullcontext():
             try:
-                return _at_once(handle(request))
+                with leniently(service.world.behaviour.lenient_requests):
+                    return _at_once(handle(request))
             except RequestValidationError as error:
                 raise refusal_of(operation, error.errors()) from None
 

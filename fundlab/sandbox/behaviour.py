@@ -11,6 +11,7 @@ A file of it is TOML, and so is what the control interface takes as JSON; what i
     rate_limits = { "*" = 50, desk = 5 }  # requests a second by client id; 429 beyond
     token_rate_limits = { "*" = 0.1 }     # the same for requests of a token
     event_retention_seconds = 2592000   # older events are listed no more
+    lenient_requests = false            # true takes bank details that the live reference refuses
 
     [[failures]]                      # the first that fits a transfer lets it fail when it is due
     type = "WIRE_WITHDRAWAL"
@@ -86,6 +87,7 @@ class Behaviour(BaseModel):
     rate_limits: dict[str, _PerSecond] = Field(default_factory=dict)
     token_rate_limits: dict[str, _PerSecond] = Field(default_factory=dict)
     event_retention_seconds: Annotated[float | None, Field(gt=0)] = None
+    lenient_requests: bool = False
 
     def wire_fee(self, routing: RoutingNumberType) -> Amount:
         return self.wire_fees.get(routing, WIRE_FEES[routing])

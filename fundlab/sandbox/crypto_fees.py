@@ -13,8 +13,8 @@ from fundlab.models import (
     CryptoNetwork,
     StableAsset,
 )
-from fundlab.models.json_schema import NULL, Schema, positive
-from fundlab.models.requests import CENTS, GIVEN_AND_OTHER
+from fundlab.models.json_schema import ABSENT, Schema
+from fundlab.models.requests import CENTS, UNITS
 from fundlab.sandbox.accounts_and_addresses import ON_NETWORKS, check_address
 from fundlab.sandbox.clock import NS, micros_text
 from fundlab.sandbox.ledger import MAX_UNITS, SCALE, units, units_text
@@ -37,33 +37,31 @@ FEE_RATES: Final = {
     "LTC": Decimal("0.01"), "BCH": Decimal("0.002"),
 }  # fmt: skip
 """What one USD buys of the asset; of a stablecoin it buys 1."""
-LEAST: Final = Decimal(1).scaleb(-MAX_FRACTION_DIGITS)
+LEAST: Final = Decimal((0, (1,), -MAX_FRACTION_DIGITS))
 ONE: Final = Decimal(1)
 CENT: Final = Decimal("0.01")
 STABLECOINS: Final = [asset.value for asset in StableAsset if asset != "USD"]
 COINS: Final = [asset for asset in ASSETS if asset not in set(StableAsset)]
-FEE_RULES: Final[Schema] = {
-    "allOf": [
-        {
-            "oneOf": [
-                {
-                    "required": [given],
-                    "properties": {
-                        "asset": {"enum": assets},
-                        given: amount,
-                        other: NULL,
-                        "crypto_network": networks,
-                        "destination_address": address,
-                    },
-                }
-                for given, other in GIVEN_AND_OTHER
-                for assets, amount in ((STABLECOINS, CENTS), (COINS, positive(MAX_FRACTION_DIGITS)))
-                for networks, address in ON_NETWORKS
-            ]
-        }
-    ]
-}
-"""What ``create_fee_quote`` takes, in JSON Schema."""
+FEE_RULES: Final[list[Schema]] = [
+    {
+        "oneOf": [
+            {
+                "required": [given],
+                "properties": {
+                    "asset": {"enum": assets},
+                    given: amount,
+                    other: ABSENT,
+                    "crypto_network": networks,
+                    "destination_address": address,
+                },
+            }
+            for given, other in (("amount", "total"), ("total", "amount"))
+            for assets, amount in ((STABLECOINS, CENTS), (COINS, UNITS))
+            for networks, address in ON_NETWORKS
+        ]
+    }
+]
+"""What ``create_fee_quote`` takes, in JSON Schema: in one choice, from which tools make data."""
 
 
 def crypto_withdrawal_fee(
@@ -78,7 +76,7 @@ def crypto_withdrawal_fee(
 def usd_value(asset: str, amount: int) -> str | None:
     """What ``amount`` units are worth in USD, to the cent; ``None`` where no amount of the
     interface can say it."""
-    value = EXACT.divide(Decimal(amount), SCALE * FEE_RATES.get(asset, Decimal(1)))
+    value = EXACT.divide(amount, EXACT.multiply(SCALE, FEE_RATES.get(asset, ONE)))
     cents = value.quantize(CENT, context=EXACT)
     return str(cents) if cents < 10**MAX_INTEGER_DIGITS else None
 

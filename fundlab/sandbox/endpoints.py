@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Path, Query
+from pydantic import BaseModel, Field
 from pydantic.json_schema import WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
@@ -36,6 +37,7 @@ from fundlab.models import (
     TransferType,
     UpdateFiatAccount,
 )
+from fundlab.models.requests import Flag, Part
 from fundlab.sandbox import accounts_and_addresses as accounts
 from fundlab.sandbox import crypto_fees, listing, movements, orchestration
 from fundlab.sandbox.ledger import available, trading, units_text
@@ -64,6 +66,12 @@ ProfileId = Annotated[str, Path(description="The resource's profile_id.")]
 Asset = Annotated[str, Path(description="An asset, such as USD.")]
 Endpoint = Callable[..., Coroutine[Any, Any, Response]]
 
+IDS: Final = {
+    "profile_id", "identity_id", "account_id", "fiat_account_id", "deposit_instructions_id",
+    "address_id",
+}  # fmt: skip
+BANK_DETAILS: Final = ("fiat_network_instructions", "fiat_account_owner")
+P = TypeVar("P", bound=Part)
 ENDPOINTS: Final[dict[str, Endpoint]] = {}
 """By the names of ``OPERATIONS``."""
 
@@ -74,9 +82,37 @@ def operation(endpoint: Endpoint) -> Endpoint:
     return endpoint
 
 
+def with_own_ids(wanted: P) -> P:
+    """Ids compare without regard to case, and the sandbox's own are in lower case."""
+    changes: dict[str, Any] = {}
+    for name, value in wanted:
+        if isinstance(value, Part) and name not in BANK_DETAILS:
+            changes[name] = with_own_ids(value)
+        elif isinstance(value, str) and name in IDS:
+            changes[name] = value.lower()
+    return wanted.model_copy(update=changes)
+
+
 def _json(content: bytes | Mapping[str, Any]) -> Response:
     rendered = content if isinstance(content, bytes) else to_bytes(content)
     return Response(rendered, media_type="application/json")
+
+
+class WithDeleted(BaseModel):
+    """A list as the sandbox takes it: with what the live reference has beside the interface."""
+
+    include_deleted: Flag | None = Field(
+        None, description="Taken as the live reference has it; nothing is ever deleted here."
+    )
+
+
+class ListedInstructionsQuery(FiatDepositInstructionsQuery, WithDeleted): ...
+
+
+class ListedAccountQuery(FiatAccountQuery, WithDeleted): ...
+
+
+class ListedEventQuery(EventQuery, WithDeleted): ...
 
 
 # ---------------------------------------------------------------------------- fiat deposits
@@ -86,7 +122,7 @@ def _json(content: bytes | Mapping[str, Any]) -> Response:
 async def create_fiat_deposit_instructions(
     call: Caller, wanted: CreateFiatDepositInstructions
 ) -> Response:
-    return _json(accounts.create_instructions(call.world, call.customer_id, wanted))
+    return _json(accounts.create_instructions(call.world, call.customer_id, with_own_ids(wanted)))
 
 
 @operation
@@ -97,7 +133,7 @@ async def get_fiat_deposit_instructions(call: Caller, id: Id) -> Response:
 
 @operation
 async def list_fiat_deposit_instructions(
-    call: Caller, query: Annotated[FiatDepositInstructionsQuery, Query()]
+    call: Caller, query: Annotated[ListedInstructionsQuery, Query()]
 ) -> Response:
     return _json(listing.page(call.world, call.customer_id, query))
 
@@ -106,7 +142,9 @@ async def list_fiat_deposit_instructions(
 async def initiate_sandbox_fiat_deposit(
     call: Caller, wanted: InitiateSandboxFiatDeposit
 ) -> Response:
-    movements.initiate_deposit(call.world, call.customer_id, wanted, late_s=call.late_s)
+    movements.initiate_deposit(
+        call.world, call.customer_id, with_own_ids(wanted), late_s=call.late_s
+    )
     return Response()
 
 
@@ -117,7 +155,7 @@ def _listed(*values: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "enum": list(values)})
 
 
-class ListedTransferQuery(TransferQuery):
+class ListedTransferQuery(TransferQuery, WithDeleted):
     """Only what the interface lists is filtered by; the client leaves it open for newer servers."""
 
     type: Filter[Annotated[TransferType, _listed(*TransferType)]] | None = AMONG  # type: ignore[assignment]
@@ -136,7 +174,7 @@ async def get_transfer(call: Caller, id: Id) -> Response:
 
 @operation
 async def get_profile_balance(call: Caller, profile_id: ProfileId, asset: Asset) -> Response:
-    ledger = call.world.ledger
+    ledger, profile_id = call.world.ledger, profile_id.lower()
     call.world.check_profile(call.customer_id, profile_id)
     if asset not in ASSETS:
         raise not_found("asset", "asset", asset)
@@ -153,7 +191,7 @@ async def get_profile_balance(call: Caller, profile_id: ProfileId, asset: Asset)
 
 @operation
 async def create_fiat_account(call: Caller, wanted: CreateFiatAccount) -> Response:
-    return _json(accounts.create_fiat_account(call.world, call.customer_id, wanted))
+    return _json(accounts.create_fiat_account(call.world, call.customer_id, with_own_ids(wanted)))
 
 
 @operation
@@ -163,17 +201,21 @@ async def get_fiat_account(call: Caller, id: Id) -> Response:
 
 @operation
 async def update_fiat_account(call: Caller, id: Id, wanted: UpdateFiatAccount) -> Response:
-    return _json(accounts.update_fiat_account(call.world, call.customer_id, id, wanted))
+    return _json(
+        accounts.update_fiat_account(call.world, call.customer_id, id.lower(), with_own_ids(wanted))
+    )
 
 
 @operation
-async def list_fiat_accounts(call: Caller, query: Annotated[FiatAccountQuery, Query()]) -> Response:
+async def list_fiat_accounts(
+    call: Caller, query: Annotated[ListedAccountQuery, Query()]
+) -> Response:
     return _json(listing.page(call.world, call.customer_id, query))
 
 
 @operation
 async def create_fiat_withdrawal(call: Caller, wanted: CreateFiatWithdrawal) -> Response:
-    return _json(movements.create_withdrawal(call.world, call.customer_id, wanted))
+    return _json(movements.create_withdrawal(call.world, call.customer_id, with_own_ids(wanted)))
 
 
 # ---------------------------------------------------------------------------- crypto
@@ -181,15 +223,19 @@ async def create_fiat_withdrawal(call: Caller, wanted: CreateFiatWithdrawal) -> 
 
 @operation
 async def create_deposit_address(call: Caller, wanted: CreateDepositAddress) -> Response:
-    return _json(accounts.create_deposit_address(call.world, call.customer_id, wanted))
+    return _json(
+        accounts.create_deposit_address(call.world, call.customer_id, with_own_ids(wanted))
+    )
 
 
 @operation
 async def create_orchestration_rule(call: Caller, wanted: CreateOrchestrationRule) -> Response:
-    return _json({"rule": orchestration.create_rule(call.world, call.customer_id, wanted)})
+    return _json(
+        {"rule": orchestration.create_rule(call.world, call.customer_id, with_own_ids(wanted))}
+    )
 
 
-class ListedAddressQuery(CryptoDestinationAddressQuery):
+class ListedAddressQuery(CryptoDestinationAddressQuery, WithDeleted):
     """As ``ListedTransferQuery``."""
 
     crypto_networks: Filter[Annotated[CryptoNetwork, _listed(*CryptoNetwork)]] | None = AMONG  # type: ignore[assignment]
@@ -204,12 +250,12 @@ async def list_crypto_destination_addresses(
 
 @operation
 async def create_crypto_withdrawal_fee(call: Caller, wanted: CreateCryptoWithdrawalFee) -> Response:
-    return _json(crypto_fees.create_fee_quote(call.world, call.customer_id, wanted))
+    return _json(crypto_fees.create_fee_quote(call.world, call.customer_id, with_own_ids(wanted)))
 
 
 # ---------------------------------------------------------------------------- events
 
 
 @operation
-async def list_events(call: Caller, query: Annotated[EventQuery, Query()]) -> Response:
+async def list_events(call: Caller, query: Annotated[ListedEventQuery, Query()]) -> Response:
     return _json(listing.page(call.world, call.customer_id, query))

@@ -162,7 +162,7 @@ def selection(query: Query) -> tuple[Listing, str, list[Condition]]:
         case CryptoDestinationAddressQuery():
             filters = _in(
                 {
-                    "id": query.ids, "crypto_network": query.crypto_networks,
+                    "id": _ids(query.ids), "crypto_network": query.crypto_networks,
                     "address": query.addresses, "nickname": query.nicknames,
                 }
             )  # fmt: skip
@@ -170,7 +170,7 @@ def selection(query: Query) -> tuple[Listing, str, list[Condition]]:
                 filters.append(("bookmarked = ?", [int(query.bookmarked_status)]))
             identities = [*(query.identity_ids or ()), query.identity_id]
             given = [identity for identity in identities if identity is not None]
-            mine = _in({"identity_id": given}) or [("identity_id IS NULL", [])]
+            mine = _in({"identity_id": _ids(given)}) or [("identity_id IS NULL", [])]
             return DESTINATION_ADDRESSES, "", filters + mine
     raise TypeError(f"no list for {type(query).__name__}")
 

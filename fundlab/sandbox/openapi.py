@@ -3,18 +3,18 @@
 By hand is what FastAPI cannot know or say: what each operation's problems and links are, what the
 sandbox always or never answers although the models take more, rules that only the sandbox has, the
 name of the signature header, and the form of the token endpoint. And by hand is undone what FastAPI
-adds: its own 422, titles of parameters, and schemas named ``-Input`` and ``-Output``.
+adds: its own 422 and titles of parameters.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from fastapi.openapi.models import OAuthFlowClientCredentials, OAuthFlows
 from fastapi.openapi.utils import get_openapi
 from fastapi.security import OAuth2
+from pydantic import TypeAdapter
 from starlette.routing import BaseRoute
 
 from fundlab.base.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
@@ -25,9 +25,10 @@ from fundlab.models import (
     ConversionTarget,
     Operation,
     Problem,
+    Resource,
 )
 from fundlab.models.json_schema import TEXT, Schema, closed, only, with_rules
-from fundlab.models.requests import METADATA
+from fundlab.models.requests import Metadata
 from fundlab.sandbox.crypto_fees import COINS, FEE_RULES, STABLECOINS
 from fundlab.sandbox.movements import SecondaryStatus
 from fundlab.sandbox.orchestration import RULE_RULES
@@ -231,7 +232,9 @@ ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "WireInstructions": ("account_number", "routing_details"),
 }
 """What is there in every answer, although the interface does not require it."""
-NEVER: Final = {"Event": "is_test", "FiatNetworkInstructions": "wallet_address"}
+NEVER: Final = {
+    "Event": "is_test", "FiatNetworkInstructions": "wallet_address", "PersonDetails": "name",
+}  # fmt: skip
 """What only other deployments answer."""
 VARIANTS: Final = ("FiatAccountOwner", "FiatNetworkInstructions", "RuleEnd")
 """Objects that hold exactly one of their members."""
@@ -283,10 +286,18 @@ def _answered(name: str, schema: Schema) -> Schema:
 
 # ---------------------------------------------------------------------------- the document
 
-OWN_RULES: Final[Mapping[str, Schema]] = {
+
+def _all_kinds(kind: type[Resource]) -> Iterator[type[Resource]]:
+    for own in kind.__subclasses__():
+        yield own
+        yield from _all_kinds(own)
+
+
+OWN_RULES: Final[Mapping[str, list[Schema]]] = {
     "CreateCryptoWithdrawalFee": FEE_RULES, "CreateOrchestrationRule": RULE_RULES,
 }  # fmt: skip
-"""Body → rules that only the sandbox has, in place of its model's own."""
+"""Body → rules that only the sandbox has, beside its model's own."""
+METADATA: Final = TypeAdapter(Metadata).json_schema()
 
 
 def document(routes: Sequence[BaseRoute], signature_header: str) -> dict[str, Any]:
@@ -309,25 +320,21 @@ def document(routes: Sequence[BaseRoute], signature_header: str) -> dict[str, An
             if operation["operationId"] in OPERATIONS:
                 operation.setdefault("parameters", []).append(signature)
             for parameter in operation.get("parameters", ()):
-                parameter["schema"] = closed(parameter["schema"], nulls=False)
+                parameter["schema"] = closed(parameter["schema"])
                 for name in ("title", "description"):
                     parameter["schema"].pop(name, None)
     bodies = {op.body.__name__ for op in OPERATIONS.values() if op.body is not None}
     schemas = made["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
+    answers = {kind.__name__ for kind in _all_kinds(Resource)}
     schemas["Problem"] = Problem.model_json_schema(mode="serialization")
     for name, schema in schemas.items():
         if name in bodies:
-            rules = OWN_RULES.get(name, {})
-            if "account_id" in schema["properties"]:
-                own = rules or schema.get("then", {})
-                rules = {**rules, "allOf": [*own.get("allOf", ()), END_USER]}
-            schemas[name] = with_rules(schema, rules)
-        elif "properties" in schema and not name.endswith("-Input"):
-            schemas[name] = _answered(name.removesuffix("-Output"), schema)
-    text = json.dumps(made).replace('-Input"', 'Input"').replace('-Output"', '"')
-    renamed: dict[str, Any] = json.loads(text)
-    for name, schema in renamed["components"]["schemas"].items():
+            end_user = [END_USER] if "account_id" in schema["properties"] else []
+            schemas[name] = with_rules(schema, [*OWN_RULES.get(name, ()), *end_user])
+        elif "properties" in schema and name in answers:
+            schemas[name] = _answered(name, schema)
+    for name, schema in schemas.items():
         schema["title"] = name  # generators of clients name their classes after it
-    return renamed
+    return made

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from fundlab.base.values import Amount
 from fundlab.models import (
-    MAX_WIRE_MEMO,
     CreateDepositAddress,
     CreateFiatDepositInstructions,
     CreateOrchestrationRule,
-    CryptoEnd,
-    CryptoNetwork,
-    FiatEnd,
-    RoutingNumberType,
-    RuleEnd,
     TransferType,
 )
-from fundlab.models.json_schema import NULL, OPTIONAL, TEXT, Schema, one_of, only, or_null
+from fundlab.models.json_schema import Constraint, Schema
+from fundlab.models.requests import CryptoSource, FiatSource, RuleDestination
 from fundlab.sandbox.accounts_and_addresses import (
     ON_NETWORKS,
     check_address,
     create_deposit_address,
     create_instructions,
-    without_blanks,
 )
 from fundlab.sandbox.clock import micros_text
 from fundlab.sandbox.crypto_fees import STABLECOINS, crypto_withdrawal_fee
@@ -42,80 +34,31 @@ from fundlab.sandbox.world import World, to_bytes
 
 Rule = dict[str, Any]
 
-OTHER_END_ONLY: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "source": {"crypto": (), "fiat": ("fiat_account_id", "memo"), "profile": ()},
-    "destination": {
-        "crypto": ("address_id",),
-        "fiat": ("deposit_instructions_id", "network", "account_type", "memo_id"),
-        "profile": (),
-    },
-}
-"""End and variant → the fields that only the other end has (§2.6)."""
-_PROFILE: Final = only("profile_id", profile_id=TEXT)
-_SOURCE: Final = one_of(
-    crypto=only(
-        "network", network={"enum": list(CryptoNetwork)}, address_id=OPTIONAL, address=OPTIONAL
-    ),
-    fiat={
-        "anyOf": [
-            *(
-                {"required": [name], "properties": {name: TEXT}}
-                for name in ("deposit_instructions_id", "memo_id")
-            ),
-            {
-                "required": ["network", "account_type"],
-                "properties": {
-                    "network": {"const": "WIRE"},
-                    "account_type": {"enum": list(RoutingNumberType)},
-                },
-            },
-            {
-                "required": ["network"],
-                "properties": {"network": {"const": "CUBIX"}, "account_type": NULL},
-            },
-        ],
-        **only(
-            **dict.fromkeys(OTHER_END_ONLY["destination"]["fiat"], OPTIONAL),
-            **dict.fromkeys(OTHER_END_ONLY["source"]["fiat"], NULL),
-        ),
-    },
-    profile=_PROFILE,
+ASSETS_OF_ENDS: Final = tuple(
+    Constraint(
+        {
+            "if": {"properties": {end: {"required": [kind]}}, "required": [end]},
+            "then": {"properties": {f"{end}_asset": {"enum": assets}}},
+        },
+        f"{end}_asset must be {' or '.join(assets)} where the {end} is {kind}",
+    )
+    for end in ("source", "destination")
+    for kind, assets in (("fiat", ["USD"]), ("crypto", STABLECOINS))
 )
-_DESTINATION: Final = one_of(
-    crypto={
-        "oneOf": [
-            only("network", network=networks, address=or_null(address), address_id=NULL)
-            for networks, address in ON_NETWORKS
-        ]
-    },
-    fiat=only(
-        "fiat_account_id",
-        fiat_account_id=TEXT,
-        memo={**OPTIONAL, "maxLength": MAX_WIRE_MEMO},
-        **dict.fromkeys(OTHER_END_ONLY["destination"]["fiat"], NULL),
+"""USD arrives and leaves by bank, the stablecoins on chain."""
+RULE_RULES: Final[list[Schema]] = [
+    *(constraint.schema for constraint in ASSETS_OF_ENDS),
+    *(
+        {
+            "if": {"properties": {"destination": {"properties": {"crypto": {"properties": {
+                "network": networks}}}, "required": ["crypto"]}}, "required": ["destination"]},
+            "then": {"properties": {"destination": {"properties": {"crypto": {"properties": {
+                "address": address}}}}}},
+        }
+        for networks, address in ON_NETWORKS
     ),
-    profile=_PROFILE,
-)
-RULE_RULES: Final[Schema] = {
-    "properties": {"source": _SOURCE, "destination": or_null(_DESTINATION)},
-    "allOf": [
-        *CreateOrchestrationRule.rules["allOf"],
-        *(
-            {
-                "if": {
-                    "required": [end],
-                    "properties": {
-                        end: {"required": [kind], "properties": {kind: {"type": "object"}}}
-                    },
-                },
-                "then": {"properties": {f"{end}_asset": {"enum": assets}}},
-            }
-            for end in ("source", "destination")
-            for kind, assets in (("fiat", ["USD"]), ("crypto", STABLECOINS))
-        ),
-    ],
-}
-"""What ``create_rule`` takes, in JSON Schema."""
+]  # fmt: skip
+"""What ``create_rule`` takes beside the interface, in JSON Schema."""
 
 
 def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule) -> Rule:
@@ -123,37 +66,25 @@ def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule)
     world.check_ref_id("rules", customer_id, wanted.ref_id)
     world.check_profile(customer_id, wanted.profile_id)
     world.check_end_user(customer_id, wanted.identity_id, wanted.account_id)
-    # USD arrives and leaves by bank, the stablecoins on chain
-    if wanted.source.fiat is not None and wanted.source_asset != "USD":
-        raise invalid("source_asset", f"{wanted.source_asset} does not arrive at a fiat source")
-    if wanted.source.crypto is not None and wanted.source_asset == "USD":
-        raise invalid("source_asset", "USD does not arrive at a crypto source")
-    destination = wanted.destination or RuleEnd()
-    if destination.fiat is not None and wanted.destination_asset != "USD":
-        raise invalid("destination_asset", "only USD goes to a fiat destination")
-    if destination.crypto is not None and wanted.destination_asset == "USD":
-        raise invalid("destination_asset", "USD does not go to a crypto destination")
-    for end, given in (("source", wanted.source), ("destination", destination)):
-        for variant, foreign in OTHER_END_ONLY[end].items():
-            for name in foreign:
-                if getattr(getattr(given, variant), name, None) is not None:
-                    raise invalid(f"{end}.{variant}.{name}", f"does not belong to a {end}")
+    for constraint in ASSETS_OF_ENDS:
+        try:
+            constraint.check(wanted.to_json())
+        except ValueError as error:
+            field, _, message = str(error).partition(" ")
+            raise invalid(field, message) from None
+    destination = wanted.destination or RuleDestination.model_construct()
     if destination.profile is not None:
-        if destination.profile.profile_id is None:
-            raise invalid("destination.profile.profile_id", "is missing")
         world.check_profile(customer_id, destination.profile.profile_id)
     elif destination.fiat is not None:
-        if destination.fiat.fiat_account_id is None:
-            raise invalid("destination.fiat.fiat_account_id", "is missing")
         kind, _ = withdrawal_terms(
             world, customer_id, destination.fiat.fiat_account_id, wanted.identity_id,
             wanted.account_id,
         )  # fmt: skip
         check_memo("destination.fiat.memo", kind, destination.fiat.memo)
     elif destination.crypto is not None:
-        network = _network("destination", destination.crypto.network)
-        if destination.crypto.address is not None:
-            check_address("destination.crypto.address", network, destination.crypto.address)
+        crypto = destination.crypto
+        if crypto.address is not None:
+            check_address("destination.crypto.address", crypto.network, crypto.address)
     key, source = source_of(world, customer_id, wanted)
     asset = str(wanted.source_asset)
     existing = world.find("rules", source=key, source_asset=asset)
@@ -162,7 +93,7 @@ def create_rule(world: World, customer_id: str, wanted: CreateOrchestrationRule)
     stamp = world.stamp()
     rule = {
         "id": world.new_id("rules"),
-        **without_blanks(wanted.to_json()),
+        **wanted.to_json(),
         "source": source,
         "status": "ACTIVE",
         "created_at": micros_text(stamp),
@@ -226,7 +157,7 @@ def pass_on(world: World, rule: Rule, deposit: Rule, at_ns: int) -> None:
 # ---------------------------------------------------------------------------- ends
 
 
-def _check_named(variant: str, end: FiatEnd | CryptoEnd, found: dict[str, str]) -> None:
+def _check_named(variant: str, end: FiatSource | CryptoSource, found: dict[str, str]) -> None:
     """Whatever else the request says of a source is true of the one that was found."""
     for name in type(end).model_fields:
         given = getattr(end, name)
@@ -240,8 +171,6 @@ def source_of(
 ) -> tuple[str, dict[str, Any]]:
     """The key of a source and the source as it is returned. Raises 400 or 404."""
     if (profile := wanted.source.profile) is not None:
-        if profile.profile_id is None:
-            raise invalid("source.profile.profile_id", "is missing")
         world.check_profile(customer_id, profile.profile_id)
         if profile.profile_id != wanted.profile_id:
             raise invalid("source.profile.profile_id", "must be the rule's own profile_id")
@@ -254,23 +183,16 @@ def source_of(
             instructions = _owned(
                 world, "fiat_deposit_instructions", column, value, customer_id, wanted.profile_id
             )
-        elif fiat.network is None:
-            raise invalid("source.fiat", "give deposit_instructions_id, memo_id or network")
         else:
-            try:
-                new = CreateFiatDepositInstructions.model_validate(
-                    {
-                        "profile_id": wanted.profile_id, "fiat_network": fiat.network,
-                        "routing_number_type": fiat.account_type,
-                        "identity_id": wanted.identity_id, "account_id": wanted.account_id,
-                    }
-                )  # fmt: skip
-            except ValidationError:
-                raise invalid(
-                    "source.fiat",
-                    "network is WIRE with account_type ABA or SWIFT, or CUBIX without",
-                ) from None
-            instructions = create_instructions(world, customer_id, new)
+            new = {
+                "profile_id": wanted.profile_id, "fiat_network": fiat.network,
+                "routing_number_type": fiat.account_type,
+                "identity_id": wanted.identity_id, "account_id": wanted.account_id,
+            }  # fmt: skip
+            given = {name: value for name, value in new.items() if value is not None}
+            instructions = create_instructions(
+                world, customer_id, CreateFiatDepositInstructions.model_validate(given)
+            )
         wire = instructions["fiat_network_instructions"].get("wire")
         source = {
             "deposit_instructions_id": instructions["id"],
@@ -281,18 +203,22 @@ def source_of(
             source["account_type"] = wire["routing_details"]["routing_number_type"]
         _check_named("fiat", fiat, source)
         return f"instructions:{instructions['id']}", {"fiat": source}
-    crypto = wanted.source.crypto or CryptoEnd()
+    crypto = wanted.source.crypto
+    assert crypto is not None  # noqa: S101 - exactly one of the three
     # an existing deposit address by id or address, or a new one on a network
     if crypto.address_id is not None or crypto.address is not None:
         column = "address" if crypto.address_id is None else "id"
         value = crypto.address_id or crypto.address or ""
         address = _owned(world, "deposit_addresses", column, value, customer_id, wanted.profile_id)
     else:
-        asked = CreateDepositAddress(
-            profile_id=wanted.profile_id, crypto_network=_network("source", crypto.network),
-            identity_id=wanted.identity_id, account_id=wanted.account_id,
-        )  # fmt: skip
-        address = create_deposit_address(world, customer_id, asked)
+        asked = {
+            "profile_id": wanted.profile_id, "crypto_network": crypto.network,
+            "identity_id": wanted.identity_id, "account_id": wanted.account_id,
+        }  # fmt: skip
+        given = {name: value for name, value in asked.items() if value is not None}
+        address = create_deposit_address(
+            world, customer_id, CreateDepositAddress.model_validate(given)
+        )
     source = {
         "address_id": address["id"],
         "address": address["address"],
@@ -312,9 +238,3 @@ def _owned(
     if owned["profile_id"] != profile_id:
         raise invalid("source", "belongs to another profile")
     return owned
-
-
-def _network(end: str, given: str | None) -> CryptoNetwork:
-    if given not in set(CryptoNetwork):
-        raise invalid(f"{end}.crypto.network", f"must be one of {', '.join(CryptoNetwork)}")
-    return CryptoNetwork(given)

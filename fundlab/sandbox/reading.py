@@ -1,8 +1,8 @@
 """What arrives, read strictly: what FastAPI and the models leave unchecked, and its errors as 400s.
 
 By hand are the JSON that Python's parser lets pass (repeated keys, NaN, NUL, unpaired surrogates,
-great depth), amounts given as numbers, unknown members of nested objects, and query strings that
-are not UTF-8, hold a NUL, or repeat a parameter of one value: FastAPI would take the last one.
+great depth), and query strings that are not UTF-8, hold a NUL, or repeat a parameter of one value:
+FastAPI would take the last one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from fundlab.models import (
-    FiatNetworkInstructions,
-    Operation,
-    Query,
-    Request,
-    unknown_members,
-)
+from fundlab.models import Operation, Query
+from fundlab.models.requests import sentence
 from fundlab.sandbox.refusals import Refusal, invalid
 
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -37,20 +32,10 @@ class DuplicateKey(ValueError):
     """A JSON object names one member twice."""
 
 
-def read_members(model: type[Request], body: bytes, content_types: Sequence[str]) -> dict[str, Any]:
-    """The members of a body for ``model``, which FastAPI validates next. Raises a 400 or 415
-    ``Refusal``."""
+def check_content_type(content_types: Sequence[str]) -> None:
+    """Raises the 415 ``Refusal`` for what is not JSON."""
     if len(content_types) != 1 or _JSON_TYPE.fullmatch(content_types[0].strip()) is None:
         raise Refusal(415, "the content type must be application/json")
-    given = read_json_object(body)
-    for name in ("amount", "total"):
-        if name in model.model_fields and not isinstance(given.get(name, ""), str | None):
-            raise invalid(name, "must be a decimal string such as '100.00'")
-    for place, lacking in unknown_members(model, given):
-        kind = "network" if lacking is FiatNetworkInstructions else "member"
-        known = ", ".join(lacking.model_fields)
-        raise invalid(ascii(place)[1:-1][:120], f"unknown {kind}; known: {known}")
-    return given
 
 
 def read_json_object(body: bytes) -> dict[str, Any]:
@@ -112,8 +97,11 @@ def _unacceptable(value: Any) -> str | None:
     return f"the body is nested more than {MAX_DEPTH} levels deep"
 
 
-def check_query(model: type[Query], query_string: bytes) -> None:
-    """Raises a 400 ``Refusal`` for a query string that FastAPI would read as another one."""
+def check_query(operation: Operation, query_string: bytes) -> None:
+    """Raises a 400 ``Refusal`` for a query string that FastAPI would read as another one, or not at
+    all: where an operation takes no parameters."""
+    if not query_string:
+        return
     if query_string.count(b"&") >= MAX_QUERY_PAIRS:
         raise Refusal(400, f"more than {MAX_QUERY_PAIRS} query parameters")
     try:
@@ -123,30 +111,36 @@ def check_query(model: type[Query], query_string: bytes) -> None:
     if any("\0" in name + value for name, value in pairs):
         raise Refusal(400, "the query string holds a NUL")
     repeated = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
-    fields = model.model_fields
-    known = {field.alias or name: name for name, field in fields.items()} if repeated else {}
-    for name in repeated:
-        if name not in known or known[name] not in model.lists:
-            raise invalid(ascii(name)[1:-1][:80], "given more than once")
+    if operation.query is None:
+        for name, _ in pairs:
+            raise invalid(ascii(name)[1:-1][:80], "unknown parameter; this operation takes none")
+    else:
+        fields, lists = operation.query.model_fields, operation.query.lists
+        known = {field.alias or name: name for name, field in fields.items()} if repeated else {}
+        for name in repeated:
+            if known.get(name) not in lists:
+                raise invalid(ascii(name)[1:-1][:80], "given more than once")
 
 
 def refusal_of(operation: Operation, errors: Sequence[dict[str, Any]]) -> Refusal:
     """What FastAPI found in query and body, as the interface's 400. It repeats nothing given."""
-    fields = (operation.body or operation.query or Query).model_fields
-    found = []
-    for error in errors:
+    model = operation.body or operation.query or Query
+    fields = model.model_fields
+    faults = []
+    for error in sorted(errors, key=lambda one: one["type"] != "extra_forbidden"):  # a slip first
         _, *place = error["loc"]
         if operation.query is not None:
             place = place[:1]  # the parameter, not which of its values
         field = ascii(".".join(map(str, place)))[1:-1][:80]
-        message = error["msg"].removeprefix("Value error, ")[:300]
-        if error["type"] == "extra_forbidden":
+        if operation.query is not None and error["type"] == "extra_forbidden":
             known = (given.alias or name for name, given in fields.items())
             message = f"unknown parameter; known: {', '.join(known)}"
-        if not field:
+        else:
+            message = sentence({**error, "loc": tuple(place)}, model)[:300]
+        if not place:
             # a rule between fields is at the first field its message names
             named = (word for word in _FIELD_NAME.findall(message) if word in fields)
             field = next(named, "body")
             message = message.removeprefix(f"{field} ")
-        found.append({"field": field, "message": message})
-    return invalid(found[0]["field"], found[0]["message"], errors=found[:20])
+        faults.append({"field": field, "message": message})
+    return invalid(faults[0]["field"], faults[0]["message"], errors=faults[:20])

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fundlab.models.json_schema import NULL, TEXT, Schema
+from fundlab.models.json_schema import ABSENT, Schema
 from fundlab.sandbox.behaviour import Behaviour
 from fundlab.sandbox.clock import AccessClock, BusinessClock, nanos_text
 from fundlab.sandbox.database import Database
@@ -23,8 +23,8 @@ BARRED_STATUSES: Final = ("DENIED", "DISABLED")
 IDENTITY_STATUSES: Final = ("PENDING", "APPROVED", *BARRED_STATUSES)
 END_USER: Final[Schema] = {
     "anyOf": [
-        {"properties": {"account_id": NULL}},
-        {"required": ["identity_id"], "properties": {"identity_id": TEXT}},
+        {"properties": {"account_id": ABSENT}},
+        {"required": ["identity_id"]},
     ]
 }
 """An ``account_id`` comes with the ``identity_id`` it belongs to: ``World.check_end_user``."""
@@ -158,7 +158,7 @@ class World:
         """The rendered resource. Raises the 404 ``Refusal``."""
         found = self.database.one(
             f"SELECT body FROM {table} WHERE id = ? AND customer_id = ?",  # noqa: S608 - our own names
-            resource_id, customer_id,
+            resource_id.lower(), customer_id,
         )  # fmt: skip
         if found is None:
             raise not_found(what, "id", resource_id)

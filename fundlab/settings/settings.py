@@ -58,7 +58,9 @@ class Settings:
     is the path of a PEM private key that only its owner can read; ``signing_keys`` maps key ids to
     such paths, of which ``signing_key_id`` picks one. ``sandbox`` says that a service elsewhere
     than on loopback is not production: the one whose ``base_url`` stands beside it, in the same
-    profile, say. ``trust_env`` obeys proxy variables, but for loopback, and ``REQUESTS_CA_BUNDLE``
+    profile, say. ``lenient_requests`` sends bank details and memos that the live reference refuses
+    (without a country, an owner's or a bank's address, with other letters), to a deployment that
+    takes them. ``trust_env`` obeys proxy variables, but for loopback, and ``REQUESTS_CA_BUNDLE``
     or ``SSL_CERT_FILE`` where there is no ``ca_bundle``. Times are in seconds,
     ``rate_limit`` in requests a second (``None``: as fast as the service allows).
     ``journal`` is the folder of the journals of payments, one for each service and credential; by
@@ -92,6 +94,7 @@ class Settings:
     store: Path | str = DEFAULT_STORE
     journal: Path = field(default_factory=_default_journal)
     sandbox: bool = False
+    lenient_requests: bool = False
     trust_env: bool = False
     ca_bundle: Path | None = None
     connect_timeout: float = 10.0
@@ -262,6 +265,7 @@ class SettingKeywords(TypedDict, total=False):
     store: str | PathLike[str] | None
     journal: str | PathLike[str] | None
     sandbox: bool | None
+    lenient_requests: bool | None
     trust_env: bool | None
     ca_bundle: str | PathLike[str] | None
     connect_timeout: SupportsFloat | None
@@ -558,6 +562,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "store": _folder,
     "journal": _folder,
     "sandbox": _flag,
+    "lenient_requests": _flag,
     "trust_env": _flag,
     "ca_bundle": _bundle,
     "REQUESTS_CA_BUNDLE": _bundle,

@@ -13,13 +13,11 @@ from fundlab import models
 from fundlab.models import (
     OPERATIONS,
     SCOPES,
-    CreateFiatAccount,
     CreateFiatWithdrawal,
     CryptoDestinationAddressQuery,
     Direction,
     EventQuery,
     FiatAccountOwner,
-    FiatNetworkInstructions,
     Resource,
     Transfer,
     TransferQuery,
@@ -153,7 +151,7 @@ def test_an_owners_name(owner: dict[str, Any], name: str | None) -> None:
 
 
 def test_a_request_sends_only_what_was_given() -> None:
-    request = CreateFiatWithdrawal.model_validate(WITHDRAWAL | {"identity_id": None})
+    request = CreateFiatWithdrawal.model_validate(WITHDRAWAL)
     assert request.to_json() == WITHDRAWAL
 
 
@@ -173,37 +171,6 @@ def test_metadata_within_the_limits(metadata: dict[str, str]) -> None:
 def test_metadata_beyond_the_limits(metadata: Any) -> None:
     with pytest.raises(ValueError, match="metadata"):
         CreateFiatWithdrawal.model_validate(WITHDRAWAL | {"metadata": metadata})
-
-
-@pytest.mark.parametrize(
-    ("instructions", "accepted"),
-    [
-        ({"wallet_address": "w"}, True),
-        ({"cubix": {"account_id": "w"}}, True),
-        ({"cubix": {}}, False),
-        ({"wallet_address": ""}, False),
-        ({"wire": {"account_number": "1", "routing_details": {
-            "routing_number": "2", "routing_number_type": "SWIFT"}}}, True),
-        ({"wire": {"account_number": "1", "routing_details": {
-            "routing_number": "2", "routing_number_type": "IBAN"}}}, False),
-        ({"wire": {"account_number": "1", "routing_details": {
-            "routing_number_type": "ABA"}}}, False),
-        ({"wire": {"account_number": ""}}, False),
-        ({"wire": {"account_number": "1"}, "cubix": {"account_id": "w"}}, False),
-        ({}, False),
-    ],
-)  # fmt: skip
-def test_account_details(instructions: dict[str, Any], accepted: bool) -> None:
-    body = {
-        "fiat_account_owner": {"institution_details": {"name": "X"}},
-        "fiat_network_instructions": instructions,
-    }
-    if accepted:
-        read = CreateFiatAccount.model_validate(body).fiat_network_instructions
-        assert isinstance(read, FiatNetworkInstructions)
-    else:
-        with pytest.raises(ValueError, match="fiat_network_instructions"):
-            CreateFiatAccount.model_validate(body)
 
 
 # ------------------------------------------------------------------------------- queries

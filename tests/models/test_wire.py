@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from fundlab import models
-from fundlab.models import FiatAccount, FiatDepositInstructions, Resource, Transfer
+from fundlab.base.values import Instant
+from fundlab.models import (
+    FiatAccount,
+    FiatAccountStatus,
+    FiatDepositInstructions,
+    Resource,
+    Transfer,
+)
 
 FILES = sorted((Path(__file__).parents[1] / "wire").glob("*.json"))
 
@@ -84,6 +91,25 @@ def test_what_is_nested_in_unexpected_places_is_found() -> None:
     assert inside.fiat_network_instructions.wire.account_number == "XXXX4321"
     assert inside.fiat_account_owner is not None
     assert inside.fiat_account_owner.name == "Company GmbH"
+
+
+def test_what_was_nested_is_read_as_what_stands_in_its_place() -> None:
+    nested = {
+        "wallet_address": "C", "status": "PENDING", "created_at": "2026-10-01T09:30:00.5Z",
+        "updated_at": "soon",
+    }  # fmt: skip
+    account = FiatAccount.model_validate({"id": "f", "fiat_network_instructions": nested})
+    assert account.status is FiatAccountStatus.PENDING
+    assert isinstance(account.created_at, Instant)
+    assert account.created_at.ns == 1_790_847_000_500_000_000
+    assert account.updated_at == "soon"  # what it cannot be stays as it was read
+    assert account.to_json() == {"id": "f", "fiat_network_instructions": nested}
+
+
+@pytest.mark.parametrize("id_", ["", None, 7])
+def test_a_row_without_an_id_is_none(id_: object) -> None:
+    with pytest.raises(ValueError, match="id"):
+        Transfer.model_validate({"id": id_})
 
 
 def test_values_are_exact() -> None:

@@ -26,14 +26,21 @@ WITHDRAWALS = "/v2/transfer/fiat-withdrawals"
 ADDRESSES = "/v2/transfer/deposit-addresses"
 RULES = "/v2/orchestration/rules"
 QUOTES = "/v2/transfer/fees/crypto-withdrawal"
+BANK_ADDRESS = {
+    "country": "USA", "address1": "1 Bank Plaza", "city": "New York", "province": "NY",
+    "zip_code": "10006",
+}  # fmt: skip
 SWIFT = {
     "wire": {
         "account_number": "DE89370400440532013000",
+        "fiat_account_owner_address": {"country": "Germany"},
         "routing_details": {
             "routing_number_type": "SWIFT", "routing_number": "DEUTDEFF", "bank_name": "Bank",
+            "bank_address": {"country": "Germany"},
         },
         "intermediary_routing_details": {
             "routing_number_type": "ABA", "routing_number": "021000021", "bank_name": "Between",
+            "bank_address": BANK_ADDRESS,
         },
     }
 }  # fmt: skip
@@ -75,6 +82,7 @@ WIRE = {
         },
         "routing_details": {
             "routing_number_type": "ABA", "routing_number": "026009593", "bank_name": "First Bank",
+            "bank_address": BANK_ADDRESS,
         },
     }
 }  # fmt: skip
@@ -250,7 +258,6 @@ FULL_WIRE = {
 }  # fmt: skip
 CUBIX = {"wallet_address": "C-1"}
 PERSON = {"person_details": {"first_name": "Ada", "last_name": "Okafor"}}
-COMPANY = {"person_details": {"name": "Acme Ltd"}}
 METADATA = {"desk": "7"}
 
 
@@ -369,6 +376,8 @@ def _rule(
         "source_asset": asset, "destination_asset": "USDG" if asset == "USD" else "USD",
         **_profile(gallery.known, other),
     }  # fmt: skip
+    if destination is None:
+        del body["destination"]
     answer = gallery.caller.post("/v2/orchestration/rules", body)
     assert answer.status_code == 200, answer.text
     gallery.samples["OrchestrationRuleAnswer"] = [answer.json()]
@@ -391,9 +400,8 @@ def _samples(gallery: Gallery) -> Samples:
 
     accounts, places = "/v2/transfer/fiat-accounts", "/v2/transfer/fiat-deposit-instructions"
     base = gallery.body("create_fiat_account")
-    for bank, owner in ((CUBIX, OWNER), (CUBIX, COMPANY)):
-        body = {**base, "fiat_network_instructions": bank, "fiat_account_owner": owner}
-        post(accounts, {**body, "ref_id": gallery.ref_id()})
+    body = {**base, "fiat_network_instructions": CUBIX, "fiat_account_owner": OWNER}
+    post(accounts, {**body, "ref_id": gallery.ref_id()})
     listed = get(accounts)
     samples["FiatAccount"] = [get(f"{accounts}/{row['id']}") for row in listed["items"]]
     samples["FiatAccountPage"] = [listed]

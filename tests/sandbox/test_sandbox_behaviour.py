@@ -190,7 +190,7 @@ def test_requests_come_back_with_time() -> None:
 
 def test_the_guides_files_are_what_they_say(tmp_path: Path) -> None:
     guide = Path(fl.__file__).parent / "docs/source/guides/the-sandbox-for-a-team.md"
-    behaviour, credentials = re.findall(r"```toml\n(.*?)```", guide.read_text(), re.DOTALL)
+    _, behaviour, credentials = re.findall(r"```toml\n(.*?)```", guide.read_text(), re.DOTALL)
     (tmp_path / "file.toml").write_text(behaviour)
     found = read_behaviour(tmp_path / "file.toml")
     assert (found.withdrawal_seconds, found.failures[0].probability) == (30, 0.5)

@@ -135,7 +135,7 @@ FULL_WIRE = {
         **WIRE["wire"],
         "fiat_account_owner_address": {"country": "USA", "address1": "1 Main St", "address2": ""},
         "routing_details": {
-            **WIRE["wire"]["routing_details"], "bank_address": {"country": "USA", "city": ""},
+            **WIRE["wire"]["routing_details"], "bank_address": {"country": "USA", "address2": ""},
         },
     }
 }  # fmt: skip
@@ -345,9 +345,7 @@ def empty_texts(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, .
         yield path
 
 
-@pytest.mark.parametrize(
-    "amount", [".50", "0.5", "00000000000000000000.25", "1.500000000000000000"]
-)
+@pytest.mark.parametrize("amount", [".50", "0.5", "00000000000000000000.25"])
 def test_the_document_takes_the_amounts_that_the_sandbox_takes(
     answers: dict[str, Any], gallery: Gallery, amount: str
 ) -> None:

@@ -115,7 +115,7 @@ def test_10_megabytes_in_one_or_in_many_pieces_are_413(caller: Caller, chunked: 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404), ("GET", "/v2", 404), ("GET", "/v2/transfer/transfers/", 404),
+        ("GET", "/v2", 404), ("GET", "/v2/transfer/transfers/", 404),
         ("GET", "//v2/events", 404), ("GET", "/v2/events/%00", 404),
         ("DELETE", "/v2/transfer/transfers", 405), ("POST", "/v2/events", 405),
         ("GET", "/oauth2/token", 405), ("PATCH", "/v2/transfer/fiat-accounts/x", 405),

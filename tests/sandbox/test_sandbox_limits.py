@@ -57,12 +57,13 @@ def test_metadata_is_limited_wherever_it_is_taken(sandbox: Sandbox, caller: Call
     for path in (INSTRUCTIONS, ACCOUNTS, WITHDRAWALS, ADDRESSES):
         for bad in ({str(n): "x" for n in range(7)}, {"k" * 101: "x"}, {"k": "x" * 101}):
             refused = caller.post(path, {**bodies[path], "metadata": bad})
-            assert assert_problem(refused, 400)["meta"]["field"] == "metadata"
+            field = assert_problem(refused, 400)["meta"]["field"]
+            assert field.partition(".")[0] == "metadata"
         assert (
             caller.post(path, {**bodies[path], "metadata": largest}).json()["metadata"] == largest
         )
     update = caller.put(f"{ACCOUNTS}/{account['id']}", {"metadata": {"k": "x" * 101}})
-    assert assert_problem(update, 400)["meta"]["field"] == "metadata"
+    assert assert_problem(update, 400)["meta"]["field"] == "metadata.k"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_amounts_are_checked_wherever_they_are_taken(
     ("given", "shown"),
     [
         ("1", "1.00"), ("1.5", "1.50"), (".25", "0.25"), ("007.10", "7.10"),
-        ("2.500000000000000000", "2.50"), ("99999999999999999999.99", "99999999999999999999.99"),
+        ("99999999999999999999.99", "99999999999999999999.99"),
     ],
 )  # fmt: skip
 def test_every_amount_that_fits_is_taken_exactly(

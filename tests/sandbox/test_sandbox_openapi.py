@@ -40,7 +40,6 @@ RULES: list[tuple[str, dict[str, Any]]] = [
             "destination_asset": "USDG",
         },
     ),
-    ("CreateFiatAccount", {"fiat_network_instructions": with_routing("\u0663")}),
     ("CreateFiatWithdrawal", {"amount": None}),
     ("CreateFiatWithdrawal", {"total": "100.00"}),
     ("CreateFiatWithdrawal", {"memo": "x" * 101}),
