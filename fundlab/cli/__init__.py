@@ -97,6 +97,8 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> None:
     """Do what ``arguments`` say; whatever goes wrong is raised."""
+    if arguments[:2] == ["sandbox", "mirror"]:  # a program of that name follows a --
+        arguments = arguments[1:]
     command = root_command()
     with terminal.results(), command.make_context("fundlab", arguments) as context:
         command.invoke(context)

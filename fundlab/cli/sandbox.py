@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -80,6 +81,9 @@ def sandbox(
     replay: Annotated[
         Path | None, typer.Option(help="Recording to answer with, and with nothing else.")
     ] = None,
+    replay_ignoring: Annotated[
+        list[str] | None, typer.Option(help="Member of a body that may differ from the recording.")
+    ] = None,
     behaviour: Annotated[
         Path | None, typer.Option(help="TOML file of delays, fees, failures and limits.")
     ] = None,
@@ -143,6 +147,7 @@ def sandbox(
         credentials=credentials,
         load=load,
         replay=replay,
+        replay_ignoring=replay_ignoring or (),
         behaviour=behaviour,
         allow_remote=allow_remote,
         control_key=control_key,
@@ -183,16 +188,41 @@ def record(
 @commands.command()
 def mirror(
     file: Annotated[Path, typer.Argument(help="A recording, or an OpenAPI document (JSON, YAML).")],
+    accepted: Annotated[
+        Path | None,
+        typer.Option(help='TOML of known differences: "<operation> <part> <member>" = "reason".'),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List where the sandbox and a deployment differ.
 
-    By operation and member: of a recording what was answered, of a document what is published.
-    """
-    from fundlab.sandbox.mirror import differences_of
+    Of a recording what was answered, of a document what is published.
 
-    found = differences_of(file)
-    text = "\n".join(map(str, found)) or "no differences"
-    answer({"differences": [one.to_json() for one in found]}, as_json, text)
-    if found:
+    In three classes: we accept what they refuse, they answer what we never do, cosmetic. Exit
+    status 3 where there is one of the first two that is not accepted.
+    """
+    from fundlab import sandbox
+
+    sandbox.serve  # noqa: B018 - which names the extra where it is not installed
+    from fundlab.sandbox.mirror import COSMETIC, accepted_places, differences_of, lines_of
+
+    places = accepted_places(accepted) if accepted is not None else {}
+    differences = differences_of(file)
+    known = {
+        one: reason
+        for one in differences
+        for place, reason in places.items()
+        if fnmatchcase(one.place, place)
+    }
+    left = [one for one in differences if one not in known]
+    unmet = [p for p in places if not any(fnmatchcase(one.place, p) for one in differences)]
+    notes = [f"accepted: {len(known)}"] * bool(known)
+    notes += [f"accepted, but there is no such difference: {place}" for place in unmet]
+    told = {
+        "differences": [one.to_json() for one in left],
+        "accepted": [one.to_json() | {"reason": reason} for one, reason in known.items()],
+        "unmet": unmet,
+    }
+    answer(told, as_json, "\n".join([*lines_of(left), *notes]) or "no differences")
+    if any(one.kind != COSMETIC for one in left):
         raise typer.Exit(BREAKS)

@@ -191,7 +191,7 @@ def _operate(
         elif request.content:
             raise invalid("body", "this operation takes none")
         if service.replay is not None:
-            return replayed(service.replay, request)
+            return replayed(service.replay, request, request.content)
         request.state.call = Call(service.world, caller.customer_id, late_s)
         writing = operation.method != "GET"
         with service.database.transaction() if writing else nullcontext():
@@ -202,12 +202,13 @@ def _operate(
                 raise refusal_of(operation, error.errors()) from None
 
 
-def replayed(replay: Replay, request: Request) -> Response:
+def replayed(replay: Replay, request: Request, body: bytes = b"") -> Response:
     """The recorded answer. Raises the 404 ``Refusal`` where there is none."""
     target = request.scope["target"].decode("latin-1")
-    found = replay.answer(request.method, target)
+    found = replay.answer(request.method, target, body)
     if found is None:
-        raise Refusal(404, f"nothing was recorded for {request.method} {target}"[:500])
+        what = f"{request.method} {target}" + (" with this body" if body else "")
+        raise Refusal(404, f"nothing was recorded for {what}"[:500])
     media = PROBLEM_MEDIA_TYPE if found.status >= 400 else "application/json"
     text = json.dumps(found.answer, separators=(",", ":"), ensure_ascii=False)
     body = b"" if found.answer is None else text.encode()

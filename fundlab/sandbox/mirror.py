@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -24,10 +26,19 @@ _DEPTH: Final = 12
 _SHOWN: Final = 60
 
 
+ACCEPTED: Final = "we accept, they refuse"
+ANSWERED: Final = "they answer what we never do"
+COSMETIC: Final = "cosmetic"
+KINDS: Final = (ACCEPTED, ANSWERED, COSMETIC)
+"""The first lets a team go green here and get a 400 there, the second surprises its parser; of the
+third the sandbox is the stricter one, or nothing depends on it."""
+
+
 @dataclass(frozen=True, order=True)
 class Difference:
     """One: at which operation, in which ``part`` (``query``, ``request``, ``answer`` or a status)
-    and member; what the sandbox has there, what the other has; how often it was met."""
+    and member; what the sandbox has there, what the other has; how often it was met; of which
+    ``kind`` it is, and the schema that the operation shares with others."""
 
     operation: str
     part: str
@@ -35,6 +46,13 @@ class Difference:
     sandbox: str
     theirs: str
     count: int = 1
+    kind: str = dataclasses.field(default=COSMETIC, compare=False)
+    schema: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def place(self) -> str:
+        """As a file of accepted differences names it."""
+        return f"{self.operation} {self.part} {self.field}".strip()
 
     def __str__(self) -> str:
         often = f" ({self.count} times)" if self.count > 1 else ""
@@ -69,6 +87,42 @@ def differences_of(path: Path) -> list[Difference]:
     return sorted(replace(one, count=count) for one, count in Counter(found).items())
 
 
+def accepted_places(path: Path) -> dict[str, str]:
+    """Places that a team knows of, with its reasons: TOML of ``"<operation> <part> <member>" =
+    "reason"``, where ``*`` stands for anything. Raises ``SandboxError``."""
+    try:
+        places = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SandboxError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise SandboxError(f"{path} is not TOML in UTF-8: {error}") from None
+    for place, reason in places.items():
+        if not (isinstance(reason, str) and reason.strip()):
+            raise SandboxError(f"{path}: {place!r} needs its reason as text")
+    return places
+
+
+def lines_of(differences: list[Difference]) -> Iterator[str]:
+    """What a person reads: by kind, a line for each operation's parts and for each schema that
+    several share."""
+    for kind in KINDS:
+        groups: dict[tuple[str, str], list[Difference]] = {}
+        for one in differences:
+            if one.kind == kind:
+                groups.setdefault((one.part, one.schema or one.operation), []).append(one)
+        if groups:
+            yield f"{kind}: {sum(map(len, groups.values()))} differences"
+        for (part, where), members in sorted(groups.items()):
+            operations = sorted({one.operation for one in members})
+            among = f" (of {', '.join(operations)})" if operations != [where] else ""
+            told = dict.fromkeys(
+                f"{one.field.rpartition('.')[2] if one.schema else one.field} sandbox "
+                f"{one.sandbox}, theirs {one.theirs}".strip()
+                for one in members
+            )
+            yield f"  {where}: {part}: {'; '.join(told)}{among}"
+
+
 def _of_yaml(path: Path, text: str) -> Any:
     """An OpenAPI document as its publisher wrote it by hand."""
     try:
@@ -93,12 +147,15 @@ def _of_recording(own: Mapping[str, Any], path: Path) -> Iterator[Difference]:
         name = operation_at(exchange.method, exchange.path)
         if name is None:
             label = f"{exchange.method} {exchange.path}"
-            yield Difference(label, "path", "", "absent", f"answered {exchange.status}")
+            yield Difference(
+                label, "path", "", "absent", f"answered {exchange.status}", kind=ANSWERED
+            )
             continue
         described = _operations(own)[_place(exchange.method, OPERATIONS[name].path)]
         answers, status = described["responses"], str(exchange.status)
         if status not in answers:
-            yield Difference(name, "status", "", ", ".join(sorted(answers)), status)
+            known = ", ".join(sorted(answers))
+            yield Difference(name, "status", "", known, status, kind=ANSWERED)
         for part, value, within in (
             ("request", exchange.request, described.get("requestBody", {})),
             ("answer", exchange.answer, answers.get(status, {})),
@@ -106,7 +163,8 @@ def _of_recording(own: Mapping[str, Any], path: Path) -> Iterator[Difference]:
             schema = _schema(within)
             if schema is not None and value is not None:
                 for field, ours, theirs in _unlike(own, schema, value, ""):
-                    yield Difference(name, part, field, ours, theirs)
+                    kind = ANSWERED if part == "answer" else COSMETIC
+                    yield Difference(name, part, field, ours, theirs, kind=kind)
 
 
 def _unlike(
@@ -153,30 +211,45 @@ def _of_documents(own: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[
         if name not in OPERATIONS:
             continue
         if published is None:
-            yield Difference(name, "path", "", place, "absent")
+            yield Difference(name, "path", "", place, "absent", kind=ACCEPTED)
             continue
         sides = [_facts(own, described), _facts(other, published)]
         alone: list[str] = []
         for part, field in sorted(sides[0].keys() | sides[1].keys()):
             first, second = (side.get((part, field)) for side in sides)
+            known = first or second or {}
+            schema = known["within"]
             if first is None or second is None:
                 # what is inside of a member that one side lacks is no difference of its own
                 if not f"{part} {field}".startswith(tuple(alone)):
                     shown = [_shown(side) if side else "absent" for side in (first, second)]
-                    yield Difference(name, part, field, shown[0], shown[1])
+                    if part == "answer":
+                        dangerous = first is None
+                    else:  # they do not know it, or need what we do without
+                        dangerous = second is None or second["required"]
+                    kind = (ANSWERED if part == "answer" else ACCEPTED) if dangerous else COSMETIC
+                    yield Difference(
+                        name, part, field, shown[0], shown[1], kind=kind, schema=schema
+                    )
                 alone += [f"{part} {field}{end}" for end in (".", "[]")] if field else [f"{part} "]
                 continue
-            for kind in sorted(first.keys() & second.keys()):
-                one, two = first[kind], second[kind]
+            for fact in sorted((first.keys() & second.keys()) - {"within"}):
+                one, two = first[fact], second[fact]
                 # of limits those of the sandbox alone are left out: they keep nobody from anything
-                if one == two or (kind == "limits" and not two - one):
+                if one == two or (fact == "limits" and not two - one):
                     continue
-                if kind == "required":
+                # of a request it matters what they refuse, of an answer what only they give
+                if fact == "required":
+                    dangerous = one if part == "answer" else two
                     one, two = ("required" if side else "optional" for side in (one, two))
                 else:  # only what the other lacks
+                    dangerous = bool(
+                        two - one if part == "answer" or fact == "limits" else one - two
+                    )
                     only = (", ".join(sorted(map(str, it))) for it in (one - two, two - one))
-                    one, two = (f"{kind} {it}" if it else f"no other {kind}" for it in only)
-                yield Difference(name, part, field, one, two)
+                    one, two = (f"{fact} {it}" if it else f"no other {fact}" for it in only)
+                kind = (ANSWERED if part == "answer" else ACCEPTED) if dangerous else COSMETIC
+                yield Difference(name, part, field, one, two, kind=kind, schema=schema)
     for place in theirs.keys() - ours.keys():
         yield Difference(place, "path", "", "absent", "published")
 
@@ -202,12 +275,12 @@ def _facts(
 
 def _flatten(
     root: Mapping[str, Any], schema: Mapping[str, Any], field: str, required: bool, part: str,
-    found: dict[tuple[str, str], dict[str, Any]], depth: int = 0,
+    found: dict[tuple[str, str], dict[str, Any]], depth: int = 0, within: str = "",
 ) -> None:  # fmt: skip
     kinds = _variants(root, schema)
     if field or not depth:  # a body, too, may be what one side lacks
         types = frozenset(one["type"] for one in kinds if one.get("type", "null") != "null")
-        facts: dict[str, Any] = {"required": required}
+        facts: dict[str, Any] = {"required": required, "within": within}
         if types:
             facts["type"] = types
         if values := frozenset(v for one in kinds for v in one.get("enum", ()) if v is not None):
@@ -220,11 +293,12 @@ def _flatten(
     if depth >= _DEPTH:
         return
     members, needed = _members(root, schema)
+    inner = str(schema.get("$ref", "")).rpartition("/")[2] or within
     for name, member in members.items():
         place = f"{field}.{name}".strip(".")
-        _flatten(root, member, place, name in needed, part, found, depth + 1)
+        _flatten(root, member, place, name in needed, part, found, depth + 1, inner)
     for items in (one["items"] for one in kinds if isinstance(one.get("items"), Mapping)):
-        _flatten(root, items, f"{field}[]", False, part, found, depth + 1)
+        _flatten(root, items, f"{field}[]", False, part, found, depth + 1, inner)
 
 
 def _shown(facts: Mapping[str, Any]) -> str:

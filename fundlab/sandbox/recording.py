@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -57,11 +57,12 @@ class Exchange:
     def path(self) -> str:
         return self.target.partition("?")[0]
 
-    @property
-    def key(self) -> tuple[str, str, tuple[tuple[str, str], ...]]:
-        """What the request asks, in whatever order its query names it."""
-        query = parse_qsl(urlsplit(self.target).query, keep_blank_values=True)
-        return self.method, self.path, tuple(sorted(query))
+    def key(self, ignoring: Set[str] = frozenset()) -> tuple[str, str, str, str]:
+        """What the request asks, in whatever order its query and its body name it, but for members
+        ``ignoring``."""
+        query = sorted(parse_qsl(urlsplit(self.target).query, keep_blank_values=True))
+        body = json.dumps(_without(self.request, ignoring), sort_keys=True)
+        return self.method, self.path, json.dumps(query), body
 
 
 def read_recording(path: Path) -> list[Exchange]:
@@ -76,7 +77,7 @@ def read_recording(path: Path) -> list[Exchange]:
     for number, line in enumerate(lines, start=1):
         try:
             one = Exchange(**json.loads(line))
-            one.key  # noqa: B018 - which reads the target
+            one.key()  # which reads the target
         except (ValueError, TypeError, AttributeError):
             raise SandboxError(f"{path} is not a recording: line {number}") from None
         found.append(one)
@@ -84,16 +85,22 @@ def read_recording(path: Path) -> list[Exchange]:
 
 
 class Replay:
-    """Recorded answers by request: one after another where it was asked repeatedly, the last one
-    again and again. Not thread-safe: the sandbox asks under its lock."""
+    """Recorded answers by request, body and all: one after another where it was asked repeatedly,
+    the last one again and again. Members named in ``ignoring`` (such as ``ref_id``) may differ, at
+    whatever depth. Not thread-safe: the sandbox asks under its lock."""
 
-    def __init__(self, exchanges: list[Exchange]) -> None:
+    def __init__(self, exchanges: list[Exchange], ignoring: Iterable[str] = ()) -> None:
+        self._ignoring = frozenset(ignoring)
         self._left: defaultdict[Any, list[Exchange]] = defaultdict(list)
+        self._numbers: set[str] = set()
         for one in exchanges:
-            self._left[one.key].append(one)
+            self._left[one.key(self._ignoring)].append(one)
 
-    def answer(self, method: str, target: str) -> Exchange | None:
-        left = self._left.get(Exchange(method, target, 0, None, None).key)
+    def answer(self, method: str, target: str, body: bytes = b"") -> Exchange | None:
+        asked, numbers = masked(body)  # as it was when it was recorded
+        self._numbers |= numbers
+        request = without_known(asked, self._numbers)
+        left = self._left.get(Exchange(method, target, 0, request, None).key(self._ignoring))
         if not left:
             return None
         return left.pop(0) if len(left) > 1 else left[0]
@@ -177,6 +184,14 @@ def recording(
         server.server_close()
         service.close()
         os.close(descriptor)
+
+
+def _without(value: Any, names: Set[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(one, names) for name, one in value.items() if name not in names}
+    if isinstance(value, list):
+        return [_without(one, names) for one in value]
+    return value
 
 
 def masked(body: bytes) -> tuple[Any, set[str]]:

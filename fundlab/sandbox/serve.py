@@ -98,6 +98,7 @@ def serve(
     behaviour: str | Path | Mapping[str, Any] | None = None,
     load: str | Path | None = None,
     replay: str | Path | None = None,
+    replay_ignoring: Sequence[str] = (),
 ) -> Sandbox:
     """Serve the whole interface from a background thread; use it as a context manager.
 
@@ -118,7 +119,8 @@ def serve(
     `fundlab.sandbox.behaviour`.
 
     ``load`` is a saved state to begin with (``sandbox.control.save()``). With ``replay``, a
-    recording (`fundlab.sandbox.recording`), it answers what was recorded, and nothing else.
+    recording (`fundlab.sandbox.recording`), it answers what was recorded, and nothing else: to the
+    same method, path, query and body, but for members of a body in ``replay_ignoring``.
 
     With ``allow_remote`` other machines reach it, and the control interface takes only requests
     whose header ``Sandbox-Control-Key`` holds ``control_key``, by default a fresh one. It serves
@@ -153,7 +155,7 @@ def serve(
         profiles=profiles, signing=signing, signing_alg=signing_alg, clock=clock, empty=empty,
         scopes=scope_names(scopes), signature_header=signature_header,
         signature_prefix=signature_prefix, credentials=made, allow_remote=allow_remote,
-        replay=Replay(read_recording(Path(replay))) if replay is not None else None,
+        replay=None if replay is None else Replay(read_recording(Path(replay)), replay_ignoring),
         behaviour=read_behaviour(behaviour) if behaviour is not None else None,
         control_key=control_key or (secrets.token_urlsafe(32) if allow_remote else None),
     )  # fmt: skip

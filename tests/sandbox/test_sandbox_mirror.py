@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 import yaml
-from sandbox_caller import WIRE, caller_of, fund
+from sandbox_caller import WIRE, WITHDRAWALS, caller_of, fund
 from scripted import answer, running
 
 import fundlab as fl
@@ -94,6 +94,31 @@ def test_a_sandbox_answers_with_it(deployment: Sandbox, tmp_path: Path) -> None:
             requests.get(f"{sandbox.base_url}/v2/transfer/transfers", timeout=5).status_code == 401
         )
         caller.close()
+
+
+def test_a_replay_answers_the_body_that_was_recorded(tmp_path: Path) -> None:
+    """Members in any order; a request with another amount is not answered with this one's."""
+    out = tmp_path / "live.jsonl"
+    asked = {"ref_id": "a", "amount": "4.44", "asset": "USD", "fiat_account_id": "f"}
+    kept = {
+        "method": "POST", "target": WITHDRAWALS, "status": 200, "request": asked,
+        "answer": {"id": "t", "amount": "4.44"},
+    }  # fmt: skip
+    out.write_text(json.dumps(kept) + "\n")
+    for ignoring, statuses in (((), (404, 404, 200)), (("ref_id",), (404, 200, 200))):
+        with serve(empty=True, replay=out, replay_ignoring=ignoring) as sandbox:
+            caller = caller_of(sandbox)
+            answers = [
+                caller.post(WITHDRAWALS, body)
+                for body in (
+                    {**asked, "amount": "9.99"}, {**asked, "ref_id": "b"},
+                    dict(reversed(asked.items())),
+                )
+            ]  # fmt: skip
+            assert tuple(answer.status_code for answer in answers) == statuses
+            assert answers[-1].json() == kept["answer"]
+            assert "with this body" in answers[0].json()["detail"]
+            caller.close()
 
 
 def test_what_the_interface_does_not_describe_is_replayed_too(tmp_path: Path) -> None:
@@ -246,7 +271,7 @@ def test_a_document_is_read_as_publishers_write_it(
     wire = "fiat_network_instructions.wire"
     created = {one.field for one in found if one.operation == "create_fiat_account"}
     assert Difference(
-        "create_fiat_account", "request", "ref_id", "limits maxLength 128",
+        "create_fiat_account", "request", "ref_id", "no other limits",
         "limits maxLength 10, pattern ^r",
     ) in found  # fmt: skip
     assert "identity_id" not in created  # which only the sandbox limits
@@ -324,3 +349,48 @@ def test_a_saved_state_is_begun_with(tmp_path: Path) -> None:
         assert client.get_profile_balance(sandbox.profile_ids[0], "USD").available == 5
     with pytest.raises(SandboxError, match="cannot be read"):
         serve(empty=True, load=tmp_path / "none")
+
+
+def test_mirror_is_a_gate_in_three_classes(tmp_path: Path) -> None:
+    """A line for a schema that several operations share; 3 for what is dangerous and not known."""
+    theirs = json.loads(json.dumps(own_document()))
+    schemas = theirs["components"]["schemas"]
+    schemas["AddressInput"]["properties"]["city"]["maxLength"] = 10
+    schemas["AddressInput"]["required"].append("zip_code")
+    schemas["Transfer"]["properties"]["risk_score"] = {"type": "string"}
+    schemas["Transfer"]["required"].remove("fee")
+    schemas["CreateDepositAddress"]["properties"]["region"] = {"type": "string"}
+    published, known = tmp_path / "theirs.json", tmp_path / "known.toml"
+    published.write_text(json.dumps(theirs))
+
+    def mirror(*options: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "fundlab", "sandbox", "mirror", str(published), *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    status, text = mirror()
+    assert status == 3
+    refuse, answer_, cosmetic = (
+        text.index(kind)
+        for kind in ("we accept, they refuse:", "they answer what we never do:", "cosmetic:")
+    )
+    assert refuse < answer_ < cosmetic
+    (line,) = [line for line in text[refuse:answer_].splitlines() if "AddressInput" in line]
+    assert "city sandbox limits maxLength 35, theirs limits maxLength 10" in line
+    assert "zip_code sandbox optional, theirs required" in line
+    assert "create_fiat_account, initiate_sandbox_fiat_deposit, update_fiat_account" in line
+    assert len(text[refuse:answer_].splitlines()) == 2
+    assert "risk_score" in text[answer_:cosmetic]
+    assert "fee sandbox required, theirs optional" in text[answer_:cosmetic]
+    assert "region" in text[cosmetic:]
+
+    listed = json.loads(mirror("--json")[1])["differences"]
+    operations = {one["operation"] for one in listed if one["kind"] == "we accept, they refuse"}
+    known.write_text("".join(f'"{name} request *" = "a ticket"\n' for name in sorted(operations)))
+    assert mirror("--accepted", str(known))[0] == 3  # the answers are left
+    with known.open("a") as file:
+        file.write('"* answer *" = "kept as it comes"\n"list_moons *" = "gone"\n')
+    status, text = mirror("--accepted", str(known))
+    assert (status, "there is no such difference: list_moons *" in text) == (0, True)
+    known.write_text('"* answer *" = ""\n')
+    assert mirror("--accepted", str(known))[0] not in (0, 3)
