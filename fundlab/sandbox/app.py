@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext, suppress
 from functools import cache, partial
+from html import escape
 from typing import Any, Final, get_type_hints
 
 from fastapi import APIRouter, FastAPI, Security
@@ -21,7 +22,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -61,10 +62,55 @@ def build_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     app.router.routes += _routes()
+    for path, page in (("/", to_control), ("/health", health), ("/docs", documentation)):
+        app.add_route(path, page, include_in_schema=False)
     app.add_exception_handler(HTTPException, framework_problem)
     app.add_exception_handler(Exception, broken)
     app.openapi = partial(_document, service.signature_header)  # type: ignore[method-assign]
     return app
+
+
+async def to_control(_: Request) -> Response:
+    return RedirectResponse("/_sandbox")
+
+
+async def health(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def documentation(request: Request) -> Response:
+    """Each operation with its place, scope and schemas: as text, with nothing from elsewhere."""
+    document = request.app.openapi()
+    described = []
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            content = operation.get("requestBody", {}).get("content", {})
+            schema = str(content.get("application/json", {}).get("schema", {}).get("$ref", ""))
+            parameters = ", ".join(one["name"] for one in operation.get("parameters", ()))
+            rows = {
+                "": operation.get("description", ""), "body": schema.rpartition("/")[2],
+                "parameters": parameters, "answers": ", ".join(operation["responses"]),
+            }  # fmt: skip
+            told = "".join(f"<p>{k} {escape(v)}</p>" for k, v in rows.items() if v)
+            described.append(
+                f"<section><h2>{escape(operation['operationId'])}</h2>"
+                f"<p><code>{method.upper()} {escape(path)}</code></p>{told}</section>"
+            )
+    schemas = "".join(
+        f"<details id='{escape(name)}'><summary>{escape(name)}</summary>"
+        f"<pre>{escape(json.dumps(schema, indent=2))}</pre></details>"
+        for name, schema in document["components"]["schemas"].items()
+    )
+    return HTMLResponse(
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        "<title>The sandbox's interface</title><style>body{font:16px/1.5 system-ui;margin:0 auto;"
+        "padding:1rem;max-width:50rem}code,pre{overflow-wrap:anywhere;white-space:pre-wrap}"
+        "</style><h1>The sandbox's interface</h1><p><a href='/openapi.json'>openapi.json</a> is "
+        f"what tools read; <a href='/_sandbox'>the control page</a>.</p>{''.join(described)}"
+        f"<h1>Schemas</h1>{schemas}",
+        headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"},
+    )
 
 
 @cache

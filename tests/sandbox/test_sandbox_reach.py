@@ -322,9 +322,10 @@ def test_client_and_sandbox_do_without_the_analytics(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     lines = (root / "notebooks/sandbox/requirements.txt").read_text().splitlines()
     named = {line for line in lines if line and not line.startswith("#")}
-    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert named < set(project)
-    heavy = {re.split("[>=]", line)[0] for line in set(project) - named}
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    core, extra = set(project["dependencies"]), set(project["optional-dependencies"]["sandbox"])
+    assert named < core | extra
+    heavy = {re.split("[>=]", line)[0] for line in core - named}
     assert {"pandas", "pyarrow", "duckdb", "matplotlib"} <= heavy
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
@@ -346,3 +347,16 @@ def test_client_and_sandbox_do_without_the_analytics(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (shown.stdout, shown.stderr) == ("100\nabsent\n", "")
+
+
+def test_who_opens_its_address_finds_the_pages(sandbox: Sandbox) -> None:
+    """Its own, with nothing from elsewhere, and without a token."""
+    leads = requests.get(sandbox.base_url, headers={"Accept": "text/html"}, timeout=5)
+    assert leads.url == sandbox.control_url
+    assert "text/html" in leads.headers["Content-Type"]
+    assert requests.get(f"{sandbox.base_url}/health", timeout=5).json() == {"status": "ok"}
+    docs = requests.get(f"{sandbox.base_url}/docs", timeout=5)
+    for name in ("create_fiat_withdrawal", "/v2/transfer/transfers/{id}", "WireInput", "409"):
+        assert name in docs.text
+    assert not re.findall(r"""(?:src|href)=['"](?:https?:)?//""", docs.text)
+    assert docs.headers["Content-Security-Policy"].startswith("default-src 'none'")
