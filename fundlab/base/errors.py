@@ -71,10 +71,13 @@ class CallError(FundlabError):
     Attributes: ``operation`` (snake case), ``request_id`` and ``hint`` (what to do next), each
     ``None`` where unknown; ``status`` (HTTP) if an answer came; ``title``, ``detail`` and ``meta``
     of the service's problem, ``None`` and empty where it sent none; ``in_doubt``: the call may have
-    been carried out in spite of the error. Can be pickled.
+    been carried out in spite of the error; ``refused``: the service itself said that it was not;
+    ``unsent``: no byte of it left. Can be pickled.
     """
 
     in_doubt: bool = False
+    refused: bool = False
+    unsent: bool = False
     status: int | None = None
     title: str | None = None
     detail: str | None = None
@@ -100,7 +103,8 @@ class CallError(FundlabError):
         """The same error of a call that may have been carried out, which it says first."""
         named, text = f"{self.operation}: ", str(self).replace("nothing was sent; ", "")
         said = f"{named}it may have been carried out; {text.removeprefix(named)}"
-        return _restored(type(self), (said,), vars(self) | {"in_doubt": True})
+        state = vars(self) | {"in_doubt": True, "refused": False, "unsent": False}
+        return _restored(type(self), (said,), state)
 
 
 def _restored(kind: type[CallError], args: tuple[str, ...], state: dict[str, Any]) -> CallError:

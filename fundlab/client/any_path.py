@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from fundlab.base.errors import InvalidRequest, ProtocolError, shorten
 from fundlab.base.values import Instant
-from fundlab.client.calls import encoded_target
+from fundlab.client.calls import encoded_target, how_to_repeat
 from fundlab.client.transport import Call, Reply
 from fundlab.models import OPERATIONS
 
@@ -32,11 +32,13 @@ _OPERATIONS: Final = {
 
 
 def call_of(
-    method: str, path: str, scope: str | None, params: Mapping[str, Any], body: object = None
-) -> Call:
+    method: str, path: str, scope: str | None, params: Mapping[str, Any], body: object = None,
+    new_ref_id: Callable[[], str] = lambda: "",
+) -> Call:  # fmt: skip
     """What to send. Raises ``InvalidRequest`` for what cannot be, before anything leaves.
 
-    Of a path that the interface describes its scope is known; of another one all scopes that the
+    A create of the interface is sent with a ``ref_id``, a new one where ``body`` has none. Of a
+    path that the interface describes its scope is known; of another one all scopes that the
     credential has are asked for, unless ``scope`` names one.
     """
     label = f"{method} {shorten(path)}"
@@ -56,15 +58,14 @@ def call_of(
     )
     content, repeatable, again = None, True, "trying again is safe"
     if method != "GET":
-        content = json.dumps(
-            _plain(body, "body"), separators=(",", ":"), ensure_ascii=False
-        ).encode()
+        plain = _plain(body, "body")
         # by a ref_id the service knows a second one: of a path that takes one, as far as is known
         takes = known is not None and known.body is not None and "ref_id" in known.body.model_fields
-        repeatable = takes and isinstance(body, Mapping) and bool(body.get("ref_id"))
-        again = "look for it before trying again"
+        repeatable = takes and isinstance(plain, dict)
         if repeatable:
-            again = "trying again with the same ref_id is safe"
+            plain["ref_id"] = plain.get("ref_id") or new_ref_id()
+        again = how_to_repeat(plain["ref_id"] if repeatable else None)
+        content = json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode()
     limit = dict(pairs).get("limit", "")
     return Call(
         f"{method} {path}", method, encoded_target(path, params=pairs),

@@ -1,9 +1,8 @@
 """What happens in one call: its arguments are checked, it is sent, and its answer is read.
 
 ``Client`` stands on ``Caller`` here; ``Transport`` carries the bytes. ``Rows`` are the models of
-the pages of a list, one after another. ``differences`` says whether an answer, or what exists under
-a ``ref_id`` (a 409's ``existing``), is what is asked for; that a payment happens once is the work
-of `fundlab.payments.plan` and `fundlab.payments.journal`.
+the pages of a list, one after another. Whether an answer, or what exists under a ``ref_id`` (a
+409's ``existing``), is what is asked for is said by `fundlab.client.identity`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from heapq import merge
 from itertools import islice, repeat
 from types import TracebackType
@@ -30,6 +28,7 @@ from fundlab.base.errors import (
     UnknownValueWarning,
     shorten,
 )
+from fundlab.client.identity import differences, is_this_payment
 from fundlab.client.pages import Asked, Walk, warn_of_filters, whole_number
 from fundlab.client.signing import Signer, load_signer
 from fundlab.client.transport import Call, Environment, Reply, Transport
@@ -47,6 +46,8 @@ _SHOWN_BY: Final[Mapping[type[Resource], str]] = {
     if operation.answer is not None and operation.path.endswith("/{id}") and not operation.body
 }
 """The operation that shows a resource by its id, for those that have one."""
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_NO_ID: Final = re.compile(r"[/?#\x00-\x1f\x7f-\x9f]|\.\.")
 _NAMED_PART: Final = re.compile(r"\{(\w+)\}")
 _START: Final = 60
 _NOT_A_NUMBER: Final = re.compile(rb"NaN|Infinity")
@@ -108,23 +109,36 @@ class Caller:
         return self._send(operation, params=params)[0].body
 
     def _call(self, model: type[R], name: str, /, **given: object) -> R:
-        """Carry out operation ``name`` with ``given``; its answer, read as ``model``."""
-        found: tuple[Reply, dict[str, Any]] | Conflict
+        """Carry out operation ``name`` with ``given``; its answer, read as ``model``. A create that
+        takes a ``ref_id`` is sent with one, so that sending it again does nothing twice."""
+        body = OPERATIONS[name].body
+        if body is not None and "ref_id" in body.model_fields and given["ref_id"] is None:
+            given["ref_id"] = self.transport.new_ref_id()
+        problem: CallError
         try:
-            found = self._send(name, given)
+            reply, asked = self._send(name, given)
         except Conflict as error:
-            found = error
-        if isinstance(found, Conflict):
-            return self._existing(model, name, given, found)
-        reply, asked = found
-        hint = None  # what to do when the service took a change but its answer cannot be read
-        if asked:
-            hint = "it was probably carried out: look for it "
-            hint += (
-                "before trying again"
-                if given.get("ref_id") is None
-                else "by its ref_id, or call again with the same ref_id, which does nothing twice"
-            )
+            problem = error
+        else:
+            try:
+                return self._answer_to(model, name, given, asked, reply)
+            except CallError as error:
+                problem = error
+        if isinstance(problem, Conflict):
+            return self._existing(model, name, given, problem)
+        raise problem.doubted() if asked else problem
+
+    def _answer_to(
+        self,
+        model: type[R],
+        name: str,
+        given: Mapping[str, Any],
+        asked: Mapping[str, Any],
+        reply: Reply,
+    ) -> R:
+        """``reply`` read as ``model``. Raises ``ProtocolError`` for one that cannot be read, or is
+        about something else than ``given``, for a proxy may have mixed two up."""
+        hint = how_to_repeat(given.get("ref_id")) if asked else None
         answer: Any
         if model is OrchestrationRule:
             answer = read_answer(
@@ -132,8 +146,6 @@ class Caller:
             ).rule
         else:
             answer = read_answer(model, name, reply, hint=hint, unlisted=self.unlisted)
-
-        # An answer about something else is not one: a proxy may have mixed two up.
         other = []
         if asked:
             other = differences(
@@ -156,10 +168,8 @@ class Caller:
     def _existing(
         self, model: type[R], name: str, given: Mapping[str, Any], conflict: Conflict
     ) -> R:
-        """What an earlier request with the same ``ref_id`` made, if it asked for the same.
-
-        The conflict may show little of it, only its id say: then the resource itself is asked for.
-        """
+        """What an earlier request with the same ``ref_id`` made, if it asked for the same: as its
+        operation shows it, for a conflict may say little of it, only its id say."""
         found = conflict.meta.get("existing")
         if isinstance(found, Mapping) and isinstance(found.get("rule"), Mapping):
             found = found["rule"]
@@ -177,25 +187,30 @@ class Caller:
         shown = existing.to_json()
         if str(shown.get("ref_id") or ref_id).casefold() != str(ref_id).casefold():
             raise conflict  # something else is in the way: the service says what
-        id_ = str(shown.get("id", "another"))
-        lacking = {name for name in asked if asked[name] and name in model.model_fields} - {*shown}
-        if lacking and model in _SHOWN_BY:
+        if model in _SHOWN_BY:
+            shown = {}
             try:
                 existing = self._call(model, _SHOWN_BY[model], id=id_)
-            except CallError as error:
-                conflict.add_note(f"Asking for what is there brought no more: {error}")
-            else:
-                shown |= existing.model_dump(mode="json", exclude_none=True)
-        different = differences(asked, shown)
-        if not different and asked.keys() & shown.keys():
+                shown = existing.to_json()
+            except (CallError, InvalidRequest) as error:
+                problem = error.problem if isinstance(error, CallError) else str(error)
+                conflict.add_note(f"Asking for what is there brought no more: {problem}")
+        identity = is_this_payment(asked, shown, name, named=True)
+        if identity.answer == "yes":
             return existing
-        what = f"ref_id {ref_id!r} already stands for {shorten(id_)}, "
         hint = "look at it first; trying again with the same ref_id is safe"
-        if not different:
-            what += "of which the service shows too little to tell whether that is asked for now"
+        if identity.answer == "unknown":
+            what = (
+                f"ref_id {ref_id!r} stands for {shorten(id_)}, of which the service does not show "
+            )
+            what += (
+                f"{', '.join(identity.absent)}: too little to tell whether it is what is asked for"
+            )
         else:
-            what += f"which is not what is asked for now: {'; '.join(different)}"
-            if differences(asked, shown, echoed=True) and not conflict.in_doubt:
+            what = f"ref_id {ref_id!r} belongs to {shorten(id_)}, which is not what is asked for "
+            what += f"now: {'; '.join(identity.contradictions)}"
+            only_added = is_this_payment(asked, shown, name, ours=True).answer != "no"
+            if not only_added and not conflict.in_doubt:
                 hint = "nothing was done now; for a new intent choose another ref_id"
         explained = Conflict(
             conflict.status,
@@ -209,7 +224,9 @@ class Caller:
         )
         for note in getattr(conflict, "__notes__", ()):
             explained.add_note(note)
-        raise explained.doubted() if conflict.in_doubt else explained
+        explained.refused = conflict.refused
+        in_doubt = conflict.in_doubt or identity.answer == "unknown"
+        raise explained.doubted() if in_doubt else explained
 
     def _send(
         self,
@@ -231,12 +248,7 @@ class Caller:
             body, asked = body_bytes(request, name), request.to_json()
             # A second one is stopped by the ref_id, by which the service knows the first.
             repeatable = given.get("ref_id") is not None
-            if repeatable:
-                again = "trying again with the same ref_id is safe"
-            else:
-                again = "look for it before trying again"
-                if "ref_id" in operation.body.model_fields:
-                    again += ", and give a ref_id, with which that is safe"
+            again = how_to_repeat(given.get("ref_id"))
         try:
             target = encoded_target(operation.path, given, params)
         except InvalidRequest as error:
@@ -327,22 +339,34 @@ class Rows(Iterator[R], Generic[R]):
             walk.follow(None if following is None else str(following))
 
 
+def how_to_repeat(ref_id: object) -> str:
+    """What to do where it is unknown whether a change was carried out."""
+    if ref_id is None:
+        return "look for it before trying again"
+    return f"trying again with the same ref_id is safe (ref_id={ref_id!r})"
+
+
 def encoded_target(
     path: str, values: Mapping[str, Any] | None = None, params: Iterable[tuple[str, str]] = ()
 ) -> str:
     """``path`` with its ``{name}`` parts filled in from ``values``, and the query: encoded once,
     as it is signed and sent.
 
-    Values keep ``A-Za-z0-9-._~``; every other byte of their UTF-8 becomes ``%XX``.
-    Raises ``InvalidRequest`` for a value that no path can carry.
+    Values keep ``A-Za-z0-9-._~``; every other byte of their UTF-8 becomes ``%XX``, in the upper
+    case that connections send escapes in. Raises ``InvalidRequest`` for a value that no path can
+    carry, or that would be read as more than an id.
     """
+    path = _ESCAPE.sub(lambda escape: escape[0].upper(), path)
     name: str
     value: Any
     try:
         for name in _NAMED_PART.findall(path):
             value = (values or {})[name]
-            if not isinstance(value, str) or value in ("", ".", ".."):
-                raise InvalidRequest(f"{name}={shorten(value)} is not accepted; give an id as text")
+            if not isinstance(value, str) or value in ("", ".") or _NO_ID.search(value):
+                raise InvalidRequest(
+                    f"{name}={shorten(value)} is not accepted; give an id as text, without / ? # "
+                    ".. and control characters"
+                )
             path = path.replace(f"{{{name}}}", quote(value, safe=""))
         pairs = []
         for name, value in params:
@@ -434,112 +458,3 @@ def read_answer(
         operation=operation,
         request_id=reply.request_id,
     )
-
-
-# ----------------------------------------------------------- is this what was asked for?
-# Services leave members out of their answers and spell ids in another case: a member that is absent
-# contradicts nothing, and case makes no other id.
-
-_AMOUNTS: Final = {"amount", "total"}
-_DETAILS: Final = {"fiat_account_owner", "fiat_network_instructions"}
-_IDS: Final = {"profile_id", "identity_id", "account_id", "fiat_account_id"}
-_VARIANTS: Final = {
-    "wire", "cubix", "institution_details", "person_details", "crypto", "fiat", "profile",
-}  # fmt: skip
-_LAST_SHOWN: Final = 4
-_SHOWN_WITHIN: Final = ("fiat_network", "routing_number_type")  # the bank details
-_ECHOED: Final = (
-    "ref_id", "amount", "total", "asset", "profile_id", "identity_id", "account_id",
-    "fiat_account_id", "crypto_network", "source_asset", "destination_asset",
-    "memo",
-)  # fmt: skip
-
-
-def differences(
-    asked: Mapping[str, Any],
-    found: Mapping[str, Any],
-    *,
-    complete: bool = False,
-    echoed: bool = False,
-) -> list[str]:
-    """How ``asked`` (a request body) and ``found`` (a resource) differ; empty when equal.
-
-    What ``found`` leaves out is no difference, unless it is ``complete``. Amounts are compared as
-    numbers and metadata in full. In bank details, members that the service leaves out or masks to
-    the last four characters count as equal. Metadata, a memo and an end user that ``found`` has and
-    nobody asked for are differences. With ``echoed``, ``found`` is the answer to the request: then
-    only what answers repeat is compared, where it does.
-    """
-    problems = []
-    for name, wanted in asked.items():
-        shown = found.get(name)
-        if shown is None and not (complete or name in _SHOWN_WITHIN):
-            continue
-        if echoed and name not in _ECHOED:
-            continue
-        if name in _SHOWN_WITHIN:
-            shown = found.get("fiat_network_instructions")
-            if name == "routing_number_type":
-                for part in ("wire", "routing_details", "routing_number_type"):
-                    shown = shown.get(part) if isinstance(shown, Mapping) else None
-            elif isinstance(shown, Mapping):
-                shown = "CUBIX" if shown.get("wire") is None else "WIRE"
-            else:
-                shown = None
-            equal = shown is None or shown == wanted
-        elif name == "metadata":
-            members = shown if isinstance(shown, Mapping) else {}
-            equal = dict(wanted) == {
-                key: value if isinstance(value, str) else json.dumps(value)
-                for key, value in members.items()
-            }
-        elif name in _AMOUNTS:
-            try:
-                equal = isinstance(shown, str) and Decimal(shown) == Decimal(wanted)
-            except InvalidOperation:
-                equal = False
-        elif isinstance(wanted, Mapping):  # the same kind of owner, account or end, and equal in it
-            wanted, shown = _in_one_layout(wanted), _in_one_layout(shown)
-            if isinstance(shown, Mapping):
-                kinds = {part for part in wanted if part in _VARIANTS}
-                theirs = {part for part in shown if part in _VARIANTS and shown[part] is not None}
-                equal = (not theirs or kinds == theirs) and _agree(name, wanted, shown, complete)
-            else:
-                equal = shown is None and name in _DETAILS
-        else:
-            equal = _agree(name, wanted, shown, complete) if name in _IDS else shown == wanted
-        if not equal and name in _DETAILS:
-            problems.append(f"{name} differs")
-        elif not equal:
-            problems.append(f"{name} is {shorten(shown)}, not {shorten(wanted)}")
-    if echoed:
-        return problems
-    only_on_request = ["metadata", "account_id", "memo"]
-    if "fiat_network" not in asked:  # deposit instructions always name an identity (§2.2)
-        only_on_request.append("identity_id")
-    return problems + [
-        f"{name} is {shorten(found[name])}, not left out"
-        for name in only_on_request
-        if name not in asked and found.get(name)
-    ]
-
-
-def _in_one_layout(details: Any) -> Any:
-    """``details`` with the two layouts of a CUBIX account as one."""
-    if isinstance(details, Mapping) and details.get("wallet_address") is not None:
-        rest = {name: value for name, value in details.items() if name != "wallet_address"}
-        return {**rest, "cubix": {"account_id": details["wallet_address"]}}
-    return details
-
-
-def _agree(name: str, asked: Any, found: Any, complete: bool) -> bool:
-    if found is None:  # an empty text is as good as absent
-        return not complete or asked == ""
-    if isinstance(asked, Mapping) and isinstance(found, Mapping):
-        return all(_agree(part, value, found.get(part), complete) for part, value in asked.items())
-    if isinstance(asked, str) and isinstance(found, str):
-        hidden, last = found[:-_LAST_SHOWN], found[-_LAST_SHOWN:]
-        if set(hidden) == {"X"} and last == asked[-_LAST_SHOWN:]:
-            return True  # ``XXXXXX6789`` stands for any text of that ending
-        return asked.casefold() == found.casefold() if name in _IDS else asked == found
-    return bool(found == asked)

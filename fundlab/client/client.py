@@ -130,10 +130,10 @@ class Client(Caller):
         """What the service answers to a ``body`` that is posted to any ``path`` of its API.
 
         Amounts in it are text or ``Decimal``, times aware ``datetime`` or text; a ``float`` is
-        refused. It is sent again only where that cannot do it twice: where it never arrived, was
-        one too many (429), or the interface says that the path takes the ``ref_id`` it has. A
-        ``ref_id`` that is used already raises ``Conflict``. Nothing here is journalled or held
-        against limits: pay with `fundlab.plan_withdrawal`.
+        refused. It is sent again only where that cannot do it twice: where it never left, was one
+        too many (429), or the interface says that the path takes a ``ref_id``, which it is given
+        if it has none. A ``ref_id`` that is used already raises ``Conflict``. Nothing here is
+        journalled or held against limits: pay with `fundlab.plan_withdrawal`.
 
         >>> quote = client.post(
         ...     "/v2/transfer/fees/crypto-withdrawal",
@@ -147,7 +147,7 @@ class Client(Caller):
         >>> quote["fee"], quote["total"]
         ('3.00', '2503.00')
         """
-        call = call_of("POST", path, scope, {}, body)
+        call = call_of("POST", path, scope, {}, body, self.transport.new_ref_id)
         if call.target.startswith(_SANDBOX_ONLY) and self.settings.is_production:
             raise InvalidRequest(_not_a_sandbox(call.operation, self.base_url))
         return read_json(call, self.transport.send(call))
@@ -187,8 +187,8 @@ class Client(Caller):
 
         ``fiat_network`` is ``WIRE``, with a ``routing_number_type`` (``ABA`` in the US, ``SWIFT``
         abroad), or ``CUBIX``, without. ``identity_id`` and ``account_id`` name an end user.
-        ``metadata`` (at most 6 pairs of at most 100 characters) is copied to the deposits. With a
-        ``ref_id`` the call is safe to repeat.
+        ``metadata`` (at most 6 pairs of at most 100 characters) is copied to the deposits. The
+        call is sent with a ``ref_id``, by default a new one; with yours it is safe to repeat.
 
         >>> instructions = client.create_fiat_deposit_instructions(
         ...     profile_id=sandbox.profile_ids[0], fiat_network="WIRE", routing_number_type="ABA"
@@ -286,8 +286,9 @@ class Client(Caller):
 
         ``fiat_account_owner`` holds ``institution_details`` or ``person_details``;
         ``fiat_network_instructions`` holds ``wire``, or ``cubix`` (or ``wallet_address``).
-        ``identity_id`` and ``account_id`` name an end user; ``metadata`` has at most 6 pairs. With
-        a ``ref_id`` the call is safe to repeat. ``fundlab.wait_for`` waits for the review.
+        ``identity_id`` and ``account_id`` name an end user; ``metadata`` has at most 6 pairs. The
+        call is sent with a ``ref_id``, by default a new one; with yours it is safe to repeat.
+        ``fundlab.wait_for`` waits for the review.
 
         >>> account = client.create_fiat_account(
         ...     fiat_account_owner={"institution_details": {"name": "Harbor Trading LLC"}},
@@ -372,10 +373,11 @@ class Client(Caller):
         """Send ``amount`` ``asset`` from ``profile_id`` to the account ``fiat_account_id`` (§4.12).
 
         The account must be ``APPROVED``. Give exactly one of ``amount`` (without the fee) and
-        ``total`` (with it), of at most 2 decimals. Give a ``ref_id``: with it a lost answer is
-        asked for again and cannot pay twice, and a second call with the same arguments returns the
-        first one's transfer. ``identity_id`` and ``account_id`` name an end user; ``memo`` goes to
-        the bank (at most 100 characters by wire, 40 by CUBIX); ``metadata`` has at most 6 pairs.
+        ``total`` (with it), of at most 2 decimals. It is sent with a ``ref_id``, by default a new
+        one, so that a lost answer is asked for again and cannot pay twice; with a ``ref_id`` of
+        yours a second call with the same arguments returns the first one's transfer.
+        ``identity_id`` and ``account_id`` name an end user; ``memo`` goes to the bank (at most 100
+        characters by wire, 40 by CUBIX); ``metadata`` has at most 6 pairs.
         Raises ``Conflict`` when the ``ref_id`` stands for another withdrawal, ``InsufficientFunds``
         when the available balance is below amount plus fee.
 
@@ -477,7 +479,8 @@ class Client(Caller):
 
         ``identity_id`` and ``account_id`` name an end user; ``conversion_target_asset`` is ``USD``
         to have stablecoins credited as USD, by default ``NO_CONVERSION``; ``metadata`` has at most
-        6 pairs. With a ``ref_id`` the call is safe to repeat.
+        6 pairs. The call is sent with a ``ref_id``, by default a new one; with yours it is safe to
+        repeat.
 
         >>> address = client.create_deposit_address(
         ...     profile_id=sandbox.profile_ids[0], crypto_network="ETHEREUM"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote, quote_plus, unquote_plus, urlsplit
 
 import requests
@@ -30,8 +30,9 @@ from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError, DecodeError, NewConnectionError
+from urllib3.exceptions import DecodeError, ReadTimeoutError
 
+from fundlab.base.errors import printable
 from fundlab.settings.secret import Secret
 from fundlab.settings.settings import is_loopback
 
@@ -42,14 +43,9 @@ _BYTES_A_VALUE: Final = 64
 """At least, on average, in an answer near its bound: a value takes more in memory than on the wire,
 so a page of the shortest would fill it."""
 _PROXY_HINT: Final = "check the variables http_proxy, https_proxy and no_proxy, or trust_env"
-_TUNNEL: Final = re.compile(r"Tunnel connection failed: ([0-9]{3}[ A-Za-z]{0,40})")
+_LONGEST_REASON: Final = 80
 MAX_CONNECTIONS: Final = 32
 _CHUNK: Final = 1024 * 1024
-_NO_TLS: Final = {
-    "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "SSLV3_ALERT_HANDSHAKE_FAILURE",
-    "TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_VERSION_NUMBER",
-}  # fmt: skip
-"""What OpenSSL says before a request can be sent."""
 _MASK: Final = "***"
 _SHORTEST_IN_RESOURCES: Final = 16
 _SHORTEST_UNSENT: Final = 8
@@ -98,11 +94,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Failure:
-    """No usable answer. ``sent``: the request may have reached the service."""
+    """No usable answer. ``sent``: bytes of the request left, so it may have been carried out."""
 
     problem: str
     sent: bool
-    timed_out: bool = False
     final: bool = False
     """Trying again would not help (certificate, proxy, size, coding)."""
     hint: str = ""
@@ -132,7 +127,7 @@ class Http:
         timeout, and the system's resolver takes its own time.
         """
         if timeout <= 0:
-            return Failure("the call's time was used up", sent=False, timed_out=True)
+            return Failure("the call's time was used up", sent=False)
         if self._process != os.getpid():  # on its parent's connections, a forked process would
             # read the parent's answers
             self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
@@ -143,7 +138,7 @@ class Http:
             prepared.headers["Content-Length"] = str(len(request.body))
         # No proxy for this machine: what goes to it is not encrypted.
         proxied = self._trust_env and not is_loopback(urlsplit(request.url).hostname)
-        _call.deadline = time.monotonic() + timeout
+        wire = _call.wire = Wire(time.monotonic() + timeout)
         try:
             with self._adapter.send(
                 prepared,
@@ -165,63 +160,72 @@ class Http:
                     return Failure(problem, sent=True, final=True)
                 return Answer(response.status_code, response.headers, body)
         except (OSError, urllib3.exceptions.HTTPError) as error:  # requests' own are OSErrors
-            return failure_of(error)
+            return failure_of(error, wire)
         finally:
-            _call.deadline = None
+            _call.wire = None
 
     def close(self) -> None:
         self._adapter.close()
 
 
-def failure_of(error: Exception) -> Failure:
-    """What went wrong, by what ``error`` and the errors wrapped in it say."""
-    causes: list[BaseException] = []  # outermost first
-    queue: list[Any] = [error]
-    while queue:
-        item = queue.pop(0)
-        if isinstance(item, BaseException) and item not in causes:
-            causes.append(item)
-            reason = getattr(item, "reason", None)
-            queue += [*item.args, reason, item.__cause__, item.__context__]
-    kinds = {type(cause).__name__ for cause in causes}
+@dataclass
+class Wire:
+    """What one attempt did on its connection, noted as it happens: whether bytes of the request
+    left is known from here alone.
 
-    if "SSLCertVerificationError" in kinds or "CertificateError" in kinds:
-        return Failure("its certificate could not be verified", sent=False, final=True)
-    if any(isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS for cause in causes):
+    ``stage`` is where it stands: ``settings`` of proxy and certificates, the ``proxy`` and its
+    tunnel, the ``connection``, its ``tls``; then the request itself, from its ``first byte`` on,
+    until its ``last byte`` has left. ``tunnel`` is what a proxy answered that gave none.
+    """
+
+    deadline: float
+    stage: Literal["settings", "proxy", "connection", "tls", "first byte", "last byte"] = "settings"
+    tunnel: str = ""
+
+    @property
+    def sent(self) -> bool:
+        return self.stage in ("first byte", "last byte")
+
+
+def failure_of(error: Exception, wire: Wire) -> Failure:
+    """What went wrong: where, ``wire`` says; why, ``error`` and what its library wrapped in it."""
+    causes: list[BaseException] = [error]  # outermost first; never the errors of a caller
+    for cause in causes:
+        inner = (*cause.args, getattr(cause, "reason", None), cause.__cause__)
+        causes += [one for one in inner if isinstance(one, BaseException) and one not in causes]
+    handshake = [c for c in causes if isinstance(c, ssl.SSLError)]
+    system = [c for c in causes if isinstance(c, OSError) and c.errno and c not in handshake]
+    reason = system[0].strerror if system else None
+    problem, hint, final = f"no connection ({reason or 'no answer'})", "", False
+    if wire.sent:
+        final = any(isinstance(c, DecodeError | http.client.UnknownProtocol) for c in causes)
+        if any(isinstance(c, DecodeError) for c in causes):
+            problem = "the answer is not coded as its header says"
+        elif final:
+            problem = "the answer is not in HTTP/1.1"
+        elif any(isinstance(c, TimeoutError | ReadTimeoutError) for c in causes):
+            problem = "the answer took too long"
+        else:
+            problem = f"the connection broke ({type(causes[-1]).__name__})"
+    elif wire.stage == "settings":
+        final, hint = True, _PROXY_HINT
+        if isinstance(error, requests.exceptions.InvalidSchema):  # our own addresses are checked
+            problem = "the proxy is a SOCKS proxy, for which the package PySocks is missing"
+            hint = f"pip install 'requests[socks]', or {_PROXY_HINT}"
+        elif isinstance(error, requests.exceptions.InvalidURL):
+            problem = "the proxy's address is not one of the form http://host:port"
+        else:
+            problem, hint = "the certificates of ca_bundle cannot be read", ""
+    elif wire.stage == "proxy":
+        reason, hint = wire.tunnel or reason, _PROXY_HINT
+        problem = f"the proxy of http_proxy or https_proxy cannot be used ({reason or 'no answer'})"
+        final = not wire.tunnel.startswith("5") if wire.tunnel else reason is not None
+    elif any(isinstance(c, ssl.SSLCertVerificationError) for c in handshake):
+        problem, final = "its certificate could not be verified", True
+    elif handshake and not any(isinstance(c, ssl.SSLEOFError) for c in handshake):
         problem = "no TLS connection: it speaks plain http, or TLS of no version known here"
-        return Failure(problem, sent=False, final=True)
-    if "CA certificate bundle" in str(error):
-        return Failure("the certificates of ca_bundle cannot be read", sent=False, final=True)
-
-    if isinstance(error, requests.exceptions.InvalidSchema):  # our own addresses are checked
-        return Failure(
-            "the proxy is a SOCKS proxy, for which the package PySocks is missing",
-            sent=False, final=True, hint=f"pip install 'requests[socks]', or {_PROXY_HINT}",
-        )  # fmt: skip
-    if isinstance(error, requests.exceptions.InvalidURL):
-        problem = "the proxy's address is not one of the form http://host:port"
-        return Failure(problem, sent=False, final=True, hint=_PROXY_HINT)
-    system = next((c for c in causes if isinstance(c, OSError) and c.errno and c.strerror), None)
-    if "ProxyError" in kinds:
-        said = next(filter(None, (_TUNNEL.search(str(cause)) for cause in causes)), None)
-        reason = said[1] if said else system.strerror if system else "no answer"
-        retryable = said[1].startswith("5") if said else system is None
-        return Failure(
-            f"the proxy of http_proxy or https_proxy cannot be used ({reason})",
-            sent=False, final=not retryable, hint=_PROXY_HINT,
-        )  # fmt: skip
-
-    if any(isinstance(cause, ConnectTimeoutError | NewConnectionError) for cause in causes):
-        timed_out = not kinds & {"NewConnectionError", "NameResolutionError"}
-        reason = system.strerror if system else "no answer"
-        return Failure(f"no connection ({reason})", sent=False, timed_out=timed_out)
-    if "UnknownProtocol" in kinds:
-        return Failure("the answer is not in HTTP/1.1", sent=True, final=True)
-    if any(isinstance(cause, DecodeError) for cause in causes):
-        return Failure("the answer is not coded as its header says", sent=True, final=True)
-    if any(isinstance(cause, TimeoutError) for cause in causes) or "ReadTimeoutError" in kinds:
-        return Failure("the answer took too long", sent=True, timed_out=True)
-    return Failure(f"the connection broke ({type(causes[-1]).__name__})", sent=True)
+        final = True
+    return Failure(problem, wire.sent, final, hint)
 
 
 # ----------------------------------------------------------------------- what headers say of time
@@ -342,11 +346,13 @@ class _Response(http.client.HTTPResponse):
         reader: Any = self.fp.detach()
         reader.__class__ = _BoundedReader  # a second reader would count the connection twice
         reader.ended = False
-        reader.deadline = getattr(_call, "deadline", None) or float("inf")
+        reader.deadline = _call.wire.deadline
         reader.timeout = reader._sock.gettimeout() or float("inf")
         self.fp = io.BufferedReader(reader)
         while True:
             version, status, reason = super()._read_status()  # type: ignore[misc]
+            if _call.wire.stage == "proxy" and status != http.HTTPStatus.OK:
+                _call.wire.tunnel = printable(f"{status} {reason.strip()}"[:_LONGEST_REASON])
             if status == http.HTTPStatus.SWITCHING_PROTOCOLS:
                 raise http.client.UnknownProtocol(version)
             if status >= http.HTTPStatus.OK:
@@ -354,24 +360,45 @@ class _Response(http.client.HTTPResponse):
             http.client.parse_headers(self.fp)
 
 
-class _Discreet(http.client.HTTPConnection):
-    """Keeps the head of a request out of the locals of frames that wait for the network."""
+class _Observed:
+    """Notes on the attempt's ``Wire`` how far it came, and keeps the head of a request out of the
+    locals of frames that wait for the network."""
 
     _buffer: list[bytes]
+    is_closed: bool
+    proxy: Any
+
+    def _new_conn(self) -> socket.socket:
+        _call.wire.stage = "proxy" if self.proxy else "connection"
+        sock: socket.socket = super()._new_conn()  # type: ignore[misc]
+        if not self.proxy:
+            _call.wire.stage = "tls"
+        return sock
+
+    def _tunnel(self) -> None:
+        super()._tunnel()  # type: ignore[misc]
+        _call.wire.stage = "tls"
+
+    def request(self, *given: Any, **options: Any) -> None:
+        if self.is_closed:  # the bytes of a tunnel and of a handshake are none of the request
+            self.connect()  # type: ignore[attr-defined]
+        _call.wire.stage = "first byte"
+        super().request(*given, **options)  # type: ignore[misc]
+        _call.wire.stage = "last byte"
 
     def _send_output(self, message_body: Any = None, **_options: Any) -> None:
         head = MaskedBytes(b"\r\n".join((*self._buffer, b"", b"")))
         self._buffer.clear()
-        self.send(head)
+        self.send(head)  # type: ignore[attr-defined]
         if message_body is not None:
-            self.send(message_body)
+            self.send(message_body)  # type: ignore[attr-defined]
 
 
-class _PlainConnection(_Discreet, HTTPConnection):
+class _PlainConnection(_Observed, HTTPConnection):
     response_class = _Response
 
 
-class _TlsConnection(_Discreet, HTTPSConnection):
+class _TlsConnection(_Observed, HTTPSConnection):
     response_class = _Response
 
 

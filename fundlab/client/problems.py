@@ -84,6 +84,20 @@ class Attempted:
     in_doubt: bool = False
 
 
+def settles(answer: Answer) -> bool:
+    """Whether ``answer`` is a refusal of the service itself, so that nothing was carried out: a
+    problem body (RFC 9457) of a status that says so. Pages and answers of what stands before the
+    service say nothing of it, nor does a failure, a time-out (408, 425) or a redirect."""
+    if not 400 <= answer.status < 500 or _BY_STATUS.get(answer.status) is Unavailable:
+        return False
+    kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    problem = json_members(answer.body)
+    given = isinstance(problem.get("title"), str), problem.get("status") == answer.status
+    if kind == "application/problem+json":  # each member may be absent
+        return any(given) and problem.get("status", answer.status) == answer.status
+    return kind == "application/json" and all(given)
+
+
 def token_error(answer: Answer, tried: Attempted, now: float) -> ServiceError:
     """The error of the token endpoint that ``answer`` stands for (RFC 6749 §5.2)."""
     members = json_members(answer.body)

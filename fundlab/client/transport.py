@@ -53,6 +53,7 @@ from fundlab.client.problems import (
     no_turn,
     redirected,
     service_error,
+    settles,
     token_error,
     unanswered,
     unsigned,
@@ -70,7 +71,6 @@ _HEADERS: Final = {
 }
 _INSTANCE: Final = re.compile(r"[0-9a-f]{32}")
 _UNAUTHORIZED: Final = 401
-_TIMED_OUT: Final = 408
 _NOTABLE_PAUSE_S: Final = 1.0
 _NAP_S: Final = 0.1
 
@@ -171,14 +171,15 @@ class Transport:
         tokens = self._tokens if call.scope else self._widest
         status, lost = "failed", None
         try:
-            for renewed in (False, True):  # a token that is no longer accepted is renewed once
+            for renewed in (False, True):  # a token that is not accepted any more is renewed once
                 token = tokens.token(call.scope, operation=call.operation, deadline=deadline)
                 bearer = {"Authorization": MaskedText(f"Bearer {token.reveal()}")}
                 answer = self._until_settled(
                     replace(request, headers=headers | bearer), tried,
                     repeatable=call.repeatable, deadline=deadline, signer=self._signer,
                 )  # fmt: skip
-                if renewed or answer.status != _UNAUTHORIZED:
+                done_once = call.repeatable or not tried.in_doubt
+                if renewed or answer.status != _UNAUTHORIZED or not done_once:
                     break
                 tokens.reject(token)
             answer = without(answer, token, settings.client_secret)
@@ -191,6 +192,7 @@ class Transport:
                 request_id = named
         except CallError as error:
             if not (tried.in_doubt and changes):
+                error.unsent = not tried.in_doubt
                 raise
             lost = error
         finally:
@@ -206,6 +208,7 @@ class Transport:
             if answer.status < 400
             else service_error(answer, tried, env.now())
         )
+        refused.refused = not tried.in_doubt
         raise refused.doubted() if tried.in_doubt and changes else refused
 
     def fetch_token(
@@ -262,6 +265,10 @@ class Transport:
             found = self.probe("list_events").headers.get("Sandbox-Instance", "")
         return found if _INSTANCE.fullmatch(found) else None
 
+    def new_ref_id(self) -> str:
+        """A name that no other request has."""
+        return f"fundlab-{self._env.new_id()}"
+
     def close(self) -> None:
         self._http.close()
 
@@ -315,7 +322,7 @@ class Transport:
                 header = {self._settings.signature_header: signature}
                 signed = replace(request, headers={**request.headers, **header})
 
-            # Send it. Only a refusal says that nothing was done.
+            # Send it. Only a refusal of the service itself says that nothing was done.
             sent_at = env.clock()
             outcome = self._http.exchange(signed, deadline - sent_at)
             if isinstance(outcome, Failure):
@@ -323,8 +330,7 @@ class Transport:
                 tried.in_doubt = tried.in_doubt or outcome.sent
             else:
                 summary = f"{outcome.status}, {len(outcome.body)} bytes"
-                refused = 400 <= outcome.status < 500 and outcome.status != _TIMED_OUT
-                tried.in_doubt = tried.in_doubt or not refused
+                tried.in_doubt = tried.in_doubt or not settles(outcome)
             log.debug(
                 "%s, attempt %d: %s, request %s",
                 tried.name, attempt, summary, tried.request_id,

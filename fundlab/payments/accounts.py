@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.base.errors import ActionRefused
 from fundlab.client.arguments import Instructions, Metadata, Owner
-from fundlab.client.calls import differences
+from fundlab.client.identity import differences
 from fundlab.display import Row
 from fundlab.evidence.table_store import TableStore
 from fundlab.models import FiatAccount

@@ -39,7 +39,7 @@ from fundlab.base.errors import (
 from fundlab.base.progress import in_notebook
 from fundlab.base.values import Instant
 from fundlab.client.arguments import connected
-from fundlab.client.calls import differences
+from fundlab.client.identity import differences
 from fundlab.display import Card, Row, Shown, service_band
 from fundlab.evidence.table_store import TableStore
 from fundlab.models import OPERATIONS, FiatAccount, Request, Resource

@@ -4,6 +4,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
@@ -59,32 +60,43 @@ def client(make_client: Callable[..., Client]) -> Client:
 
 
 @pytest.fixture(scope="session")
-def tls_certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for 127.0.0.1; its key lies beside it as ``key.pem``."""
-    folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+def tls_certificate_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A self-signed certificate for a name or address; its key lies beside it as ``key.pem``."""
+
+    @cache
+    def make(host: str) -> Path:
+        folder = tmp_path_factory.mktemp("tls")
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+        named: x509.GeneralName = x509.DNSName(host)
+        if host[0].isdigit():
+            named = x509.IPAddress(ip_address(host))
+        now, ours = datetime.now(UTC), x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(1)
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([named]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(ours, critical=False)
+            .sign(key, SHA256())
         )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, SHA256())
-    )
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    )
-    (folder / "certificate.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
-    return folder / "certificate.pem"
+        (folder / "key.pem").write_bytes(
+            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        )
+        (folder / "certificate.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+        return folder / "certificate.pem"
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tls_certificate(tls_certificate_of: Callable[[str], Path]) -> Path:
+    return tls_certificate_of("127.0.0.1")
 
 
 @pytest.fixture

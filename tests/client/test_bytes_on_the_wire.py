@@ -28,6 +28,8 @@ HOSTILE = [
     "2026-10-01T00:00:00+00:00", "a b", "a&b=c", "é", "%2f", "/", "?", "#", "a+b", "\x00", "\r\n",
     "..a", "a;b", "'\"<>", "日本", "😀", "%", "%zz", "\\", "~-._", "a//b", "=", "[]{}|^`",
 ]  # fmt: skip
+NO_ID = {"/", "?", "#", "\x00", "\r\n", "..a", "a//b"}
+"""What is refused within a path, and sent in a query or a body."""
 
 
 def verified_header(request: scripted.Received, alg: str, public: str) -> dict[str, str]:
@@ -60,7 +62,7 @@ def test_250_hostile_requests_verify_on_the_received_bytes(
     draw = random.Random(7)
     sent: list[tuple[str, list[str]]] = []
     for number in range(250):
-        values = draw.sample(HOSTILE, 2)
+        values = draw.sample([text for text in HOSTILE if number % 3 or text not in NO_ID], 2)
         if number % 3 == 0:
             server.script(scripted.answer({"asset": values[1], "available": "1", "trading": "0"}))
             client.get_profile_balance(*values)
@@ -102,12 +104,12 @@ def test_a_time_with_an_offset_arrives_as_it_was_given(
 
 
 def test_the_path_keeps_one_encoding() -> None:
-    assert encoded_target("/a/{id}", {"id": "x/%2f é"}, [("b.c", "d e&+")]) == (
-        "/a/x%2F%252f%20%C3%A9?b.c=d%20e%26%2B"
+    assert encoded_target("/a/{id}", {"id": "x:%2f é"}, [("b.c", "d e&+")]) == (
+        "/a/x%3A%252f%20%C3%A9?b.c=d%20e%26%2B"
     )
 
 
-@pytest.mark.parametrize("value", ["", ".", "..", None, 5, "\ud800"])
+@pytest.mark.parametrize("value", ["", ".", "..", None, 5, "\ud800", *sorted(NO_ID)])
 def test_an_id_that_no_path_can_carry_is_refused(value: str, client: Client) -> None:
     with pytest.raises(InvalidRequest, match="id="):
         client.get_transfer(value)

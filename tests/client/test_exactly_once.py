@@ -102,7 +102,13 @@ PLENTY = "999999999.00"
 WIRE = {
     "wire": {
         "account_number": "000123456789",
-        "routing_details": {"routing_number_type": "ABA", "routing_number": "021000021"},
+        "fiat_account_owner_address": {"country": "US"},
+        "routing_details": {
+            "routing_number_type": "ABA",
+            "routing_number": "021000021",
+            "bank_name": "First Bank",
+            "bank_address": {"country": "US"},
+        },
     }
 }
 FAULTS: list[tuple[str, dict[str, Any]]] = [

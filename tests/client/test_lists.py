@@ -191,3 +191,15 @@ def test_a_page_comes_as_its_bytes(server: scripted.Scripted, client: Client) ->
     assert server.received[0].target == "/v2/transfer/transfers?type=A&type=B"
     with pytest.raises(errors.InvalidRequest, match="give one of list_fiat_deposit_instructions"):
         client.fetch_page("get_transfer", [])
+
+
+@pytest.mark.parametrize("word", [b"NaN", b"Infinity", b"-Infinity"])
+def test_a_number_that_json_does_not_have_is_no_answer(
+    word: bytes, server: scripted.Scripted, client: Client
+) -> None:
+    """As the loaders say, which read the same pages."""
+    body = b'{"items": [{"id": "t", "metadata": {"rate": %b}}]}' % word
+    server.script(answer(body), answer({"items": [{"id": "t", "memo": "NaN Infinity"}]}))
+    with pytest.raises(errors.ProtocolError, match="not JSON"):
+        list(client.list_transfers())
+    assert [row.memo for row in client.list_transfers()] == ["NaN Infinity"]

@@ -19,7 +19,13 @@ OWNER = {"institution_details": {"name": "Harbor Trading LLC"}}
 WIRE = {
     "wire": {
         "account_number": "000123456789",
-        "routing_details": {"routing_number_type": "ABA", "routing_number": "021000021"},
+        "fiat_account_owner_address": {"country": "US"},
+        "routing_details": {
+            "routing_number_type": "ABA",
+            "routing_number": "021000021",
+            "bank_name": "First Bank",
+            "bank_address": {"country": "US"},
+        },
     }
 }
 RULE = {
@@ -30,7 +36,14 @@ CREATES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     # what is asked for, what the service shows of it, and a member that another request had
     "create_fiat_withdrawal": (
         {"amount": "100.00", "fiat_account_id": "f", "profile_id": "p"},
-        {"amount": "100", "asset": "USD", "fiat_account_id": "F", "profile_id": "p"},
+        {
+            "amount": "100",
+            "asset": "USD",
+            "fiat_account_id": "F",
+            "profile_id": "p",
+            "type": "WIRE_WITHDRAWAL",
+            "direction": "DEBIT",
+        },
         {"amount": "250.00"},
     ),
     "create_fiat_account": (
@@ -99,7 +112,7 @@ def test_an_id_alone_is_asked_for_and_compared(
         assert call(client, operation).id == "t-1"
         assert server.received[-1].target.endswith("/t-1")
     else:
-        assert "'t-1', of which the service shows too little to tell" in refused(client, operation)
+        assert "too little to tell whether it is what is asked for" in refused(client, operation)
 
 
 @every_create
@@ -111,7 +124,7 @@ def test_an_id_alone_of_which_no_more_can_be_known(
     operation: str, shown: bytes, server: scripted.Scripted, client: Client
 ) -> None:
     server.script(reset, conflict({"id": "t-1"}), shown)
-    assert "too little to tell whether that is asked for now; look at it first" in refused(
+    assert "too little to tell whether it is what is asked for; look at it first" in refused(
         client, operation
     )
 
@@ -124,7 +137,7 @@ def test_something_else_under_the_ref_id(
     _, made, other = CREATES[operation]
     another = made | other | {"id": "t-1"}
     server.script(reset, conflict({"id": "t-1"} if by_id else another), answer(another))
-    said = "too little" if by_id and operation not in SHOWN_BY_ID else "is not what is asked for"
+    said = "too little" if by_id and operation not in SHOWN_BY_ID else "belongs to 't-1', which is"
     assert said in refused(client, operation)
 
 
@@ -169,7 +182,7 @@ def test_another_payment_under_the_ref_id_without_a_lost_answer_may_get_another(
     server: scripted.Scripted, client: Client
 ) -> None:
     made = CREATES["create_fiat_withdrawal"][1] | {"id": "t-1", "amount": "250.00"}
-    server.script(conflict(made))
+    server.script(conflict(made), answer(made))
     with pytest.raises(errors.Conflict, match="choose another ref_id"):
         call(client, "create_fiat_withdrawal")
 
@@ -179,7 +192,7 @@ def test_what_the_service_added_is_no_reason_for_another_ref_id(
 ) -> None:
     """An earlier run of the program may have made it, of which this one knows nothing."""
     made = CREATES["create_fiat_withdrawal"][1] | {"id": "t-1", "metadata": {"source": "api"}}
-    server.script(conflict(made))
+    server.script(conflict(made), answer(made))
     with pytest.raises(errors.Conflict, match="look at it first") as caught:
         call(client, "create_fiat_withdrawal")
     assert "another ref_id" not in str(caught.value)

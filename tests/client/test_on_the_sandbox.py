@@ -20,7 +20,9 @@ WIRE: dict[str, Any] = {
             "routing_number_type": "ABA",
             "routing_number": "021000021",
             "bank_name": "First Harbor Bank",
+            "bank_address": {"country": "US"},
         },
+        "fiat_account_owner_address": {"country": "US"},
     }
 }
 OWNER = {"institution_details": {"name": "Harbor Trading LLC"}}
@@ -82,7 +84,7 @@ def test_every_create_once_and_again(service: sandbox.Sandbox) -> None:
                 other["profile_id"] = service.profile_ids[1]
             else:
                 other["fiat_account_owner"] = {"institution_details": {"name": "Other"}}
-            with pytest.raises(errors.Conflict, match="already stands for"):
+            with pytest.raises(errors.Conflict, match="belongs to"):
                 getattr(client, name)(ref_id=f"once-{name}", **other)
 
 
@@ -146,7 +148,7 @@ def test_a_quote(service: sandbox.Sandbox) -> None:
 def test_refusals(service: sandbox.Sandbox) -> None:
     with service.connect() as client:
         with pytest.raises(errors.NotFound):
-            client.get_transfer("a/../b %2f é")
+            client.get_transfer("a b %2f é")
         with pytest.raises(errors.ValidationFailed):
             list(client.list_transfers(page_cursor="nonsense"))
 
