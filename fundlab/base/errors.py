@@ -36,7 +36,8 @@
     UserWarning
     ├── UnknownValueWarning      an enumeration value that the interface does not list; it is kept
     ├── MixedAssetsWarning       amounts of several assets were added up
-    ├── DuplicateWarning         another payment like it was made at the same time: look at both
+    ├── CardWarning              a payment is not as its card showed it: another fee, say
+    ├── UnmappedWarning          a chart of accounts has no rule for a posting
     ├── OtherSideWarning         a bank statement of the other side's account, by its looks
     └── IgnoredFilterWarning     the service ignored a filter; its rows are checked here
 """
@@ -298,14 +299,14 @@ class ActionRefused(ActionError):
     """Refused here before anything was sent; ``str()`` says why and what to do.
 
     Attributes: ``reason`` names the rule: ``account_not_approved``, ``insufficient_balance``,
-    ``own_limit``, ``expired``, ``balance_changed``, ``fee_changed``, ``account_changed``,
-    ``wrong_environment``, ``code``, ``amount``, ``memo``, ``duplicate``, ``end_user``, ``ref_id``,
-    ``restored_journal`` or ``batch``.
+    ``own_limit``, ``balance_floor``, ``expired``, ``balance_changed``, ``fee_changed``,
+    ``account_changed``, ``wrong_environment``, ``code``, ``amount``, ``memo``, ``duplicate``,
+    ``end_user``, ``ref_id``, ``restored_journal`` or ``batch``.
     """
 
     def __init__(self, reason: str, message: str) -> None:
         self.reason = reason
-        super().__init__(message)
+        super().__init__(printable(message))  # with names of owners, as the service has them
 
     def __reduce__(self) -> tuple[Any, tuple[str, str]]:
         return type(self), (self.reason, str(self))
@@ -323,8 +324,12 @@ class MixedAssetsWarning(UserWarning):
     """A result adds up amounts of several assets, which is not an amount of anything."""
 
 
-class DuplicateWarning(UserWarning):
-    """A payment was made, and another like it by somebody else at the same time: look at both."""
+class CardWarning(UserWarning):
+    """A payment was made, and not as its card showed it: another fee, amount or account."""
+
+
+class UnmappedWarning(UserWarning):
+    """A chart of accounts has no rule for a posting; it goes to ``Equity:Unmapped``."""
 
 
 class OtherSideWarning(UserWarning):

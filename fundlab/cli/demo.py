@@ -26,7 +26,6 @@ from fundlab.client.client import Client
 from fundlab.models import FiatAccountStatus
 from fundlab.operate.store import Store
 from fundlab.payments.actions import plan_withdrawal, register_fiat_account, wait_for
-from fundlab.payments.journal_files import FOLDER as JOURNALS
 from fundlab.settings.settings import is_loopback
 
 AMOUNT = Decimal("1000.00")
@@ -110,7 +109,7 @@ def run(
         # Only an earlier demo's store is replaced, with which nothing is lost: it is not a link,
         # holds no journal of payments, and its service was on this machine.
         earlier = summary_path.is_file() and not store_path.is_symlink()
-        if earlier and not os.path.lexists(store_path / JOURNALS):
+        if earlier and not os.path.lexists(store_path / "journal"):
             try:
                 service_was = Store(store_path).service()
                 earlier = service_was is None or is_loopback(
@@ -132,7 +131,7 @@ def run(
     say(f"starting the sandbox with {transfers:,} transfers")
     with (
         sandbox.serve(seed=seed, transfers=transfers, signing=True, clock="manual") as service,
-        service.connect(journal=out / JOURNALS) as connected,
+        service.connect(journal=out / "journal") as connected,
         # The demo's payment stands apart from the user's own: their limits and allowed accounts
         # are not meant for it.
         Client(

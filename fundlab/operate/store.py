@@ -31,7 +31,6 @@ from fundlab.payments.journal_files import (
     journal_lanes,
     journals_of,
     put_back,
-    unlinked_journals,
 )
 from fundlab.settings.settings import store_folder
 from fundlab.store.remote import StorePath, locate
@@ -119,8 +118,9 @@ class Store(TableStore):
 
     def backup(self, destination: str | StorePath) -> Backup:
         """Copy to ``destination`` (a folder or a URI) what it lacks of this store and of the
-        journals of its service, each file read back. Nothing there is ever removed, and a sync
-        meanwhile does no harm.
+        journals of its service, each file read back; of a store that does not say whose it is yet,
+        after a first sync that failed say, all journals of this user. Nothing there is ever
+        removed, and a sync meanwhile does no harm.
 
         >>> store.backup(folder / "copy").copied > 0
         True
@@ -129,7 +129,7 @@ class Store(TableStore):
         """
         with tempfile.TemporaryDirectory(prefix="fundlab-") as folder:
             copies = {}
-            for number, path in enumerate(journals_of(self)):
+            for number, path in enumerate(journals_of(self, unless_known=True)):
                 copies[path.name] = Path(folder) / f"{number}.sqlite"
                 copy_journal(path, copies[path.name])
             return back_up(self.path, locate(destination), copies, self._clock())
@@ -198,8 +198,7 @@ class Store(TableStore):
                 said = f"not to be read ({error})"
                 wrong.append(Problem("anchor", "anchor", "what was anchored", "as it was", said))
         moved = () if found.is_damaged else tuple(map(str, self._moved()))
-        begins = (*found.begins, *unlinked_journals(self))
-        found = replace(found, problems=(*found.problems, *wrong), moved=moved, begins=begins)
+        found = replace(found, problems=(*found.problems, *wrong), moved=moved)
         self.note_run("verify", {"problems": found.count})
         return found
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.base.errors import ActionRefused
+from fundlab.base.errors import ActionRefused, shorten
 from fundlab.client.arguments import Instructions, Metadata, Owner
 from fundlab.client.identity import differences
 from fundlab.display import Row
 from fundlab.evidence.table_store import TableStore
 from fundlab.models import FiatAccount
 from fundlab.models.requests import changed_instructions
-from fundlab.payments.identity import keyed, traces
+from fundlab.payments.identity import UPDATE, keyed
 from fundlab.payments.plan import (
-    UPDATE,
     BankAccount,
     Plan,
     bank_account,
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from fundlab.client.client import Client
 
 _LOOKED_AT: Final = 1000
+_LINES: Final = ("address1", "city", "province", "zip_code")
+_SWIFT: Final = re.compile("[A-Z]{6}[A-Z0-9]{2}([A-Z0-9]{3})?")
+"""ISO 9362: bank, country, place, and maybe a branch."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -68,8 +71,7 @@ class AccountUpdatePlan(Plan[FiatAccount]):
 
     def digests(self) -> dict[str, Any]:
         """From which state to which: ``resume`` recognises by them whether it was made."""
-        change = {n: v for n, v in self.arguments.items() if n not in ("id", "ref_id")}
-        return {"before": self.state, "asked": traces(self.context.journal.id, change)}
+        return {"before": self.state, **super().digests()}
 
 
 def register_fiat_account(
@@ -104,7 +106,7 @@ def register_fiat_account(
         fiat_account_owner=fiat_account_owner, fiat_network_instructions=fiat_network_instructions,
         identity_id=identity_id, account_id=account_id, metadata=metadata,
     )  # fmt: skip
-    shown = bank_account(FiatAccount.model_validate({"id": "", **plan.arguments}))
+    shown = bank_account(FiatAccount.model_validate({"id": "new", **plan.arguments}))
     is_new = plan.earlier is None and not plan.elsewhere
     return replace(
         plan,
@@ -115,7 +117,7 @@ def register_fiat_account(
             Row("Number", shown.number),
             *given_rows(plan.arguments),
         ),
-        warnings=look_alikes(client, shown) if is_new else (),
+        warnings=(*doubts(plan.arguments), *(look_alikes(client, shown) if is_new else ())),
         facts=MappingProxyType({"account": shown.label}),
     )
 
@@ -180,13 +182,56 @@ def plan_account_update(
         ),
         "warnings": ()
         if is_so
-        else ("It goes back to PENDING: no payments until it is reviewed.",),
+        else ("It goes back to PENDING: no payments until it is reviewed.", *doubts(became)),
         "facts": MappingProxyType({"account": after.label, "fiat_account_id": before.id}),
         "evidence": before.evidence,
     }
     return AccountUpdatePlan(
         **common, before=before, state=state, read=lambda: client.get_fiat_account(fiat_account_id)
     )
+
+
+def doubts(account: Mapping[str, Any]) -> tuple[str, ...]:
+    """Warnings of what the service takes but is surely wrong: a routing number that no bank has,
+    letters in a domestic account number, addresses of which only the country is there."""
+    wire = (account.get("fiat_network_instructions") or {}).get("wire")
+    if not wire:
+        return ()
+    found = []
+    addresses = [("The owner's address", wire.get("fiat_account_owner_address"))]
+    for bank, part in (
+        ("The bank", "routing_details"), ("The bank between", "intermediary_routing_details"),
+    ):  # fmt: skip
+        routing = wire.get(part)
+        if not routing:
+            continue
+        number, kind = routing.get("routing_number") or "", routing.get("routing_number_type")
+        if kind == "ABA" and not is_aba_number(number):
+            found.append(
+                f"{bank}'s ABA number {shorten(number)} is not one: nine digits with a checksum."
+            )
+        if kind == "SWIFT" and _SWIFT.fullmatch(number) is None:
+            found.append(
+                f"{bank}'s SWIFT code {shorten(number)} is not one: 8 or 11 characters, such as "
+                "DEUTDEFF."
+            )
+        addresses.append((f"{bank}'s address", routing.get("bank_address")))
+    domestic = (wire.get("routing_details") or {}).get("routing_number_type") == "ABA"
+    if domestic and re.fullmatch("[0-9]+", wire.get("account_number") or "") is None:
+        found.append("The account number is not digits only, as those of US banks are.")
+    for name, address in addresses:
+        lacking = [line for line in _LINES if not (address or {}).get(line)]
+        if lacking:
+            found.append(f"{name} has no {', '.join(lacking)}.")
+    return tuple(found)
+
+
+def is_aba_number(text: str) -> bool:
+    """Nine digits whose weighted sum (3, 7, 1, …) ends in 0."""
+    if re.fullmatch("[0-9]{9}", text) is None:
+        return False
+    weighted = zip(text, (3, 7, 1) * 3, strict=True)
+    return sum(int(digit) * weight for digit, weight in weighted) % 10 == 0
 
 
 def look_alikes(client: Client, shown: BankAccount) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ In a notebook, a cell each::
 
 Running a cell again does nothing twice. To read a payment from its plan to the answer:
 ``withdrawals`` (what is looked at and refused, is there another like it), ``plan``
-(``Plan.carry_out``: what happens on ``submit``), `fundlab.payments.identity` (which payment
-is this), and `fundlab.payments.journal` (what is on disk before the first byte is sent).
+(``Plan.carry_out``: what happens on ``submit``), ``identity`` (which payment is this), and
+``journal`` (what is on disk before the first byte is sent).
 """
 
 from fundlab.payments.accounts import AccountUpdatePlan, plan_account_update, register_fiat_account

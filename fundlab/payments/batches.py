@@ -45,7 +45,13 @@ from fundlab.payments.plan import (
     context_of,
     service_card,
 )
-from fundlab.payments.withdrawals import WithdrawalPlan, check_again, check_daily_limit, plan_one
+from fundlab.payments.withdrawals import (
+    WithdrawalPlan,
+    check_again,
+    check_daily_limit,
+    check_floor,
+    plan_one,
+)
 
 if TYPE_CHECKING:
     from fundlab.client.client import Client
@@ -138,6 +144,9 @@ class BatchPlan(Shown):
         context.say(
             f"{at}: {states['done']} of {len(results)} payments submitted{earlier}{''.join(failed)}"
         )
+        unchecked = [result for result in results if "not checked: " in (result["detail"] or "")]
+        if unchecked:
+            context.say(f"{len(unchecked)} of them {unchecked[0]['detail']}")
         frame = self.table.copy()
         for name in _RESULT:
             values = [result[name] for result in results]
@@ -289,7 +298,7 @@ def plan_withdrawals(
         raise ActionRefused(
             "batch",
             f"{len(problems)} of {len(payments)} payments cannot be made as asked; nothing was "
-            f"sent: correct the table, then plan again. {shown}{rest}",
+            f"sent now: correct the table, then plan again. {shown}{rest}",
         )
     to_be_paid = [plan for plan in plans if not plan.is_submitted]
     check_sums(to_be_paid)
@@ -323,8 +332,10 @@ def submitted(plan: WithdrawalPlan) -> dict[str, Any]:
     entry = book.find(plan.ref_id)
     return row | {
         "state": "done",
-        "detail": None if entry is None else entry.detail,
-        "before": said[0].startswith("already"),
+        "detail": (None if entry is None else entry.detail)
+        or "; ".join(line for line in said if line.startswith("not checked: "))
+        or None,
+        "before": any(line.startswith("already") for line in said),
         "status": None if made.status is None else str(made.status),
         "transfer_id": made.id,
         "fee": made.fee,
@@ -367,6 +378,7 @@ def check_sums(plans: Sequence[WithdrawalPlan]) -> None:
                 f"{total.after.copy_negate()} {total.asset} are missing; nothing was sent now: "
                 "leave some out, or fund the profile first",
             )
+        check_floor(next(p for p in plans if p.profile_id == total.profile_id), total.after)
     check_daily_limit(plans, plans[0].context.journal, plans[0].recent.today)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from fundlab.base.errors import ActionRefused, printable
 from fundlab.base.values import Amount
 from fundlab.models import Transfer
+from fundlab.payments.identity import asked
 from fundlab.payments.plan import same_code
 from fundlab.payments.waiting import check_timeout, wait_for
 from fundlab.payments.withdrawals import WithdrawalPlan
@@ -26,6 +27,11 @@ class Done:
     declined: bool = False
 
     @property
+    def differences(self) -> list[str]:
+        """What the service made otherwise than the card showed."""
+        return [] if self.transfer is None else self.plan.card_differences(self.transfer)
+
+    @property
     def failed(self) -> bool:
         return self.declined or (self.transfer is not None and self.transfer.status == "FAILED")
 
@@ -34,6 +40,7 @@ class Done:
             "plan": self.plan.to_json(),
             "already_submitted": self.plan.is_submitted,
             "transfer": None if self.transfer is None else self.transfer.to_json(),
+            "differences": self.differences,
         }
 
     def __str__(self) -> str:
@@ -93,22 +100,23 @@ def agreed_to(
 ) -> bool:
     """Whether the person agrees, as the environment demands; raises as ``withdraw``."""
     client, production = plan.context.client, plan.context.client.settings.is_production
+    wanted = asked(plan.arguments)[1]
     if given is not None or (yes and production):
         try:
-            same = given is not None and Amount(given) == plan.amount
+            same = given is not None and Amount(given) == wanted
         except ValueError:
             same = False
         if not same and given is not None:
             raise ActionRefused(
                 "code",
                 f"--confirm-amount {given} is not the amount of the plan; nothing was sent: look "
-                f"at it, and give --confirm-amount {plan.amount} if that is meant",
+                f"at it, and give --confirm-amount {wanted} if that is meant",
             )
         if not same:
             raise ActionRefused(
                 "code",
                 f"{client.base_url} is production: --yes needs the amount repeated, "
-                f"--confirm-amount {plan.amount}; nothing was sent",
+                f"--confirm-amount {wanted}; nothing was sent",
             )
     if yes:
         return True

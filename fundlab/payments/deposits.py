@@ -245,8 +245,12 @@ def simulate_deposit(
     if sender is None:
         sender = {"institution_details": {"name": "Example Sender Inc."}}
     if sending_bank is None:
-        routing = {"routing_number_type": "ABA", "routing_number": "021000021"}
-        wire = {"account_number": "000000000001", "routing_details": routing}
+        address = {"country": "USA", "address1": "1 Example Street", "city": "New York",
+                   "province": "NY", "zip_code": "10001"}  # fmt: skip
+        routing = {"routing_number_type": "ABA", "routing_number": "021000021",
+                   "bank_name": "Example Bank", "bank_address": address}  # fmt: skip
+        wire = {"account_number": "000000000001", "fiat_account_owner_address": address,
+                "routing_details": routing}  # fmt: skip
         sending_bank = {"wire": wire}
     client.initiate_sandbox_fiat_deposit(
         amount=amount, memo_id=instructions.memo_id or "", fiat_account_owner=sender,

@@ -29,6 +29,7 @@ from typing import Any, Final, Literal
 from fundlab.base.errors import ActionRefused
 from fundlab.base.exact import EXACT
 from fundlab.base.values import Amount, plain_text
+from fundlab.client.identity import WITHDRAWAL as WITHDRAWAL
 
 SECOND: Final = 1_000_000_000
 DAY: Final = 86_400 * SECOND
@@ -36,16 +37,17 @@ DAY: Final = 86_400 * SECOND
 NOT_ALIKE: Final = ("ref_id", "metadata", "memo")
 """What may differ between a payment and its duplicate."""
 State = Literal["unknown", "done", "refused", "absent"]
-WITHDRAWAL: Final = "create_fiat_withdrawal"
+UPDATE: Final = "update_fiat_account"  # it makes nothing, but changes what is shown by its id
 NOUNS: Final[Mapping[str, str]] = {
     WITHDRAWAL: "withdrawal",
     "create_fiat_account": "fiat account",
-    "update_fiat_account": "account update",
+    UPDATE: "account update",
     "create_fiat_deposit_instructions": "deposit instructions",
     "create_deposit_address": "deposit address",
     "create_orchestration_rule": "orchestration rule",
 }
 """The operations that are journalled, and what messages call them."""
+_IDS: Final = ("profile_id", "fiat_account_id", "identity_id", "account_id")
 _OTHER_NAMES: Final = {"wallet_address": "cubix.account_id"}  # two layouts of one number
 _NUMBERS: Final = (".account_number", ".cubix.account_id")
 
@@ -127,9 +129,13 @@ def asked(arguments: Mapping[str, Any]) -> tuple[Literal["amount", "total"], Amo
 
 
 def canonical(value: Mapping[str, Any]) -> str:
-    """One text for equal arguments, however their amounts are written."""
+    """One text for equal arguments, however their amounts and ids are written."""
     same = {
-        name: plain_text(Decimal(text)) if name in ("amount", "total") else text
+        name: plain_text(Decimal(text))
+        if name in ("amount", "total")
+        else text.casefold()
+        if name in _IDS
+        else text
         for name, text in value.items()
     }
     return json.dumps(same, sort_keys=True, separators=(",", ":"))

@@ -17,13 +17,11 @@ Nothing is paid twice because of what this file guarantees:
   service, or that may not be looked at is an error: to start in its place would be to forget what
   was paid.
 - **Damage is named.** Each row has a hash, for SQLite does not notice a changed bit within a row,
-  and it covers that of the row before, so that none is rewritten or moved alone (in a file of an
-  earlier version from its first new row on); a row that is missing shows in the numbers that were
-  given out, for a page that lost its cells would hide a payment from the look for it.
+  and it covers that of the row before, so that none is rewritten or moved alone; a row that is
+  missing shows in the numbers that were given out, for a page that lost its cells would hide a
+  payment from the look for it.
 - **One for each user, service and credential** (``Settings.journal``), whichever store a payment is
-  made with. What earlier versions kept in stores is taken over, row by row, whenever such a store
-  is used. Digests and derived ref_ids are keyed with the id of the journal an intent was confirmed
-  in (its ``origin``), so they stay as they are and are compared by that id.
+  made with. Digests and derived ref_ids are keyed with the journal's id.
 - **Sandboxes come and go** with their ports: each has a file of its own (``Transport.instance``).
   When a new one is made, those that nobody has confirmed anything with for 30 days are removed:
   their money is play money.
@@ -47,48 +45,42 @@ from urllib.parse import urlsplit
 
 from fundlab.base.errors import ActionRefused, StoreDamaged, StoreError
 from fundlab.models import Transfer
-from fundlab.payments.identity import NOT_ALIKE, NOUNS, Entry, State, keyed
+from fundlab.payments.identity import NOT_ALIKE, NOUNS, UPDATE, Entry, State, keyed
 from fundlab.settings.settings import is_loopback
 from fundlab.store.disk import make_folder, sync_folder
 
-_VERSION: Final = 4
-_VERSION_UNLINKED: Final = 3  # of earlier versions of fundlab: no row knows the one before
-_VERSION_IN_STORES: Final = 2  # and of still earlier ones: without origin and store
+_VERSION: Final = "1"
 _INTENT: Final = (
-    "origin", "ref_id", "operation", "recorded_at", "fingerprint", "likeness", "body", "facts",
-    "batch", "store",
+    "ref_id", "operation", "recorded_at", "fingerprint", "likeness", "body", "facts", "batch",
+    "store",
 )  # fmt: skip
-_EVENT: Final = (
-    "origin", "intent", "at", "state", "resource_id", "status", "fee", "total", "detail",
-)  # fmt: skip
+_EVENT: Final = ("intent", "at", "state", "resource_id", "status", "fee", "total", "detail")
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "intents": ("number", *_INTENT, "sha256"), "events": ("number", *_EVENT, "sha256"),
+}  # fmt: skip
 _SCHEMA: Final = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE intents (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, ref_id TEXT NOT NULL,
+    number INTEGER PRIMARY KEY AUTOINCREMENT, ref_id TEXT NOT NULL UNIQUE,
     operation TEXT NOT NULL, recorded_at INTEGER NOT NULL, fingerprint TEXT NOT NULL,
     likeness TEXT NOT NULL, body BLOB NOT NULL, facts TEXT NOT NULL, batch TEXT, store TEXT,
-    sha256 TEXT NOT NULL, UNIQUE (ref_id, origin));
-CREATE INDEX intents_of ON intents (origin);
+    sha256 TEXT NOT NULL);
 CREATE INDEX intents_alike ON intents (likeness, recorded_at);
 CREATE INDEX intents_recorded ON intents (operation, recorded_at);
 CREATE TABLE events (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL,
-    intent INTEGER NOT NULL REFERENCES intents (number),
+    number INTEGER PRIMARY KEY AUTOINCREMENT, intent INTEGER NOT NULL REFERENCES intents (number),
     at INTEGER NOT NULL, state TEXT NOT NULL, resource_id TEXT, status TEXT, fee TEXT, total TEXT,
     detail TEXT, sha256 TEXT NOT NULL);
 CREATE INDEX events_of ON events (intent);
-CREATE INDEX events_from ON events (origin);
 CREATE INDEX events_made ON events (resource_id);
 CREATE TRIGGER intents_stay BEFORE UPDATE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
 CREATE TRIGGER intents_kept BEFORE DELETE ON intents BEGIN SELECT RAISE(ABORT, 'only added'); END;
 CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'only added'); END;
 CREATE TRIGGER events_kept BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'only added'); END;
 """
-_MOST_COMMITTED: Final = """
-ORDER BY CASE WHEN e.state = 'done' AND e.status IS NOT 'FAILED' THEN 0 WHEN e.state = 'unknown'
-THEN 1 WHEN e.state = 'absent' THEN 2 WHEN e.state = 'done' THEN 3 ELSE 4 END, i.number DESC LIMIT 1
-"""
-_SENT: Final = "i.number IN (SELECT intent FROM events WHERE state = 'unknown' AND at >= ?)"
+_SENT: Final = """i.number IN (SELECT intent FROM events WHERE state = 'unknown' AND number >=
+(SELECT MIN(number) FROM events WHERE at >= ?))"""
+"""Since a moment: all that was written after it, also by a clock that was set back."""
 _COUNTS: Final = """
 SELECT s.seq, (SELECT COUNT(*) FROM intents) FROM sqlite_sequence s WHERE s.name = 'intents'
 UNION ALL
@@ -103,8 +95,12 @@ _BEGIN: Final = (
     "PRAGMA synchronous = EXTRA",
     "PRAGMA fullfsync = ON",
     "PRAGMA foreign_keys = ON",
-    "BEGIN IMMEDIATE",
 )
+_ATTEMPTS: Final = """
+SELECT COUNT(*) FROM events WHERE intent = ?1 AND state = 'unknown' AND number > COALESCE(
+(SELECT MAX(number) FROM events WHERE intent = ?1 AND state = 'refused'), 0)
+"""
+"""Those that no refusal has settled."""
 _SANDBOX_KEPT_S: Final = 30 * 86_400.0
 
 
@@ -112,8 +108,8 @@ class Journal:
     """The journal in the file ``path``, which is made for ``service`` (its ``base_url``,
     ``client_id``, and ``instance`` if it has one) where it is not there yet.
 
-    Without a ``service`` it must be there, and may be an earlier version's, to be read only.
-    Each method has a connection of its own; within ``opened`` they share one.
+    Without a ``service`` it must be there, and is only read. Each method has a connection of its
+    own; within ``opened`` they share one.
     """
 
     def __init__(
@@ -122,10 +118,10 @@ class Journal:
         service: Mapping[str, str] | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.path, self._clock = path, clock
+        self.path, self._clock, self._owner = path, clock, service
         self._database: sqlite3.Connection | None = None
-        self.id = ""  # as the file says
-        self._unlinked: Mapping[str, int] | None = None
+        self._about: Mapping[str, str] = {}
+        self._file: tuple[int, int] | None = None
         try:
             path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -139,36 +135,33 @@ class Journal:
             create_journal(path, service)
         except OSError as error:  # not to be seen is not absent
             raise not_seen(path, error) from None
-        with self.opened() as (_, database):
-            about = dict(database.execute("SELECT name, value FROM about"))
-        versions = [_VERSION, _VERSION_UNLINKED, *([_VERSION_IN_STORES] if service is None else [])]
-        if about["schema_version"] not in map(str, versions):
-            raise StoreError(f"{path} is not a journal of schema {_VERSION}: update fundlab")
+
+    @property
+    def id(self) -> str:
+        """Random, as the file says."""
+        return self._said()["id"]
+
+    @property
+    def service(self) -> dict[str, str]:
+        """Whose journal it is, as the file says; as was given, where it was."""
+        said = self._said() if self._owner is None else self._owner
         names = ("base_url", "client_id", "instance")
-        self.service = {name: about[name] for name in names if name in about}
-        self.id = about["id"]
-        older = ("origin", "store") if about["schema_version"] == str(_VERSION_IN_STORES) else ()
-        self._columns = {
-            table: ["number", *(name for name in names if name not in older), "sha256"]
-            for table, names in (("intents", _INTENT), ("events", _EVENT))
-        }
-        if service is not None:
-            check_owner(path, about, service)
-            self.service = {name: service[name] for name in names if name in service}
-            found = path.stat()
-            if found.st_mode & 0o077 and found.st_uid == os.getuid():  # a copy, or restored
-                with suppress(OSError):  # a disk that cannot be written can still be read from
-                    path.chmod(found.st_mode & 0o700)
+        return {name: said[name] for name in names if name in said}
+
+    def _said(self) -> Mapping[str, str]:
+        if not self._about:
+            with self.opened() as (book, _):
+                return book._about
+        return self._about
 
     def __repr__(self) -> str:
         return f"Journal({str(self.path)!r})"
 
     # ------------------------------------------------------------------------------ reading
 
-    def find(self, *ref_ids: str) -> Entry | None:
-        """The entry of these names that is nearest to having been paid."""
-        where = f"WHERE i.ref_id IN ({', '.join('?' * len(ref_ids))}){_MOST_COMMITTED}"
-        found = self._entries(where, *ref_ids)
+    def find(self, ref_id: str) -> Entry | None:
+        """The entry of this name."""
+        found = self._entries("WHERE i.ref_id = ?", ref_id)
         return found[0] if found else None
 
     def entries(self) -> list[Entry]:
@@ -192,21 +185,26 @@ class Journal:
         """Entries sent since ``since`` (ns) to the same fiat account that ask for the same,
         metadata and memo aside, or by total where an amount is asked for, or the reverse."""
         other = "amount" if "total" in arguments else "total"
-        account = json.dumps(arguments["fiat_account_id"], ensure_ascii=False)
-        digests = [keyed(one, operation, arguments, NOT_ALIKE) for one in self.origins()]
-        marks = ", ".join("?" * len(digests))
+        account = json.dumps(arguments["fiat_account_id"].lower(), ensure_ascii=False)
         return self._entries(
-            f"WHERE i.operation = ? AND {_SENT} AND (i.likeness IN ({marks}) OR "
-            "(instr(CAST(i.body AS TEXT), ?) AND instr(CAST(i.body AS TEXT), ?))) "
+            f"WHERE i.operation = ? AND {_SENT} AND (i.likeness = ? OR "
+            "(instr(lower(CAST(i.body AS TEXT)), ?) AND instr(CAST(i.body AS TEXT), ?))) "
             "ORDER BY i.number",
-            operation, since, *digests, account, f'"{other}":',
+            operation, since, keyed(self.id, operation, arguments, NOT_ALIKE), account,
+            f'"{other}":',
         )  # fmt: skip
 
-    def origins(self) -> list[str]:
-        """The ids of this journal and of those that its entries were confirmed in."""
+    def made_for(self, resource_id: str, entry: Entry) -> str | None:
+        """The ``ref_id`` of another entry than ``entry`` that the resource was made for."""
+        if entry.operation == UPDATE:
+            return None
         with self.opened() as (_, database):
-            rows = database.execute("SELECT DISTINCT origin FROM intents").fetchall()
-        return [*dict.fromkeys((self.id, *(origin for (origin,) in rows)))]
+            row = database.execute(
+                "SELECT i.ref_id FROM events e JOIN intents i ON i.number = e.intent "
+                "WHERE e.resource_id = ? AND i.number != ? AND i.operation = ?",
+                (resource_id, entry.number, entry.operation),
+            ).fetchone()
+        return None if row is None else str(row[0])
 
     def knows(self, transfer: Transfer) -> bool:
         """Whether it was made by an entry of this journal."""
@@ -232,12 +230,11 @@ class Journal:
         allow: Callable[[Journal], object] | None = None,
         at: int | None = None,
     ) -> Entry:
-        """Write down, to the disk, what is about to be sent; its entry.
+        """Write down, to the disk, what is about to be sent, as an attempt of its own; its entry.
 
-        One that is there under this ``ref_id`` and ``done`` or ``unknown`` is left as it is; one
-        that was settled without a transfer becomes ``unknown`` again. ``allow`` looks at the
-        journal and may raise; no other program can record in between. ``at`` (ns) is when it was
-        sent, by default now. Refuses as ``Entry.check_asks``.
+        One that is there under this ``ref_id`` and ``done`` is left as it is. ``allow`` looks at
+        the journal and may raise; no other program can record in between. ``at`` (ns) is when it
+        was sent, by default now. Refuses as ``Entry.check_asks``.
         """
         with self.opened(write=True) as (book, _):
             found = book.find(ref_id)
@@ -250,20 +247,40 @@ class Journal:
                 )
             if found is not None:
                 found.check_asks(operation, arguments, self._clock())
-                if found.state in ("done", "unknown"):
+                if found.state == "done":
                     return found
             if allow is not None:
                 allow(book)
             sent_at = self._clock() if at is None else at
             number = found.number if found is not None else book._add(
-                "intents", self.id, ref_id, operation, sent_at,
-                keyed(self.id, operation, arguments),
-                keyed(self.id, operation, arguments, NOT_ALIKE),
-                body, json.dumps(dict(facts)), batch, store,
+                "intents", ref_id, operation, sent_at, keyed(book.id, operation, arguments),
+                keyed(book.id, operation, arguments, NOT_ALIKE), body, json.dumps(dict(facts)),
+                batch, store,
             )  # fmt: skip
-            book._add("events", self.id, number, sent_at, "unknown", *[None] * 5)
+            book._add("events", number, sent_at, "unknown", *[None] * 5)
             (entry,) = book._entries("WHERE i.number = ?", number)
             return entry
+
+    def attempt(self, entry: Entry) -> Entry:
+        """``entry`` with one more attempt, about to be sent."""
+        with self.opened(write=True) as (book, _):
+            book._add("events", entry.number, self._clock(), "unknown", *[None] * 5)
+            (again,) = book._entries("WHERE i.number = ?", entry.number)
+            return again
+
+    def note_attempt(
+        self, entry: Entry, state_of: Callable[[bool], State], made: Any, detail: str
+    ) -> State:
+        """Write down what ``state_of`` says became of an attempt, told whether it was the only one
+        that is not settled; that state. A ``done`` entry stays so."""
+        with self.opened(write=True) as (book, database):
+            (attempts,) = database.execute(_ATTEMPTS, (entry.number,)).fetchone()
+            state = state_of(attempts == 1)
+            if state == "done":
+                book.note(entry, state, made)
+            else:
+                book.note(entry, state, detail=detail)
+            return state
 
     def note(
         self,
@@ -286,7 +303,7 @@ class Journal:
         values = [getattr(made, name, None) for name in ("id", "status", "fee", "total")]
         shown = [None if value is None else str(value) for value in values]
         try:
-            self._add("events", self.id, entry.number, self._clock(), state, *shown, detail)
+            self._add("events", entry.number, self._clock(), state, *shown, detail)
         except StoreError as error:
             if made is None:
                 raise
@@ -304,150 +321,142 @@ class Journal:
     def mark_restored(self, at: str | None) -> None:
         """Note that it was restored from a backup made ``at`` (RFC 3339), or, with ``None``, that
         the service has been asked about everything since."""
-        self._say(restored=at)
-
-    def _say(self, **changed: str | None) -> None:
-        """Change what the file says of itself."""
         with self.opened(write=True) as (_, database):
-            about = dict(database.execute("SELECT name, value FROM about")) | changed
+            about = dict(database.execute("SELECT name, value FROM about")) | {"restored": at}
             kept = {name: text for name, text in about.items() if text is not None}
             del kept["sha256"]
             kept["sha256"] = row_hash(*chain.from_iterable(sorted(kept.items())))
             database.execute("DELETE FROM about")
             database.executemany("INSERT INTO about VALUES (?, ?)", kept.items())
 
-    def take_over(self, other: Journal) -> None:
-        """Add what the journal ``other``, in a store, holds and this one does not hold yet.
-
-        The counts of what came from there tell what is new; all of it is added, or nothing.
-        """
-        if other.path.samefile(self.path):
-            return
-        store = os.path.realpath(other.path.parents[1])
-        theirs = "SELECT (SELECT COUNT(*) FROM intents), (SELECT COUNT(*) FROM events)"
-        ours = (
-            "SELECT (SELECT COUNT(*) FROM intents WHERE origin = ?1), "
-            "(SELECT COUNT(*) FROM events WHERE origin = ?1)"
-        )
-        with self.opened() as (_, mine), other.opened() as (older, database):
-            if mine.execute(ours, (other.id,)).fetchone() == database.execute(theirs).fetchone():
-                return
-            intents, events = older._rows("intents"), older._rows("events")
-        with self.opened(write=True) as (book, _):
-            kept = {row["ref_id"]: row["number"] for row in book._rows("intents", other.id)}
-            numbers = {}
-            for row in intents:
-                ref_id = row["ref_id"]
-                if ref_id not in kept:
-                    row |= {"origin": other.id, "store": store}
-                    kept[ref_id] = book._add("intents", *(row[name] for name in _INTENT))
-                numbers[row["number"]] = kept[ref_id]
-            known = {tuple(row[name] for name in _EVENT) for row in book._rows("events", other.id)}
-            for row in events:
-                row |= {"origin": other.id, "intent": numbers[row["intent"]]}
-                event = tuple(row[name] for name in _EVENT)
-                if event not in known:
-                    book._add("events", *event)
-
     @contextmanager
     def opened(
         self, *, write: bool = False, counted: bool = True
     ) -> Iterator[tuple[Journal, sqlite3.Connection]]:
-        """The journal with one connection for all that is asked of it within the block, to the file
-        that it was, which is not made if it is gone; to ``write``, a transaction: all of the block
-        is written and synced, or nothing of it, and nobody writes meanwhile.
+        """The journal with one connection for all that is asked of it within the block; to
+        ``write``, a transaction: all of the block is written and synced, or nothing of it, and
+        nobody writes meanwhile.
 
         Raises ``StoreDamaged`` for a file that is not a journal, an empty one too, and, unless they
-        are not to be ``counted``, where rows are missing.
+        are not to be ``counted``, where rows are missing; ``StoreError`` where it cannot be used.
         """
-        if self._database is not None:
-            yield self, self._database
-            return
-        path = self.path
         try:
-            database = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
-            )
-            try:
-                # another program may be in the way; SQLite's own wait could not be interrupted,
-                # and it does not always wait by itself
-                given_up = time.monotonic() + _PATIENCE_S
-                database.execute("PRAGMA busy_timeout = 200")
-                for statement in _BEGIN if write else _BEGIN[:-1]:
-                    while True:
-                        try:
-                            database.execute(statement)
-                            break
-                        except sqlite3.OperationalError as error:
-                            if "locked" not in str(error) or time.monotonic() >= given_up:
-                                raise
-                            time.sleep(0.01)
-                database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
-
-                # is it intact, and the one that it was?
-                size, about = path.stat().st_size, {}
-                if size % _PAGE_BYTES:
-                    # what is missing of the last page SQLite would take for zeros
-                    raise sqlite3.DatabaseError("it is cut short")
-                tables = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'")
-                if self.id or tables.fetchone() is not None:
-                    about = dict(database.execute("SELECT name, value FROM about"))
-                if not about.keys() >= _ABOUT:
-                    what = "is empty" if size == 0 else "does not say whose it is"
-                    raise StoreDamaged(
-                        f"the journal {path} {what}: restore it from a backup, then run again "
-                        "(delete it only if nothing was ever confirmed with it)"
-                    )
-                sha256 = about.pop("sha256")
-                if sha256 != row_hash(*chain.from_iterable(sorted(about.items()))):
-                    raise StoreDamaged(
-                        f"the journal {path} does not say whose it is as it was written: restore "
-                        "it from a backup, then run again"
-                    )
-                if self.id and about["id"] != self.id:
-                    raise StoreDamaged(
-                        f"the journal {path} has been replaced by another since it was opened: "
-                        "bring the first one back, then run again"
-                    )
-                for given, there in database.execute(_COUNTS) if self.id and counted else ():
-                    if given != there:
-                        raise self._damaged(f"{there} of {given} rows are there: it")
-
+            if self._database is not None:
+                with self._transaction(self._database, write):
+                    yield self, self._database
+                return
+            with closing(self._connect()) as database:
                 book = copy.copy(self)
-                book._database = database
-                if "unlinked" in about:
-                    book._unlinked = json.loads(about["unlinked"])
-                yield book, database
-                if write:
-                    database.execute("COMMIT")
-            finally:
-                try:
-                    if database.in_transaction:
-                        database.execute("ROLLBACK")
-                finally:
-                    database.close()
+                book._database, book._file = database, book._there()
+                book._about = self._about = book._check(database, counted)
+                with book._transaction(database, write):
+                    yield book, database
         except sqlite3.OperationalError as error:
-            if not path.exists():
+            if not self.path.exists():
                 advice = "it is gone; bring it back, from a backup if need be"
-            elif path.stat().st_size == 0:
+            elif self.path.stat().st_size == 0:
                 advice = "it is empty; restore it from a backup"
             elif "locked" in str(error):
                 advice = "another program has held it for a minute; wait for it or end it"
             else:
                 advice = "see that its folder can be written and has room"
             raise StoreError(
-                f"the journal {path} cannot be used ({error}): {advice}, then run again"
+                f"the journal {self.path} cannot be used ({error}): {advice}, then run again"
             ) from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its words may be damaged too
             raise StoreDamaged(
-                f"the journal {path} is not what was written ({error}): restore it from a backup, "
-                "then run again"
+                f"the journal {self.path} is not what was written ({error}): restore it from a "
+                "backup, then run again"
             ) from None
+
+    def _connect(self) -> sqlite3.Connection:
+        """To the file that is there: none is made in its place."""
+        database = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None
+        )
+        try:
+            database.execute("PRAGMA busy_timeout = 200")
+            for statement in _BEGIN:
+                patiently(database, statement)
+            database.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _there(self) -> tuple[int, int]:
+        """Which file has the name now."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return 0, 0
+        return found.st_dev, found.st_ino
+
+    @contextmanager
+    def _transaction(self, database: sqlite3.Connection, write: bool) -> Iterator[None]:
+        begun = database.in_transaction
+        if begun or not write:
+            yield
+            return
+        if self._there() != self._file:
+            raise self._replaced()
+        database.execute("PRAGMA busy_timeout = 200")  # SQLite's own wait cannot be interrupted
+        patiently(database, "BEGIN IMMEDIATE")
+        try:
+            yield
+            database.execute("COMMIT")
+        finally:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+
+    def _check(self, database: sqlite3.Connection, counted: bool) -> dict[str, str]:
+        """Is it intact, complete, the one that it was, and of the service it was opened for? What
+        it says of itself."""
+        path, about = self.path, dict[str, str]()
+        size = path.stat().st_size
+        if size % _PAGE_BYTES:
+            # what is missing of the last page SQLite would take for zeros
+            raise sqlite3.DatabaseError("it is cut short")
+        tables = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'")
+        if self._about or tables.fetchone() is not None:
+            about = dict(database.execute("SELECT name, value FROM about"))
+        if not about.keys() >= _ABOUT:
+            what = "is empty" if size == 0 else "does not say whose it is"
+            raise StoreDamaged(
+                f"the journal {path} {what}: restore it from a backup, then run again "
+                "(delete it only if nothing was ever confirmed with it)"
+            )
+        sha256 = about.pop("sha256")
+        if sha256 != row_hash(*chain.from_iterable(sorted(about.items()))):
+            raise StoreDamaged(
+                f"the journal {path} does not say whose it is as it was written: restore it from a "
+                "backup, then run again"
+            )
+        if self._about and about["id"] != self._about["id"]:
+            raise self._replaced()
+        if about["schema_version"] != _VERSION:
+            raise StoreError(f"{path} is not a journal of schema {_VERSION}: update fundlab")
+        for given, there in database.execute(_COUNTS) if counted else ():
+            if given != there:
+                raise self._damaged(f"{there} of {given} rows are there: it")
+        if self._owner is not None:
+            check_owner(path, about, self._owner)
+            found = path.stat()
+            if found.st_mode & 0o077 and found.st_uid == os.getuid():  # a copy, or restored
+                with suppress(OSError):  # a disk that cannot be written can still be read from
+                    path.chmod(found.st_mode & 0o700)
+        return about
+
+    def _replaced(self) -> StoreDamaged:
+        return StoreDamaged(
+            f"the journal {self.path} has been replaced by another since it was opened: bring the "
+            "first one back, then run again"
+        )
 
     # ------------------------------------------------------------------------------ rows
 
     def _entries(self, where: str, *values: object) -> list[Entry]:
-        intent, event = self._columns["intents"], self._columns["events"]
+        intent, event = _COLUMNS["intents"], _COLUMNS["events"]
         query = (
             f"SELECT {', '.join(f'i.{name}' for name in intent)}, "  # noqa: S608 - our own
             "(SELECT sha256 FROM intents WHERE number = i.number - 1), "
@@ -461,47 +470,42 @@ class Journal:
             rows = database.execute(query + where, values).fetchall()
         found = []
         for row in rows:
-            confirmed = book._checked("intents", row[: len(intent) + 1])
-            noted = book._checked("events", row[len(intent) + 1 : -1])
-            del confirmed["likeness"], noted["origin"], noted["intent"], noted["number"]
-            confirmed |= {"facts": json.loads(confirmed["facts"]), "store": confirmed.get("store")}
+            confirmed = self._checked("intents", row[: len(intent) + 1])
+            noted = self._checked("events", row[len(intent) + 1 : -1])
+            del confirmed["likeness"], noted["intent"], noted["number"]
+            confirmed["facts"] = json.loads(confirmed["facts"])
             noted_at = noted.pop("at")
-            found.append(Entry(**confirmed, **noted, noted_at=noted_at, sent_at=row[-1]))
+            found.append(
+                Entry(**confirmed, **noted, origin=book.id, noted_at=noted_at, sent_at=row[-1])
+            )
         return found
 
-    def _rows(self, table: str, origin: str | None = None) -> list[dict[str, Any]]:
-        """Every row of ``table``, of one ``origin`` if given, in the order they were written."""
-        where, values = ("", ()) if origin is None else (" WHERE origin = ?", (origin,))
-        with self.opened() as (book, database):
+    def _rows(self, table: str) -> list[dict[str, Any]]:
+        """Every row of ``table``, in the order they were written."""
+        with self.opened() as (_, database):
             rows = database.execute(
-                f"SELECT {', '.join(self._columns[table])}, "  # noqa: S608 - our own
+                f"SELECT {', '.join(_COLUMNS[table])}, "  # noqa: S608 - our own
                 f"(SELECT b.sha256 FROM {table} b WHERE b.number = {table}.number - 1) "
-                f"FROM {table}{where} ORDER BY number",
-                values,
+                f"FROM {table} ORDER BY number"
             ).fetchall()
-        return [book._checked(table, row) for row in rows]
+        return [self._checked(table, row) for row in rows]
 
     def _checked(self, table: str, row: Sequence[Any]) -> dict[str, Any]:
         """The values of a row by their names, as they were written; at its end is the hash of the
         row before it."""
         number, *values, sha256, before = row
-        found = dict(zip(self._columns[table][1:], values, strict=False))
-        linked = self._unlinked is not None and number > self._unlinked[table]
-        if row_hash(*values, *([before or ""] if linked else [])) != sha256:
+        found = dict(zip(_COLUMNS[table][1:], values, strict=False))
+        if row_hash(*values, before or "") != sha256:
             what = f"intent {number} ({found.get('ref_id')})"
             raise self._damaged(
                 what if table == "intents" else f"what is noted of intent {found['intent']}"
             )
-        return {"number": number, "origin": self.id, **found}
+        return {"number": number, **found}
 
     def _add(self, table: str, *values: str | int | bytes | None) -> int:
         """Add a row; its number."""
         names = ", ".join(_INTENT if table == "intents" else _EVENT)
-        with self.opened(write=True) as (book, database):
-            if book._unlinked is None:  # of an earlier version: from here on
-                last = dict(database.execute("SELECT name, seq FROM sqlite_sequence"))
-                book._unlinked = {name: last.get(name, 0) for name in ("intents", "events")}
-                book._say(schema_version=str(_VERSION), unlinked=json.dumps(book._unlinked))
+        with self.opened(write=True) as (_, database):
             before = database.execute(
                 f"SELECT sha256 FROM {table} ORDER BY number DESC LIMIT 1"  # noqa: S608 - our own
             ).fetchone()
@@ -533,15 +537,13 @@ def create_journal(path: Path, service: Mapping[str, str]) -> None:
     """Made under a hidden name and linked into place: it is never half there, and never replaces
     one that another kernel made meanwhile. Raises ``StoreError`` where it cannot be made."""
     hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    unlinked = json.dumps({"intents": 0, "events": 0})
-    about = {"id": uuid.uuid4().hex, "schema_version": str(_VERSION), "unlinked": unlinked,
-             **service}  # fmt: skip
+    about = {"id": uuid.uuid4().hex, "schema_version": _VERSION, **service}
     about["sha256"] = row_hash(*chain.from_iterable(sorted(about.items())))
     try:
         make_folder(path.parent)
         os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with closing(sqlite3.connect(hidden, isolation_level=None)) as database:
-            for statement in _BEGIN:
+            for statement in (*_BEGIN, "BEGIN IMMEDIATE"):
                 database.execute(statement)
             for statement in _SCHEMA.split(";\n"):
                 database.execute(statement)
@@ -573,6 +575,21 @@ def create_journal(path: Path, service: Mapping[str, str]) -> None:
             old.unlink(missing_ok=True)
 
 
+def patiently(database: sqlite3.Connection, statement: str) -> None:
+    """Execute ``statement``, though another program may be in the way: SQLite does not always wait
+    by itself, and its own wait could not be interrupted."""
+    given_up = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            database.execute(statement)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= given_up:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
 def not_noted(error: StoreError, known: str, otherwise: str) -> StoreError:
     """What is ``known`` leads the message of a journal that cannot be written, or found."""
     return type(error)(
@@ -587,14 +604,13 @@ def row_hash(*values: str | int | bytes | None) -> str:
 
 
 def identity_of(service: Mapping[str, str]) -> tuple[str, str]:
-    """A service and credential, however the loopback address is spelt; and how the names of its
-    journals begin."""
-    url = service["base_url"]
-    parts = urlsplit(url)
+    """A service and credential, however its address is spelt; and how the names of its journals
+    begin."""
+    parts = urlsplit(service["base_url"])
     place, host = (
         (f"loopback:{parts.port}{parts.path}", "loopback")
         if is_loopback(parts.hostname)
-        else (url, parts.hostname)
+        else (f"{parts.scheme}://{parts.hostname}:{parts.port or 443}{parts.path}", parts.hostname)
     )
     key = f"{place} {service['client_id']}"
     return key, f"{host}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"

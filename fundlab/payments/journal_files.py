@@ -6,16 +6,18 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.base.errors import StoreError
+from fundlab.base.errors import StoreDamaged, StoreError
 from fundlab.evidence.table_store import TableStore
 from fundlab.payments.identity import NOUNS, WITHDRAWAL, Entry
 from fundlab.payments.journal import Journal, check_owner, identity_of, not_seen, row_hash
+from fundlab.payments.reconciliation import reconcile, reconciled
 from fundlab.settings.settings import journal_folder, store_folder
 from fundlab.store.disk import make_folder, sync_folder
 
@@ -24,12 +26,10 @@ if TYPE_CHECKING:
 
     from fundlab.client.client import Client
 
-FOLDER: Final = "journal"
-"""Where earlier versions kept it in a store."""
 COLUMNS: Final = (
     "number", "confirmed_at", "action", "state", "status", "amount", "asset", "fee", "total",
     "account", "profile_id", "fiat_account_id", "resource_id", "ref_id", "batch", "noted_at",
-    "detail", "service", "store",
+    "detail", "service", "store", "difference",
 )  # fmt: skip
 
 
@@ -46,34 +46,24 @@ def journal_files(folder: Path) -> list[Path]:
 def open_journal(
     client: Client, store: TableStore, clock: Callable[[], int] = time.time_ns
 ) -> Journal:
-    """The journal of ``client``'s service, made if need be, with what one in ``store`` holds.
+    """The journal of ``client``'s service, made if need be.
 
-    Raises ``StoreError`` when the store or its journal belongs to another service or credential.
+    Raises ``StoreError`` when the store or the journal belongs to another service or credential.
     """
     path, service = place_of(client)
     owner = store.service()
     if owner is not None:
         check_owner(store.path, owner, service)
-    book = Journal(path, service, clock)
-    if isinstance(store.path, Path):
-        _, name = identity_of(service)
-        on_loopback = client.settings.on_loopback
-        old = store.path / FOLDER / f"{name if on_loopback else 'service'}.sqlite"
-        with suppress(FileNotFoundError):
-            other = Journal(old)
-            check_owner(old, other.service, service)
-            book.take_over(other)
-    return book
+    return Journal(path, service, clock)
 
 
 def existing_journal(client: Client) -> Journal | None:
     """The journal of ``client``'s service, if there is one: none is created."""
     path, service = place_of(client)
-    try:
+    with suppress(FileNotFoundError):
         Journal(path)
-    except FileNotFoundError:
-        return None
-    return Journal(path, service)
+        return Journal(path, service)
+    return None
 
 
 def place_of(client: Client) -> tuple[Path, dict[str, str]]:
@@ -97,7 +87,8 @@ def journal(
     ``confirmed_at``, ``action``, ``state`` (``done``, ``unknown``, ``refused`` or ``absent``), the
     ``status`` last seen, ``amount``, ``asset``, ``fee``, ``total`` (type ``decimal``), the
     ``account`` (masked), ids, ``ref_id``, ``batch``, ``noted_at``, ``detail``, the ``service`` and
-    the ``store``. Empty where nothing was ever confirmed.
+    the ``store``; and the ``difference`` of a payment from its card or from what ``store`` (by
+    default that of the settings) has of it. Empty where nothing was ever confirmed.
 
     >>> plan = fl.plan_deposit(client, profile_id=sandbox.profile_ids[0], say=lambda line: None)
     >>> instructions = plan.submit(confirm=plan.code)
@@ -108,24 +99,36 @@ def journal(
     files = journal_files(journal_folder() if folder is None else Path(folder))
     books = [Journal(path) for path in files]
     found = [(entry, book.service["base_url"]) for book in books for entry in book.entries()]
-    taken_over = {(entry.origin, entry.ref_id) for entry, _ in found}
     place = store if isinstance(store, TableStore) else TableStore(store or store_folder())
-    name = place.name
     if store is not None:
-        found = [(entry, service) for entry, service in found if entry.store == name]
-    if isinstance(place.path, Path):  # what an earlier version confirmed there
-        for path in journal_files(place.path / FOLDER):
-            book = Journal(path)
-            found += [
-                (replace(entry, store=name), book.service["base_url"])
-                for entry in book.entries()
-                if (entry.origin, entry.ref_id) not in taken_over
-            ]
-    return journal_frame(found)
+        found = [(entry, service) for entry, service in found if entry.store == place.name]
+    try:
+        owner = identity_of(place.service() or {"base_url": "", "client_id": ""})
+        own = (book.entries() for book in books if identity_of(book.service) == owner)
+        against = reconciled(place, [*chain.from_iterable(own)], only_own=False)
+    except StoreError:  # the journal is shown without a store that cannot be read, too
+        against = reconcile([entry for entry, _ in found], None, complete_until=0)
+    return journal_frame(found, against.by_ref_id())
 
 
-def journal_frame(entries: Sequence[tuple[Entry, str]]) -> pd.DataFrame:
-    """The rows of ``journal``: of each entry with the ``base_url`` of its service."""
+def journal_entries(store: TableStore) -> list[Entry]:
+    """Every entry of this user's journals for the service of ``store``, of those that are intact:
+    ``verify`` and ``status`` name the others."""
+    service, entries = store.service(), list[Entry]()
+    if not service:  # what benchmarks and other tools write may name none
+        return entries
+    for path in journal_files(journal_folder()):
+        if path.name.startswith(identity_of(service)[1]):
+            with suppress(StoreDamaged):
+                entries += Journal(path).entries()
+    return entries
+
+
+def journal_frame(
+    entries: Sequence[tuple[Entry, str]], differences: Mapping[str, str] = MappingProxyType({})
+) -> pd.DataFrame:
+    """The rows of ``journal``: of each entry with the ``base_url`` of its service, and in what it
+    differs, by its ``ref_id``."""
     import pandas as pd
 
     from fundlab.decimals import DecimalArray
@@ -145,6 +148,7 @@ def journal_frame(entries: Sequence[tuple[Entry, str]]) -> pd.DataFrame:
             "fiat_account_id": facts.get("fiat_account_id"), "resource_id": entry.resource_id,
             "ref_id": entry.ref_id, "batch": entry.batch, "noted_at": entry.noted_at,
             "detail": entry.detail, "service": service, "store": entry.store,
+            "difference": differences.get(entry.ref_id),
         })  # fmt: skip
     columns: dict[str, Any] = {}
     for name in COLUMNS:
@@ -158,18 +162,17 @@ def journal_frame(entries: Sequence[tuple[Entry, str]]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def journals_of(store: TableStore) -> list[Path]:
-    """The file of each journal with payments of ``store``'s service: those that earlier versions
-    kept in the store, and the user's own."""
-    paths = journal_files(store.path / FOLDER) if isinstance(store.path, Path) else []
+def journals_of(store: TableStore, *, unless_known: bool = False) -> list[Path]:
+    """The file of each journal of this user with payments of ``store``'s service; where it names
+    none, of all that there are ``unless_known``, else of none."""
     try:
         service = store.service()
     except StoreError:
         service = None  # a damaged store does not say whose it is; verify names that
-    if service:  # what benchmarks and other tools write may name none
-        _, begin = identity_of(service)
-        paths += [path for path in journal_files(journal_folder()) if path.name.startswith(begin)]
-    return paths
+    if not service:  # what benchmarks and other tools write may name none
+        return journal_files(journal_folder()) if unless_known else []
+    _, begin = identity_of(service)
+    return [path for path in journal_files(journal_folder()) if path.name.startswith(begin)]
 
 
 def copy_journal(path: Path, target: Path) -> None:
@@ -210,24 +213,6 @@ def journal_lanes(store: TableStore) -> dict[str, list[str]]:
                     row_hash(*row.values()) for row in book._rows(table)
                 ]
     return lanes
-
-
-def unlinked_journals(store: TableStore) -> list[str]:
-    """Of those of ``journals_of`` that an earlier version began, from where on each row carries the
-    hash of the one before it, in words."""
-    lines = []
-    for path in journals_of(store):
-        with suppress(StoreError), Journal(path).opened() as (book, _):  # damage is named elsewhere
-            if book._unlinked is None:
-                lines.append(
-                    f"The journal {path.name} is not linked yet: its next row begins that."
-                )
-            elif first := max(book._unlinked.values()):
-                lines.append(
-                    f"The rows of the journal {path.name} are linked from row {first + 1} on: "
-                    "an earlier version wrote those before."
-                )
-    return lines
 
 
 def damaged_journals(store: TableStore) -> Iterator[tuple[Path, str]]:

@@ -30,6 +30,7 @@ from fundlab.base.errors import (
     Conflict,
     InvalidRequest,
     NotFound,
+    ProtocolError,
     ServiceError,
     StoreError,
     ValidationFailed,
@@ -39,17 +40,18 @@ from fundlab.base.errors import (
 from fundlab.base.progress import in_notebook
 from fundlab.base.values import Instant
 from fundlab.client.arguments import connected
-from fundlab.client.identity import differences
+from fundlab.client.identity import Identity, is_this_payment
 from fundlab.display import Card, Row, Shown, service_band
 from fundlab.evidence.table_store import TableStore
 from fundlab.models import OPERATIONS, FiatAccount, Request, Resource
 from fundlab.models.requests import body_bytes, checked
 from fundlab.payments.identity import (
+    DAY,
     NOUNS,
     SECOND,
+    UPDATE,
     WITHDRAWAL,
     Entry,
-    State,
     canonical,
     keyed,
     shown_time,
@@ -57,6 +59,7 @@ from fundlab.payments.identity import (
 )
 from fundlab.payments.journal import Journal, identity_of
 from fundlab.payments.journal_files import journal_frame, open_journal
+from fundlab.payments.outcome import Observed, Seen, observed_of, state_after
 from fundlab.settings.secret import Masked, mask_number
 
 if TYPE_CHECKING:
@@ -64,7 +67,6 @@ if TYPE_CHECKING:
 
 EXPIRES_AFTER: Final = 15 * 60 * SECOND
 _ALPHABET: Final = "23456789ABCDEFGHJKMNPQRSTVWXYZ"  # no letter that looks like a digit
-UPDATE: Final = "update_fiat_account"  # it makes nothing, but changes what is shown by its id
 _LISTED_BY: Final = {
     WITHDRAWAL: "list_transfers",
     "create_fiat_account": "list_fiat_accounts",
@@ -77,6 +79,8 @@ _SHOWN_BY: Final = {
     "create_fiat_deposit_instructions": "get_fiat_deposit_instructions",
 }
 """Of addresses and rules the service shows nothing: repeating the request is the way to ask."""
+_FEW: Final = 5
+"""Resources under one ``ref_id``, or with none, that are asked for one by one."""
 _WITH_BANK_DETAILS: Final = ("create_fiat_account", UPDATE)
 _HOPE: Final = (
     "The journal holds it as unknown: run the same cell again, or fl.resume(); it is never done "
@@ -170,13 +174,15 @@ class Plan(Shown, Generic[R]):
         was sent) and ``CallError`` as the client does; running it again is always safe.
         """
         check_code(self.context, self.code, confirm)
-        made: R = self.carry_out(self.look_again)
+        with self.context.journal.opened() as (book, _):
+            plan = replace(self, context=replace(self.context, journal=book))
+            made: R = plan.carry_out(plan.look_again)
         return made
 
     def carry_out(self, look_again: Callable[[], Any]) -> Any:
         """What happens on ``submit``, step by step; ``look_again`` may refuse it."""
         context, book, arguments = self.context, self.context.journal, self.arguments
-        noun, kept = NOUNS[self.operation], self.kept()
+        kept = self.kept()
 
         # 1. Was it done before? The journal knows, and of an entry that is not settled the service,
         #    which may also know a ref_id of the caller's that was used without this journal.
@@ -187,21 +193,19 @@ class Plan(Shown, Generic[R]):
             if made is not None:
                 return made
         elif self.own_ref_id and self.operation in _LISTED_BY:
-            made = made_under(context.client, self.operation, self.ref_id)
-            if made is not None:
-                check_same(self.operation, self.ref_id, arguments, made, derived=False)
+            seen = look_up(context, self.operation, arguments)
+            if (made := seen.resource) is not None:
+                check_seen(self.operation, self.ref_id, seen)
                 made_at = None if made.created_at is None else made.created_at.ns
                 book.note(book.record(**kept, at=made_at), "done", made)
-                state = getattr(made, "status", None) or "done"
-                context.say(
-                    f"already submitted, from another store or program, {state}: {noun} {made.id}"
-                )
+                said = said_of(self.operation, made)
+                context.say(f"already submitted, from another store or program, {said}")
                 return made
 
         # 2. Is everything as it was when the plan was shown? What has changed may be that another
         #    kernel has just carried out this very plan.
         try:
-            seen = look_again()
+            now = look_again()
         except ActionRefused as refusal:
             entry = book.find(self.ref_id)
             if entry is not None:
@@ -209,26 +213,21 @@ class Plan(Shown, Generic[R]):
                 made = already_made(context, entry)
                 if made is not None:
                     return made
-                if entry.state == "unknown":
-                    raise ActionRefused(
-                        refusal.reason,
-                        f"this {noun} may have been sent before, fl.resume() settles it; now: "
-                        f"{refusal}",
-                    ) from None
+                check_doubt(entry, refusal)
             raise
 
-        # 3. On disk before the first byte is sent. What the journal forbids, a limit or a payment
-        #    alike, is looked for in the same transaction: nobody records in between.
-        sent_before = entry is not None and entry.state != "refused"
-        entry = book.record(**kept, allow=lambda current: self.check_journal(current, seen))
+        # 3. On disk before the first byte is sent, as an attempt of this kernel's. What the journal
+        #    forbids, a limit or a payment alike, is looked for in the same transaction: nobody
+        #    records in between.
+        entry = book.record(**kept, allow=lambda current: self.check_journal(current, now))
         if entry.state == "done":  # another kernel was faster
             return already_made(context, entry)
 
         # 4. Sent, and what became of it written down.
-        made = send(context, entry, arguments, sent_before=sent_before)
+        made = send(context, entry, arguments)
 
-        # 5. Once more looked at: somebody else may have done the same meanwhile.
-        self.look_after(entry, made, seen)
+        # 5. Is it as the card showed it?
+        self.look_after(entry, made)
         return made
 
     def kept(self) -> dict[str, Any]:
@@ -249,8 +248,9 @@ class Plan(Shown, Generic[R]):
         }  # fmt: skip
 
     def digests(self) -> dict[str, Any]:
-        """What the journal keeps in place of bank details."""
-        return {}
+        """What the journal keeps in place of bank details, to recognise what was asked for."""
+        asked = {n: v for n, v in self.arguments.items() if n not in ("id", "ref_id")}
+        return {"asked": traces(self.context.journal.id, asked)}
 
     def look_again(self) -> Any:
         """Refuses what is no longer as it was when the plan was shown; what it finds is for
@@ -260,7 +260,7 @@ class Plan(Shown, Generic[R]):
     def check_journal(self, book: Journal, seen: Any = None) -> None:
         """Refuses, within the journal's transaction, what own limits do not allow."""
 
-    def look_after(self, entry: Entry, made: R, seen: Any) -> None:
+    def look_after(self, entry: Entry, made: R) -> None:
         """Warn, after it was sent, of what there is to be warned of."""
 
     # ------------------------------------------------------------------------------ showing
@@ -362,16 +362,12 @@ def new_plan(
     if "id" in wanted:  # of an update: it goes into the path
         arguments["id"] = wanted["id"]
 
-    # an earlier run has it in the journal, under the name derived there (the first: a new one's),
-    # or that of a journal of which something was taken over
+    # an earlier run has it in the journal, under the name derived there
     book, kind, wanted = context.journal, "fundlab", {**arguments, **known_by}
     if more:
         kind = "fundlab-more"
-    names = [ref_id] if ref_id else [
-        f"{kind}-{keyed(origin, operation, wanted)[:32]}" for origin in book.origins()
-    ]  # fmt: skip
-    earlier = book.find(*names)
-    arguments["ref_id"] = names[0] if earlier is None else earlier.ref_id
+    arguments["ref_id"] = ref_id or f"{kind}-{keyed(book.id, operation, wanted)[:32]}"
+    earlier = book.find(arguments["ref_id"])
     if earlier is not None:
         earlier.check_asks(operation, arguments, context.now())
 
@@ -379,10 +375,9 @@ def new_plan(
     # journal's random id, so that nobody else has it
     elsewhere = False
     if ref_id and earlier is None and operation in _LISTED_BY:
-        made = made_under(context.client, operation, ref_id)
-        elsewhere = made is not None
-        if made is not None:
-            check_same(operation, ref_id, arguments, made, derived=False)
+        seen = look_up(context, operation, arguments)
+        elsewhere = seen.resource is not None
+        check_seen(operation, ref_id, seen)
     return Plan(
         context=context, operation=operation, body=Masked(json.dumps(arguments)),
         ref_id=arguments["ref_id"], own_ref_id=ref_id is not None, planned_at=context.now(),
@@ -485,12 +480,17 @@ class BankAccount:
     label: str
     identity_id: str | None = None
     account_id: str | None = None
-    evidence: str = field(default="", repr=False)
+    details: Masked = field(default=Masked("{}"), repr=False)  # JSON of what is certified
+
+    @property
+    def evidence(self) -> str:
+        """The digest of all that its confirmation is about."""
+        return hashlib.sha256(self.details.reveal().encode()).hexdigest()
 
 
 def bank_account(account: FiatAccount) -> BankAccount:
     """``account`` as it may be shown: its owner, its bank, the last four characters of its number;
-    and the digest of what its confirmation is about."""
+    and what its confirmation is about: its end user, too."""
     owner, instructions = account.fiat_account_owner, account.fiat_network_instructions
     name = (owner.name if owner is not None else None) or "owner not shown"
     wire = instructions.wire if instructions is not None else None
@@ -507,34 +507,102 @@ def bank_account(account: FiatAccount) -> BankAccount:
         if number is None and instructions is not None:
             number = instructions.wallet_address
     masked = mask_number(number)
-    certified = {"id", "fiat_account_owner", "fiat_network_instructions", "identity_id"}
+    certified = {
+        "id", "fiat_account_owner", "fiat_network_instructions", "identity_id", "account_id",
+    }  # fmt: skip
     details = account.model_dump(mode="json", exclude_none=True, include=certified)
     return BankAccount(
         id=account.id, status=str(account.status), owner=name, number=masked, bank=bank,
         network=network, label=f"{name}, {bank} {masked}".strip(),
         identity_id=account.identity_id, account_id=account.account_id,
-        evidence=hashlib.sha256(canonical(details).encode()).hexdigest(),
+        details=Masked(canonical(details)),
     )  # fmt: skip
 
 
 def check_unchanged(before: BankAccount, now: BankAccount) -> None:
     """Refuses an account of which anything that matters is no longer as it was shown."""
-    if now.evidence != before.evidence:
-        raise ActionRefused(
-            "account_changed",
-            f"fiat account {before.id} has changed since the plan: it was {before.label}, it is "
-            f"{now.label}; nothing was sent: ask who changed it, then run the cell that plans "
-            "again",
-        )
+    if now.evidence == before.evidence:
+        return
+    shown = [traces("", json.loads(account.details.reveal())) for account in (before, now)]
+    paths = sorted({*shown[0], *shown[1]})
+    changed = [path.lstrip(".") for path in paths if shown[0].get(path) != shown[1].get(path)]
+    what = f"it was {before.label}, it is {now.label}"
+    if before.label == now.label:  # of a number the last four characters are compared and shown
+        what = f"{', '.join(changed) or 'its account number'} is another than it was"
+    raise ActionRefused(
+        "account_changed",
+        f"fiat account {before.id} has changed since the plan: {what}; nothing was sent: ask who "
+        "changed it, then run the cell that plans again",
+    )
 
 
 # ------------------------------------------------------------------------------ asking, sending
 
 
-def made_under(client: Client, operation: str, ref_id: str) -> Any | None:
-    """What the service made under ``ref_id``, or ``None``."""
-    rows = getattr(client, _LISTED_BY[operation])(ref_ids=[ref_id])
-    return next((row for row in rows if row.ref_id == ref_id), None)
+def look_up(
+    context: Context, operation: str, asked: Mapping[str, Any], *, ours: bool = False
+) -> Seen:
+    """What the service has under the ``ref_id`` of the body ``asked``: its list names it, Get shows
+    it. ``ours``: nobody else can have that ``ref_id``."""
+    client, ref_id = context.client, asked["ref_id"]
+    rows = [
+        row for row in getattr(client, _LISTED_BY[operation])(ref_ids=[ref_id])
+        if (row.ref_id or ref_id).casefold() == ref_id.casefold()
+    ]  # fmt: skip
+    rows.sort(key=lambda row: row.ref_id is None)  # those that show none may be anybody's
+    found = Seen()
+    for row in rows[:_FEW]:
+        resource = getattr(client, _SHOWN_BY[operation])(row.id)
+        identity = is_this_payment(asked, resource.to_json(), operation, ours=ours)
+        if row.ref_id is None and resource.ref_id is None and identity.answer == "no":
+            continue
+        if found.identity is None or identity.answer == "yes":
+            found = Seen(resource, identity)
+    return found
+
+
+def check_seen(operation: str, ref_id: str, seen: Seen, *, may_be_sent: bool = False) -> None:
+    """Refuses a ``ref_id`` under which the service has something else, or what may be.
+
+    ``may_be_sent``: an earlier run may have sent it, so no other ``ref_id`` is advised.
+    """
+    if seen.identity is None or seen.answer == "yes":
+        return
+    noun, made = NOUNS[operation], seen.resource
+    if seen.answer == "unknown":
+        what = (
+            f"ref_id={ref_id!r} stands for {made.id} at the service, which does not show "
+            f"{', '.join(seen.identity.absent)}: whether it is this {noun} cannot be told; nothing "
+            "was sent now: ask the operator of the service, then run the same cell again"
+        )
+    else:
+        kind = getattr(made, "type", None) or noun
+        what = (
+            f"ref_id={ref_id!r} belongs to {kind} {made.id} at the service, which is not what is "
+            f"asked for: {'; '.join(seen.identity.contradictions)}; nothing was sent now: look at "
+            "it" + (" before anything else" if may_be_sent else ", then choose another ref_id")
+        )
+    if may_be_sent:
+        what = f"this {noun} may have been sent before; {what}"
+    raise ActionRefused("ref_id", what)
+
+
+def check_doubt(entry: Entry, refusal: ActionRefused) -> None:
+    """Says first, of what is refused now, that it may have been sent before."""
+    if entry.state in ("unknown", "absent"):
+        now = str(refusal).replace("nothing was sent:", "nothing was sent now:")
+        raise ActionRefused(
+            refusal.reason,
+            f"this {NOUNS[entry.operation]} may have been sent before, fl.resume() settles it; "
+            f"now: {now}",
+        ) from None
+
+
+def said_of(operation: str, made: Any) -> str:
+    """A resource and its state, as a line under the cell has it."""
+    status = getattr(made, "status", None) or "done"
+    outcome = "but it FAILED and moved nothing" if status == "FAILED" else str(status)
+    return f"{outcome}: {NOUNS[operation]} {made.id}"
 
 
 def already_made(context: Context, entry: Entry) -> Any | None:
@@ -543,15 +611,12 @@ def already_made(context: Context, entry: Entry) -> Any | None:
         return None
     made = settle(context, entry)
     if made is not None:
-        status = getattr(made, "status", None)
         note = ""
         if entry.operation == WITHDRAWAL:
-            wish = "to try again" if status == "FAILED" else "if you mean one more"
+            wish = "to try again" if made.status == "FAILED" else "if you mean one more"
             note = f"; {wish}, give it a ref_id of its own"
-        context.say(
-            f"already submitted {shown_time(entry.recorded_at, context.now())}, "
-            f"{status or 'done'}: {NOUNS[entry.operation]} {made.id}{note}"
-        )
+        at = shown_time(entry.recorded_at, context.now())
+        context.say(f"already submitted {at}, {said_of(entry.operation, made)}{note}")
     return made
 
 
@@ -575,23 +640,23 @@ def settle(context: Context, entry: Entry) -> Any | None:
     if entry.state == "done":  # not shown by its id: the same request gives the same again
         return getattr(client, operation)(**entry.arguments)
     if operation in _LISTED_BY:  # by its ref_id, which the service knows if it was made
-        made = made_under(client, operation, entry.ref_id)
-        if made is None:
-            book.note(entry, "absent", detail="the service does not know it")
-            return None
-        if operation not in _WITH_BANK_DETAILS:
-            check_same(
-                operation, entry.ref_id, entry.arguments, made, derived=entry.is_derived,
-                may_be_sent=True,
-            )  # fmt: skip
-        book.note(entry, "done", made)
-        return made
+        seen = look_up_entry(context, entry)
+        check_seen(operation, entry.ref_id, seen, may_be_sent=True)
+        state = state_after("asked", seen, only_attempt=False)
+        detail = None if state == "done" else "the service does not know it"
+        book.note(entry, state, seen.resource, detail)
+        return seen.resource
     if operation != UPDATE:  # not listed: the service carries out one of two requests alike
-        return send(context, entry, entry.arguments, sent_before=True)
+        if context.now() >= entry.sent_at + EXPIRES_AFTER:
+            raise ActionRefused(
+                "expired",
+                f"whether this {NOUNS[operation]} was made cannot be asked, and its plan expired "
+                f"{shown_time(entry.sent_at + EXPIRES_AFTER, context.now())}; nothing was sent: "
+                "plan it again under the same ref_id, look, and confirm",
+            )
+        return send(context, book.attempt(entry), entry.arguments)
     # an update: is the account as was asked, and no longer as it was?
-    before, asked = (entry.arguments.get(name) for name in ("before", "asked"))
-    if asked is None:  # an earlier version kept no digests
-        return None
+    before, asked = (entry.arguments[name] for name in ("before", "asked"))
     made = client.get_fiat_account(str(entry.facts["fiat_account_id"]))
     shown = made.model_dump(mode="json", exclude_none=True)
     now = traces(entry.origin, shown)
@@ -603,101 +668,77 @@ def settle(context: Context, entry: Entry) -> Any | None:
     return None
 
 
-def send(context: Context, entry: Entry, arguments: Mapping[str, Any], *, sent_before: bool) -> Any:
-    """Send what is in the journal, and write down what came of it; the resource. Where it may have
-    been ``sent_before`` by a run that got no answer, that attempt may still arrive.
+def look_up_entry(context: Context, entry: Entry) -> Seen:
+    """What the service has under the ``ref_id`` of ``entry``, held against what the journal knows
+    that it asked for: of bank details their digests."""
+    asked = entry.arguments
+    if "masked" not in asked:
+        return look_up(context, entry.operation, asked, ours=entry.is_derived)
+    seen = look_up(context, entry.operation, {"ref_id": entry.ref_id}, ours=True)
+    if seen.answer != "yes":
+        return seen
+    shown = traces(entry.origin, seen.resource.to_json())
+    others = tuple(path for path, digest in asked["asked"].items() if shown.get(path) != digest)
+    differing = tuple(f"{path.lstrip('.')} differs" for path in others if path in shown)
+    return Seen(seen.resource, Identity(differing, tuple(p for p in others if p not in shown)))
+
+
+def send(context: Context, entry: Entry, arguments: Mapping[str, Any]) -> Any:
+    """Send what is in the journal, and write down what came of it; the resource.
 
     Raises ``CallError`` as the client does, unless it was made in spite of it.
     """
-    client, operation = context.client, entry.operation
+    client, book, operation = context.client, context.journal, entry.operation
     given = {n: v for n, v in arguments.items() if n != "ref_id" or operation != UPDATE}
+    observed: Observed = "taken"
+    made, problem, seen = None, None, Seen()
     try:
         made = getattr(client, operation)(**given)
     except KeyboardInterrupt as stop:
         stop.add_note(_HOPE)
         raise
     except CallError as error:
-        state: State = "unknown"
-        detail, made = type(error).__name__, None
-        # no answer, a failure of the service or a time-out: nobody knows
-        if isinstance(error, ServiceError) and error.status < 500 and error.status != 408:
-            # refused; but an attempt whose answer was lost may have got through before
-            detail = f"{error.status} {error.title}" + f": {error.detail}" * bool(error.detail)
-            if operation in _LISTED_BY:
-                made = made_under(client, operation, entry.ref_id)
-            if made is None or unlike(arguments, made, derived=entry.is_derived):
-                # and one that is not there yet may still arrive
-                may_come = made is None and (error.in_doubt or sent_before)
-                if not may_come and not _is_with_itself(error, entry, arguments, made):
-                    state = "refused"
-                made = None
-        if made is None:
+        observed, problem = observed_of(error, entry.ref_id), error
+    if made is not None and (other := book.made_for(made.id, entry)) is not None:
+        # an old answer that something in between gave once more: what became of this is unknown
+        observed, problem = "doubt", ProtocolError(
+            f"{operation}: the answer names {NOUNS[operation]} {made.id}, which was made for "
+            f"ref_id {other!r}", hint=_HOPE, operation=operation,
+        ).doubted()  # fmt: skip
+        made = None
+    if problem is None:
+        book.note(entry, "done", made)
+    else:
+        # What does the service show? Not asked where nothing left, or nothing can be shown.
+        if operation in _LISTED_BY and observed != "unsent":
             try:
-                context.journal.note(entry, state, detail=detail)
-            except StoreError as trouble:  # the error matters more; it stays as it was recorded
-                error.add_note(f"This could not be written down either: {trouble}")
-                state = "unknown"
+                seen = look_up(context, operation, arguments, ours=entry.is_derived)
+            except CallError as error:
+                seen = Seen(failed=True)
+                problem.add_note(f"Asking for what is there brought no more: {error.problem}")
+        detail = type(problem).__name__
+        if isinstance(problem, ServiceError):
+            detail = f"{problem.status} {problem.title}"
+            detail += f": {problem.detail}" * bool(problem.detail)
+        try:
+            state = book.note_attempt(
+                entry,
+                lambda only: state_after(observed, seen, only_attempt=only),
+                seen.resource,
+                detail,
+            )
+        except StoreError as trouble:  # the error matters more; it stays as it was recorded
+            if seen.answer == "yes":
+                raise
+            problem.add_note(f"This could not be written down either: {trouble}")
+            state = "unknown"
+        if state != "done":
             if state == "unknown":
-                error.add_note(_HOPE)
-            raise
-    context.journal.note(entry, "done", made)
-    at = shown_time(context.now(), context.now())
-    status = getattr(made, "status", None) or "done"
-    context.say(f"submitted {at}, {status}: {NOUNS[operation]} {made.id}")
+                problem.add_note(_HOPE)
+            raise problem
+        made = seen.resource
+    context.say(f"submitted {shown_time(context.now(), context.now())}, {said_of(operation, made)}")
     return made
-
-
-def _is_with_itself(
-    error: ServiceError, entry: Entry, arguments: Mapping[str, Any], found: Any | None
-) -> bool:
-    """Whether a conflict may be with what an earlier attempt of this very entry made."""
-    if not isinstance(error, Conflict):
-        return False
-    if found is not None:
-        shown = found.model_dump(mode="json", exclude_none=True)
-        return entry.is_derived or not differences(arguments, shown, echoed=True)
-    existing = error.meta.get("existing")
-    if isinstance(existing, dict):
-        existing = existing.get("rule", existing)
-    other = existing.get("ref_id") if isinstance(existing, dict) else None
-    return other in (None, entry.ref_id)
-
-
-def unlike(asked: Mapping[str, Any], found: Any, *, derived: bool) -> list[str]:
-    """How ``found`` is not what was asked for.
-
-    What has a ``derived`` ref_id was made by this journal: there, what the service added is none.
-    """
-    shown = found.model_dump(mode="json", exclude_none=True)
-    return differences(asked, shown, echoed=derived)
-
-
-def check_same(
-    operation: str,
-    ref_id: str,
-    asked: Mapping[str, Any],
-    found: Any,
-    *,
-    derived: bool,
-    may_be_sent: bool = False,
-) -> None:
-    """Refuses a ``ref_id`` under which the service has something else than ``asked``.
-
-    ``may_be_sent``: an earlier run may have sent it, so no other ``ref_id`` is advised.
-    """
-    different = unlike(asked, found, derived=derived)
-    if not different:
-        return
-    noun = NOUNS[operation]
-    what = (
-        f"ref_id={ref_id!r} stands for {noun} {found.id} at the service, which is not what is "
-        f"asked for: {'; '.join(different)}; nothing was sent now: look at it"
-    )
-    if may_be_sent:
-        what = f"this {noun} may have been sent before; {what} before anything else"
-    elif differences(asked, found.model_dump(mode="json", exclude_none=True), echoed=True):
-        what += ", and choose another ref_id for the new one"
-    raise ActionRefused("ref_id", what)
 
 
 def resume(
@@ -708,7 +749,7 @@ def resume(
     say: Callable[[str], object] = announce,
 ) -> pd.DataFrame:
     """Ask the service about every intent whose outcome is unknown, or that was not final yet,
-    whatever store it was confirmed with; what an earlier version kept in ``store`` is taken over.
+    whatever store it was confirmed with, and once more about refusals of the last 24 hours.
 
     Pays nothing: what the service does not know becomes ``absent``, and running its cell again
     sends it. Addresses and rules, for which the service has no list, are asked for by repeating
@@ -730,11 +771,19 @@ def resume(
     book = context.journal
     looked_at = []
     for entry in book.entries():
-        if entry.state not in ("unknown", "absent") and entry.status != "PENDING":
-            continue
         problem = None
+        if entry.state == "refused":  # what the list did not show in time may be there now
+            if entry.operation not in _LISTED_BY or entry.noted_at < now() - DAY:
+                continue
+            seen = look_up_entry(context, entry)
+            if seen.answer != "yes":
+                continue
+            book.note(entry, "done", seen.resource)
+            say(f"made although it was refused, {said_of(entry.operation, seen.resource)}")
+        elif entry.state == "done" and entry.status != "PENDING":
+            continue
         try:
-            settle(context, entry)
+            settle(context, book.find(entry.ref_id) or entry)
         except (ActionRefused, NotFound, Conflict, ValidationFailed) as error:
             problem = str(error)
             say(f"not settled, {NOUNS[entry.operation]} {entry.ref_id}: {problem}")

@@ -50,7 +50,7 @@ def wait_for(
     (interface §3): look at ``.status``. ``timeout`` is in seconds; ``progress`` shows the seconds
     waited (by default in a notebook or terminal). Interrupting loses nothing: call again with the
     same resource. With a sandbox on a manual clock pass ``sleep=sandbox.clock.advance``. The
-    journal notes how it ended; with ``store`` also of what an earlier version confirmed there.
+    journal notes how it ended.
 
     Raises ``ActionError`` when the time is up; until then a service that is down is asked again.
     Raises ``StoreError``, which says how it ended, when this cannot be noted.

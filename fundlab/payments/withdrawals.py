@@ -7,7 +7,6 @@ the plan and its confirmation is refused at submission.
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -17,9 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from fundlab.base.errors import ActionRefused, CallError, DuplicateWarning, InvalidRequest
+from fundlab.base.errors import (
+    ActionRefused,
+    CardWarning,
+    InvalidRequest,
+)
 from fundlab.base.exact import EXACT
 from fundlab.base.values import Amount, Instant, exact_sum, fraction_digits, money_text
+from fundlab.client.identity import is_this_payment
 from fundlab.display import Row
 from fundlab.evidence.table_store import TableStore
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer, TransferType
@@ -31,6 +35,7 @@ from fundlab.payments.identity import (
     Entry,
     State,
     asked,
+    canonical,
     shown_time,
 )
 from fundlab.payments.journal import Journal
@@ -39,6 +44,7 @@ from fundlab.payments.plan import (
     Context,
     Plan,
     bank_account,
+    check_doubt,
     check_expiry,
     check_unchanged,
     context_of,
@@ -46,6 +52,7 @@ from fundlab.payments.plan import (
     new_plan,
     settle,
 )
+from fundlab.payments.reconciliation import card_differences
 from fundlab.settings.labels import with_name
 
 if TYPE_CHECKING:
@@ -56,6 +63,7 @@ _SHOWN: Final = 3
 _CHANGE: Final = "nothing was sent: pay less, or change the setting"
 _NOTHING: Final = Decimal(0)
 _LOOKED_AT: Final = 100
+_CLOCKS_APART_S: Final = 300
 _LONGEST_PAGE: Final = 1000
 _FIAT: Final = tuple(
     kind for kind in TransferType if kind.endswith("_WITHDRAWAL") and not kind.startswith("CRYPTO")
@@ -82,20 +90,36 @@ class WithdrawalPlan(Plan[Transfer]):
     available: Decimal
     recent: Recent = field(repr=False)
     allow_duplicate: bool = False
+    unchecked: tuple[str, ...] = ()
 
     def look_again(self) -> Recent:
         """Refuses what changed for the worse since the plan; what the service shows now."""
         check_expiry(self.context, self.planned_at)
         now = check_again([self])
-        return now[0].recent if now else self.recent
+        recent = now[0].recent if now else self.recent
+        self.say_unchecked(recent)
+        return recent
+
+    def say_unchecked(self, recent: Recent) -> None:
+        """Say what could not be checked now."""
+        for line in recent.unchecked(self.context.client, self.arguments):
+            self.context.say(f"not checked: {line}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "unchecked": list(self.unchecked)}
+
+    def card_differences(self, made: Transfer) -> list[str]:
+        """What was ``made`` otherwise than this plan shows it, in words."""
+        return card_differences(self.facts, dict(made))
 
     def look_for_duplicates(self) -> Recent:
         """Of a batch, that was looked at again as a whole: has this one got a duplicate since?"""
-        recent = recent_withdrawals(self.context, self.profile_id)
+        recent = recent_withdrawals(self.context, self.profile_id, self.recent)
         if not self.allow_duplicate:
             arguments = self.arguments
             found = duplicate_candidates(self.context, arguments, self.context.journal, recent)
             refuse_duplicates(arguments, found)
+        self.say_unchecked(recent)
         return recent
 
     def check_journal(self, book: Journal, seen: Recent | None = None) -> None:
@@ -106,29 +130,17 @@ class WithdrawalPlan(Plan[Transfer]):
             arguments = self.arguments
             refuse_duplicates(arguments, duplicate_candidates(self.context, arguments, book, None))
 
-    def look_after(self, entry: Entry, made: Transfer, seen: Recent) -> None:
-        """Warn of payments alike that somebody else made at the same time; this one is done,
-        whatever becomes of looking."""
-        context, book, arguments = self.context, self.context.journal, self.arguments
-        try:
-            after = recent_withdrawals(context, self.profile_id)
-        except CallError as error:
-            context.say(f"whether withdrawal {made.id} has a duplicate could not be seen: {error}")
-            return
-        known = {transfer.id for transfer in seen.transfers} | {made.id}
-        others = [t for t in after.alike(arguments) if t.id not in known and not book.knows(t)]
-        if not others:
-            return
-        theirs = ", ".join(f"{t.id} (ref_id {t.ref_id!r}, {t.status})" for t in others)
-        found = (
-            f"possible duplicate: {asked(arguments)[1]} {self.asset} was paid to this account as "
-            f"transfer {made.id} (ref_id {made.ref_id!r}), and by another program or machine at "
-            f"the same time as {theirs}: look at them at once, and ask the service to stop what "
-            "is too much"
-        )
-        done = f"withdrawal {made.id} was accepted; {found}"
-        book.note(entry, "done", made, detail=found, known=done, otherwise="fl.resume() helps")
-        warnings.warn(found, DuplicateWarning, stacklevel=4)
+    def look_after(self, entry: Entry, made: Transfer) -> None:
+        """Warn of what the service made otherwise than the card showed."""
+        context, book = self.context, self.context.journal
+        if different := self.card_differences(made):
+            unlike = (
+                f"withdrawal {made.id} was accepted, and is not as its card showed it: "
+                f"{'; '.join(different)}: ask the service why"
+            )
+            book.note(entry, "done", made, detail=unlike, known=unlike)
+            context.say(unlike)
+            warnings.warn(unlike, CardWarning, stacklevel=4)
 
 
 def plan_withdrawal(
@@ -158,8 +170,9 @@ def plan_withdrawal(
     of the last 24 hours. ``identity_id`` and ``account_id`` name the end user of a third-party
     flow; ``memo`` goes to the bank (at most 100 characters by wire, 40 by CUBIX). ``now``
     (nanoseconds since 1970) and ``say`` (a line of text) replace the clock and what is written
-    under the cell. ``submit`` looks for duplicates before and after it sends: a payment alike that
-    another program made at the same time is a ``DuplicateWarning``, and noted.
+    under the cell. ``submit`` looks for duplicates before it sends; what could not be looked for
+    stands on the card, and in ``unchecked``. Of two programs that pay the same at the same moment,
+    ``fl.journal`` and ``fundlab status`` show the other's.
 
     Raises ``ActionRefused`` with what to do when the payment may not be made as asked,
     ``InvalidRequest`` for an argument the interface does not accept, ``StoreError`` when the store
@@ -174,12 +187,15 @@ def plan_withdrawal(
     >>> str(transfer.status)
     'PENDING'
     """
-    return plan_one(
-        context_of(client, store, now, say), {}, ref_id=ref_id, allow_duplicate=allow_duplicate,
-        more=allow_duplicate, profile_id=profile_id, fiat_account_id=fiat_account_id,
-        amount=amount, total=total, asset=asset, identity_id=identity_id, account_id=account_id,
-        memo=memo, metadata=metadata,
-    )  # fmt: skip
+    context = context_of(client, store, now, say)
+    with context.journal.opened() as (book, _):
+        plan = plan_one(
+            replace(context, journal=book), {}, ref_id=ref_id, allow_duplicate=allow_duplicate,
+            more=allow_duplicate, profile_id=profile_id, fiat_account_id=fiat_account_id,
+            amount=amount, total=total, asset=asset, identity_id=identity_id,
+            account_id=account_id, memo=memo, metadata=metadata,
+        )  # fmt: skip
+    return replace(plan, context=context)
 
 
 def plan_one(
@@ -213,7 +229,7 @@ def plan_one(
                 f"has {DECIMALS}; nothing was sent and nothing is rounded here: round it "
                 "yourself, then plan again",
             )
-        given[name] = exact
+        given[name] = value if isinstance(value, str) else Decimal(exact)
 
     # which payment is it, was it confirmed before, and what does the service show?
     base = new_plan(context, WITHDRAWAL, ref_id, more=more, **given)
@@ -251,14 +267,24 @@ def plan_one(
     candidates = duplicate_candidates(context, arguments, context.journal, plan.recent)
     to_be_sent = not base.elsewhere and (earlier is None or earlier.state in ("refused", "absent"))
     if to_be_sent:
-        check_payable(plan, [] if allow_duplicate else candidates)
-        check_daily_limit([plan], context.journal, plan.recent.today)
+        try:
+            check_payable(plan, [] if allow_duplicate else candidates)
+            check_daily_limit([plan], context.journal, plan.recent.today)
+        except ActionRefused as refusal:
+            if earlier is not None:
+                check_doubt(earlier, refusal)
+            raise
+        plan = replace(plan, unchecked=tuple(plan.recent.unchecked(context.client, arguments)))
     shown, warned = describe(plan, candidates, to_be_sent=to_be_sent)
+    warned = (*(f"Not checked: {line}." for line in plan.unchecked), *warned)
     return replace(plan, rows=shown, warnings=warned)
 
 
 def observe(
-    context: Context, arguments: Mapping[str, Any], answers: dict[tuple[str, ...], Any]
+    context: Context,
+    arguments: Mapping[str, Any],
+    answers: dict[tuple[str, ...], Any],
+    before: Recent | None = None,
 ) -> dict[str, Any]:
     """What the service shows now of a withdrawal's account, balance and profile, and what follows
     for its amounts: fields of its plan."""
@@ -270,7 +296,7 @@ def observe(
         found = client.get_profile_balance(profile_id=profile_id, asset=asset)
         answers["available", profile_id, asset] = Decimal(found.available)
     if ("recent", profile_id) not in answers:
-        answers["recent", profile_id] = recent_withdrawals(context, profile_id)
+        answers["recent", profile_id] = recent_withdrawals(context, profile_id, before)
     account: BankAccount = answers["account", account_id]
     recent: Recent = answers["recent", profile_id]
     fees = (t.fee for t in recent.transfers if t.fiat_account_id == account.id)
@@ -301,39 +327,35 @@ def check_again(
     context, book = plans[0].context, plans[0].context.journal
     answers: dict[tuple[str, ...], Any] = {}
 
-    # balances before the journal: what another kernel pays in between then counts as paid
-    for profile_id, asset in {(plan.profile_id, plan.asset) for plan in plans}:
-        found = context.client.get_profile_balance(profile_id=profile_id, asset=asset)
-        answers["available", profile_id, asset] = Decimal(found.available)
-    paid: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     left = []
     for plan in plans:
         entry = book.find(plan.ref_id)
         if entry is not None:
             entry.check_asks(WITHDRAWAL, plan.arguments, context.now())
             if entry.state == "unknown":
-                settle(context, entry)  # its total holds the fee
+                settle(context, entry)
                 entry = book.find(plan.ref_id)
-        if entry is None or entry.state != "done":
-            if not plan.is_submitted:
-                left.append(plan)
-        elif not plan.is_submitted or entry.sent_at >= plan.planned_at:  # since the plan
-            key = plan.profile_id, plan.asset
-            if entry.is_live and entry.total is not None:
-                paid[key] = EXACT.add(paid[key], Decimal(entry.total))
+        if (entry is None or entry.state != "done") and not plan.is_submitted:
+            left.append(plan)
+
+    # A balance that covered one payment twice over is not asked for again: the service refuses, at
+    # the moment that counts, what it covers no longer.
+    if len(left) == 1 and not context.client.settings.balance_floor:
+        plan = left[0]
+        if plan.available >= EXACT.add(plan.total or plan.amount, plan.total or plan.amount):
+            answers["available", plan.profile_id, plan.asset] = plan.available
 
     # the others, each against what was shown of it
     current = []
     for plan in left:
-        now = replace(plan, **observe(context, plan.arguments, answers))
+        now = replace(plan, **observe(context, plan.arguments, answers, plan.recent))
         try:
             candidates = (
                 []
                 if plan.allow_duplicate
                 else duplicate_candidates(context, plan.arguments, book, now.recent)
             )
-            taken = paid[plan.profile_id, plan.asset]
-            check_payable(now, candidates, since=plan, paid=taken, alone=len(plans) == 1)
+            check_payable(now, candidates, since=plan)
         except ActionRefused as refusal:
             if plan.ref_id not in named or refusal.reason == "balance_changed":
                 raise
@@ -347,8 +369,6 @@ def check_payable(
     candidates: Sequence[Candidate],
     *,
     since: WithdrawalPlan | None = None,
-    paid: Decimal = _NOTHING,
-    alone: bool = True,
 ) -> None:
     """Refuses what may not be paid as things stand; ``candidates`` are not meant.
 
@@ -362,14 +382,6 @@ def check_payable(
                 "fee_changed",
                 f"the last fee to this account has changed since the plan, from {since.fee} to "
                 f"{plan.fee} {plan.asset}; nothing was sent now: {_PLAN_AGAIN}",
-            )
-        if plan.available < EXACT.subtract(since.available, paid):
-            which = "" if alone else f" of profile {plan.profile_id}"
-            raise ActionRefused(
-                "balance_changed",
-                f"the available balance{which} has changed since the plan, from "
-                f"{since.available} to {plan.available} {plan.asset}; nothing was sent now: "
-                f"{_PLAN_AGAIN}",
             )
     arguments, account, fee = plan.arguments, plan.account, plan.fee
     settings, memo = plan.context.client.settings, arguments.get("memo", "")
@@ -423,15 +435,34 @@ def check_payable(
     # the balance, as far as the fee is known
     needed = EXACT.add(plan.amount, fee or Decimal(0))
     missing = EXACT.subtract(needed, plan.available)
+    with_fee = f" with its fee of {fee}" if fee else ""
+    if missing > 0 and since is not None and plan.available < since.available:
+        raise ActionRefused(
+            "balance_changed",
+            f"the available balance of profile {plan.profile_id} has changed since the plan, from "
+            f"{since.available} to {plan.available} {plan.asset}: amount={plan.amount}{with_fee} "
+            f"needs {needed}; nothing was sent now: {_PLAN_AGAIN}",
+        )
     if missing > 0:
-        with_fee = f" with its fee of {fee}" if fee else ""
         raise ActionRefused(
             "insufficient_balance",
             f"amount={plan.amount}{with_fee} needs {needed} {plan.asset}, but profile "
             f"{plan.profile_id} has {plan.available} available: {missing} {plan.asset} are "
             "missing; nothing was sent: pay less, or fund the profile first",
         )
+    check_floor(plan, EXACT.subtract(plan.available, needed))
     refuse_duplicates(arguments, candidates)
+
+
+def check_floor(plan: WithdrawalPlan, left: Decimal) -> None:
+    """Refuses what would leave less available than the own floor of the asset."""
+    floor = (plan.context.client.settings.balance_floor or {}).get(plan.asset)
+    if floor is not None and left < floor:
+        raise ActionRefused(
+            "balance_floor",
+            f"{left} {plan.asset} would be left available in profile {plan.profile_id}, less than "
+            f"your floor of {floor} (setting balance_floor); {_CHANGE}",
+        )
 
 
 def check_daily_limit(
@@ -446,14 +477,15 @@ def check_daily_limit(
     if limit is None:
         return
     now, ref_ids = context.now(), {plan.ref_id for plan in plans}
-    spent = {
-        entry.resource_id or entry.ref_id: entry.amount
-        for entry in book.sent_since(WITHDRAWAL, now - now % DAY)
+    entries = [
+        entry for entry in book.sent_since(WITHDRAWAL, now - now % DAY)
         if entry.is_live and entry.ref_id not in ref_ids
-    }
+    ]  # fmt: skip
+    spent = {entry.resource_id or entry.ref_id: entry.amount for entry in entries}
+    counted = {entry.ref_id for entry in entries}
     for transfer in today:
         counts = transfer.status != "FAILED" and transfer.ref_id not in ref_ids
-        if counts and not book.knows(transfer):
+        if counts and transfer.id not in spent and transfer.ref_id not in counted:
             spent[transfer.id] = transfer.amount or Decimal(0)
     before = exact_sum(spent.values())
     wanted = exact_sum(asked(plan.arguments)[1] for plan in plans)
@@ -557,61 +589,84 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Recent:
-    """The newest fiat withdrawals of a profile, newest first: at least those of 24 hours.
+    """The newest fiat withdrawals of a profile: at least those of 24 hours, from ``since`` (ns) on.
 
-    ``within_a_day`` are those of 24 hours that did not fail; ``today`` those of all profiles on
-    this UTC day, where a daily limit is to be kept.
+    ``within_a_day`` are those that did not fail; ``today`` those of all profiles on this UTC day,
+    where a daily limit is to be kept; ``trouble`` is what keeps the look from being complete.
     """
 
     transfers: tuple[Transfer, ...]
     within_a_day: tuple[Transfer, ...]
     today: tuple[Transfer, ...]
+    since: int
+    trouble: tuple[str, ...] = ()
 
-    def alike(self, arguments: Mapping[str, Any]) -> list[Transfer]:
-        """Those of a day of the same amount (or total) to the same account under another
-        ``ref_id``."""
-        name, wanted = asked(arguments)
+    def alike(self, arguments: Mapping[str, Any], answer: str = "yes") -> list[Transfer]:
+        """Those of a day that ask for the same under another ``ref_id``; with ``"unknown"`` those
+        that do not show whether they do."""
         return [
             transfer
             for transfer in self.within_a_day
-            if transfer.fiat_account_id == arguments["fiat_account_id"]
-            and getattr(transfer, name) == wanted
-            and transfer.asset == arguments["asset"]
-            and transfer.ref_id != arguments["ref_id"]
+            if (transfer.ref_id or "").casefold() != arguments["ref_id"].casefold()
+            and alike(arguments, transfer) == answer
         ]
 
+    def unchecked(self, client: Client, arguments: Mapping[str, Any]) -> list[str]:
+        """What could not be checked: of a few, Get may show what their list does not."""
+        lines = list(self.trouble)
+        for number, transfer in enumerate(self.alike(arguments, "unknown")):
+            if number < _SHOWN and alike(arguments, client.get_transfer(transfer.id)) == "no":
+                continue
+            lines.append(f"whether transfer {transfer.id} is a duplicate, which the service does "
+                         "not show enough of")  # fmt: skip
+            if number >= _SHOWN:
+                break
+        return lines
 
-def recent_withdrawals(context: Context, profile_id: str) -> Recent:
-    """Read them: all of the last 24 hours by the service's clock, and the hundred newest.
+
+def alike(arguments: Mapping[str, Any], transfer: Transfer) -> str:
+    """Whether ``transfer`` may be the same payment under another name: yes, no or unknown."""
+    name, wanted = asked(arguments)
+    if getattr(transfer, name) not in (None, wanted):
+        return "no"
+    found = is_this_payment(arguments, transfer.to_json(), ours=True, without=NOT_ALIKE)
+    return found.answer
+
+
+def recent_withdrawals(context: Context, profile_id: str, before: Recent | None = None) -> Recent:
+    """Read them: all of the last 24 hours, by the service's clock and this one, and the hundred
+    newest; with what was seen ``before`` only those of 24 hours anew.
 
     A sandbox's business time, which it tells nobody, may be behind: there the 24 hours before its
     newest withdrawal count.
     """
     client, settings = context.client, context.client.settings
-    question: dict[str, Any] = {"type": _FIAT, "order": "DESC", "order_by": "CREATED_AT"}
-    found = list(
-        client.list_transfers(
-            **question, profile_ids=[profile_id], page_size=_LOOKED_AT, max_rows=_LOOKED_AT
-        )
-    )
-    now = context.now() + round(client.transport.skew_s * SECOND)  # by the service's clock
-    since = now - DAY
-    newest = found[0].created_at if found else None
-    if newest is not None and not settings.is_production:
-        since = min(since, newest.ns - DAY)
-    oldest = found[-1].created_at if len(found) == _LOOKED_AT else None
-    if oldest is not None and oldest.ns >= since:
-        # rows of one moment may straddle the cut: ask from there on, and leave out what is known
+    question: dict[str, Any] = {
+        "type": _FIAT, "order": "DESC", "order_by": "CREATED_AT", "profile_ids": [profile_id],
+    }  # fmt: skip
+    newest = [*before.transfers] if before is not None else [
+        *client.list_transfers(**question, page_size=_LOOKED_AT, max_rows=_LOOKED_AT)
+    ]  # fmt: skip
+    times = [transfer.created_at.ns for transfer in newest if transfer.created_at is not None]
+    ordered = len(times) == len(newest) and times == sorted(times, reverse=True)
+    skew_s = client.transport.skew_s
+    now = context.now() + round(skew_s * SECOND)  # by the service's clock
+    since = min(now, context.now()) - DAY
+    if times and not settings.is_production:
+        since = min(since, max(times) - DAY)
+    found, full = newest, len(newest) >= _LOOKED_AT
+    if before is not None or (full and not (ordered and times[-1] < since)):
+        # all since then; what is known already is left out
         more = client.list_transfers(
-            **question, profile_ids=[profile_id], created_at_lte=str(oldest),
-            created_at_gte=str(Instant.from_ns(since)), page_size=_LONGEST_PAGE,
-        )  # fmt: skip
-        known = {transfer.id for transfer in found}
-        found += [transfer for transfer in more if transfer.id not in known]
+            **question, created_at_gte=str(Instant.from_ns(since)), page_size=_LONGEST_PAGE
+        )
+        anew = {transfer.id: transfer for transfer in more}
+        found = [*anew.values(), *(one for one in newest if one.id not in anew)]
     today: tuple[Transfer, ...] = ()
     if settings.daily_withdrawal_limit is not None and settings.is_production:
         # only where money is real: a sandbox's history and business day are not the user's
-        midnight = str(Instant.from_ns(now - now % DAY))
+        question["profile_ids"], day = None, min(now - now % DAY, context.now())
+        midnight = str(Instant.from_ns(day))
         today = tuple(
             client.list_transfers(**question, created_at_gte=midnight, page_size=_LONGEST_PAGE)
         )
@@ -620,7 +675,13 @@ def recent_withdrawals(context: Context, profile_id: str) -> Recent:
         for t in found
         if t.status != "FAILED" and (t.created_at is None or t.created_at.ns >= since)
     )
-    return Recent(tuple(found), within_a_day, today)
+    trouble: tuple[str, ...] = ()
+    if settings.is_production and abs(skew_s) > _CLOCKS_APART_S:
+        trouble = (
+            f"duplicates and limits by one clock: this machine's and the service's are "
+            f"{abs(skew_s):,.0f} s apart",
+        )  # fmt: skip
+    return Recent(tuple(found), within_a_day, today, since, trouble)
 
 
 def duplicate_candidates(
@@ -637,13 +698,13 @@ def duplicate_candidates(
     """
     now, (name, wanted) = context.now(), asked(arguments)
     aside = ("amount", "total", *NOT_ALIKE)
-    rest = {key: value for key, value in arguments.items() if key not in aside}
+    rest = canonical({key: value for key, value in arguments.items() if key not in aside})
     found = []
     for entry in book.alike(WITHDRAWAL, arguments, now - DAY):
         theirs = entry.arguments
         if not entry.is_live or entry.ref_id == arguments["ref_id"]:
             continue
-        if rest != {key: value for key, value in theirs.items() if key not in aside}:
+        if rest != canonical({key: one for key, one in theirs.items() if key not in aside}):
             continue
         other, how_much = asked(theirs)
         if other == name:

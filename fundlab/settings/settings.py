@@ -50,7 +50,7 @@ def _default_journal() -> Path:
     return Path("/", user_data_dir("fundlab"), "journal")  # absolute where there is no home too
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Settings:
     """Everything ``connect()`` needs, checked. Raises ``SettingsError`` on anything unsafe.
 
@@ -68,7 +68,11 @@ class Settings:
     one withdrawal) and ``daily_withdrawal_limit`` (of a UTC day: what the journal holds and, where
     money is real, every other withdrawal that the service shows) are amounts without fees (of one
     by ``total`` that total, until its fee is known); ``allowed_accounts`` are the fiat accounts
-    that may be paid: a list, or text with commas. ``None`` sets no limit. ``mail_server``
+    that may be paid: a list, or text with commas; ``balance_floor`` is what a withdrawal leaves
+    available at least, by asset: a table, or text such as ``USD=1000.00``. ``None`` sets no
+    limit. ``only_own_payments`` says that nobody else pays from this service's profiles: a debit
+    that no journal of this user knows is then a difference, not a piece of information.
+    ``mail_server``
     (``smtps://mail.example.com``, or ``smtp://…`` with STARTTLS) takes what ``--notify mailto:…``
     sends, from ``mail_from``, logged in as ``mail_user`` with ``mail_password``.
 
@@ -104,11 +108,24 @@ class Settings:
     withdrawal_limit: Decimal | None = None
     daily_withdrawal_limit: Decimal | None = None
     allowed_accounts: tuple[str, ...] | None = None
+    balance_floor: Mapping[str, Decimal] | None = None
+    only_own_payments: bool = False
     mail_server: str | None = None
     mail_from: str | None = None
     mail_user: str | None = None
     mail_password: Secret | None = None
     on_loopback: bool = field(init=False, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        made = vars(self)  # a traceback may show one that is only half made, and not checked yet
+        shown = (
+            f"{name}={made[name] if isinstance(made[name], Secret) else '***'!r}"
+            if name in ("client_secret", "signing_key_password", "mail_password") and made[name]
+            else f"{name}={made[name]!r}"
+            for name in _FIELDS
+            if name in made
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def __post_init__(self) -> None:
         if (self.signing_key is None) != (self.signing_key_id is None):
@@ -275,6 +292,8 @@ class SettingKeywords(TypedDict, total=False):
     withdrawal_limit: str | int | Decimal | None
     daily_withdrawal_limit: str | int | Decimal | None
     allowed_accounts: str | Sequence[str] | None
+    balance_floor: str | Mapping[str, str | int | Decimal] | None
+    only_own_payments: bool | None
     mail_server: str | None
     mail_from: str | None
     mail_user: str | None
@@ -532,6 +551,15 @@ def _limit(name: str, value: object) -> Decimal:
     raise invalid(name, value, "an amount as text, such as '10000.00'")
 
 
+def _floors(name: str, value: object) -> dict[str, Decimal]:
+    given = value
+    if isinstance(value, str):
+        given = dict(part.split("=", 1) for part in value.split(",") if "=" in part)
+    if isinstance(given, Mapping) and given and all(isinstance(asset, str) for asset in given):
+        return {asset.strip(): _limit(name, amount) for asset, amount in given.items()}
+    raise invalid(name, value, "an amount by asset, such as 'USD=1000.00'")
+
+
 def _account_ids(name: str, value: object) -> tuple[str, ...]:
     ids = value.split(",") if isinstance(value, str) else value
     if isinstance(ids, list | tuple) and all(isinstance(entry, str) for entry in ids):
@@ -574,6 +602,8 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "withdrawal_limit": _limit,
     "daily_withdrawal_limit": _limit,
     "allowed_accounts": _account_ids,
+    "balance_floor": _floors,
+    "only_own_payments": _flag,
     "mail_server": _server,
     "mail_password": _secret,
 }

@@ -14,8 +14,8 @@ from fake_service import FakeService, moment, transfer, withdrawal
 from fundlab import Store
 from fundlab.evidence import verify
 from fundlab.models import ProfileBalance
-from fundlab.payments.journal import Journal
-from fundlab.payments.journal_files import FOLDER
+from fundlab.payments.journal import Journal, identity_of
+from fundlab.settings.settings import journal_folder
 from fundlab.store import compaction, disk, snapshot
 from fundlab.store.parts import Header, Part, Publication, write_part
 from fundlab.store.snapshot import Snapshot
@@ -428,14 +428,14 @@ class TestAssertions:
 
 
 class TestJournals:
-    """What was confirmed is part of the store, and checked with it."""
+    """What was confirmed is in the user's journal of the store's service, and checked with it."""
 
     @pytest.fixture
     def journal(self, store: Store) -> Path:
         client = FakeService([transfer(1)])
         store.sync(client)
         service = {"base_url": client.base_url, "client_id": client.client_id}
-        found = Journal(store.path / FOLDER / "loopback-1.sqlite", service)
+        found = Journal(journal_folder() / f"{identity_of(service)[1]}.sqlite", service)
         for number in range(40):
             text = f"{number:03d}" * 60
             entry = found.record(
@@ -465,14 +465,14 @@ class TestJournals:
                 database.execute(f"DROP TRIGGER {trigger}")
             database.execute(statement)
         (problem,) = store.verify().problems
-        assert (problem.table, problem.where) == ("journal", "loopback-1.sqlite")
+        assert (problem.table, problem.where) == ("journal", journal.name)
         assert re.search(found, problem.found)
 
     def test_a_file_that_is_none(self, store: Store, journal: Path) -> None:
         for content in (b"", b"SQLite format 3\0 but no more", b"nothing" * 999):
             journal.write_bytes(content)
             (problem,) = store.verify().problems
-            assert (problem.rule, problem.where) == ("file", "loopback-1.sqlite")
+            assert (problem.rule, problem.where) == ("file", journal.name)
 
     @pytest.mark.thorough
     def test_pages_overwritten(self, store: Store, journal: Path) -> None:

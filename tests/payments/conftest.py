@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from benches import Bench, approved_account, impatient
+from paying import World, a_world
 
 import fundlab as fl
 from fundlab.client.client import Client
+from fundlab.payments.outcome import Seen
 from fundlab.sandbox.serve import Sandbox
 
 
@@ -41,3 +43,24 @@ def new_bench(sandbox: Sandbox, tmp_path: Path) -> Iterator[Callable[..., Bench]
 @pytest.fixture
 def bench(new_bench: Callable[..., Bench]) -> Bench:
     return new_bench()
+
+
+@pytest.fixture(scope="session")
+def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with a_world(tmp_path_factory.mktemp("world")) as made:
+        yield made
+
+
+@pytest.fixture
+def world(_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world in which nobody waits before trying again."""
+    monkeypatch.setattr("fundlab.client.transport.pause_before", lambda *_: 0.0)
+    return _world
+
+
+@pytest.fixture
+def lagging(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """The service's list does not show yet what was just made, until ``undo``."""
+    with monkeypatch.context() as patched:
+        patched.setattr("fundlab.payments.plan.look_up", lambda *given, **more: Seen())
+        yield patched

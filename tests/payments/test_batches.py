@@ -12,6 +12,7 @@ import pytest
 
 import fundlab as fl
 from fundlab.base.errors import ActionRefused, CallError, InvalidRequest
+from fundlab.base.values import Amount
 
 
 def table(bench: Any, *amounts: Any, **columns: Any) -> pd.DataFrame:
@@ -161,7 +162,7 @@ def test_a_row_the_service_refuses_does_not_stop_the_others(bench: Any) -> None:
 
 
 def test_a_lost_connection_stops_it_and_a_rerun_goes_on(bench: Any) -> None:
-    bench.sandbox.faults.add("lost", "create_fiat_withdrawal", after=1)
+    bench.sandbox.faults.add("reset", "create_fiat_withdrawal", after=1)
     frame = table(bench, "1.00", "2.00", "3.00")
     with pytest.raises(CallError) as failure:
         batch(bench, frame).submit()
@@ -177,13 +178,18 @@ def test_a_batch_is_checked_again_and_confirmed_like_a_plan(
     plan = batch(bench, table(bench, "1.00", "2.00"))
     with pytest.raises(ActionRefused, match="not the code of this plan"):
         plan.submit(confirm="AAAA-AAAA")
-    bench.pay("9.00")
-    with pytest.raises(ActionRefused, match=r"available balance of profile .* has changed"):
-        plan.submit(confirm=plan.code)
+    ask = bench.client.get_profile_balance
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            bench.client, "get_profile_balance",
+            lambda **given: ask(**given).model_copy(update={"available": Amount("1.99")}),
+        )  # fmt: skip
+        with pytest.raises(ActionRefused, match=r"available balance of profile .* has changed"):
+            plan.submit(confirm=plan.code)
     monkeypatch.setattr("fundlab.settings.settings.Settings.is_production", True)
     with pytest.raises(ActionRefused, match="is production"):
         batch(bench, table(bench, "1.00", "2.00")).submit()
-    assert len(bench.made()) == 1
+    assert bench.made() == []
 
 
 def test_a_table_without_its_columns_or_rows(bench: Any) -> None:
@@ -248,11 +254,14 @@ def tight(bench: Any) -> pd.DataFrame:
     return table(bench, "10.00", str(rest))
 
 
-def test_a_last_row_lost_on_a_tight_balance_is_found_by_the_same_cell(bench: Any) -> None:
+def test_a_last_row_lost_on_a_tight_balance_is_found_by_the_same_cell(
+    bench: Any, lagging: Any
+) -> None:
     frame = tight(bench)
     bench.sandbox.faults.add("lost", "create_fiat_withdrawal", after=1)
     with pytest.raises(CallError):
         batch(bench, frame).submit()
+    lagging.undo()
     bench.sandbox.faults.clear()
     again = batch(bench, frame)
     assert again.open_plans == []
@@ -262,13 +271,16 @@ def test_a_last_row_lost_on_a_tight_balance_is_found_by_the_same_cell(bench: Any
 
 
 @pytest.mark.parametrize("fee_known", [True, False])
-def test_the_same_batch_goes_on_after_an_interruption(bench: Any, fee_known: bool) -> None:
+def test_the_same_batch_goes_on_after_an_interruption(
+    bench: Any, fee_known: bool, lagging: Any
+) -> None:
     if fee_known:
         bench.pay("1.00")
     plan = batch(bench, table(bench, "2.00", "3.00", "4.00"))
     bench.sandbox.faults.add("lost", "create_fiat_withdrawal", after=1)
     with pytest.raises(CallError):
         plan.submit()
+    lagging.undo()
     bench.sandbox.faults.clear()
     assert plan.submit()["state"].tolist() == ["done"] * 3
     assert bench.said[-1].endswith("3 of 3 payments submitted (2 of them already before)")

@@ -183,6 +183,7 @@ def test_a_wait_that_cannot_be_is_refused_before_anything_is_sent(bench: Any, ru
     assert "timeout=inf is not accepted" in err
 
 
+@pytest.mark.filterwarnings("ignore::fundlab.errors.CardWarning")
 @pytest.mark.filterwarnings("ignore::fundlab.errors.UnknownValueWarning")
 def test_control_characters_of_the_service_do_not_reach_the_terminal(bench: Any, run: Run) -> None:
     known = bench.client.create_fiat_withdrawal(
@@ -190,9 +191,10 @@ def test_control_characters_of_the_service_do_not_reach_the_terminal(bench: Any,
     )
     odd = {"id": "3f0f\x1b[2J", "status": "PENDING\x1b]0;owned\x07", "amount": "73.00"}
     body = known.to_json() | odd
+    del body["ref_id"]
     bench.sandbox.faults.add("status", "create_fiat_withdrawal", status=200, body=json.dumps(body))
     status, out, err = run("--amount", "73.00", "--yes")
-    assert status == 0
+    assert status == 3  # not as the card showed it
     assert "\x1b" not in out + err
     assert "\x07" not in out + err
     assert "PENDING�]0;owned�: transfer 3f0f�[2J" in out

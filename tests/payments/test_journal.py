@@ -110,7 +110,7 @@ def test_an_outcome_that_cannot_be_written_is_no_denial(
     plan, add = bench.plan("7.00"), Journal._add
 
     def full(book: Journal, table: str, *values: Any) -> int:
-        if table == "events" and values[3] != "unknown":
+        if table == "events" and values[2] != "unknown":
             raise StoreError("the journal cannot be used (database or disk is full)")
         return add(book, table, *values)
 
@@ -128,7 +128,7 @@ def test_a_failure_that_cannot_be_written_keeps_its_own_error(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = bench.plan("8.00")
-    bench.sandbox.faults.add("lost", "create_fiat_withdrawal")
+    bench.sandbox.faults.add("reset", "create_fiat_withdrawal")
 
     def full(*given: object, **more: object) -> None:
         raise StoreError("no room")
@@ -159,21 +159,19 @@ def test_a_conflict_with_oneself_is_a_success(bench: Any) -> None:
 def test_metadata_the_service_added_makes_no_other_payment(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send, get = bench.client.create_fiat_withdrawal, bench.client.list_transfers
+    send, get = bench.client.create_fiat_withdrawal, bench.client.get_transfer
 
     def conflict(**given: Any) -> Any:
         existing = send(**given).to_json() | {"metadata": {"source": "api"}}
         raise Conflict(409, "Conflict", None, {"existing": existing}, operation="x")
 
-    def listed(**given: Any) -> Any:
-        rows = get(**given)
-        return (row.model_copy(update={"metadata": {"source": "api"}}) for row in rows)
+    def shown(id_: str) -> Any:
+        return get(id_).model_copy(update={"metadata": {"source": "api"}})
 
     monkeypatch.setattr(bench.client, "create_fiat_withdrawal", conflict)
-    monkeypatch.setattr(bench.client, "list_transfers", listed)
+    monkeypatch.setattr(bench.client, "get_transfer", shown)
     assert bench.pay("10.00").metadata == {"source": "api"}
     assert bench.journal()["state"].tolist() == ["done"]
-    assert bench.pay("10.00").metadata is None  # asked for by its id
 
 
 @pytest.mark.parametrize("status", [408, 409])
@@ -231,7 +229,7 @@ def deaf(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A bench whose withdrawals never get through, until ``undo``."""
 
     def lost(**given: Any) -> Any:
-        raise NetworkError("no answer", operation="create_fiat_withdrawal")
+        raise NetworkError("no answer", operation="create_fiat_withdrawal").doubted()
 
     with monkeypatch.context() as patched:
         patched.setattr(bench.client, "create_fiat_withdrawal", lost)

@@ -45,11 +45,11 @@ def test_what_a_power_cut_left_half_done_is_undone(journal: Journal, tmp_path: P
         for pragma in ("cache_size = 1", "cache_spill = 1"):
             database.execute(f"PRAGMA {pragma}")
         database.execute("BEGIN IMMEDIATE")
-        row = ("from", "o", 1, "f" * 64, "l" * 64, b"x" * 300, "{}", "s")
+        row = ("o", 1, "f" * 64, "l" * 64, b"x" * 300, "{}", "s")
         for number in range(2_000):
             database.execute(
-                "INSERT INTO intents (ref_id, origin, operation, recorded_at, fingerprint, "
-                "likeness, body, facts, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO intents (ref_id, operation, recorded_at, fingerprint, "
+                "likeness, body, facts, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (f"x{number}", *row),
             )  # fmt: skip
         shutil.copy(journal.path, copy)

@@ -91,10 +91,11 @@ def test_a_lost_answer_pays_once(bench: Any, kind: str) -> None:
     assert [t.id for t in bench.made()] == [transfer.id]
 
 
-def test_an_outcome_nobody_knows_is_settled_by_running_it_again(bench: Any) -> None:
+def test_an_outcome_nobody_knows_is_settled_by_running_it_again(bench: Any, lagging: Any) -> None:
     bench.sandbox.faults.add("lost", "create_fiat_withdrawal")
     with pytest.raises(CallError) as failure:
         bench.pay("46.00")
+    lagging.undo()
     assert "run the same cell again, or fl.resume()" in failure.value.__notes__[0]
     assert bench.journal()["state"].tolist() == ["unknown"]
     bench.sandbox.faults.clear()
@@ -103,10 +104,11 @@ def test_an_outcome_nobody_knows_is_settled_by_running_it_again(bench: Any) -> N
     assert bench.said[-1].startswith("already submitted")
 
 
-def test_resume_asks_the_service_and_pays_nothing(bench: Any) -> None:
+def test_resume_asks_the_service_and_pays_nothing(bench: Any, lagging: Any) -> None:
     bench.sandbox.faults.add("lost", "create_fiat_withdrawal")
     with pytest.raises(NetworkError):
         bench.pay("47.00")
+    lagging.undo()
     bench.sandbox.faults.clear()
     bench.sandbox.faults.add("status", "create_fiat_withdrawal", status=500)
     with pytest.raises(Unavailable):

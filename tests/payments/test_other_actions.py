@@ -53,10 +53,11 @@ def test_an_account_is_registered_once_and_waited_for(bench: Any) -> None:
     assert bench.said[-1].startswith("already submitted")
 
 
-def test_a_lost_answer_registers_once(bench: Any) -> None:
+def test_a_lost_answer_registers_once(bench: Any, lagging: Any) -> None:
     bench.sandbox.faults.add("lost", "create_fiat_account")
     with pytest.raises(fl.errors.CallError):
         register(bench, "880000070002").submit()
+    lagging.undo()
     bench.sandbox.faults.clear()
     assert fl.resume(bench.client)["state"].tolist() == ["done"]
     register(bench, "880000070002").submit()
@@ -109,7 +110,10 @@ def test_an_update_of_a_part_shows_the_account_that_it_leads_to(bench: Any) -> N
             **given(bench),
         )  # fmt: skip
 
-    bank = {"routing_number_type": "ABA", "routing_number": "021000021", "bank_name": "Between"}
+    bank = {
+        "routing_number_type": "ABA", "routing_number": "021000021", "bank_name": "Between",
+        "bank_address": {"country": "US"},
+    }  # fmt: skip
     for part, label in (
         ({"routing_details": {"bank_name": "Renamed"}}, f"Renamed ••••{NUMBER[-4:]}"),
         ({"intermediary_routing_details": bank}, f"Renamed ••••{NUMBER[-4:]}"),  # not there yet
@@ -223,7 +227,7 @@ def test_a_rule_says_what_becomes_what_and_is_made_once(bench: Any) -> None:
     with pytest.raises(Conflict):
         plan("PYUSD").submit()
     assert bench.journal()["state"].tolist() == ["done", "done", "refused"]
-    with pytest.raises(InvalidRequest, match="are both USDC"):
+    with pytest.raises(InvalidRequest, match="must differ"):
         plan("USDC")
 
 
@@ -281,3 +285,52 @@ def test_a_change_needs_no_time_stamp_to_be_made_again(
         bench.sandbox.clock.advance(11)
         shown = get(bench.account.id).fiat_network_instructions.wire.account_number
         assert shown[-4:] == number[-4:]
+
+
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        ({"routing_number": "abc"}, "The bank's ABA number 'abc' is not one: nine digits"),
+        ({"routing_number": "021000022"}, "The bank's ABA number '021000022' is not one"),
+        ({"routing_number": "021000021"}, None),
+        ({"routing_number": "011401533"}, None),  # of two other banks
+        ({"routing_number": "121000358"}, None),
+        ({"routing_number_type": "SWIFT", "routing_number": "DEUTDEFF"}, None),
+        ({"routing_number_type": "SWIFT", "routing_number": "DEUTDEFF500"}, None),
+        ({"routing_number_type": "SWIFT", "routing_number": "DEUTDEF"}, "SWIFT code 'DEUTDEF' is"),
+        ({"routing_number_type": "SWIFT", "routing_number": "D3UTDEFF"}, "SWIFT code 'D3UTDEFF'"),
+        ({"bank_address": {"country": "US"}},
+         "The bank's address has no address1, city, province, zip_code."),
+        ({"account_number": "DE89"}, "The account number is not digits only"),
+        ({"account_number": "é1"}, "The account number is not digits only"),
+        ({"fiat_account_owner_address": {"country": "US", "city": "Ulm", "zip_code": "1",
+                                         "province": "x"}},
+         "The owner's address has no address1."),
+    ],
+)  # fmt: skip
+def test_what_is_allowed_but_surely_wrong_is_a_warning_on_the_card(
+    bench: Any, change: dict[str, Any], warning: str | None
+) -> None:
+    address = {
+        "country": "US", "address1": "1 Main St", "city": "Ulm", "province": "x", "zip_code": "1",
+    }  # fmt: skip
+    routing = {
+        "routing_number_type": "ABA", "routing_number": "021000021", "bank_name": "Bank",
+        "bank_address": address,
+    }  # fmt: skip
+    wire = {
+        "account_number": "4000123", "fiat_account_owner_address": address,
+        "routing_details": routing,
+    }  # fmt: skip
+    for name, value in change.items():
+        (wire if name in wire else routing)[name] = value
+    plan = fl.register_fiat_account(
+        bench.client, fiat_account_owner={"institution_details": {"name": "New Trading Ltd"}},
+        fiat_network_instructions={"wire": wire}, **given(bench),
+    )  # fmt: skip
+    if warning is None:
+        assert plan.warnings == ()
+    else:
+        assert len(plan.warnings) == 1
+        assert warning in plan.warnings[0]
+        assert warning in str(plan)

@@ -50,7 +50,7 @@ def test_another_plan_was_recorded_at_the_last_moment(
 
     def slow(plan: WithdrawalPlan) -> Any:
         found = check(plan)
-        if plan is second:
+        if plan.code == second.code:
             first.submit(confirm=first.code)
         return found
 

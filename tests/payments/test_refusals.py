@@ -14,6 +14,7 @@ from benches import approved_account
 
 import fundlab as fl
 from fundlab.base.errors import ActionRefused, InvalidRequest, NotFound, StoreError
+from fundlab.base.values import Amount
 from fundlab.cli.demo import BANK, OWNER
 from fundlab.client.client import Client
 from fundlab.client.transport import Environment
@@ -53,7 +54,7 @@ def test_an_account_that_is_not_approved(bench: Any) -> None:
     with refused("account_not_approved", r"is PENDING, not APPROVED.*wait for its review with"):
         bench.plan(fiat_account_id=pending.id)
     wire = BANK["wire"]
-    routing = {"routing_number_type": "ABA", "routing_number": "000000000"}
+    routing = wire["routing_details"] | {"routing_number": "000000000"}
     bad = {"wire": wire | {"routing_details": routing}}
     rejected = approved_account(bench.sandbox, bench.client, fiat_network_instructions=bad)
     with refused("account_not_approved", r"is REJECTED.*register another account"):
@@ -124,13 +125,43 @@ def test_a_lapsed_plan(bench: Any) -> None:
         plan.submit(confirm=plan.code)
 
 
-def test_a_balance_that_fell_since_the_plan(bench: Any) -> None:
+@pytest.fixture
+def available(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """What the service says is available from now on."""
+    ask = bench.client.get_profile_balance
+
+    def show(amount: str) -> None:
+        def shown(**given: Any) -> Any:
+            return ask(**given).model_copy(update={"available": Amount(amount)})
+
+        monkeypatch.setattr(bench.client, "get_profile_balance", shown)
+
+    return show
+
+
+def test_a_balance_that_no_longer_covers_the_plan(bench: Any, available: Any) -> None:
+    available("100.00")
     plan = bench.plan("60.00")
-    other = approved_account(bench.sandbox, bench.client)
-    bench.client.create_fiat_withdrawal(
-        amount="5.00", fiat_account_id=other.id, profile_id=bench.profile_id
-    )
-    with refused("balance_changed", r"has changed since the plan, from .* to .*; .*plans again"):
+    available("59.99")
+    with refused("balance_changed", r"from 100.00 to 59.99 USD: .*needs 60.*plans again"):
+        plan.submit(confirm=plan.code)
+
+
+def test_a_balance_that_fell_and_still_covers_it_is_paid(bench: Any, available: Any) -> None:
+    available("100.00")
+    plan = bench.plan("60.00")
+    available("99.99")
+    assert plan.submit(confirm=plan.code).amount == 60
+
+
+def test_a_floor_of_the_balance(bench: Any, available: Any) -> None:
+    object.__setattr__(bench.client.settings, "balance_floor", {"USD": Decimal(40)})
+    available("100.00")
+    with refused("balance_floor", r"39.99 USD would be left .*less than your floor of 40"):
+        bench.plan("60.01")
+    plan = bench.plan("60.00")
+    available("99.99")
+    with refused("balance_floor", "less than your floor of 40"):
         plan.submit(confirm=plan.code)
 
 
@@ -232,7 +263,9 @@ def test_an_amount_that_is_not_one_is_named_once(bench: Any, name: str) -> None:
 def test_an_amount_with_three_decimals(bench: Any) -> None:
     with refused("amount", r"'100\.125' has 3 decimals, USD has 2; .*round it yourself"):
         bench.plan("100.125")
-    assert bench.plan("100.120").amount == Decimal("100.12")
+    with pytest.raises(InvalidRequest, match=r"more than 2 decimals.*'100\.120' given"):
+        bench.plan("100.120")
+    assert bench.plan(Decimal("100.120")).amount == Decimal("100.12")  # a number has no such zeros
 
 
 @pytest.mark.parametrize("amount", [100.0, "1e3", "-5", "ten", ""])

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import time as real_time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from store_journals import StoreJournal
 
 import fundlab as fl
 from fundlab.base.errors import ActionError, InvalidRequest, StoreError, Unavailable
@@ -162,14 +160,3 @@ def test_an_end_that_cannot_be_noted_is_told(bench: Any, monkeypatch: pytest.Mon
         StoreError, match=rf"withdrawal {transfer.id} ended COMPLETED, but this could not be writte"
     ):
         wait_for(bench.client, transfer, sleep=bench.sandbox.clock.advance)
-
-
-def test_with_a_store_what_an_earlier_version_confirmed_there_is_noted_too(bench: Any) -> None:
-    old = StoreJournal(bench.store, bench.client, "b" * 32).create()
-    wanted = {
-        "profile_id": bench.profile_id, "fiat_account_id": bench.account.id, "amount": "94.00"
-    }  # fmt: skip
-    transfer = old.pay(wanted, real_time.time_ns() - 10**9)
-    wait_for(bench.client, transfer, sleep=bench.sandbox.clock.advance, store=bench.store)
-    noted = fl.journal(bench.store)
-    assert noted[["status", "resource_id"]].values.tolist() == [["COMPLETED", transfer.id]]

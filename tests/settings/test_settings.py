@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import pickle
 import sys
@@ -500,3 +501,14 @@ def test_a_settings_file_that_cannot_be_looked_for(tmp_path: Path) -> None:
         Settings.load("play", environ={}, config_file=closed)
     with pytest.raises(SettingsError, match="which does not exist; write a table"):
         Settings.load("play", environ={}, config_file=tmp_path / "none.toml")
+
+
+def test_settings_that_are_half_made_can_be_shown_without_their_secrets() -> None:
+    """As a traceback shows one that was not checked yet: its secrets are texts still."""
+    half = object.__new__(Settings)
+    assert repr(half) == "Settings()"
+    for field in dataclasses.fields(Settings):
+        vars(half)[field.name] = CANARY if field.name.endswith(("_secret", "_password")) else "x"
+        assert CANARY not in repr(half)
+    assert "base_url='x'" in repr(half)
+    assert "client_secret='***'" in repr(half)

@@ -1,0 +1,217 @@
+"""The journal against the service: is each payment there once, and as its card showed it?
+
+It looks at what the service shows, not at what the program concluded when it paid, and shares no
+rule with that. ``card_differences`` holds an answer against the card at once, ``reconcile`` the
+entries of journals against transfers, ``reconciled`` against those of a store.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from fundlab.base.errors import number_of
+from fundlab.base.values import Instant, money_text
+from fundlab.evidence.table_store import TableStore
+from fundlab.payments.identity import SECOND, WITHDRAWAL, Entry, shown_time
+from fundlab.settings.settings import setting
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["card", "missing", "moved", "several", "shared", "other"]
+COLUMNS: Final = (
+    "id", "ref_id", "type", "direction", "status", "amount", "fee", "total", "asset", "profile_id",
+    "fiat_account_id", "created_at",
+)  # fmt: skip
+_LATE_NS: Final = 15 * 60 * SECOND
+"""A list may lag so far behind; and so far clocks differ."""
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs between the journal and the service: ``text`` is a sentence about it.
+
+    ``card``: a transfer is not as its card showed it; ``missing``: no transfer answers an entry;
+    ``moved``: an entry says that nothing was made, and something was; ``several``: an intent has
+    more than one transfer; ``shared``: a transfer stands for more than one intent; ``other``: a
+    debit that no journal of this user knows. ``ref_id`` and ``transfer_id`` say of which.
+    """
+
+    kind: Kind
+    ref_id: str | None
+    transfer_id: str | None
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """``entries`` withdrawals of the journal were held against the transfers the service shows.
+
+    ``differences`` are what is wrong; ``others`` debits that no journal of this user knows, where
+    those may be: payments of colleagues and other programs.
+    """
+
+    entries: int
+    differences: tuple[Difference, ...]
+    others: tuple[Difference, ...]
+
+    def by_ref_id(self) -> dict[str, str]:
+        """What is wrong with each payment, in words, by its ``ref_id``."""
+        texts: dict[str, list[str]] = defaultdict(list)
+        for one in self.differences:
+            if one.ref_id is not None:
+                texts[one.ref_id].append(one.text)
+        return {ref_id: "; ".join(lines) for ref_id, lines in texts.items()}
+
+    def to_json(self) -> dict[str, list[dict[str, str | None]]]:
+        return {
+            "payment_differences": [asdict(one) for one in self.differences],
+            "other_debits": [asdict(one) for one in self.others],
+        }
+
+    def __str__(self) -> str:
+        lines = [one.text for one in self.differences]
+        lines += [one.text for one in self.others[:_SHOWN]]
+        if len(self.others) > _SHOWN:
+            lines.append(f"and {number_of(len(self.others) - _SHOWN, 'more debit')} like that")
+        return "\n".join(lines)
+
+
+def card_differences(card: Mapping[str, str | None], shown: Mapping[str, Any]) -> list[str]:
+    """What the service has ``shown`` of a withdrawal otherwise than its ``card`` (the facts of the
+    journal), each in words; what the card did not know, and what is not shown, is left out.
+
+    >>> card_differences({"fee": "25", "asset": "USD"}, {"fee": "2500", "amount": "1"})
+    ['fee 2,500.00 USD, the card showed 25.00']
+    """
+    asset, different = card.get("asset") or "", []
+    for name in ("amount", "fee", "total"):
+        expected, found = card.get(name), shown.get(name)
+        if expected is None or found is None:
+            continue
+        if Decimal(expected) != Decimal(found):
+            figure, carded = money_text(Decimal(found)), money_text(Decimal(expected))
+            different.append(f"{name} {figure} {asset}, the card showed {carded}")
+    for name in ("asset", "profile_id", "fiat_account_id"):
+        expected, found = card.get(name), shown.get(name)
+        if expected is None or found is None:
+            continue
+        if str(found).casefold() != expected.casefold():
+            different.append(f"{name} {found}, the card showed {expected}")
+    return different
+
+
+def reconcile(
+    entries: Iterable[Entry],
+    transfers: pd.DataFrame | None,
+    *,
+    complete_until: int,
+    only_own: bool = False,
+) -> Reconciliation:
+    """Hold the withdrawals of ``entries`` against ``transfers`` (``COLUMNS``; every one that the
+    service showed since the first entry, up to ``complete_until`` in ns), or, where there are none,
+    against what the journal noted of their answers.
+
+    Debits that no entry knows are ``others``, or, with ``only_own``, differences.
+    """
+    payments = [entry for entry in entries if entry.operation == WITHDRAWAL]
+    rows: list[dict[str, Any]] = []
+    if transfers is not None:
+        given = transfers.astype(object)
+        rows = given.where(transfers.notna(), None).to_dict("records")  # type: ignore[assignment]
+    by_id = {str(row["id"]).casefold(): row for row in rows}
+    by_ref_id: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["ref_id"] is not None:
+            by_ref_id[str(row["ref_id"])].append(row)
+    stands_for: dict[str, list[Entry]] = defaultdict(list)
+    found: list[Difference] = []
+
+    for entry in payments:
+        of = f"withdrawal {entry.ref_id} of {shown_time(entry.recorded_at, complete_until)}"
+        under = [row for row in by_ref_id[entry.ref_id] if row["status"] != "FAILED"]
+        if len(under) > 1:
+            ids = ", ".join(str(row["id"]) for row in under)
+            text = f"{of} has {len(under)} transfers, not one: {ids}"
+            found.append(Difference("several", entry.ref_id, str(under[0]["id"]), text))
+        if entry.state in ("refused", "absent") and under:
+            found.append(Difference(
+                "moved", entry.ref_id, str(under[0]["id"]),
+                f"the journal says that {of} was {entry.state}, and the service has made transfer "
+                f"{under[0]['id']} ({under[0]['status']}): run fl.resume()",
+            ))  # fmt: skip
+        if entry.state != "done" or entry.resource_id is None:
+            continue
+        stands_for[entry.resource_id.casefold()].append(entry)
+        made = by_id.get(entry.resource_id.casefold())
+        if made is None:
+            if entry.noted_at < complete_until - _LATE_NS:
+                found.append(Difference(
+                    "missing", entry.ref_id, entry.resource_id,
+                    f"{of} is done by the journal, and the service shows no transfer "
+                    f"{entry.resource_id}: ask the service what became of it",
+                ))  # fmt: skip
+            made = {"type": "WIRE_WITHDRAWAL", "direction": "DEBIT", "fee": entry.fee,
+                    "total": entry.total}  # fmt: skip
+        different = card_differences(entry.facts, made)
+        kind = str(made["type"])
+        if made["direction"] != "DEBIT" or not kind.endswith("_WITHDRAWAL"):
+            different.insert(0, f"it is a {kind} ({made['direction']})")
+        if different:
+            found.append(Difference(
+                "card", entry.ref_id, entry.resource_id,
+                f"transfer {entry.resource_id} of {of} is not as its card: {'; '.join(different)}",
+            ))  # fmt: skip
+    for id_, several in stands_for.items():
+        if len(several) > 1:
+            names = ", ".join(entry.ref_id for entry in several)
+            found.append(Difference(
+                "shared", several[-1].ref_id, several[-1].resource_id,
+                f"transfer {id_} stands for {len(several)} payments of the journal ({names}), and "
+                "can be one of them only: the others may not have been made",
+            ))  # fmt: skip
+
+    known = {entry.ref_id for entry in payments}
+    others = tuple(
+        Difference(
+            "other", row["ref_id"], str(row["id"]),
+            f"no journal of this user knows {row['type']} {row['id']} of "
+            f"{money_text(Decimal(row['total']))} {row['asset']}, "
+            f"{shown_time(row['created_at'].value, complete_until)}",
+        )
+        for row in rows
+        if row["direction"] == "DEBIT" and row["status"] != "FAILED"
+        and row["ref_id"] not in known and str(row["id"]).casefold() not in stands_for
+    )  # fmt: skip
+    if only_own:
+        return Reconciliation(len(payments), (*found, *others), ())
+    return Reconciliation(len(payments), tuple(found), others)
+
+
+def reconciled(
+    store: TableStore, entries: Sequence[Entry], *, only_own: bool | None = None
+) -> Reconciliation:
+    """``entries``, those of this user's journals for the service of ``store``, held against its
+    transfers, from the first entry on.
+
+    Without entries there is nothing to compare, unless ``only_own`` (by default the setting
+    ``only_own_payments``): then every debit of the store is a difference.
+    """
+    only_own = bool(setting("only_own_payments")) if only_own is None else only_own
+    last = store.snapshot("transfers").last
+    if last is None or not (entries or only_own):
+        return reconcile(entries, None, complete_until=0)
+    begin = min((entry.recorded_at for entry in entries), default=None)
+    since = None if begin is None else str(Instant.from_ns(begin - _LATE_NS))
+    synced = store.runs().get("sync", {}).get("tables", {}).get("transfers")
+    until = last.published_at if synced is None else Instant.parse(synced).ns
+    rows = store.read("transfers", columns=list(COLUMNS), since=since)
+    return reconcile(entries, rows, complete_until=until, only_own=only_own)
