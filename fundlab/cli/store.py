@@ -39,10 +39,16 @@ def sync(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Bring the store up to date."""
+    """Bring the store up to date; hold payments against it.
+
+    Exit status 3 where closed periods have moved, rows are gone, or a payment is not at the service
+    as its card showed it.
+    """
     from fundlab.analysis.closing import restatements
     from fundlab.client.client import connect
     from fundlab.operate.store import Store
+    from fundlab.payments.journal_files import journal_entries
+    from fundlab.payments.reconciliation import reconciled
     from fundlab.store.plain_files import export_files
 
     given = None if store is None else Store(store)
@@ -51,8 +57,10 @@ def sync(
         if export is not None:
             export_files(books.path, export)  # before the sync: it may take long
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
-    moved = [*books.gone_lines(), *map(str, restatements(books))]
-    body, text = result.to_json() | {"moved": moved}, "\n".join([str(result), *moved])
+    moved = [*books.gone_lines(), *books.open_lines(), *map(str, restatements(books))]
+    payments = reconciled(books, journal_entries(books))
+    lines = [str(result), *moved, *([str(payments)] if str(payments) else [])]
+    body, text = result.to_json() | {"moved": moved, **payments.to_json()}, "\n".join(lines)
     failed: FundlabError | None = None
     if export is not None:
         try:
@@ -69,7 +77,7 @@ def sync(
         if not as_json:
             say(f"fundlab: {message}")
         raise typer.Exit(FAILED)
-    if moved:
+    if moved or payments.differences:
         raise typer.Exit(BREAKS)
 
 

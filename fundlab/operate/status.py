@@ -25,7 +25,8 @@ from fundlab.client.http import clock_skew
 from fundlab.evidence.closes import closes_of
 from fundlab.evidence.verdict import judge_accounts
 from fundlab.payments.journal import Journal, identity_of
-from fundlab.payments.journal_files import damaged_journals, journal_files
+from fundlab.payments.journal_files import damaged_journals, journal_entries, journal_files
+from fundlab.payments.reconciliation import reconciled
 from fundlab.settings.settings import journal_folder
 from fundlab.tables.schema import TABLES
 
@@ -65,6 +66,9 @@ class Status:
     a rule, files that are not what was written) what the last verification found, or a later
     report; ``gone`` are rows that the service lists no more and nobody accepted.
     ``pending`` are payments and other actions of which nobody knows whether they were carried out;
+    ``payments`` is in how much the journal of this user differs from the service, ``other_debits``
+    how many debits no journal of this user knows, which is no finding unless the settings say
+    ``only_own_payments``;
     ``free_bytes`` is ``None`` of a store elsewhere, ``clock_skew`` (seconds by which the service's
     clock is ahead) where it was not asked.
     """
@@ -81,6 +85,8 @@ class Status:
     moved: int
     gone: int
     pending: int
+    payments: int
+    other_debits: int
     free_bytes: int | None
     clock_skew: float | None
     findings: tuple[Finding, ...]
@@ -102,6 +108,8 @@ class Status:
         times = {"synced": min(self.synced.values(), default=None), "verified": self.verified,
                  "reported": self.reported, "closed": self.closed}  # fmt: skip
         said = [f"{word} {_ago(now, at)}" for word, at in times.items() if at is not None]
+        if self.other_debits:
+            said.append(f"{number_of(self.other_debits, 'debit')} that no journal of yours knows")
         said += [f"{self.free_bytes / 1e9:,.1f} GB free"] if self.free_bytes is not None else []
         line = f"{self.store}: {', '.join(said) or 'never synced'}"
         if self.ok:
@@ -210,6 +218,9 @@ def status(
         detail = f"{number_of(pending, 'action')} may or may not have been sent; ask with fl.resume"
         found.append(Finding("payments", "missed", detail))
 
+    against = reconciled(store, journal_entries(store))
+    found += [Finding("payments", "missed", one.text) for one in against.differences]
+
     free = None
     if isinstance(store.path, Path):
         free = shutil.disk_usage(store.path).free
@@ -235,7 +246,8 @@ def status(
         verified=dates["verify"], reported=dates["report"],
         closed=None if last_close is None else last_close.record.at,
         closed_period=None if last_close is None else last_close.period,
-        breaks=breaks, problems=problems, moved=moved, gone=gone, pending=pending, free_bytes=free,
+        breaks=breaks, problems=problems, moved=moved, gone=gone, pending=pending,
+        payments=len(against.differences), other_debits=len(against.others), free_bytes=free,
         clock_skew=skew, findings=tuple(found),
     )  # fmt: skip
 

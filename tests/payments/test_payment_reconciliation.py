@@ -1,0 +1,214 @@
+"""The journal against what a ledger that is not ours has: each thing that may differ is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pytest
+from other_ledger import ACCOUNT, PROFILE, Ledger
+from paying import Machine, World
+
+import fundlab as fl
+from fundlab.payments.journal_files import journal_entries
+from fundlab.payments.reconciliation import reconcile, reconciled
+
+HOUR = 3600 * 10**9
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def machine(world: World, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Its user has paid once, for a fee of 25, so that the next card shows one; and is the user of
+    the command line."""
+    found = world.machine(world.ledger("plain"))
+    for name, value in found.keywords.items():
+        monkeypatch.setenv(f"FUNDLAB_{name.upper()}", str(value))
+    assert found.pay("plan", ref_id="first").transfer_id is not None
+    return found
+
+
+def synced(machine: Machine) -> fl.Store:
+    store = fl.Store(machine.folder / "store")
+    with machine.client() as client:
+        store.sync(client, tables=["transfers"], progress=False)
+    return store
+
+
+def test_what_agrees_is_no_difference(machine: Machine, fundlab: Command) -> None:
+    for number, way in enumerate(("plan", "batch", "command")):
+        assert machine.pay(way, ref_id=way, amount=f"{number + 1}.00").transfer_id is not None
+    store = synced(machine)
+    found = reconciled(store, journal_entries(store))
+    assert (found.entries, found.differences, found.others) == (4, (), ())
+    code, out, _ = fundlab("status", "--offline", "--expect", "sync")
+    assert code == 0, out
+
+
+@pytest.mark.parametrize(
+    ("by", "fee", "said"),
+    [
+        ({"amount": "200.00"}, 2500, "fee 2,500.00 USD, the card showed 25.00"),
+        ({"total": "500.00"}, 499, "amount 1.00 USD, the card showed 475.00"),
+    ],
+)
+def test_another_fee_than_the_card_showed_is_a_line_of_status_and_sync(
+    machine: Machine, fundlab: Command, by: dict[str, str], fee: int, said: str
+) -> None:
+    machine.ledger.fee = Decimal(fee)
+    with machine.client() as client:
+        plan = fl.plan_withdrawal(
+            client, profile_id=PROFILE, fiat_account_id=ACCOUNT, ref_id="dear", **by,
+            say=machine.said.append,
+        )  # fmt: skip
+        with pytest.warns(fl.errors.CardWarning, match=said):
+            made = plan.submit(confirm=plan.code)
+    assert any(said in line for line in machine.said)
+    (row,) = machine.journal().query("ref_id == 'dear'").to_dict("records")
+    assert row["state"] == "done"
+    assert said in row["detail"]
+    store = synced(machine)
+    code, out, _ = fundlab("sync", "transfers", "--json")
+    (difference,) = json.loads(out)["payment_differences"]
+    assert (code, difference["kind"], difference["transfer_id"]) == (3, "card", made.id)
+    code, out, _ = fundlab("status", "--offline", "--expect", "sync")
+    assert code == 1
+    assert said in out
+    (row,) = (
+        fl.journal(store, folder=machine.journal_folder)
+        .query("ref_id == 'dear'")
+        .to_dict("records")
+    )
+    assert said in row["difference"]
+    report = fl.report(store)
+    (shown,) = report.withdrawals.query("ref_id == 'dear'")["difference"]
+    assert said in shown
+
+
+def test_a_command_and_a_batch_say_it_at_once(machine: Machine, fundlab: Command) -> None:
+    machine.ledger.fee = Decimal(2500)
+    asked = ("--profile", PROFILE, "--fiat-account", ACCOUNT, "--amount", "7.00", "--yes", "--json")
+    with pytest.warns(fl.errors.CardWarning):
+        code, out, _ = fundlab("withdraw", *asked, "--ref-id", "dear")
+    assert code == 3
+    assert json.loads(out)["differences"] == [
+        "fee 2,500.00 USD, the card showed 25.00",
+        "total 2,507.00 USD, the card showed 32.00",
+    ]
+    machine.ledger.fee = Decimal(25)  # the card shows the last: 2,500
+    row = pd.DataFrame([{"profile_id": PROFILE, "fiat_account_id": ACCOUNT, "amount": "8.00"}])
+    with machine.client() as client:
+        batch = fl.plan_withdrawals(client, row, say=machine.said.append)
+        with pytest.warns(fl.errors.CardWarning):
+            (result,) = batch.submit(confirm=batch.code, progress=False).to_dict("records")
+    assert result["state"] == "done"
+    assert "fee 25.00 USD, the card showed 2,500.00" in result["detail"]
+
+
+def changed(rows: pd.DataFrame, ref_id: str, **members: Any) -> pd.DataFrame:
+    changed = rows.copy()
+    for name, value in members.items():
+        changed[name] = changed[name].astype(object)
+        changed.loc[changed["ref_id"] == ref_id, name] = value
+    return changed
+
+
+OTHERWISE: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
+    "it is not there": ("missing", lambda rows: rows[rows["ref_id"] != "b"]),
+    "it is there twice": ("several", lambda rows: pd.concat([rows, changed(rows, "b", id="t-2")[
+        rows["ref_id"] == "b"]])),
+    "another amount": ("card", lambda rows: changed(rows, "b", amount=Decimal("99.99"))),
+    "another fee": ("card", lambda rows: changed(rows, "b", fee=Decimal("25.01"))),
+    "another total": ("card", lambda rows: changed(rows, "b", total=Decimal("125.01"))),
+    "another account": ("card", lambda rows: changed(rows, "b", fiat_account_id="other")),
+    "another profile": ("card", lambda rows: changed(rows, "b", profile_id="other")),
+    "another asset": ("card", lambda rows: changed(rows, "b", asset="USDC")),
+    "a credit": ("card", lambda rows: changed(rows, "b", direction="CREDIT")),
+    "a deposit": ("card", lambda rows: changed(rows, "b", type="WIRE_DEPOSIT")),
+    "an internal one": ("card", lambda rows: changed(rows, "b", type="INTERNAL_TRANSFER_DEBIT")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_whatever_differs_is_named_alone(machine: Machine, what: str) -> None:
+    for ref_id in "abc":
+        machine.pay("plan", ref_id=ref_id, metadata={"n": ref_id}, allow_duplicate=True)
+    store = synced(machine)
+    rows, entries = store.read("transfers"), journal_entries(store)
+    until = max(entry.noted_at for entry in entries) + HOUR
+    assert reconcile(entries, rows, complete_until=until).differences == ()
+    kind, change = OTHERWISE[what]
+    (found,) = reconcile(entries, change(rows), complete_until=until).differences
+    assert (found.kind, found.ref_id) == (kind, "b")
+    assert "b" in found.text
+
+
+def test_ids_in_another_case_and_members_not_shown_are_no_difference(machine: Machine) -> None:
+    store = synced(machine)
+    rows, entries = store.read("transfers"), journal_entries(store)
+    until = max(entry.noted_at for entry in entries) + HOUR
+    for members in (
+        {"id": rows["id"].str.upper().iloc[0], "fiat_account_id": ACCOUNT.upper()},
+        {"fiat_account_id": None},
+        {"status": "FAILED"},
+    ):
+        there = changed(rows, "first", **members)
+        assert reconcile(entries, there, complete_until=until).differences == ()
+
+
+def test_a_transfer_is_missing_only_of_what_was_fetched_long_enough_after_it(
+    machine: Machine,
+) -> None:
+    store = synced(machine)
+    entries = journal_entries(store)
+    (entry,) = entries
+    none = store.read("transfers").iloc[:0]
+    for minutes, wanted in ((0, 0), (15, 0), (16, 1)):
+        until = entry.noted_at + minutes * HOUR // 60
+        assert len(reconcile(entries, none, complete_until=until).differences) == wanted
+
+
+@pytest.mark.parametrize("state", ["refused", "absent"])
+def test_what_moved_is_named_where_the_journal_says_that_it_did_not(
+    machine: Machine, state: str
+) -> None:
+    store = synced(machine)
+    rows, (entry,) = store.read("transfers"), journal_entries(store)
+    wrong = replace(entry, state=state, resource_id=None)  # type: ignore[arg-type]
+    (found,) = reconcile([wrong], rows, complete_until=entry.noted_at).differences
+    assert (found.kind, found.transfer_id) == ("moved", entry.resource_id)
+    failed = changed(rows, "first", status="FAILED")
+    assert reconcile([wrong], failed, complete_until=entry.noted_at).differences == ()
+
+
+def test_one_transfer_stands_for_one_payment(machine: Machine) -> None:
+    store = synced(machine)
+    rows, (entry,) = store.read("transfers"), journal_entries(store)
+    twice = [entry, replace(entry, number=2, ref_id="second")]
+    (found,) = reconcile(twice, rows, complete_until=entry.noted_at).differences
+    assert (found.kind, found.ref_id) == ("shared", "second")
+
+
+@pytest.mark.parametrize("only_own", [False, True])
+def test_debits_of_others_are_information_unless_there_may_be_none(
+    machine: Machine, fundlab: Command, monkeypatch: pytest.MonkeyPatch, only_own: bool
+) -> None:
+    monkeypatch.setenv("FUNDLAB_ONLY_OWN_PAYMENTS", str(only_own))
+    ledger: Ledger = machine.ledger
+    theirs = ledger.add(ref_id="theirs", amount="40.00", fee="25")
+    ledger.add(ref_id="failed", status="FAILED")
+    ledger.add(type="WIRE_DEPOSIT", direction="CREDIT", status="COMPLETED")
+    code, out, _ = fundlab("sync", "transfers", "--json")
+    found = json.loads(out)
+    lists = {True: "payment_differences", False: "other_debits"}
+    assert [one["transfer_id"] for one in found[lists[only_own]]] == [theirs["id"]]
+    assert found[lists[not only_own]] == []
+    assert code == (3 if only_own else 0)
+    code, out, _ = fundlab("status", "--offline", "--expect", "sync")
+    assert code == (1 if only_own else 0)
+    said = f"WIRE_WITHDRAWAL {theirs['id']} of 65.00 USD" if only_own else "1 debit that no journal"
+    assert said in out
