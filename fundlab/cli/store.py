@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,6 +38,16 @@ def sync(
         Path | None,
         typer.Option(help="Folder of plain Parquet files of the current rows, for other tools."),
     ] = None,
+    publish: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or bucket of the current rows, month by month, for other engines; only "
+            "what changed is written."
+        ),
+    ] = None,
+    publish_format: Annotated[
+        Literal["parquet", "delta"], typer.Option(help="Of --publish.")
+    ] = "parquet",
     as_json: Json = False,
 ) -> None:
     """Bring the store up to date; hold payments against it.
@@ -49,29 +60,38 @@ def sync(
     from fundlab.operate.store import Store
     from fundlab.payments.journal_files import journal_entries
     from fundlab.payments.reconciliation import reconciled
-    from fundlab.store.plain_files import export_files
+    from fundlab.store.publishing import export_files, published_tables
 
     given = None if store is None else Store(store)
     with connect() as client:
         books = Store(client.settings.store) if given is None else given
         if export is not None:
             export_files(books.path, export)  # before the sync: it may take long
+        if publish is not None:
+            published_tables(books.path, publish, publish_format)
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
     moved = [*books.gone_lines(), *books.open_lines(), *map(str, restatements(books))]
     payments = reconciled(books, journal_entries(books))
     lines = [str(result), *moved, *([str(payments)] if str(payments) else [])]
     body, text = result.to_json() | {"moved": moved, **payments.to_json()}, "\n".join(lines)
     failed: FundlabError | None = None
-    if export is not None:
-        try:
+    try:
+        doing = "export"
+        if export is not None:
             files = books.export_current(export)
-        except FundlabError as error:
-            failed = error
-            message = f"the sync is done, but not the export: {error}"
-            body["error"] = {"type": type(error).__name__, "message": message}
-        else:
             body["exported"] = {name: str(path) for name, path in files.items()}
             text += f"\ncurrent rows in {export}"
+        doing = "publication"
+        if publish is not None:
+            published = books.publish(publish, publish_format)
+            body["published"] = {name: asdict(one) for name, one in published.items()}
+            size = sum(one.bytes for one in published.values())
+            months = sum(len(one.written) for one in published.values())
+            text += f"\npublished to {publish}: {number_of(months, 'month')}, {size / 1e6:.1f} MB"
+    except FundlabError as error:
+        failed = error
+        message = f"the sync is done, but not the {doing}: {error}"
+        body["error"] = {"type": type(error).__name__, "message": message}
     answer(body, as_json, text)
     if failed is not None:
         if not as_json:

@@ -49,7 +49,14 @@ from fundlab.store.pins import (
     read_pins,
     write_pin,
 )
-from fundlab.store.plain_files import export_files, write_current
+from fundlab.store.publishing import (
+    Published,
+    export_files,
+    publish_delta,
+    publish_parquet,
+    published_tables,
+    write_current,
+)
 from fundlab.store.records import (
     RECORDS,
     Kind,
@@ -316,6 +323,36 @@ class TableStore:
         for table, path in reversed(files.items()):
             steadily(lambda table=table, path=path: write_current(self.current(table), path))  # type: ignore[misc]
         return files
+
+    def publish(
+        self, destination: str | os.PathLike[str], format: Literal["parquet", "delta"] = "parquet"
+    ) -> dict[str, Published]:
+        """The current rows of every table in ``destination``, a folder or a URI such as
+        ``s3://bucket/funds``, for any engine; of what is there only the months are written again in
+        which a row changed.
+
+        The columns are those of ``export_current``. Each table is a folder: of Parquet files
+        ``month=2026-10/rows.parquet``, or a Delta table with the column ``month`` (``pip install
+        'fundlab[delta]'``), by ``created_at`` in UTC, of balances ``observed_at``. A file is
+        replaced in one step, and so are all changed months of a Delta table; Delta keeps what was
+        replaced until it is vacuumed. A table without a row has no Parquet file. Returns what
+        became of each table.
+
+        Raises ``InvalidRequest`` for a format there is not and a place within the store,
+        ``StoreError`` where it cannot be written, ``StoreDamaged`` where a file of the store is not
+        what was written.
+
+        >>> first = store.publish(folder / "open")["transfers"]
+        >>> again = store.publish(folder / "open")["transfers"]
+        >>> len(first.written) == again.kept > 0, again.written, again.bytes
+        (True, (), 0)
+        """
+        folders = published_tables(self.path, destination, format)
+        write = publish_delta if format == "delta" else publish_parquet
+        return {
+            table: steadily(lambda table=table, folder=folder: write(self.current(table), folder))  # type: ignore[misc]
+            for table, folder in reversed(folders.items())
+        }
 
     def snapshot(
         self, table: str, as_of: Moment | None = None, *, pin: str | None = None

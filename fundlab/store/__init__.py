@@ -1,7 +1,8 @@
 """The tables' files: immutable Parquet parts, on this machine or elsewhere.
 
 ``parts`` is one file, ``snapshot`` which files there are and which rows are current at a moment,
-``changes`` what is new, ``compaction``, ``scan`` (lazily, with DuckDB or Spark) and ``plain_files``
-(files for other tools). All reach their files through ``disk``, on this machine or elsewhere
-(``remote``). What is kept about a store, and the store as an object, is in `fundlab.evidence`.
+``changes`` what is new, ``compaction``, ``scan`` (lazily, with DuckDB or Spark) and ``publishing``
+(open formats for other engines). All reach their files through ``disk``, on this machine or
+elsewhere (``remote``). What is kept about a store, and the store as an object, is in
+`fundlab.evidence`.
 """

@@ -37,7 +37,7 @@ DYING = {
         "fl.exports.export_table(fl.sample(), 'balances', out / 'rows.xlsx', 'xlsx')",
     ),
     "the current rows": (
-        "import fundlab.store.plain_files as room",
+        "import fundlab.store.publishing as room",
         "room.in_row_groups = lambda *given: os.kill(os.getpid(), 9)\n"
         "fl.sample().export_current(out)",
     ),
