@@ -35,6 +35,9 @@
 
     UserWarning
     ├── UnknownValueWarning      an enumeration value that the interface does not list; it is kept
+    ├── EmptyListWarning         a list of the service had no array: it is taken for an empty one
+    ├── ContradictionWarning     a page had one id twice, and not the same row: the newest is taken
+    ├── SetAsideWarning          rows that cannot be read were set aside, and are not in the frame
     ├── MixedAssetsWarning       amounts of several assets were added up
     ├── CardWarning              a payment is not as its card showed it: another fee, say
     ├── UnmappedWarning          a chart of accounts has no rule for a posting
@@ -318,6 +321,18 @@ class SandboxError(FundlabError):
 
 class UnknownValueWarning(UserWarning):
     """The service sent an enumeration value that the interface does not list; it is kept as is."""
+
+
+class EmptyListWarning(UserWarning):
+    """The array of a list is null or absent: taken for a list without rows."""
+
+
+class ContradictionWarning(UserWarning):
+    """A page has one row more than once, with other members each time."""
+
+
+class SetAsideWarning(UserWarning):
+    """Rows that cannot be read are left out, and named in ``frame.attrs["set_aside"]``."""
 
 
 class MixedAssetsWarning(UserWarning):

@@ -15,11 +15,12 @@ The first malformed value stops the page with a ``DataError`` that names it.
 from __future__ import annotations
 
 import gc
+import hashlib
 import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, Final
 
@@ -30,9 +31,15 @@ import pyarrow.compute as pc
 from msgspec.structs import astuple
 
 from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.base.errors import DataError, ProtocolError, UnknownValueWarning, shorten
+from fundlab.base.errors import (
+    DataError,
+    EmptyListWarning,
+    ProtocolError,
+    UnknownValueWarning,
+    shorten,
+)
 from fundlab.base.exact import AMOUNT
-from fundlab.base.values import Amount, Instant
+from fundlab.base.values import Amount, Instant, is_unset
 from fundlab.models import FiatNetworkInstructions
 from fundlab.tables.plain_pages import INSTRUCTIONS, read_plain
 from fundlab.tables.schema import INSTANT_TYPE, Column, Kind, Table, find_table
@@ -78,15 +85,33 @@ class Page:
 
     rows: pa.Table
     next_cursor: str | None
+    invalid: tuple[InvalidRow, ...] = ()
 
 
-def decode_page(table: Table | str, body: bytes, *, page: int = 1) -> Page:
+@dataclass(frozen=True)
+class InvalidRow:
+    """A row that cannot be read: its ``id``, if it has one that can, its JSON as it came, and what
+    is wrong with it."""
+
+    table: str
+    id: str | None
+    raw: str
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """The same for the same bytes."""
+        return hashlib.sha256(self.raw.encode()).hexdigest()[:16]
+
+
+def decode_page(table: Table | str, body: bytes, *, page: int = 1, set_aside: bool = False) -> Page:
     """One page of a list operation as an Arrow table of ``table.schema``; ``page`` counts from 1.
+    With ``set_aside`` malformed records are among ``Page.invalid``, and the others are read.
 
     Raises ``ProtocolError`` where the body is not JSON or not a page, and ``DataError``, naming
     table, page, record, field and value, where one record is malformed. Warns
     ``UnknownValueWarning`` once for each enumeration value that the interface does not list, as far
-    as the first hundred of a column.
+    as the first hundred of a column, and ``EmptyListWarning`` once for an array that is not there.
     """
     table = find_table(table)
     if not isinstance(body, bytes):
@@ -96,6 +121,35 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1) -> Page:
             body.decode()  # kept JSON would otherwise be checked by nobody
     except UnicodeDecodeError as error:
         raise ProtocolError(f"{table.name}, page {page}: not JSON: {error}") from None
+    try:
+        return _decoded(table, body, page)
+    except DataError:
+        if not set_aside:
+            raise
+    # One by one, which is slow, and seldom.
+    items, invalid, read = str(table.items), [], []
+    loose = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    for raw in msgspec.json.decode(loose[items], type=list[msgspec.Raw]):
+        one = b'{"%s":[%s]}' % (items.encode(), bytes(raw))
+        try:
+            _decoded(table, one, page)
+        except DataError as error:
+            reason = f"{error.field}: {error.problem}" if error.field else error.problem
+            invalid.append(InvalidRow(table.name, _id_in(raw), bytes(raw).decode(), reason))
+        else:
+            read.append(raw)
+    whole = _decoded(table, msgspec.json.encode({**loose, items: read}), page)
+    return replace(whole, invalid=tuple(invalid))
+
+
+def _id_in(raw: msgspec.Raw) -> str | None:
+    try:
+        return msgspec.json.decode(_members(raw)["id"], type=str) or None
+    except (KeyError, msgspec.ValidationError):
+        return None
+
+
+def _decoded(table: Table, body: bytes, page: int) -> Page:
     layout = _layouts.get(table.name)
     kept = () if layout is None or not layout.unlisted else tuple(sorted(layout.unlisted))
     try:
@@ -147,6 +201,21 @@ def _read_carefully(
     """The columns of a page, what goes into ``extra`` if anything, and its cursors."""
     layout, found = _read(table, body, page)
     rows = getattr(found, layout.items)
+    if rows is None:
+        rows = []
+        others = {*msgspec.json.decode(body, type=dict[str, msgspec.Raw])}
+        if others - {layout.items, *(name for name, *_ in _CURSORS)}:
+            raise ProtocolError(
+                f"{table.name}, page {page}: not a page: it has no array {layout.items!r}"
+            )
+        if table.name not in _empty:
+            _empty.add(table.name)
+            warnings.warn(
+                f"{table.name}: the array {layout.items!r} of a page is null or absent: taken for "
+                "a list without rows",
+                EmptyListWarning,
+                stacklevel=4,
+            )
     nested = {c.name: c for c in table.columns[:-1] if c.name not in _OF_INSTRUCTIONS}
     for row in rows if INSTRUCTIONS in table.model.model_fields else ():
         # Fill fields that live answers nest in unexpected places, as the models do.
@@ -184,6 +253,7 @@ def _read_carefully(
 # ---------------------------------------------------------------------------- values → columns
 
 _reported: dict[tuple[str, str], set[str]] = {}
+_empty: set[str] = set()
 
 
 def _array(
@@ -208,6 +278,9 @@ def _array(
             return texts.cast(AMOUNT_TYPE)
         parse = Amount
     elif kind == "instant":
+        if any(text is not None and text.startswith("0001-") for text in values):
+            values = [None if text is not None and is_unset(text) else text for text in values]
+            texts = pa.array(values, pa.string())
         if pc.all(pc.match_substring_regex(texts, INSTANT_GRAMMAR), min_count=0).as_py():
             try:
                 # Arrow knows the calendar, but not the lower-case letters RFC 3339 allows
@@ -337,7 +410,7 @@ def _remembered(table: Table, members: Sequence[str]) -> _Layout:
         "Row", fields, gc=False, forbid_unknown_fields=strict,
         rename={attribute: name for name, attribute in (unlisted or {}).items()},
     )  # fmt: skip
-    page = msgspec.defstruct("Page", [(table.items, list[row]), *_CURSORS])  # type: ignore[valid-type]
+    page = msgspec.defstruct("Page", [(table.items, list[row] | None, None), *_CURSORS])  # type: ignore[valid-type]
     layout = _Layout(
         table.items, tuple(name for name, *_ in fields), unlisted, msgspec.json.Decoder(page)
     )
@@ -351,9 +424,9 @@ def _records(
     table: Table, items: str, body: bytes, page: int, refused: Exception | None = None
 ) -> list[Members]:
     """The records as they are."""
-    loose = msgspec.defstruct("Page", [(items, list[msgspec.Raw]), *_CURSORS])
+    loose = msgspec.defstruct("Page", [(items, list[msgspec.Raw] | None, None), *_CURSORS])
     try:
-        raws = getattr(msgspec.json.decode(body, type=loose), items)
+        raws = getattr(msgspec.json.decode(body, type=loose), items) or []
     except msgspec.ValidationError:
         raise ProtocolError(f"{table.name}, page {page}: not a page: {refused}") from None
     records: list[Members] = []
