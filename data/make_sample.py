@@ -32,7 +32,8 @@ def make(folder: Path) -> fl.Store:
         sandbox.clock.advance(WEEKEND_S)
         store.sync(client)
     (folder / ".lock").unlink()
-    return store
+    shutil.rmtree(folder / "runs")
+    return fl.Store(folder, read_only=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -23,20 +24,43 @@ from fundlab.store.parts import read_footer
 
 
 def rewrite(path: Path, table: pa.Table) -> Path:
-    """``table`` in place of the rows of a part or base; its row groups are of the same sizes."""
-    metadata = pq.read_metadata(path)
-    header = json.loads(metadata.metadata[b"fundlab"])
+    """``table`` in place of the rows of a part or base; its row groups are of the same sizes, and
+    the manifest names it."""
+    header = json.loads(pq.read_metadata(path).metadata[b"fundlab"])
     path.unlink()
-    for _ in range(2):  # the footer holds a hash of what is before it
-        with pq.ParquetWriter(path, table.schema, write_page_checksum=True) as writer:
-            start = 0
-            for rows, _, _ in header["row_groups"]:
-                writer.write_table(table.slice(start, rows))
-                start += rows
-            writer.add_key_value_metadata({"fundlab": json.dumps(header)})
-        data = path.read_bytes()[: -len(read_footer(path)[0])]
-        header["data_sha256"] = hashlib.sha256(data).hexdigest()
-    return path.rename(path.with_name(f"{path.name[:14]}{read_footer(path)[1]}.parquet"))
+    with pq.ParquetWriter(path, table.schema, write_page_checksum=True) as writer:
+        start = 0
+        for rows, _, _ in header["row_groups"]:
+            writer.write_table(table.slice(start, rows))
+            start += rows
+        writer.add_key_value_metadata({"fundlab": json.dumps(header)})
+    made = path.rename(path.with_name(f"{path.name[:14]}{read_footer(path)[1]}.parquet"))
+    data = made.read_bytes()
+    entry = [made.name, len(data), hashlib.sha256(data).hexdigest()]
+
+    def name_it(content: dict[str, Any]) -> None:
+        files = content["files"][path.parent.name]
+        files[[name for name, *_ in files].index(path.name)] = entry
+
+    forge_manifest(path.parents[1], name_it)
+    return made
+
+
+def newest_manifest(store: Path) -> Path:
+    return max((store / "manifests").glob("*.json"))
+
+
+def forge_manifest(store: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Write the newest manifest with other content, and ``head``, so that their hashes are right:
+    with nothing but JSON and SHA-256, as somebody would who wants to deceive."""
+    path = newest_manifest(store)
+    content = json.loads(path.read_bytes())["manifest"]
+    change(content)
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    whole = {"manifest": content, "sha256": digest}
+    path.write_text(json.dumps(whole, sort_keys=True, separators=(",", ":")))
+    (store / "head").write_text(json.dumps([content["number"], digest]))
 
 
 FILTERS = {"ids": "id", "profile_ids": "profile_id", "statuses": "status", "type": "type"}
@@ -97,6 +121,7 @@ class FakeService:
     calls: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     base_url: str = "http://127.0.0.1:1"
     client_id: str = "client-1"
+    transport: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(skew_s=0.0))
 
     def fetch_page(self, operation: str, params: Sequence[tuple[str, str]]) -> bytes:
         one = dict(params)

@@ -20,10 +20,10 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import number_of
 from fundlab.decimals import DecimalDtype
 from fundlab.evidence.closes import Close, booked_since, closes_of
-from fundlab.evidence.vanished_rows import PASSES, accepted_gone
+from fundlab.evidence.vanished_rows import accepted_gone
 from fundlab.evidence.verdict import judge_accounts
 from fundlab.models import COMPLETED
-from fundlab.store.records import RECORDS, known_by
+from fundlab.store.records import known_by
 from fundlab.store.snapshot import steadily
 from fundlab.tables import to_frame
 from fundlab.transfers import LINES, SETTLED_AT, Basis, Rows, change, line, moved_asset
@@ -224,13 +224,11 @@ def restatements(store: TableStore, *, as_of: str | datetime | None = None) -> l
     if not closes:
         return []
     found = []
-    records, passes = store.records(), store.passes()
-    gone = {
-        one.hash: set(
-            accepted_gone(passes[: one.limit(PASSES)], records[: one.limit(RECORDS)], "transfers")
-        )
-        for one in closes
-    }
+    gone = {}
+    for one in closes:
+        before = [record for record in store.records() if record.number < one.record.number]
+        passes = [record for record in before if record.kind == "pass"]
+        gone[one.hash] = set(accepted_gone(passes, before, "transfers"))
     opening: pd.DataFrame | None = None
     for close, then, now in steadily(
         lambda: booked_since(

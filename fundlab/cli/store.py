@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fundlab.base.errors import FundlabError, number_of
+from fundlab.base.errors import FundlabError, number_of, printable
 from fundlab.base.terminal import BREAKS, FAILED, answer, say
 from fundlab.cli.options import (
     Json,
@@ -19,6 +19,8 @@ from fundlab.cli.options import (
 )
 
 commands = typer.Typer()
+quarantine = typer.Typer(help="Rows that a sync could not read.")
+commands.add_typer(quarantine, name="quarantine")
 
 
 @commands.command()
@@ -123,6 +125,8 @@ def verify(
         body["anchor"] = signed
     if not found.ok:
         message = f"{number_of(found.count, 'problem')} in {books.path}"
+        if not found.count and found.judgement is not None:
+            message = found.judgement.headline
         body["error"] = {"type": "ProblemsFound", "message": message}
     answer(body, as_json, "\n".join(filter(None, [str(found), signed])))
     if not found.ok or found.moved:
@@ -202,3 +206,73 @@ def export(
         existing_store(store), table, out, format, as_of=as_of, since=since, until=until
     )
     answer(written.to_json(), as_json, str(written))
+
+
+@commands.command("accept-refused")
+def accept_refused(
+    by: Annotated[str, typer.Option(help="Who knows of it.")],
+    reason: Annotated[str, typer.Option(help="Why the service refuses them.")],
+    ids: Annotated[list[str] | None, typer.Argument(help="All that are by default.")] = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="ID", help="One that is no longer yours: all of it.")
+    ] = None,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Accept that the service refuses to show certain rows.
+
+    They stay as last seen. A profile that is accepted as no longer yours is left out of later
+    verdicts, which name it.
+    """
+    found = existing_store(store).accept_refused(
+        ids or None, profile_id=profile, by=by, reason=reason
+    )
+    count = number_of(len(found), "row")
+    text = f"{count} accepted" + (f", and the profile {profile} is left out" if profile else "")
+    answer({"accepted": len(found), "profile": profile}, as_json, text)
+
+
+@quarantine.command("list")
+def list_set_aside(store: StorePath = None, as_json: Json = False) -> None:
+    """Show the rows that a sync could not read, with their JSON."""
+    rows = existing_store(store).set_aside().astype("object")
+    found = rows.where(rows.notna(), None).astype({"found_at": str, "ended_at": str})
+    lines = [
+        f"{row['key']}  {row['state']}  {row['table']}  {row['id'] or 'without an id'}: "
+        f"{row['reason']}\n  {row['raw']}"
+        for row in found.to_dict("records")
+    ]
+    answer({"rows": found.to_dict("records")}, as_json, "\n".join(map(printable, lines)) or "none")
+
+
+@quarantine.command("retry")
+def retry_set_aside(store: StorePath = None, as_json: Json = False) -> None:
+    """Ask the service for the rows again.
+
+    Exit status 3 while some are set aside and not accepted.
+    """
+    from fundlab.client.client import connect
+
+    books = existing_store(store)
+    with connect() as client:
+        left = books.retry_set_aside(client)
+    open_ = books.open_lines()
+    answer({"left": left, "lines": open_}, as_json, "\n".join(open_) or "all can be read")
+    if left:
+        raise typer.Exit(BREAKS)
+
+
+@quarantine.command("accept")
+def accept_set_aside(
+    by: Annotated[str, typer.Option(help="Who accepts it.")],
+    reason: Annotated[str, typer.Option(help="Why nobody needs to read them.")],
+    keys: Annotated[list[str] | None, typer.Argument(help="Or ids; all by default.")] = None,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Accept that certain rows are left out.
+
+    No verdict waits for them any more; each says how many there are.
+    """
+    found = existing_store(store).accept_set_aside(keys or None, by=by, reason=reason)
+    answer({"accepted": len(found)}, as_json, f"{number_of(len(found), 'row')} accepted")

@@ -127,6 +127,7 @@ KEYWORDS: Final[Mapping[str, str]] = {
     "until": "rows created before this time",
     "workers": "how many pages are fetched at once, 1 or more",
     "progress": "whether a bar shows how far it is; by itself in a terminal and a notebook",
+    "invalid": "what of a row that cannot be read: 'stop', or 'set_aside' with a warning",
     "expand": "whether the payload becomes columns",
     "order": f"{' or '.join(Order)}: oldest or newest first",
     "order_by": "what ``order`` is about; that of the time filter where one is given",

@@ -1,15 +1,10 @@
-"""The chain of a store, and anchors: one line that stands for everything there is, and proves later
-that nothing of it was removed, rolled back, rewritten, reordered or cut.
+"""Anchors: one line that stands for everything there is, and proves later that nothing of it was
+removed, rolled back, rewritten, reordered or cut.
 
-Every publication and record names the file of the one before it (``link``), whose name ends in a
-hash of its bytes: so a file that vanished or was replaced leaves a gap, whichever it was but the
-last; the last one stands in the file ``head``, a note for accidents that anybody may write to.
-
-An anchor is kept elsewhere. It counts what there is in each lane (the publications of a table, the
-closes and annotations, the passes, the pins, the rows of each journal), with a hash over all of it
-in order.
-The rows of a publication are hashed by their values, in no order: the same before a compaction and
-after it, and with another version of Parquet.
+An anchor is kept elsewhere. It names the newest manifest and counts what there is in each lane (the
+publications of a table, the records, the rows of each journal), with a hash over all of it in
+order. The rows of a publication are hashed by their values, in no order: the same before a
+compaction and after it, and with another version of Parquet.
 """
 
 from __future__ import annotations
@@ -30,13 +25,11 @@ import pyarrow.compute as pc
 
 from fundlab.base.errors import InvalidRequest, StoreError, number_of
 from fundlab.evidence.observations import Problem
-from fundlab.store.parts import FROM, Part, PartReader, Publication
-from fundlab.store.records import Record, canonical
-from fundlab.store.remote import StorePath
+from fundlab.store.manifests import canonical
+from fundlab.store.parts import FROM, PartReader, Publication
 from fundlab.store.snapshot import Snapshot, read_group_versions
 
-HEAD: Final = "head"
-_HEAD_BYTES: Final = 160
+MANIFEST: Final = "manifest"
 _FORMAT: Final = "fundlab-anchor-1"
 _LINE: Final = re.compile(
     rf"{_FORMAT} (?P<lanes>(?:[\w.-]+=\d+:[0-9a-f]{{16}} )*)(?P<hash>[0-9a-f]{{64}})"
@@ -44,110 +37,10 @@ _LINE: Final = re.compile(
     re.ASCII,
 )
 _SHORT: Final = 16
-_NOUNS: Final = {"records": "record", "passes": "pass", "pins": "pin"}
+_NOUNS: Final = {"records": "record"}
 
 Lanes = Mapping[str, Sequence[str]]
 """The hash of each thing in a lane, in order."""
-
-
-# ------------------------------------------------------------------------- the chain
-
-
-@dataclass(frozen=True)
-class Link:
-    """What names the one before it: ``number`` in the chain of the store, ``name`` of its file,
-    ``previous`` the name of the file before it. ``merged``: its file went with a compaction, and
-    with it the hash in its name."""
-
-    number: int
-    name: str
-    previous: str
-    merged: bool = False
-
-
-def table_links(snapshot: Snapshot) -> list[Link]:
-    """The links among the publications of a table."""
-    table = snapshot.table.name
-    names = {part.seq: part.path.name for part in snapshot.files if part.kind == "part"}
-    return [
-        Link(entry.query["chain"][0], f"{table}/{names.get(entry.seq, f'part-{entry.seq:08d}')}",
-             entry.query["chain"][1], entry.seq not in names)
-        for entry in snapshot.publications
-        if "chain" in entry.query
-    ]  # fmt: skip
-
-
-def part_link(table: str, part: Part) -> Link | None:
-    """That of the last publication in a file."""
-    chain = part.header.publications[-1].query.get("chain")
-    name = part.path.name if part.kind == "part" else f"part-{part.seq:08d}"
-    return (
-        None if chain is None else Link(chain[0], f"{table}/{name}", chain[1], part.kind != "part")
-    )
-
-
-def record_links(folder: str, records: Sequence[Record]) -> list[Link]:
-    return [
-        Link(record.chain[0], f"{folder}/{record.name}", record.chain[1])
-        for record in records
-        if record.chain is not None
-    ]
-
-
-def write_head(folder: StorePath, link: Sequence[Any]) -> None:
-    """Note which link is the last one: for accidents, so it need not outlive a power cut, and half
-    of it counts as none. Written over the one before it, as long: to cut a file takes longer."""
-    note = json.dumps(link).encode().ljust(_HEAD_BYTES)
-    with suppress(OSError):  # the links themselves are there
-        if not isinstance(folder, Path):
-            (folder / HEAD).write_bytes(note)
-            return
-        file = os.open(folder / HEAD, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        try:
-            os.write(file, note)
-        finally:
-            os.close(file)
-
-
-def read_head(folder: StorePath) -> Link | None:
-    with suppress(OSError, ValueError, TypeError):
-        number, name = json.loads((folder / HEAD).read_text(encoding="utf-8"))
-        return Link(int(number), str(name), "")
-    return None
-
-
-def broken_links(links: Sequence[Link], head: Link | None, lost: Sequence[str]) -> list[Problem]:
-    """Where the chain is not what was written: ``lost`` are the names of what was recorded as
-    lost."""
-    problems: list[Problem] = []
-
-    def add(where: str, expected: str, found: str) -> None:
-        problems.append(Problem("chain", "chain", where, expected, found))
-
-    known: dict[int, Link] = {}
-    for link in sorted(links, key=lambda one: one.number):
-        if link.number in known:
-            add(
-                link.name,
-                "one file",
-                f"two of number {link.number}, the other {known[link.number].name}",
-            )
-        known.setdefault(link.number, link)
-    for number, link in known.items():
-        before = known.get(number - 1)
-        if number == 1 or link.previous in lost:
-            continue
-        if before is None:
-            add(link.name, f"{link.previous} before it", "nothing: it is missing")
-        elif not (
-            before.name == link.previous
-            or (before.merged and link.previous.startswith(before.name))
-        ):
-            add(link.name, f"{link.previous} before it", before.name)
-    last = max(known, default=0)
-    if head is not None and head.number > last and head.name not in lost:
-        add("the newest file", head.name, "nothing: it is missing")
-    return problems
 
 
 # ------------------------------------------------------------------------- what stands for rows
@@ -196,8 +89,7 @@ def table_lane(snapshot: Snapshot) -> list[str]:
 
 
 def _said(entry: Publication) -> list[Any]:
-    return [entry.seq, entry.published_at, entry.rows, entry.query, entry.watermark,
-            entry.proved_by]  # fmt: skip
+    return [entry.seq, entry.published_at, entry.rows, entry.query, entry.watermark]
 
 
 # ------------------------------------------------------------------------- anchors
@@ -205,8 +97,9 @@ def _said(entry: Publication) -> list[Any]:
 
 @dataclass(frozen=True)
 class Anchor:
-    """What was there: how many in each lane and the hash over them, and one over all. ``lanes``
-    are the hashes of each thing, where the anchor is a file; of a line alone ``None``."""
+    """What was there: how many in each lane and the hash over them, and one over all; under
+    ``manifest`` the number and the hash of that. ``lanes`` are the hashes of each thing, where the
+    anchor is a file; of a line alone ``None``."""
 
     counts: Mapping[str, int]
     heads: Mapping[str, str]
@@ -241,10 +134,12 @@ def lane_head(leaves: Sequence[str]) -> str:
     return head.hex()
 
 
-def make_anchor(lanes: Lanes) -> Anchor:
+def make_anchor(lanes: Lanes, number: int, manifest: str) -> Anchor:
+    """The anchor of ``lanes``, with the ``number`` and the hash of the ``manifest`` they are of."""
     kept = {name: leaves for name, leaves in lanes.items() if leaves}
-    counts = {name: len(leaves) for name, leaves in kept.items()}
+    counts = {name: len(leaves) for name, leaves in kept.items()} | {MANIFEST: number}
     heads = {name: lane_head(leaves) for name, leaves in kept.items()}
+    heads[MANIFEST] = manifest[:_SHORT]
     total = hashlib.sha256(canonical([[n, counts[n], heads[n]] for n in sorted(heads)])).hexdigest()
     return Anchor(counts, heads, total, kept)
 
@@ -276,19 +171,29 @@ def read_anchor(given: str | os.PathLike[str]) -> Anchor:
         {name: head for name, (_, head) in numbers.items()},
         match["hash"], lanes, match["key"], match["signature"],
     )  # fmt: skip
-    if lanes is not None and make_anchor(lanes).line != anchor.line:
+    newest = anchor.counts.get(MANIFEST, 0), anchor.heads.get(MANIFEST, "")
+    if lanes is not None and make_anchor(lanes, *newest).line != anchor.line:
         raise InvalidRequest(f"{str(given)[:80]!r}: its hashes are not those of its anchor line")
     return anchor
 
 
-def check_anchor(anchor: Anchor, lanes: Lanes) -> list[Problem]:
-    """What of the anchored is not there any more as it was, each named."""
+def check_anchor(anchor: Anchor, there_is: Anchor) -> list[Problem]:
+    """What of the anchored is not there any more as it was, each named; ``there_is`` is
+    the anchor of what there is."""
+    lanes = there_is.lanes or {}
     problems: list[Problem] = []
 
     def add(lane: str, where: str, expected: str, found: str) -> None:
         problems.append(Problem(lane, "anchor", where, expected, found))
 
-    for name, count in anchor.counts.items():
+    number, hash_ = anchor.counts.get(MANIFEST, 0), anchor.heads.get(MANIFEST, "")
+    if number > there_is.counts[MANIFEST]:
+        found = f"{there_is.counts[MANIFEST]}: all was rolled back"
+        add(MANIFEST, MANIFEST, f"number {number} or later", found)
+    elif number == there_is.counts[MANIFEST] and hash_ != there_is.heads[MANIFEST]:
+        add(MANIFEST, f"manifest {number}", "as anchored", "another one")
+    every = {name: count for name, count in anchor.counts.items() if name != MANIFEST}
+    for name, count in every.items():
         noun = _NOUNS.get(name, "row" if name.startswith("journal-") else "publication")
         there = lanes.get(name, ())
         wanted = None if anchor.lanes is None else anchor.lanes[name]
@@ -310,7 +215,7 @@ def check_anchor(anchor: Anchor, lanes: Lanes) -> list[Problem]:
             found = f"moved to {places[was]}" if was in places else "rewritten"
             add(name, f"{noun} {number}", "as anchored", found)
     if not problems:
-        cut = {name: list(lanes[name][:count]) for name, count in anchor.counts.items()}
-        if make_anchor(cut).hash != anchor.hash:
+        cut = {name: list(lanes[name][:count]) for name, count in every.items()}
+        if make_anchor(cut, number, hash_).hash != anchor.hash:
             add("anchor", "the anchor", "its hash", "another: something was rewritten")
     return problems

@@ -1,8 +1,9 @@
 """Copies of a store elsewhere, and a store from such a copy.
 
-Files of a store never change, so a backup copies what is not there yet, reads it back, and ends
-with a manifest: the names, sizes and hashes of all that belonged together. Nothing there is ever
-removed or overwritten; what is not in a manifest was of a backup that did not end.
+Files of a store never change, so a backup copies what is not there yet and is what the manifest of
+the store says, reads it back, and ends with a manifest of its own: the names, sizes and hashes of
+all that belonged together. Nothing there is ever removed or overwritten; what is not in a manifest
+was of a backup that did not end.
 """
 
 from __future__ import annotations
@@ -19,14 +20,12 @@ from uuid import uuid4
 
 from fundlab.base.errors import StoreDamaged, StoreError, number_of
 from fundlab.base.values import Instant
-from fundlab.evidence.vanished_rows import PASSES
 from fundlab.store import disk
-from fundlab.store.parts import find_parts
-from fundlab.store.pins import PINS
-from fundlab.store.records import RECORDS, canonical
+from fundlab.store.manifests import Manifest, canonical, is_newest, read_manifest, restore_manifest
+from fundlab.store.parts import damaged
+from fundlab.store.records import RECORDS, read_records
 from fundlab.store.remote import StorePath, locate
 from fundlab.store.snapshot import steadily
-from fundlab.tables.schema import TABLES
 
 _MANIFESTS: Final = "manifests"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
@@ -62,18 +61,38 @@ def back_up(
     """
     known = _manifest(destination)[1].get("files", {}) if _manifests(destination) else {}
 
-    def copy_all() -> tuple[dict[str, list[Any]], int]:
+    def copy_all() -> tuple[Manifest, dict[str, list[Any]], int]:
         files, copied = {}, 0
-        for name in _files_of(path):
+        manifest = read_manifest(path)
+        wanted: dict[str, str | None] = {
+            f"{table}/{file.name}": file.sha256
+            for table, entries in manifest.files.items()
+            for file in entries
+        }
+        wanted |= {
+            f"{RECORDS}/{record.name}": record.hash
+            for record in read_records(path / RECORDS, manifest.record)
+        }
+        for name, digest in wanted.items():
             entry = known.get(name)
             there = _at(destination, name)
-            if entry is None or not there.exists() or disk.state_of(there).size != entry[0]:
-                entry = _copy(_at(path, name), there)
+            if (
+                entry is None
+                or entry[1] != digest
+                or not there.exists()
+                or disk.state_of(there).size != entry[0]
+            ):
+                try:
+                    entry = _copy(_at(path, name), there, digest)
+                except FileNotFoundError as error:
+                    if is_newest(path, manifest):
+                        raise damaged(_at(path, name), "is missing") from error
+                    raise
                 copied += 1
             files[name] = entry
-        return files, copied
+        return manifest, files, copied
 
-    files, copied = steadily(copy_all)
+    manifest, files, copied = steadily(copy_all)
     kept = {}
     for name, snapshot in journals.items():
         digest = hashlib.sha256(snapshot.read_bytes()).hexdigest()
@@ -82,7 +101,8 @@ def back_up(
             _copy(snapshot, _at(destination, place))
         kept[name] = [place, digest]
     at = str(Instant.from_ns(now))
-    content = canonical({"at": at, "files": files, "journals": kept})
+    newest = manifest.to_bytes().decode()
+    content = canonical({"at": at, "files": files, "journals": kept, "manifest": newest})
     number = len(_manifests(destination)) + 1
     digest = hashlib.sha256(content).hexdigest()
     folder = destination / _MANIFESTS
@@ -117,6 +137,7 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
             journals[name] = aside / name
             _copy(_at(place, there), aside / name, digest)
         disk.make_folder(hidden)
+        restore_manifest(hidden, content["manifest"].encode())
         with disk.named(target):  # by now somebody may have begun a store there
             if target.exists():
                 target.rmdir()
@@ -130,28 +151,6 @@ def restore(source: str | StorePath, target: Path, aside: Path) -> tuple[Backup,
     return done, journals
 
 
-def _files_of(path: StorePath) -> list[str]:
-    """The names of what belongs together: listed until nothing changes between two looks."""
-    seen: list[str] = []
-    while True:
-        names = []
-        for table in TABLES:
-            found = find_parts(path / table)
-            base = max((seq for kind, seq in found if kind == "base"), default=0)
-            names += [
-                f"{table}/{file.name}" for (kind, seq), file in sorted(found.items())
-                if seq > base or (kind == "base" and seq == base)
-            ]  # fmt: skip
-        for folder in (PINS, RECORDS, PASSES):
-            names += [
-                f"{folder}/{file.name}" for file in disk.files_in(path / folder)
-                if file.name.endswith(".json") and not file.name.startswith(".")
-            ]  # fmt: skip
-        if names == seen:
-            return names
-        seen = names
-
-
 def _at(folder: StorePath, name: str) -> StorePath:
     for step in name.split("/"):
         folder = folder / step
@@ -163,7 +162,7 @@ def _copy(source: StorePath, target: StorePath, digest: str | None = None) -> li
     content = source.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if digest is not None and found != digest:
-        raise StoreDamaged("is not what was backed up", path=source)
+        raise StoreDamaged("is not what was written", path=source)
     hidden = disk.hidden_file(target.parent, uuid4().hex)
     with disk.new_file(hidden) as file:
         file.write(content)

@@ -125,7 +125,7 @@ class Close:
         return to_frame(exact_table(pa.schema([*fields, (names[2], AMOUNT_TYPE)]), rows))
 
     def limit(self, table: str) -> int:
-        """The publication of ``table`` that it was made of; of records how many."""
+        """The publication of ``table`` that it was made of."""
         return int(self.content["publications"].get(table, 0))
 
     def __str__(self) -> str:
@@ -139,19 +139,19 @@ class Close:
 def closes_of(records: Sequence[Record]) -> list[Close]:
     """Every close ever made, oldest first."""
     states: dict[int, State] = {}
-    for record in records:
+    for place, record in enumerate(records):
         if record.kind not in ("close", "reopen"):
             continue
         ended: State = "restated" if record.kind == "close" else "reopened"
-        for before in records[: record.seq - 1]:
+        for before in records[:place]:
             same = before.content.get("period") == record.content["period"]
             if record.kind == "close":
                 same &= before.content.get("basis") == record.content["basis"]
-            if same and states.get(before.seq) == "closed":
-                states[before.seq] = ended
+            if same and states.get(before.number) == "closed":
+                states[before.number] = ended
         if record.kind == "close":
-            states[record.seq] = "closed"
-    return [Close(record, states[record.seq]) for record in records if record.kind == "close"]
+            states[record.number] = "closed"
+    return [Close(record, states[record.number]) for record in records if record.kind == "close"]
 
 
 def closes_table(closes: Sequence[Close]) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Balances observed against balances rebuilt, by the rows known now.
 
-Each observation says which publication of the transfers it belongs to, so no clock is involved:
+An observation belongs to the transfers of the publication it came with, so no clock is involved:
 what the transfers had moved a balance by until then is the sum of the versions that stood at that
 publication, and of the transfers that a sync which widened the store brought later: they were there
 before, although their publication is not. Counted is the available balance: completed transfers,
@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, reduce
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import narwhals as nw
 import numpy as np
@@ -32,7 +32,7 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import printable
 from fundlab.base.exact import EXACT
 from fundlab.base.values import Instant, overflow, plain_text
-from fundlab.store.parts import FROM, TO, Publication
+from fundlab.store.parts import FROM, TO
 from fundlab.store.snapshot import Snapshot, read_versions
 from fundlab.tables.schema import INSTANT_TYPE
 from fundlab.transfers import change, counts, moved_asset
@@ -61,6 +61,7 @@ ASSERTED: Final = pa.schema(
 )
 
 Pair = tuple[str, str]
+Proof = Literal["now", "until", "no_longer_reported", "never_reported"]
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Observation:
 class Account:
     """One balance: its opening, every observation of it, oldest first, and what the transfers
     had moved it by when the balances were last read (``due``) and now (``None``: nothing counts).
+    ``newest`` is the newest publication of the transfers; ``unanswered``: with which status the
+    service refused to say, when the balances were last read (404: it has no such balance).
     """
 
     profile_id: str
@@ -113,6 +116,25 @@ class Account:
     observations: Sequence[Observation]
     due: Decimal
     now: Decimal | None
+    newest: int
+    unanswered: int | None
+
+    @property
+    def proof(self) -> Proof:
+        """How far what was reported goes: only an observation that belongs to the newest transfers
+        says anything of now."""
+        if not self.observations:
+            return "never_reported"
+        if self.unanswered is not None:
+            return "no_longer_reported"
+        belongs = self.observations[-1].seq >= self.newest and not self.moved_since
+        return "now" if belongs else "until"
+
+    @property
+    def proved_until(self) -> int | None:
+        """The last observation that agreed (ns)."""
+        agreed = (one.at for one in reversed(self.observations) if not self.off(one))
+        return next(agreed, None)
 
     def off(self, observation: Observation) -> Decimal:
         """Reported less rebuilt."""
@@ -152,11 +174,14 @@ class Accounts:
     """Every balance observed or rebuilt, by profile and asset.
 
     ``begins`` is where the store's transfers begin (ns, ``None``: at the first one there is).
+    ``shortfalls`` are sentences on rows that are not in it, ``accepted`` on what somebody accepted.
     """
 
     every: tuple[Account, ...]
     begins: int | None
     transfers: int
+    shortfalls: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
 
     @property
     def compared(self) -> list[Account]:
@@ -165,7 +190,7 @@ class Accounts:
 
     @property
     def unobserved(self) -> list[Account]:
-        """Those that the transfers made since the service was last asked."""
+        """Those that the transfers made, but the service has not shown yet."""
         return [a for a in self.every if a.now and not (a.observations or a.due)]
 
     @property
@@ -179,28 +204,32 @@ class Accounts:
 
 
 def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
-    """One pass over the transfers and one over the balances; take the balances' snapshot first,
-    so that all the transfers they belong to are there."""
+    """One pass over the transfers and one over the balances, both of one manifest."""
     sums, learned, count = Moves(transfers).sums()
     gone = _gone_changes(transfers)
     count -= len(transfers.accepted_gone)
-    seen = _observations(balances, sums, gone, transfers.limit)
-    asked = [entry for entry in balances.publications if _proof(entry) <= transfers.limit]
-    last = _proof(asked[-1]) if asked else -1
-    unsettled = {tuple(pair) for pair in asked[-1].query.get("unsettled", ())} if asked else {*()}
+    seen = _observations(balances, sums, gone)
+    asked = balances.last
+    last, query = (-1, {}) if asked is None else (asked.seq, asked.query)
+    unsettled = {tuple(pair) for pair in query.get("unsettled", ())}
+    unanswered = {
+        (profile, asset): status for profile, asset, status in query.get("unanswered", ())
+    }
     begins = transfers.begins
     every = []
     for pair in sorted({*sums, *seen}):
         mine, observations = sums.get(pair, []), seen.get(pair, [])
         opening = observations[0].difference if observations and begins is not None else _NOTHING
         asked_for = learned.get(pair, last + 1) <= last and pair not in unsettled
+        silent = unanswered.get(pair)
+        asked_for = asked_for and silent in (None, 404)  # what is not shown may be there
         due = _at(mine, last) if asked_for else _NOTHING
         now = mine[-1][1] if mine else None
         for first, moved_by in gone.get(pair, ()):
-            if asked_for and asked and first <= asked[-1].seq:
+            if asked_for and first <= last:
                 due = EXACT.subtract(due, moved_by)
             now = EXACT.subtract(now or _NOTHING, moved_by)
-        every.append(Account(*pair, opening, observations, due, now))
+        every.append(Account(*pair, opening, observations, due, now, transfers.limit, silent))
     return Accounts(tuple(every), begins, count)
 
 
@@ -218,10 +247,6 @@ def _gone_changes(transfers: Snapshot) -> dict[Pair, list[tuple[int, Decimal]]]:
     return found
 
 
-def _proof(publication: Publication) -> int:
-    return publication.proved_by or 0
-
-
 def moved_since(transfers: Snapshot, balances: Snapshot) -> list[list[str]]:
     """Profile, asset and amount: what the transfers published after the last observation of each
     balance add to it. A pass over the transfers only where the last look at the balances does not
@@ -230,7 +255,8 @@ def moved_since(transfers: Snapshot, balances: Snapshot) -> list[list[str]]:
     if last is None:
         return []
     unproved = max(transfers.accepted_gone.values(), default=0) > last.seq
-    if _proof(last) >= transfers.limit and not last.query.get("unsettled") and not unproved:
+    all_seen = not {"unsettled", "unanswered"} & {*last.query}
+    if last.seq >= transfers.limit and all_seen and not unproved:
         return []
     return [
         [account.profile_id, account.asset, plain(account.moved_since)]
@@ -328,8 +354,8 @@ class Moves:
         # By publication: where the transfers known then began, and the newest moment of the
         # service's own clock.
         begun, seen = np.full(limit + 1, _ALWAYS), np.full(limit + 1, _ALWAYS)
-        for entry in self.transfers.publications:
-            begun[entry.seq] = _ALWAYS if entry.begins is None else entry.begins
+        for entry in self.transfers.publications:  # those in between are of other tables
+            begun[entry.seq :] = _ALWAYS if entry.begins is None else entry.begins
             marks = (Instant.parse(mark["at"]).ns for mark in entry.watermark.values())
             seen[entry.seq] = max(marks, default=_ALWAYS)
         seen = np.maximum.accumulate(seen)
@@ -426,11 +452,8 @@ def _observations(
     balances: Snapshot,
     sums: Mapping[Pair, Sequence[tuple[int, Decimal]]],
     gone: Mapping[Pair, Sequence[tuple[int, Decimal]]],
-    limit: int,
 ) -> dict[Pair, list[Observation]]:
-    """By profile and asset, oldest first. Those that prove nothing, or belong to transfers
-    published after ``limit``, the moment asked for, are left out."""
-    proofs = {entry.seq: entry.proved_by for entry in balances.publications}
+    """By profile and asset, oldest first."""
     rows = [
         row
         for part in balances.files
@@ -440,8 +463,8 @@ def _observations(
     rows.sort(key=lambda row: (row[FROM], row["at"]))
     found: dict[Pair, list[Observation]] = {}
     for row in rows:
-        seq = proofs.get(row[FROM])
-        if seq is None or seq > limit:
+        seq = row[FROM]
+        if seq > balances.limit:  # published later than the moment asked for
             continue
         pair = row["profile_id"], row["asset"]
         moved = _at(sums.get(pair, ()), seq)

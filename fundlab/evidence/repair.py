@@ -1,23 +1,34 @@
 """What is damaged or missing in a store, set aside so that it can be fetched again.
 
 Nothing is removed: a file that is not what was written, and the files after it, whose rows replace
-rows of it, go to the folder ``set-aside``. A record says what was lost: from then on the chain of
-the store has a gap there that is known, and a pin that named a state which is lost says so.
+rows of it, go to the folder ``set-aside``. A new manifest names what is left, with a record that
+says what was lost: a pin that named a state which is lost says so from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fundlab.base.errors import StoreDamaged, StoreError
-from fundlab.evidence.anchors import read_head, record_links, table_links
-from fundlab.evidence.vanished_rows import PASSES
 from fundlab.store import disk
-from fundlab.store.parts import FILE_NAME, Part, check_data, find_parts, open_part, own_part
-from fundlab.store.pins import PINS, each_pin
-from fundlab.store.records import RECORDS, RESTORE
+from fundlab.store.manifests import (
+    File,
+    Manifest,
+    load_manifest,
+    numbers_of,
+    read_head,
+)
+from fundlab.store.parts import (
+    FILE_NAME,
+    Part,
+    check_data,
+    file_of,
+    open_part,
+)
+from fundlab.store.records import RECORDS, RESTORE, intact_records, read_records
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.tables.schema import TABLES, Table
 
@@ -30,13 +41,16 @@ SET_ASIDE: Final = "set-aside"
 @dataclass
 class Repair:
     """What a repair found: ``lines`` say it in words. ``aside`` are the files set aside, ``lost``
-    the names of what the chain misses, ``tables`` from which publication on each table lost what it
-    had, and is to be fetched again."""
+    the names of what is missing, ``tables`` from which publication on each table lost what it had,
+    and is to be fetched again. ``manifest`` is what is left, ``records`` the names of those that
+    are, where any is missing."""
 
     lines: list[str] = field(default_factory=list)
     aside: list[StorePath] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     tables: dict[str, int] = field(default_factory=dict)
+    manifest: Manifest = field(default_factory=Manifest)
+    records: list[str] | None = None
 
     def __str__(self) -> str:
         return "\n".join(self.lines or ["nothing is damaged or missing"])
@@ -49,117 +63,98 @@ class Repair:
 def look_for_damage(store: TableStore) -> Repair:
     """What would be set aside, and what is lost with it. Reads every byte."""
     found = Repair()
-    for name, table in TABLES.items():
-        _look_at_table(store.path / name, table, found)
-    for pin, limits in each_pin(store.path / PINS):
-        if not isinstance(limits, Mapping):
-            found.lines.append(f"the pin {pin}: {limits}")
-    for lane, read in ((RECORDS, store.records), (PASSES, store.passes)):
-        try:
-            read()
-        except StoreDamaged as error:
-            found.lines.append(f"{lane}: {error}")
-            return found
-    known = lost_names(store)
-    for lost in missing_names(store, without=found.tables):
-        folder, _, file = lost.partition("/")
-        if lost in known or folder in found.tables:
-            continue
-        found.lost.append(lost)
-        if folder in TABLES:
-            found.tables[folder] = int(file[5:13])
-            found.lines.append(f"{lost} is missing: what it had is fetched again")
-        else:
-            found.lines.append(f"{lost} is missing: {RESTORE}")
+    try:
+        found.manifest = store.manifest()
+    except StoreDamaged as error:
+        name = str(error.path).removeprefix(f"{store.path}/")
+        found.lines.append(f"{name}: {error.problem}: made again of what is there")
+        found.lost.append(name)
+        found.manifest = _made_again(store.path)
+    left = {
+        name: _look_at_table(store.path / name, table, found)
+        for name, table in TABLES.items()
+    }  # fmt: skip
+    found.manifest = replace(found.manifest, files=left)
+    try:
+        read_records(store.path / RECORDS, found.manifest.record)
+    except StoreDamaged as error:
+        name = f"{RECORDS}/{str(error.path).rpartition('/')[2]}"
+        found.records = [record.name for record in intact_records(store.path / RECORDS)]
+        if name not in found.lost:
+            found.lost.append(name)
+        found.lines.append(f"{name}: {error.problem}: {RESTORE}")
     return found
 
 
-def missing_names(store: TableStore, without: Collection[str] = ()) -> list[str]:
-    """The files that the chain names and that are not there; of the tables ``without``, which
-    cannot be read, nothing is known."""
-    links = [*record_links(RECORDS, store.records()), *record_links(PASSES, store.passes())]
-    for name in TABLES:
-        if name not in without:
-            links += table_links(store.snapshot(name))
-    there = {link.name for link in links}
-    head = read_head(store.path)
-    named = [link.previous for link in links if link.previous]
-    named += [] if head is None else [head.name]
-    # of what was merged, the name goes without its hash
-    return [
-        name for name in dict.fromkeys(named)
-        if name not in there and "-".join(name.split("-")[:2]) not in there
-    ]  # fmt: skip
+def _made_again(store: StorePath) -> Manifest:
+    """A manifest of what the folders hold, where the newest one is lost: of each table the newest
+    base and what came after it."""
+    numbers, known = numbers_of(store), Manifest()
+    for number in sorted(numbers, reverse=True):
+        with suppress(StoreDamaged):
+            known = load_manifest(store, number)
+            break
+    reached, files, service = max([0, *numbers]), {}, known.service
+    with suppress(StoreDamaged):
+        reached = max(reached, read_head(store)[0])
+    for name, table in TABLES.items():
+        parts = [part for path in disk.files_in(store / name) if (part := _intact(path, table))]
+        base = max((part.seq for part in parts if part.kind == "base"), default=0)
+        there = {
+            part.seq: part
+            for part in parts
+            if (part.kind == "base" and part.seq == base) or part.seq > base
+        }
+        named = {int(file.name[5:13]): file for file in known.files.get(name, ())}
+        wanted = {seq: file for seq, file in named.items() if seq > base}
+        wanted = {seq: part.file for seq, part in there.items()} | wanted
+        files[name] = tuple(wanted[seq] for seq in sorted(wanted))
+        for part in there.values():
+            service, reached = part.header.service, max(reached, part.seq)
+    newest = max((one.name for one in intact_records(store / RECORDS)), default="")
+    return replace(known, number=reached, service=service, files=files, record=newest)
 
 
-def _look_at_table(folder: StorePath, table: Table, found: Repair) -> None:
-    left_out: dict[StorePath, str] = {}
-    files: Mapping[Any, StorePath] = {}
+def _look_at_table(folder: StorePath, table: Table, found: Repair) -> tuple[File, ...]:
+    """Those of its files that are left: all before the first that is damaged or missing."""
+    files = found.manifest.files.get(table.name, ())
+    for place, file in enumerate(files):
+        try:
+            check_data(open_part(folder, file, table))
+        except FileNotFoundError:
+            problem = "is missing"
+            found.lost.append(f"{table.name}/{file.name}")
+        except (StoreError, OSError) as error:
+            problem = error.problem if isinstance(error, StoreDamaged) else str(error)
+        else:
+            continue
+        is_base, seq = file.name.startswith("base"), int(file.name[5:13])
+        found.lines.append(
+            f"{table.name}/{file.name}: {problem}: the versions of rows "
+            f"{'up to' if is_base else 'from'} publication {seq} "
+            f"{'and later ' * is_base}are lost, what is current is fetched again"
+        )
+        found.tables[table.name] = 1 if is_base else seq
+        left = (folder / one.name for one in files[place:])
+        found.aside += [path for path in left if path.exists()]
+        return tuple(files[:place])
+    return tuple(files)
+
+
+def _intact(path: StorePath, table: Table) -> Part | None:
+    """The part at ``path``, if there is one whose footer is what was written."""
+    if not FILE_NAME.fullmatch(path.name):
+        return None
     try:
-        files = find_parts(folder, left_out)
-    except StoreDamaged:
-        # Of two that were both written, and none says which one the next was written after: the
-        # later one goes aside.
-        by_number: dict[str, list[Part]] = {}
-        for path in disk.files_in(folder):
-            part = own_part(path) if FILE_NAME.fullmatch(path.name) else None
-            if part is not None:
-                by_number.setdefault(path.name[:13], []).append(part)
-        for same in by_number.values():
-            same.sort(key=lambda part: part.header.publications[-1].published_at)
-            left_out |= dict.fromkeys((part.path for part in same[1:]), "a second file")
-    # What a second file of a number held is fetched again.
-    for path in left_out:
-        found.aside.append(path)
-        twin = own_part(path)
-        if twin is not None:
-            found.tables[table.name] = twin.seq + 1
-        lost = "nothing is lost" if twin is None else "set aside, what it held is fetched again"
-        what = "not a file of the store" if twin is None else "a second file of its number"
-        found.lines.append(f"{table.name}/{path.name}: {what}; {lost}")
-    if not files:
-        return
-    base = max((seq for kind, seq in files if kind == "base"), default=0)
-    later = sorted(seq for kind, seq in files if kind == "part" and seq > base)
-    wrong: int | None = None
-    expected = base + 1
-    for seq in ([base] if base else []) + later:
-        path = files["base" if seq == base else "part", seq]
-        if wrong is None and seq > expected:
-            wrong = expected
-            found.lines.append(
-                f"{table.name}: publication {expected} is missing: the versions of rows from it on "
-                "are lost, what is current is fetched again"
-            )
-        if wrong is None and (problem := _problem(path, table)):
-            wrong = seq
-            found.lines.append(
-                f"{table.name}/{path.name}: {problem}: the versions of rows "
-                f"{'up to' if seq == base else 'from'} publication {seq} "
-                f"{'and later ' * (seq == base)}are lost, what is current is fetched again"
-            )
-        if wrong is not None:
-            found.aside.append(path)
-        expected = seq + 1
-    if wrong is not None:
-        # of a base the files before it may still be there, for an hour
-        found.tables[table.name] = 1 if wrong == base else wrong
-        if wrong == base:
-            found.aside += [path for path in files.values() if path not in found.aside]
-
-
-def _problem(path: StorePath, table: Table) -> str:
-    try:
-        check_data(open_part(path, table))
-    except (StoreError, OSError) as error:
-        return error.problem if isinstance(error, StoreDamaged) else str(error)
-    return ""
+        return open_part(path.parent, file_of(path), table)
+    except StoreError:
+        return None
 
 
 def set_aside(store: TableStore, found: Repair, check_held: Callable[[], None]) -> None:
-    """Move the files of ``found``, and record what was lost; the caller holds the lock."""
+    """Move the files of ``found``, and publish what is left with a record of what was lost; the
+    caller holds the lock."""
     check_held()
-    disk.take_turn(store.path)
     for path in found.aside:
         target = store.path / SET_ASIDE / path.parent.name / path.name
         with disk.named(path):
@@ -170,12 +165,8 @@ def set_aside(store: TableStore, found: Repair, check_held: Callable[[], None]) 
                 disk.make_folder(target.parent)
                 path.rename(target)
                 disk.sync_folder(path.parent)
-    lost = [*lost_names(store), *missing_names(store)]
-    content = {"lost": lost, "tables": found.tables, "found": found.lines}
-    store.record("repair", content, check_held)
-
-
-def lost_names(store: TableStore) -> list[str]:
-    """What earlier repairs recorded as lost."""
-    repairs = [one for one in store.records() if one.kind == "repair"]
-    return list(repairs[-1].content["lost"]) if repairs else []
+    manifest = found.manifest
+    content: dict[str, Any] = {"lost": found.lost, "tables": found.tables, "found": found.lines}
+    if found.records is not None:
+        content["records"] = found.records
+    store.commit(check_held, store.clock(), manifest.files, [("repair", content)], before=manifest)

@@ -13,42 +13,49 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError
+from fundlab.base.errors import InvalidRequest, StoreChanged, StoreDamaged, StoreError
 from fundlab.base.values import Instant, moment_ns
-from fundlab.evidence.anchors import part_link, read_head, record_links, table_lane, write_head
+from fundlab.evidence.anchors import table_lane
 from fundlab.evidence.closes import Close, annotations_table, closes_of, closes_table
 from fundlab.evidence.observations import Accounts, asserted_balances, moved_since, read_accounts
+from fundlab.evidence.quarantine import (
+    open_lines,
+    set_aside_rows,
+    set_aside_table,
+    unlisted_rows,
+    unlisted_table,
+    with_evidence,
+)
 from fundlab.evidence.vanished_rows import (
-    PASSES,
     Gone,
     accepted_gone,
     gone_lines,
     gone_rows,
     gone_table,
 )
-from fundlab.evidence.verify import Verification, verify_store
 from fundlab.store import disk
-from fundlab.store.commits import Commits
-from fundlab.store.compaction import compact_table, remove_superseded
-from fundlab.store.parts import Part, find_parts, open_part
-from fundlab.store.pins import (
-    PINS,
-    is_pin_name,
-    pin_hashes,
-    pinned_limits,
-    read_pins,
-    write_pin,
+from fundlab.store.compaction import merge_files, remove_superseded
+from fundlab.store.manifests import (
+    MANIFESTS,
+    File,
+    Manifest,
+    beaten,
+    is_newest,
+    read_manifest,
+    settle_head,
+    why_read_only,
+    write_manifest,
 )
+from fundlab.store.parts import Draft, damaged
 from fundlab.store.publishing import (
     Published,
     export_files,
@@ -61,14 +68,16 @@ from fundlab.store.records import (
     RECORDS,
     Kind,
     Record,
-    append_record,
     check_texts,
+    is_pin_name,
     known_by,
-    newest_record,
+    pins_of,
+    read_record,
     read_records,
+    write_record,
 )
 from fundlab.store.remote import RemotePath, StorePath, locate
-from fundlab.store.runs import RUNS, Run, read_runs, write_run
+from fundlab.store.runs import RUNS, Run, read_runs, sweep_notes, write_run
 from fundlab.store.scan import scan_with_duckdb, scan_with_spark
 from fundlab.store.settlement_times import ADDED, settlements, with_settlement
 from fundlab.store.snapshot import (
@@ -113,16 +122,16 @@ class TableStore:
         self._refusal = (
             "was opened read-only; copy the folder and open the copy with fl.Store to change it"
         )
-        if isinstance(self.path, RemotePath) and not read_only:
-            commits = Commits(self.path)
-            self.path = replace(self.path, commits=commits)
-            if why := commits.refusal():
-                self._read_only, self._refusal = True, f"is open for reading only: {why}"
-                log.warning("%s %s", self.path, self._refusal)
+        why = (
+            why_read_only(self.path) if isinstance(self.path, RemotePath) and not read_only else ""
+        )
+        if why:
+            self._read_only, self._refusal = True, f"is open for reading only: {why}"
+            log.warning("%s %s", self.path, self._refusal)
         if isinstance(self.path, Path) and self.path.is_file():
             raise InvalidRequest(f"path={str(path)!r} is a file; a store is a folder")
-        self._clock = clock
-        self._newest: Part | None = None  # a file that was read
+        self.clock = clock
+        self._held: Manifest | None = None  # what a run that writes goes on from
         self.name = os.path.realpath(self.path) if isinstance(self.path, Path) else str(self.path)
         """By whatever link it is reached."""
 
@@ -171,11 +180,12 @@ class TableStore:
         where = _profiles(found, profile_id)
 
         def look() -> tuple[pa.Table, dict[str, Any]]:
-            snapshot = self.current(table, as_of, pin=pin)
+            manifest = self.manifest()
+            snapshot = self.current(table, as_of, pin=pin, manifest=manifest)
             rows = read_current(snapshot, [*names, *keys], first=first, end=end, where=where)
             if settled:
-                rows = with_settlement(rows, self._settlements(snapshot, as_of, pin))
-            return rows, self._known(snapshot, first, as_of, pin, end)
+                rows = with_settlement(rows, self._settlements(snapshot, as_of, pin, manifest))
+            return rows, self._known(snapshot, first, as_of, pin, end, manifest)
 
         rows, known = steadily(look)
         also = ADDED if settled else ()
@@ -206,23 +216,27 @@ class TableStore:
         where = _profiles(found, profile_id)
 
         def look() -> pa.Table:
-            snapshot = self.current(table, as_of, pin=pin)
+            manifest = self.manifest()
+            snapshot = self.current(table, as_of, pin=pin, manifest=manifest)
             wanted = [*names, *(["id"] if settled and "id" not in names else [])]
             rows = read_current(snapshot, wanted, first=first, end=end, where=where).select(wanted)
             if not settled:
                 return rows
-            rows = with_settlement(rows, self._settlements(snapshot, as_of, pin))
+            rows = with_settlement(rows, self._settlements(snapshot, as_of, pin, manifest))
             return rows.select([*names, *ADDED])
 
         return steadily(look)
 
-    def _settlements(self, snapshot: Snapshot, as_of: Moment | None, pin: str | None) -> pa.Table:
+    def _settlements(
+        self, snapshot: Snapshot, as_of: Moment | None, pin: str | None, manifest: Manifest
+    ) -> pa.Table:
         """When the transfers of ``snapshot`` settled, as known at the same moment."""
         if snapshot.table.name != "transfers":
             raise InvalidRequest(
                 f"settled=True is for transfers; {snapshot.table.name} has no settled_at"
             )
-        return settlements(snapshot, self.snapshot("events", as_of, pin=pin))
+        events = self.snapshot("events", as_of, pin=pin, manifest=manifest)
+        return settlements(snapshot, events)
 
     def history(self, table: str) -> pd.DataFrame:
         """Every version of every row, with ``published_at``: when the store learned of it, and
@@ -291,8 +305,9 @@ class TableStore:
                 raise InvalidRequest("engine='spark' needs a session: give spark=session")
 
         def look() -> Any:
-            snapshot = self.current(table, as_of, pin=pin)
-            known = self._settlements(snapshot, as_of, pin) if settled else None
+            manifest = self.manifest()
+            snapshot = self.current(table, as_of, pin=pin, manifest=manifest)
+            known = self._settlements(snapshot, as_of, pin, manifest) if settled else None
             if spark is not None:
                 return scan_with_spark(snapshot, spark, known)
             return scan_with_duckdb(snapshot, connection, memory_limit, known)
@@ -354,32 +369,44 @@ class TableStore:
             for table, folder in reversed(folders.items())
         }
 
+    def manifest(self) -> Manifest:
+        """Which files count, as published last. Raises ``StoreDamaged`` where that is lost."""
+        # Nobody else publishes while this run holds the lock; what it publishes is held, too.
+        return read_manifest(self.path) if self._held is None else self._held
+
     def snapshot(
-        self, table: str, as_of: Moment | None = None, *, pin: str | None = None
+        self,
+        table: str,
+        as_of: Moment | None = None,
+        *,
+        pin: str | None = None,
+        manifest: Manifest | None = None,
     ) -> Snapshot:
-        """The files that hold ``table`` now, as of a time, or at a pin. Raises ``StoreError`` where
-        there is no store."""
+        """The files that hold ``table`` now, as of a time, or at a pin; those of ``manifest``,
+        where several tables are to be of one publication. Raises ``StoreError`` where there is no
+        store, ``StoreDamaged`` for a file that is lost or not what was written."""
         if as_of is not None and pin is not None:
             raise InvalidRequest("give either as_of or pin, not both")
-        found = find_table(table)
-        limit = None
-        if pin is not None:
-            limit = pinned_limits(self.path / PINS, pin).get(table, 0)
-            self._check_pinned(table, pin, limit)
-        taken = take_snapshot(
-            self.path / found.name,
-            found,
-            limit=limit,
-            as_of=None if as_of is None else moment_ns(as_of, "as_of"),
-        )
-        if not taken.files:
+        found, until = find_table(table), None if as_of is None else moment_ns(as_of, "as_of")
+        known = self.manifest() if manifest is None else manifest
+        if not known.number:
             self.check_there()
-        return taken
+        limit = None if pin is None else self._pinned(pin, table, known)
+        folder = self.path / found.name
+        try:
+            return take_snapshot(
+                folder, found, known.files.get(found.name, ()), limit=limit, as_of=until
+            )
+        except StoreChanged as error:
+            if not is_newest(self.path, known):
+                raise
+            lost = [one.name for one in known.files[found.name] if not (folder / one.name).exists()]
+            raise damaged(folder / min(lost, default=""), "is missing") from error
 
     def check_there(self) -> None:
         """Raises ``StoreError`` for a folder in which no sync ever began: a mistyped path would
         read as a store without a row."""
-        begun = (".lock", RUNS, *TABLES)
+        begun = (".lock", RUNS, MANIFESTS)
         if isinstance(self.path, Path) and not any((self.path / name).exists() for name in begun):
             raise StoreError(
                 f"there is no store at {self.path}; check the path, or make one there with "
@@ -387,39 +414,137 @@ class TableStore:
             )
 
     def current(
-        self, table: str, as_of: Moment | None = None, *, pin: str | None = None
+        self,
+        table: str,
+        as_of: Moment | None = None,
+        *,
+        pin: str | None = None,
+        manifest: Manifest | None = None,
     ) -> Snapshot:
         """:meth:`snapshot` without the rows that are accepted as gone: what every figure is made
         of."""
-        found, records = self.snapshot(table, as_of, pin=pin), known_by(self.records(), as_of)
+        manifest = self.manifest() if manifest is None else manifest
+        found = self.snapshot(table, as_of, pin=pin, manifest=manifest)
+        passes, records = self._evidence(as_of, pin, manifest)
         if not any(record.kind == "accept" for record in records):
             return found
-        passes = known_by(self.passes(), as_of)
-        if pin is not None:  # of an earlier version it does not say: they counted then
-            limits = pinned_limits(self.path / PINS, pin)
-            records, passes = records[: limits.get(RECORDS, 0)], passes[: limits.get(PASSES, 0)]
         return replace(found, accepted_gone=accepted_gone(passes, records, table))
 
-    def _limits(self) -> dict[str, int]:
-        """What a pin names: of each table the last publication, and how many records there are."""
-        limits = {table: self.snapshot(table).limit for table in TABLES}
-        return limits | {RECORDS: len(self.records()), PASSES: len(self.passes())}
+    def _evidence(
+        self, as_of: Moment | None = None, pin: str | None = None, manifest: Manifest | None = None
+    ) -> tuple[list[Record], list[Record]]:
+        """The passes and the records known then."""
+        records = known_by(self.records(manifest), as_of)
+        if pin is not None:
+            number = pins_of(records)[pin].number
+            records = [one for one in records if one.number <= number]
+        return [one for one in records if one.kind == "pass"], records
 
-    def _check_pinned(self, table: str, pin: str, limit: int) -> None:
-        """Raises ``StoreDamaged`` where a repair found that the state of a pin is lost: other
-        publications have its numbers by now."""
-        made_at = Instant.parse(self.pins()[pin]).ns
-        for record in self.records():
+    def open_lines(self) -> list[str]:
+        """Rows set aside or refused that nobody accepted; a sentence for each table."""
+        return open_lines(*self._evidence())
+
+    def set_aside(self) -> pd.DataFrame:
+        """Every row that a sync could not read, oldest first: ``table``, ``key`` (of its bytes),
+        ``id``, ``reason``, ``raw`` (its JSON), ``found_at``, ``state`` (``open``, ``read``: it came
+        again since, ``accepted``), ``ended_at``, ``by``, ``because``.
+
+        >>> store.set_aside().empty
+        True
+        """
+        return to_frame(set_aside_table(set_aside_rows(*self._evidence())))
+
+    def unlisted(self) -> pd.DataFrame:
+        """Every row that a list of the service leaves out, and what the service said when it was
+        asked for by its id: ``table``, ``id``, ``answer`` (``there``, ``refused``, ``gone``),
+        ``since``, ``asked_at``. Each is asked for again after a month, a hundred in a sync.
+
+        >>> store.unlisted().empty
+        True
+        """
+        return to_frame(unlisted_table(unlisted_rows(self.passes()).values()))
+
+    def accept_set_aside(
+        self, keys: str | Sequence[str] | None = None, *, by: str, reason: str
+    ) -> pd.DataFrame:
+        """Record that these rows (keys or ids, all that are open by default) need not be read: no
+        verdict waits for them any more, and each counts how many were accepted. Gives those rows of
+        :meth:`set_aside`. Raises ``InvalidRequest`` for one that is not open, or where ``by`` or
+        ``reason`` is empty."""
+        _needed(by=by, reason=reason)
+        with self.lock() as check_held:
+            rows = set_aside_rows(*self._evidence())
+            there = [one for one in rows if one.state == "open"]
+            names = None if keys is None else set(_texts(keys, "keys"))
+            mine = [one for one in there if names is None or {one.key, one.id} & names]
+            known = {name for one in mine for name in (one.key, one.id)}
+            if names is not None and (unknown := names - known):
+                raise InvalidRequest(
+                    f"keys {sorted(unknown)!r} are not rows set aside; store.set_aside() shows "
+                    "those in the state 'open'"
+                )
+            if mine:
+                keys_of = [[one.table, one.key, str(Instant.from_ns(one.found_at))] for one in mine]
+                accepted = {"rows": [], "invalid": keys_of, "by": by, "reason": reason}
+                self.record("accept", accepted, check_held)
+        frame = self.set_aside()
+        return frame[frame["key"].isin([one.key for one in mine])].reset_index(drop=True)
+
+    def accept_refused(
+        self,
+        ids: str | Sequence[str] | None = None,
+        *,
+        profile_id: str | None = None,
+        by: str,
+        reason: str,
+    ) -> pd.DataFrame:
+        """Record that it is known why the service refuses to show these rows (all by default): they
+        stay as they were last seen. With ``profile_id`` the profile is no longer ours: its refused
+        transfers are accepted, and later verdicts leave its balances out, by name. Gives those rows
+        of :meth:`gone`. Raises ``InvalidRequest`` for an id that is not refused and a profile that
+        has no balance here, or where ``by`` or ``reason`` is empty."""
+        _needed(by=by, reason=reason)
+        with self.lock() as check_held:
+            there = [one for one in self.gone_rows() if one.state == "refused"]
+            wanted = {one.id for one in there} if ids is None else set(_texts(ids, "ids"))
+            if unknown := wanted - {one.id for one in there}:
+                raise InvalidRequest(
+                    f"ids {sorted(unknown)!r} are not refused; store.gone() shows those in the "
+                    "state 'refused'"
+                )
+            said: dict[str, Any] = {"by": by, "reason": reason, "counts": True}
+            if profile_id is not None:
+                if profile_id not in {one.profile_id for one in self.accounts().every}:
+                    raise InvalidRequest(f"profile_id={profile_id!r} has no balance in {self.path}")
+                of_it = self.read_arrow("transfers", columns=["id"], profile_id=profile_id)
+                wanted &= set(of_it.column("id").to_pylist())
+                said["profiles"] = [profile_id]
+            said["rows"] = [
+                [one.table, one.id, str(Instant.from_ns(one.gone_at))]
+                for one in there if one.id in wanted
+            ]  # fmt: skip
+            if said["rows"] or profile_id is not None:
+                self.record("accept", said, check_held)
+        return to_frame(gone_table([one for one in self.gone_rows() if one.id in wanted]))
+
+    def _pinned(self, pin: str, table: str, manifest: Manifest) -> int:
+        """The publication that a pin names. Raises ``InvalidRequest`` where there is no such pin,
+        ``StoreDamaged`` where a repair found that what ``table`` was then is lost."""
+        records = self.records(manifest)
+        pins = pins_of(records)
+        if pin not in pins:
+            raise InvalidRequest(
+                f"pin {pin!r} does not exist; there are: {', '.join(pins) or 'none'}"
+            )
+        number = pins[pin].number
+        for record in records:
             lost_from = record.content["tables"].get(table) if record.kind == "repair" else None
-            if (
-                lost_from is not None
-                and lost_from <= limit
-                and made_at < Instant.parse(record.at).ns
-            ):
+            if lost_from is not None and lost_from <= number < record.number:
                 raise StoreDamaged(
                     f"the state of {table} that the pin {pin!r} names was lost before the repair "
                     f"of {record.at[:19]}Z: restore it from a backup, or pin again"
                 )
+        return number
 
     def known(
         self,
@@ -434,17 +559,21 @@ class TableStore:
 
         ``since``: where the rows begin, RFC 3339, ``None`` where the store has those from the first
         one on. ``until``: where they end; only there where the store has later ones. Of
-        ``transfers`` and ``balances`` also ``publication``: how many times the transfers had been
-        published; and of ``balances`` ``moved``, a list of profile, asset and amount: what the
+        ``transfers`` and ``balances`` also ``publication``: the last one that brought transfers;
+        and of ``balances`` ``moved``, a list of profile, asset and amount: what the
         transfers learned of after the last observation of a balance add to it, if anything.
 
         >>> store.known("transfers")
         {'since': None, 'publication': 1}
         """
         first, end = _bound(since, "since"), _bound(until, "until")
-        return steadily(
-            lambda: self._known(self.snapshot(table, as_of, pin=pin), first, as_of, pin, end)
-        )
+
+        def look() -> dict[str, Any]:
+            manifest = self.manifest()
+            snapshot = self.snapshot(table, as_of, pin=pin, manifest=manifest)
+            return self._known(snapshot, first, as_of, pin, end, manifest)
+
+        return steadily(look)
 
     def _known(
         self,
@@ -453,6 +582,7 @@ class TableStore:
         as_of: Moment | None,
         pin: str | None,
         end: int | None,
+        manifest: Manifest,
     ) -> dict[str, Any]:
         begins = max((at for at in (snapshot.begins, first) if at is not None), default=None)
         known: dict[str, Any] = {"since": None if begins is None else str(Instant.from_ns(begins))}
@@ -461,8 +591,7 @@ class TableStore:
         if snapshot.table.name == "transfers":
             known["publication"] = snapshot.limit
         if snapshot.table.name == "balances":
-            # After the balances, so that all transfers they belong to are there.
-            transfers = self.current("transfers", as_of, pin=pin)
+            transfers = self.current("transfers", as_of, pin=pin, manifest=manifest)
             known |= {"publication": transfers.limit, "moved": moved_since(transfers, snapshot)}
         return known
 
@@ -470,9 +599,11 @@ class TableStore:
         """Every balance observed beside what the transfers make it; `fl.reconcile.judge` judges."""
 
         def look() -> Accounts:
-            balances = self.snapshot("balances", as_of, pin=pin)
-            # After the balances, so that all transfers they belong to are there.
-            return read_accounts(self.current("transfers", as_of, pin=pin), balances)
+            manifest = self.manifest()
+            balances = self.snapshot("balances", as_of, pin=pin, manifest=manifest)
+            transfers = self.current("transfers", as_of, pin=pin, manifest=manifest)
+            accounts = read_accounts(transfers, balances)
+            return with_evidence(accounts, *self._evidence(as_of, pin, manifest))
 
         return steadily(look)
 
@@ -503,9 +634,9 @@ class TableStore:
         if not is_pin_name(name):
             raise InvalidRequest(f"pin {name!r}: give letters, digits, '.', '_' and '-'")
         with self.lock() as check_held:
-            limits = self._limits()
-            check_held()
-            write_pin(self.path / PINS, name, self._clock(), limits)
+            if name in pins_of(self.records()):
+                raise StoreError(f"the pin {name!r} exists; choose another name")
+            self.record("pin", {"pin": name}, check_held)
 
     def pins(self) -> dict[str, str]:
         """Every pin and when it was made, oldest first.
@@ -514,13 +645,15 @@ class TableStore:
         >>> list(store.pins())
         ['october']
         """
-        return read_pins(self.path / PINS)
+        return {name: record.at for name, record in pins_of(self.records()).items()}
 
     # ------------------------------------------------------------------------ records
 
-    def records(self) -> list[Record]:
-        """Every record, oldest first. Raises ``StoreDamaged`` unless all are as written."""
-        return read_records(self.path / RECORDS)
+    def records(self, manifest: Manifest | None = None) -> list[Record]:
+        """Every record that ``manifest``, by default the newest, knows of, oldest first. Raises
+        ``StoreDamaged`` unless all are there as written."""
+        newest = (self.manifest() if manifest is None else manifest).record
+        return read_records(self.path / RECORDS, newest)
 
     def closes(self) -> pd.DataFrame:
         """``period``, ``basis``, ``closed_at``, ``by``, ``pin``, ``hash`` (of the record),
@@ -590,7 +723,7 @@ class TableStore:
 
     def passes(self) -> list[Record]:
         """What syncs found that compared all rows with the service, oldest first."""
-        return read_records(self.path / PASSES)
+        return [one for one in self.records() if one.kind == "pass"]
 
     def gone_rows(self, as_of: Moment | None = None) -> list[Gone]:
         """What :meth:`gone` shows, as known at a time."""
@@ -603,8 +736,9 @@ class TableStore:
 
     def gone(self) -> pd.DataFrame:
         """Every row that the service ever stopped listing, oldest first; its last values stay
-        where they are. ``table``, ``id``, ``gone_at``, ``state`` (``gone``, ``accepted``,
-        ``back``: listed again), ``back_at``, ``accepted_at``, ``by``, ``reason``.
+        where they are. ``table``, ``id``, ``gone_at``, ``state`` (``gone``, ``refused``: there, but
+        not shown to this credential, ``accepted``, ``back``: listed again), ``back_at``,
+        ``accepted_at``, ``by``, ``reason``, ``answer`` (``gone`` or ``refused``).
 
         ``sync(full=True)`` compares all rows, an ordinary sync those of its sweep; each is asked
         for by its id before it counts as gone.
@@ -653,67 +787,34 @@ class TableStore:
         return to_frame(gone_table([one for one in self.gone_rows() if one.id in wanted]))
 
     def seal(self, content: Mapping[str, Any], check_held: Callable[[], None]) -> Close:
-        """Record a close: a pin of what is known now, then the record. The caller holds the lock,
-        and made ``content`` of what is known now."""
-        closed, taken, number = content["period"], self.pins(), len(self.records()) + 1
-        name = f"close-{closed}-{content['basis']}-{number}"
-        while name in taken:  # of a run that was killed before it made the record
-            name = f"{name}-again"
-        limits = self._limits()
-        check_held()
-        write_pin(self.path / PINS, name, self._clock(), limits)
-        whole = {**content, "pin": name, "publications": limits}
+        """Record a close, which is a pin of what is known now, too. The caller holds the lock, and
+        made ``content`` of what is known now."""
+        manifest = self.manifest()
+        limits = {name: self.snapshot(name, manifest=manifest).limit for name in TABLES}
+        pin = f"close-{content['period']}-{content['basis']}-{manifest.number + 1}"
+        whole = {**content, "pin": pin, "publications": limits}
         return Close(self.record("close", whole, check_held), "closed")
 
     def record(
-        self,
-        kind: Kind,
-        content: Mapping[str, Any],
-        check_held: Callable[[], None],
-        link: tuple[int, str] | None = None,
+        self, kind: Kind, content: Mapping[str, Any], check_held: Callable[[], None]
     ) -> Record:
-        """One more record, a pass among the passes; the caller holds the lock, and may know its
-        ``link``, as :meth:`next_link` gives it."""
-        folder = self.path / (PASSES if kind == "pass" else RECORDS)
-        last = newest_record(folder)
-        at = max(self._clock(), 0 if last is None else Instant.parse(last.at).ns + 1)
-        number, previous = self.next_link() if link is None else link
-        check_held()
-        made = append_record(folder, kind, str(Instant.from_ns(at)), content, (number, previous))
-        write_head(self.path, [number, f"{folder.name}/{made.name}"])
+        """Publish one more record; the caller holds the lock."""
+        (made,) = self.commit(check_held, self.clock(), {}, [(kind, content)])
         return made
-
-    # ------------------------------------------------------------------------ the chain
-
-    def next_link(self, newest: Sequence[Part] | None = None) -> tuple[int, str]:
-        """The number of the next publication or record in the chain of the store, and the name of
-        the file before it; a warning says where that is gone. The caller holds the lock, and may
-        give the ``newest`` files."""
-        files = self.newest_files() if newest is None else newest
-        links = [part_link(part.header.table, part) for part in files]
-        for lane in (RECORDS, PASSES):
-            record = newest_record(self.path / lane)
-            links += [] if record is None else record_links(lane, [record])
-        last = max(filter(None, links), key=attrgetter("number"), default=None)
-        head = read_head(self.path)
-        if head is not None and (last is None or head.number > last.number):
-            log.warning(
-                "%s, the file written last, is missing from %s: 'fundlab repair' fetches again "
-                "what it had", head.name, self.path,
-            )  # fmt: skip
-            last = head
-        return (1, "") if last is None else (last.number + 1, last.name)
 
     def lanes(self) -> dict[str, Sequence[str]]:
         """What an anchor stands for: a hash of each publication of each table, with all of its
-        rows, of each pin and of each record. Reads every row."""
-        found: dict[str, Sequence[str]] = {}
-        for name in TABLES:
-            found[name] = steadily(lambda name=name: table_lane(self.snapshot(name)))  # type: ignore[misc]
-        found[PINS] = pin_hashes(self.path / PINS)
-        found[PASSES] = [record.hash for record in self.passes()]
-        found[RECORDS] = [record.hash for record in self.records()]
-        return found
+        rows, of each record, and of the manifest. Reads every row."""
+
+        def look() -> dict[str, Sequence[str]]:
+            manifest = self.manifest()
+            found: dict[str, Sequence[str]] = {
+                name: table_lane(self.snapshot(name, manifest=manifest)) for name in TABLES
+            }
+            found[RECORDS] = [record.hash for record in self.records(manifest)]
+            return found
+
+        return steadily(look)
 
     # ------------------------------------------------------------------------ runs
 
@@ -721,7 +822,7 @@ class TableStore:
         """Note for ``fundlab status`` that a run ended now, and what it found; not in a
         ``read_only`` store."""
         if not self._read_only:
-            at = str(Instant.from_ns(self._clock()))
+            at = str(Instant.from_ns(self.clock()))
             write_run(self.path / RUNS, run, at, content)
 
     def runs(self) -> dict[str, dict[str, Any]]:
@@ -740,8 +841,8 @@ class TableStore:
         """
         if self._read_only:
             raise StoreError(f"{self.path} {self._refusal}")
-        place, commits = disk.own_folder(self.path), getattr(self.path, "commits", None)
-        if commits is not None:  # a folder among this user's
+        place = disk.own_folder(self.path)
+        if isinstance(self.path, RemotePath):  # a folder among this user's
             with disk.named(place):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
         else:
@@ -760,9 +861,8 @@ class TableStore:
                     f"{path} was taken away while this run held it, and another run may have "
                     "begun: nothing was published; run it again"
                 )
-            if commits is not None:
-                with disk.named(self.path):
-                    commits.check()
+            if self._held is not None and not is_newest(self.path, self._held):
+                raise beaten(self.path)
 
         with ExitStack() as stack:
             with disk.named(path):
@@ -774,20 +874,75 @@ class TableStore:
                 file.truncate(0)
                 file.write(str(os.getpid()))
                 file.flush()
-            if commits is not None:
-                with disk.named(self.path):
-                    commits.begin()
             # What a run that died left half written goes; what it named is on the disk before
             # anything follows from it.
-            for folder in [self.path / name for name in (*TABLES, PINS, RECORDS, PASSES)]:
+            for folder in [self.path / name for name in (*TABLES, RECORDS, MANIFESTS)]:
                 disk.remove(list(disk.hidden_file(folder, "").parent.glob(".*.tmp")))
                 if isinstance(folder, Path) and folder.is_dir():
                     with disk.named(folder):
                         disk.sync_folder(folder)
-            for table in TABLES:
-                with suppress(StoreDamaged):  # what reads the table says so, and repair mends it
-                    remove_superseded(self.path / table)
-            yield check_held
+            with disk.readable(self.path):
+                sweep_notes(self.path / RUNS)
+                try:
+                    self._held = self.manifest()
+                except StoreDamaged:  # what reads the store says so, and repair mends it
+                    self._held = None
+                else:
+                    settle_head(self.path, self._held)
+                    for table in TABLES:
+                        remove_superseded(self.path / table, self._held)
+            try:
+                yield check_held
+            finally:
+                self._held = None
+
+    def _begun(self) -> Manifest:
+        """The manifest that a run which holds the lock goes on from."""
+        return self.manifest() if self._held is None else self._held
+
+    def commit(
+        self,
+        check_held: Callable[[], None],
+        at: int,
+        files: Mapping[str, Sequence[File]],
+        records: Sequence[tuple[Kind, Mapping[str, Any]]] = (),
+        *,
+        service: Mapping[str, str] | None = None,
+        before: Manifest | None = None,
+    ) -> list[Record]:
+        """Publish a manifest: from here on the ``files`` of each of these tables are those that
+        count, and the ``records`` are there. The caller holds the lock, and has written the files;
+        ``before`` is for a repair, where the newest manifest is lost. Raises ``StoreLocked`` where
+        another machine has published since the lock was taken."""
+        before = self._begun() if before is None else before
+        check_held()
+        made: list[Record] = []
+        folder, newest = self.path / RECORDS, before.record
+        for kind, content in records:
+            after = Instant.parse(read_record(folder / newest).at).ns if newest else 0
+            said_at = str(Instant.from_ns(max(at, after + 1)))
+            made.append(write_record(folder, before.number + 1, kind, said_at, content, newest))
+            newest = made[-1].name
+        self._held = write_manifest(
+            self.path, before, at, before.service if service is None else service,
+            {**before.files, **files}, newest,
+        )  # fmt: skip
+        return made
+
+    def merge(self, table: str, check_held: Callable[[], None]) -> Draft | None:
+        """Merge the files of ``table``; the caller holds the lock."""
+        before = self._begun()
+        draft = merge_files(self.path / table, self.snapshot(table, manifest=before))
+        if draft is None:
+            return None
+        try:
+            check_held()
+            disk.publish(draft.hidden, draft.path)
+        except BaseException:
+            draft.discard()
+            raise
+        self.commit(check_held, self.clock(), {table: [draft.file]})
+        return draft
 
     def compact(self, tables: Sequence[str] | None = None) -> dict[str, StorePath]:
         """Merge the parts of each table (all by default) into one file; every version stays.
@@ -802,38 +957,30 @@ class TableStore:
         done: dict[str, StorePath] = {}
         with self.lock() as check_held:
             for name in TABLES if tables is None else _texts(tables, "tables"):
-                snapshot = self.snapshot(name)
-                path = compact_table(self.path / snapshot.table.name, snapshot, check_held)
-                if path is not None:
-                    done[name] = path
+                draft = self.merge(find_table(name).name, check_held)
+                if draft is not None:
+                    done[name] = draft.path
         return done
 
-    def verify(self) -> Verification:
-        """Read every byte and check it: files, pages, schemas, ids, the invariants of transfers,
-        the change between any two balances observed against the transfers in between, and pins.
-
-        Finds and names problems rather than raising; ``.ok`` is true when there are none.
-        """
-        return verify_store(self.path, self.path / PINS)
-
-    def now(self, newest: Sequence[Part] | None = None) -> int:
-        """The time of the next publication (ns): the clock's, but never before the last one's, of
-        the ``newest`` files.
+    def now(self) -> int:
+        """The time of the next publication (ns): the clock's, but never before the last one's.
 
         Raises ``StoreError`` where that is days ahead: ``as_of`` could tell nothing apart.
         """
-        now = self._clock()
-        files = self.newest_files() if newest is None else newest
-        published = [part.header.publications[-1].published_at for part in files]
-        latest = max(published, default=None)
-        if latest is None:
-            return now
+        now, manifest = self.clock(), self.manifest()
+        newest = [
+            snapshot.files[-1]
+            for table in TABLES
+            if (snapshot := self.snapshot(table, manifest=manifest)).files
+        ]
+        moments = [part.header.publications[-1].published_at for part in newest]
+        latest = max(moments, default=now - 1)
         if latest <= now + _CLOCKS_DIFFER_NS:
             return max(now, latest + 1)
         wrong = [
             str(part.path)
             for table in TABLES
-            for part in self.snapshot(table).files
+            for part in self.snapshot(table, manifest=manifest).files
             if part.header.publications[-1].published_at > now + _CLOCKS_DIFFER_NS
         ]
         raise StoreError(
@@ -845,27 +992,8 @@ class TableStore:
 
     def service(self) -> Mapping[str, str] | None:
         """The service and credential the store belongs to, ``None`` while it is empty."""
-        # A file's name ends in the hash of its footer: while it is there, it says what it said.
-        if self._newest is None or not self._newest.path.exists():
-            self._newest = next(self._newest_files(), None)
-        return None if self._newest is None else self._newest.header.service
-
-    def newest_files(self) -> list[Part]:
-        """The newest file of each table, and no other: there may be many."""
-        return list(self._newest_files())
-
-    def _newest_files(self) -> Iterator[Part]:
-        """The newest file of each table, and no other: there may be many."""
-        for name, table in TABLES.items():
-            yield from steadily(
-                lambda folder=self.path / name, table=table: [  # type: ignore[misc]
-                    open_part(path, table)
-                    for _, path in sorted(
-                        find_parts(folder).items(),
-                        key=lambda entry: (entry[0][1], entry[0][0] == "base"),  # parts before it
-                    )[-1:]
-                ]
-            )
+        manifest = self.manifest()
+        return manifest.service if any(manifest.files.values()) else None
 
 
 def _checked_columns(table: Table, columns: Sequence[str] | None) -> list[str]:

@@ -1,11 +1,11 @@
 """What the service lists no more: rows that a pass over all of them did not bring.
 
-Such a row stays with its last values. That it is gone, or back, stands in the store's passes: one
-record (`fundlab.store.records`) for every pass that found something, with what changed in the
-counts and control totals by month, type and asset. Until somebody accepts it, it counts as before
-and is named by every sync, verification and report. That somebody accepts it is a record beside
-the closes: from then on it is no current row, it stands in no figure, and only history has it;
-unless who accepts it says that it still counts, because the service's balances still have it.
+Such a row stays with its last values. That it is gone, or back, stands in the store's records: one
+of the kind ``pass`` for every pass that found something, with what changed in the counts and
+control totals by month, type and asset. Until somebody accepts it, it counts as before and is named
+by every sync, verification and report. That somebody accepts it is a record beside the closes: from
+then on it is no current row, it stands in no figure, and only history has it; unless who accepts it
+says that it still counts, because the service's balances still have it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from fundlab.base.values import Instant, plain_text
 from fundlab.evidence.observations import exact_table
 from fundlab.store.changes import hash_texts
 from fundlab.store.parts import PartReader
-from fundlab.store.records import RESTORE, Record
+from fundlab.store.records import RECORDS, RESTORE, Record
 from fundlab.store.snapshot import Group, Snapshot, keep
 from fundlab.store.staging import Stage
 from fundlab.tables.schema import INSTANT_TYPE
 
-PASSES: Final = "passes"
 SWEEP_EVERY_NS: Final = 3_600 * 10**9
 SWEEP_CYCLE_NS: Final = 30 * 86_400 * 10**9
 """Ordinary syncs look at old rows again, a share of them for the time since the last look: all of
@@ -42,7 +41,8 @@ _SHOWN: Final = 5
 _TEXT: Final = pa.string()
 _GONE: Final = pa.schema(
     [("table", _TEXT), ("id", _TEXT), ("gone_at", INSTANT_TYPE), ("state", _TEXT),
-     ("back_at", INSTANT_TYPE), ("accepted_at", INSTANT_TYPE), ("by", _TEXT), ("reason", _TEXT)]
+     ("back_at", INSTANT_TYPE), ("accepted_at", INSTANT_TYPE), ("by", _TEXT), ("reason", _TEXT),
+     ("answer", _TEXT)]
 )  # fmt: skip
 
 Key = tuple[str, str, str]
@@ -54,7 +54,8 @@ Control = Mapping[Key, tuple[int, Decimal]]
 @dataclass(frozen=True)
 class Gone:
     """A row that the service listed no more at ``gone_at``, and what became of that: ``state`` is
-    ``gone``, ``accepted`` (``by`` somebody, for a ``reason``) or ``back`` (listed again)."""
+    its ``answer`` (``gone``, or ``refused``: it is there, but not shown to this credential),
+    ``accepted`` (``by`` somebody, for a ``reason``) or ``back`` (listed again)."""
 
     table: str
     id: str
@@ -64,6 +65,7 @@ class Gone:
     accepted_at: int | None = None
     by: str | None = None
     reason: str | None = None
+    answer: str = "gone"
 
 
 def gone_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[Gone]:
@@ -73,7 +75,7 @@ def gone_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[Gone]
     def seen(where: Mapping[Any, int], row: Any) -> int:
         if row not in where:
             raise StoreDamaged(
-                f"the pass that missed {row[1]} of {row[0]} is not there any more", path=PASSES,
+                f"the pass that missed {row[1]} of {row[0]} is not there any more", path=RECORDS,
                 hint=RESTORE,
             )  # fmt: skip
         return where[row]
@@ -86,10 +88,11 @@ def gone_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[Gone]
             for id_ in ids:
                 known = seen(place, (table, id_))
                 found[known] = replace(found[known], state="back", back_at=at)
-        for table, ids in record.content.get("gone", {}).items():
-            for id_ in ids:
-                place[table, id_] = len(found)
-                found.append(Gone(table, id_, at))
+        for answer in ("gone", "refused"):
+            for table, ids in record.content.get(answer, {}).items():
+                for id_ in ids:
+                    place[table, id_] = len(found)
+                    found.append(Gone(table, id_, at, answer, answer=answer))
     where = {(one.table, one.id, one.gone_at): number for number, one in enumerate(found)}
     for record in records:
         if record.kind != "accept":
@@ -97,7 +100,7 @@ def gone_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[Gone]
         said, at = record.content, Instant.parse(record.at).ns
         for table, id_, gone_at in said["rows"]:
             number = seen(where, (table, id_, Instant.parse(gone_at).ns))
-            state = "accepted" if found[number].state == "gone" else found[number].state
+            state = "back" if found[number].state == "back" else "accepted"
             found[number] = replace(
                 found[number], state=state, accepted_at=at, by=said["by"], reason=said["reason"]
             )
@@ -123,7 +126,10 @@ def accepted_gone(
     return {
         row.id: observed[row.gone_at]
         for row in gone_rows(passes, records)
-        if row.table == table and row.state == "accepted" and (row.id, row.gone_at) not in counts
+        if row.table == table
+        and row.state == "accepted"
+        and row.answer == "gone"
+        and (row.id, row.gone_at) not in counts
     }
 
 

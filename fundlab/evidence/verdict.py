@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
@@ -17,27 +18,32 @@ from fundlab.base.exact import EXACT
 from fundlab.base.values import money_text
 from fundlab.evidence.observations import Account, Accounts, asserted_balances, exact_table
 from fundlab.tables.frames import to_frame
+from fundlab.tables.schema import INSTANT_TYPE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-State = Literal["proved", "moves_proved", "breaks", "nothing_to_compare"]
+State = Literal["proved", "moves_proved", "partly_proved", "breaks", "nothing_to_compare"]
 _TONES: Final[Mapping[State, Literal["good", "bad", "warn"]]] = {
     "proved": "good",
     "moves_proved": "warn",
+    "partly_proved": "warn",
     "breaks": "bad",
     "nothing_to_compare": "warn",
 }
 
 KEYS: Final = ["profile_id", "asset"]
-SOUND: Final = ("match", "opening_unknown", "closing_unknown")
-"""The statuses of a balance that does not break."""
+_PAIR: Final = attrgetter("profile_id", "asset")
+_SHOWN: Final = 5
+SOUND: Final = ("match", "opening_unknown", "closing_unknown", "unobserved")
+"""The statuses of a balance that does not break; ``unobserved``: transfers made it, and the service
+was not asked since, or does not show it."""
 
 _TEXT: Final = pa.string()
 _TABLE: Final = pa.schema(
     [(name, _TEXT) for name in KEYS]
     + [(name, AMOUNT_TYPE) for name in ("rebuilt", "reported", "difference")]
-    + [("status", _TEXT)]
+    + [("status", _TEXT), ("proof", _TEXT), ("proved_until", INSTANT_TYPE)]
 )
 _OPENING: Final = pa.schema([*((name, _TEXT) for name in KEYS), ("balance", AMOUNT_TYPE)])
 
@@ -46,14 +52,18 @@ _OPENING: Final = pa.schema([*((name, _TEXT) for name in KEYS), ("balance", AMOU
 class Judgement:
     """What is proved, and what is not.
 
-    ``state`` is ``proved`` (every balance, from the first transfer on), ``moves_proved`` (the
-    store begins at ``since``; the openings are the service's, every later change is proved),
+    ``state`` is ``proved`` (every balance, from the first transfer to the newest), ``moves_proved``
+    (the store begins at ``since``; the openings are the service's, every later change is proved),
+    ``partly_proved`` (nothing breaks, but ``shortfalls`` say what is not proved, and what helps),
     ``breaks`` or ``nothing_to_compare``; ``balances`` and ``breaks`` are numbers of balances;
     ``text`` says it all. ``since`` is ``None`` where the store has every transfer.
 
     ``table`` has ``profile_id``, ``asset``, ``rebuilt``, ``reported``, ``difference``, ``status``
-    as ``reconcile.compare``, of the last observation of each balance and the transfers it belongs
-    to, and ``since``: the first observation that differed after the last one that agreed.
+    as ``reconcile.compare`` (and ``unobserved``), of the last observation of each balance and the
+    transfers it belongs to. ``proof`` says how far that goes: ``now`` (it belongs to the newest
+    transfers), ``until`` an earlier time, ``no_longer_reported`` or ``never_reported`` by the
+    service; missing where it never agreed. ``proved_until`` is when it was last seen to agree, and
+    ``since`` the first observation that differed after that.
     ``opening`` (``profile_id``, ``asset``, ``balance``) is what was taken over from the service,
     empty where nothing was. ``observations`` are those of ``Store.assertions``, ``rebuilt`` with
     the opening.
@@ -68,6 +78,7 @@ class Judgement:
     table: pd.DataFrame
     opening: pd.DataFrame
     observations: pd.DataFrame
+    shortfalls: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -79,14 +90,20 @@ class Judgement:
         return _TONES[self.state]
 
     @property
+    def is_alarming(self) -> bool:
+        """Whether somebody must look: something breaks, or falls short of a proof. Every exit
+        status, close and finding follows this."""
+        return bool(self.breaks or self.shortfalls)
+
+    @property
     def broken(self) -> pd.DataFrame:
         """The rows of ``table`` that break."""
         return self.table[~self.table["status"].isin(SOUND)]
 
     def of_period(self, period: str, transfers: int) -> Judgement:
         """This judgement beside a period with so many ``transfers``: without any there is nothing
-        to be proud of. A break stays a break."""
-        if transfers or self.state == "breaks":
+        to be proud of. What is alarming stays so."""
+        if transfers or self.is_alarming:
             return self
         where = f"in {period}" if period else "at all"
         return replace(self, state="nothing_to_compare", headline=f"No transfers {where}",
@@ -95,7 +112,8 @@ class Judgement:
     def to_json(self) -> dict[str, Any]:
         since = None if self.since is None else self.since.isoformat()
         return {"state": self.state, "since": since, "balances": self.balances,
-                "breaks": self.breaks, "text": self.text}  # fmt: skip
+                "breaks": self.breaks, "shortfalls": list(self.shortfalls),
+                "text": self.text}  # fmt: skip
 
     def __str__(self) -> str:
         return self.text
@@ -115,16 +133,15 @@ class Judgement:
 
 def judge_accounts(accounts: Accounts) -> Judgement:
     """The judgement of a store."""
-    compared = accounts.compared
+    judged = sorted([*accounts.compared, *accounts.unobserved], key=_PAIR)
     late = accounts.begins is not None
-    table = exact_table(_TABLE, [_line(account, late=late) for account in compared])
-    taken = [(a.profile_id, a.asset, a.opening) for a in compared if late and a.observations]
+    table = exact_table(_TABLE, [_line(account, late=late) for account in judged])
+    taken = [(a.profile_id, a.asset, a.opening) for a in judged if late and a.observations]
     opening = to_frame(exact_table(_OPENING, taken))
     observations = to_frame(asserted_balances(accounts, opened=True))
-    waiting = sum(account.moved_since != 0 for account in compared)
     return pronounce(to_frame(table), observations, opening, begins=accounts.begins,
-                     transfers=accounts.transfers, waiting=waiting,
-                     unobserved=len(accounts.unobserved))  # fmt: skip
+                     transfers=accounts.transfers, accepted=accounts.accepted,
+                     shortfalls=[*accounts.shortfalls, *_shortfalls(judged)])  # fmt: skip
 
 
 def pronounce(
@@ -134,12 +151,12 @@ def pronounce(
     *,
     begins: int | None,
     transfers: int,
-    waiting: int = 0,
-    unobserved: int = 0,
+    shortfalls: Sequence[str] = (),
+    accepted: Sequence[str] = (),
 ) -> Judgement:
-    """The words for ``table``, which has the columns of ``reconcile.compare``, and the
-    ``observations`` it rests on. ``waiting`` is how many balances moved after the last one,
-    ``unobserved`` how many were never asked for."""
+    """The words for ``table``, which has the columns of ``reconcile.compare`` and maybe those of
+    the proof, and the ``observations`` it rests on. ``shortfalls`` are sentences: what is not
+    proved although nothing breaks; ``accepted``: what somebody accepted."""
     import pandas as pd
 
     since = None if begins is None else pd.Timestamp(begins, unit="ns", tz="UTC")
@@ -174,45 +191,36 @@ def pronounce(
                 f"The store begins at {_exactly(since)}: a transfer made before and pending then "
                 "shows as a break, too; 'fundlab sync --full' fetches it."
             )
-    elif since is None:
-        state, breaks, headline = "proved", 0, "Reconciled: 0 breaks"
-        every, equal = f"All {len(table):,} balances", "equal"
-        if len(table) == 1:
-            every, equal = "The one balance", "equals"
-        until = "" if observations.empty else f", as observed until {_last(observations)}"
-        words = [
-            f"{every} rebuilt from {number_of(transfers, 'transfer')} "
-            f"{equal} what the service reports, to the last of 18 decimals{until}."
-        ]
     else:
-        state, breaks = "moves_proved", 0
-        headline, words = _moves(table, observations, since)
+        state, breaks, headline = "proved", 0, "Reconciled: 0 breaks"
+        if since is None:
+            words = _equal(table, observations, transfers)
+        else:
+            state = "moves_proved"
+            headline, words = _moves(table, observations, since)
+        if shortfalls:
+            state, headline = "partly_proved", "Not all is proved: 0 breaks"
+            if count := int((table["proof"] != "now").sum()):
+                verb = "is" if count == 1 else "are"
+                headline += f", but {count:,} of {number_of(len(table), 'balance')} {verb} not"
+                headline += " proved against the newest transfers"
     if state != "nothing_to_compare" and len(off):
         agreeing = ~pd.MultiIndex.from_frame(off[KEYS]).isin(pd.MultiIndex.from_frame(broken[KEYS]))
         if agreeing.any():
             earlier = number_of(int(agreeing.sum()), "earlier observation")
             words.append(f"{earlier} differed, and later ones agree (store.assertions()).")
-    if waiting and len(table):
-        verb = "has" if waiting == 1 else "have"
-        words.append(
-            f"{number_of(waiting, 'balance')} {verb} moved since: 'fundlab sync balances' fetches "
-            "the proof."
-        )
-    if unobserved and len(table):
-        verb, those = "was" if unobserved == 1 else "were", number_of(unobserved, "balance")
-        headline = f"{headline}; {those} {verb} never observed"
-        words.append(
-            f"{those} that later transfers made {verb} never observed, so nothing "
-            "proves them: 'fundlab sync balances' fetches what the service reports."
-        )
+    words += [*shortfalls, *accepted]
     opening = to_frame(_OPENING.empty_table()) if opening is None else opening
     return Judgement(state, since, len(table), breaks, headline, " ".join(words), table, opening,
-                     observations)  # fmt: skip
+                     observations, tuple(shortfalls))  # fmt: skip
 
 
 def _line(account: Account, *, late: bool) -> tuple[Any, ...]:
     last = account.observations[-1] if account.observations else None
     off, moved = account.difference, account.due if last is None else last.moved
+    if last is None and not account.due:
+        return (account.profile_id, account.asset, account.now, None, None, "unobserved",
+                account.proof, None)  # fmt: skip
     rebuilt = None if account.now is None and not late else EXACT.add(account.opening, moved)
     if last is None:
         status = "only_rebuilt"
@@ -221,7 +229,66 @@ def _line(account: Account, *, late: bool) -> tuple[Any, ...]:
     else:
         status = "only_reported" if rebuilt is None else "break"
     reported = None if last is None else last.reported
-    return account.profile_id, account.asset, rebuilt, reported, off, status
+    proof: str | None = account.proof
+    until = account.proved_until
+    if status == "break":
+        proof = None if until is None else "until"
+    return account.profile_id, account.asset, rebuilt, reported, off, status, proof, until
+
+
+def _shortfalls(judged: Sequence[Account]) -> list[str]:
+    """What is not proved although it does not break, and what helps; a sentence for each kind."""
+    sound = [one for one in judged if not one.difference]
+    stale = [one for one in sound if one.proof == "until"]
+    lost = [one for one in sound if one.proof == "no_longer_reported"]
+    unshown = [one for one in sound if one.proof == "never_reported"]
+    refused = [one for one in unshown if one.unanswered not in (None, 404)]
+    unasked = [one for one in unshown if one not in refused]
+    lines = []
+    if stale:
+        verb, earliest = _verb(stale, "is", "are"), min(one.proved_until or 0 for one in stale)
+        lines.append(
+            f"{number_of(len(stale), 'balance')} {verb} proved only until "
+            f"{_moment(earliest)}, not against the newest transfers: 'fundlab sync balances' "
+            "fetches the proof."
+        )
+    if lost:
+        verb, latest = _verb(lost, "is", "are"), min(one.proved_until or 0 for one in lost)
+        lines.append(
+            f"{number_of(len(lost), 'balance')} {verb} no longer reported by the service, and "
+            f"proved only until {_moment(latest)}: {_listed(lost)}. Ask its operator why; if a "
+            "profile is yours no more, 'fundlab accept-refused --profile ID' records that."
+        )
+    if refused:
+        lines.append(
+            f"The service refuses to show {number_of(len(refused), 'balance')}: "
+            f"{_listed(refused)}. Ask its operator for the right to read "
+            f"{_verb(refused, 'it', 'them')}; if a profile is yours no more, 'fundlab "
+            "accept-refused --profile ID' records that."
+        )
+    if unasked and any(one.observations for one in judged):
+        verb, those = _verb(unasked, "was", "were"), number_of(len(unasked), "balance")
+        lines.append(
+            f"{those} that later transfers made {verb} never observed, so nothing "
+            "proves them: 'fundlab sync balances' fetches what the service reports."
+        )
+    return lines
+
+
+def _verb(several: Sequence[Account], singular: str, plural: str) -> str:
+    return singular if len(several) == 1 else plural
+
+
+def _listed(accounts: Sequence[Account]) -> str:
+    more = len(accounts) - _SHOWN
+    shown = ", ".join(f"{one.asset} of {one.profile_id}" for one in accounts[:_SHOWN])
+    return shown + (f" and {more:,} more" if more > 0 else "")
+
+
+def _moment(ns: int) -> str:
+    import pandas as pd
+
+    return _minute(pd.Timestamp(ns, unit="ns", tz="UTC"))
 
 
 # --------------------------------------------------------------------------------- words
@@ -231,6 +298,23 @@ _CUT: Final = (
     "The transfers or balances end at the until= they were read with, and of different moments "
     "they prove nothing: read both without until, or both with the same as_of."
 )
+
+
+def _equal(table: pd.DataFrame, observations: pd.DataFrame, transfers: int) -> list[str]:
+    """What is proved now, if anything is."""
+    count = len(table) if "proof" not in table else int((table["proof"] == "now").sum())
+    if not count:
+        return []
+    every, equal = f"All {count:,} balances", "equal"
+    if count < len(table):
+        every, equal = f"{count:,} of {len(table):,} balances", "equal" if count > 1 else "equals"
+    elif count == 1:
+        every, equal = "The one balance", "equals"
+    until = "" if observations.empty else f", as observed until {_last(observations)}"
+    return [
+        f"{every} rebuilt from {number_of(transfers, 'transfer')} "
+        f"{equal} what the service reports, to the last of 18 decimals{until}."
+    ]
 
 
 def _nothing(transfers: int, since: pd.Timestamp | None) -> str:

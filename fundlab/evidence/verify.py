@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals as nw
@@ -19,16 +18,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.errors import StoreDamaged, StoreError, first_line, number_of, printable
+from fundlab.base.errors import (
+    StoreChanged,
+    StoreDamaged,
+    StoreError,
+    first_line,
+    number_of,
+    printable,
+)
 from fundlab.base.values import Instant
-from fundlab.evidence.anchors import Link, broken_links, read_head, record_links, table_links
-from fundlab.evidence.closes import Close, closes_of
 from fundlab.evidence.observations import Problem, broken_changes, read_accounts
-from fundlab.evidence.vanished_rows import PASSES, accepted_gone, gone_rows
+from fundlab.evidence.quarantine import with_evidence
+from fundlab.evidence.vanished_rows import accepted_gone, gone_rows
 from fundlab.evidence.verdict import Judgement, judge_accounts
+from fundlab.store import disk
 from fundlab.store.changes import equal_or_null
 from fundlab.store.duck import shared_connection
+from fundlab.store.manifests import MANIFESTS, Manifest
 from fundlab.store.parts import (
+    FILE_NAME,
     FROM,
     THREADS,
     TO,
@@ -37,18 +45,18 @@ from fundlab.store.parts import (
     check_data,
     stored_schema,
 )
-from fundlab.store.pins import each_pin
-from fundlab.store.records import RECORDS, Record, read_records
-from fundlab.store.remote import StorePath
-from fundlab.store.snapshot import Snapshot, keep, read_current, steadily, take_snapshot
-from fundlab.tables.schema import TABLES, Table
+from fundlab.store.records import RECORDS, Record
+from fundlab.store.snapshot import Snapshot, keep, read_current, steadily
+from fundlab.tables.schema import TABLES
 from fundlab.transfers import RULED, TIMES, VIOLATION, violations
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fundlab.evidence.table_store import TableStore
+
 MAX_PROBLEMS: Final = 1_000
-DAMAGE: Final = ("file", "schema", "pointer", "chain", "anchor")
+DAMAGE: Final = ("file", "schema", "pointer", "anchor")
 """The rules that a file breaks which is not what was written."""
 
 
@@ -70,13 +78,12 @@ class Verification:
     judgement: Judgement | None = None
     moved: tuple[str, ...] = ()
     """The closed periods of which the store would now say something else, a line for each."""
-    begins: tuple[str, ...] = ()
-    """Where the chain begins, where that is not with the first file: of stores of earlier
-    versions."""
 
     @property
     def ok(self) -> bool:
-        return not self.problems
+        """Whether nothing is wrong, and what the balances prove is all there is."""
+        short = self.judgement is not None and self.judgement.is_alarming
+        return not self.problems and not short
 
     @property
     def is_damaged(self) -> bool:
@@ -100,8 +107,7 @@ class Verification:
         judged = None if self.judgement is None else self.judgement.to_json()
         problems = [asdict(entry) for entry in self.problems]
         return {**{name: getattr(self, name) for name in names}, "problems": problems,
-                "judgement": judged, "moved": list(self.moved),
-                "chain_begins": list(self.begins)}  # fmt: skip
+                "judgement": judged, "moved": list(self.moved)}  # fmt: skip
 
     def _repr_html_(self) -> str:
         from fundlab.display import Card, show  # which loads pandas
@@ -116,7 +122,6 @@ class Verification:
             detail="No balances to compare." if judged is None else judged.text,
             tone="bad" if self.problems else "warn" if judged is None else judged.tone,
             notes=(
-                *self.begins,
                 *["all of them: store.verify().to_frame()"] * (table.hidden > 0),
                 self.store,
             ),
@@ -130,7 +135,7 @@ class Verification:
         ]
         if self.judgement is not None:
             lines.append(printable(self.judgement.text))
-        lines += map(printable, (*self.moved, *self.begins))
+        lines += map(printable, self.moved)
         lines += map(str, self.problems)
         if self.is_damaged:
             lines.append(
@@ -149,23 +154,25 @@ class Verification:
     __repr__ = __str__
 
 
-def verify_store(path: StorePath, pins: StorePath) -> Verification:
-    """Read every byte of the store at ``path`` and check it; see the top of this module.
+def verify_store(store: TableStore) -> Verification:
+    """Read every byte of ``store`` and check it; see the top of this module.
 
     A sync or a compaction at the same time does no harm, and is not taken for a problem.
     """
-    problems: list[Problem] = []
-    closes: list[Close] = []
-    records: list[Record] = []
-    accepted: dict[str, int] = {}
     try:
-        records = read_records(path / RECORDS)  # first, as the pin of each is older
-        closes = closes_of(records)
+        return steadily(lambda: _verify(store, store.manifest()))
     except (StoreError, OSError) as error:
-        problems.append(_damage(RECORDS, RECORDS, error))
+        return Verification(str(store.path), 0, 0, 0, (_damage(MANIFESTS, MANIFESTS, error),))
+
+
+def _verify(store: TableStore, manifest: Manifest) -> Verification:
+    problems: list[Problem] = []
+    accepted: dict[str, int] = {}
+    records: list[Record] = []
     passes: list[Record] = []
     try:
-        passes = read_records(path / PASSES)
+        records = store.records(manifest)
+        passes = [one for one in records if one.kind == "pass"]
         accepted = accepted_gone(passes, records, "transfers")
         for row in gone_rows(passes, records):
             if row.state == "gone":
@@ -173,68 +180,58 @@ def verify_store(path: StorePath, pins: StorePath) -> Verification:
                 problems.append(
                     Problem(row.table, "gone", row.id, "at the service, or accepted", found_at)
                 )
-    except (StoreError, OSError) as error:
-        problems.append(_damage(PASSES, PASSES, error))
-    named = list(each_pin(pins))  # what is published from here on is beyond all of them
+    except StoreDamaged as error:
+        problems.append(_damage(RECORDS, RECORDS, error))
     snapshots: dict[str, Snapshot] = {}
     intact: set[str] = set()
-    for name, table in TABLES.items():
+    for name in TABLES:
         try:
-            snapshots[name], wrong = steadily(lambda n=name, t=table: _check_table(path / n, t))  # type: ignore[misc]
+            snapshots[name], wrong = _check_table(store.snapshot(name, manifest=manifest))
+        except StoreChanged:
+            raise
         except (StoreError, OSError) as error:
             wrong = [_damage(name, name, error)]
         intact |= set() if wrong else {name}
         problems += wrong
-        left_out = snapshots[name].left_out if name in snapshots else {}
-        expected = "the one file of its number"
-        problems += [
-            Problem(name, "file", one.name, expected, why) for one, why in left_out.items()
-        ]
-    for pin, limits in named:
-        if not isinstance(limits, Mapping):
-            problems.append(replace(_damage("pins", pin, limits), where=f"pin {pin}"))
-            continue
-        for name, limit in limits.items():
-            if name in snapshots and limit > snapshots[name].limit:
-                problems.append(_cut_short(name, f"pin {pin}", limit, snapshots[name]))
-    there = {pin for pin, _ in named}
-    for close in (one for one in closes if one.pin not in there):
-        where, wanted = f"the close of {close}", f"the pin {close.pin}"
-        problems.append(Problem("pins", "file", where, wanted, "nothing"))
-    # Tables of another service or credential than the first one.
-    last = {name: found.files[-1] for name, found in snapshots.items() if found.files}
-    owner = next((part.header.service for part in last.values()), {})
-    for name, part in last.items():
-        if part.header.service != owner:
-            texts = [" ".join(service.values()) for service in (owner, part.header.service)]
-            where = part.path.name
-            problems.append(Problem(name, "file", where, f"of {texts[0]}", f"of {texts[1]}"))
+    there = [(name, path.name) for name in TABLES for path in disk.files_in(store.path / name)]
+    newest = store.manifest().number  # after what is there, as a sync may be under way
+    problems += [
+        Problem(name, "file", file, f"a publication up to {newest}",
+                "of a later one: the manifests were rolled back")
+        for name, file in there
+        if (match := FILE_NAME.fullmatch(file)) and int(match[2]) > newest + 1
+    ]  # fmt: skip
+    # Tables of another service or credential than the manifest's.
+    for name, snapshot in snapshots.items():
+        for part in snapshot.files:
+            if part.header.service != manifest.service:
+                texts = [" ".join(one.values()) for one in (manifest.service, part.header.service)]
+                where = part.path.name
+                problems.append(Problem(name, "file", where, f"of {texts[0]}", f"of {texts[1]}"))
+                intact.discard(name)
     files = sum(len(snapshot.files) for snapshot in snapshots.values())
     rows = sum(part.rows for name in intact for part in snapshots[name].files)
-    found = Verification(str(path), files, rows, 0, ())
+    found = Verification(str(store.path), files, rows, 0, ())
     if "transfers" in intact:
+        transfers = replace(snapshots["transfers"], accepted_gone=accepted)
+        balances = snapshots["balances"] if "balances" in intact else None
         try:
-            found = steadily(lambda: _check_rows(path, "balances" in intact, accepted, found))
+            found = _check_rows(transfers, balances, (passes, records), found)
+        except StoreChanged:
+            raise
         except (StoreError, OSError) as error:
             problems.append(_damage("transfers", "transfers", error))
     every = [*problems, *found.problems]
-    begins: list[str] = []
-    if not any(one.rule == "file" for one in problems):
-        try:
-            broken, begins = _broken_chain(path)
-            every += broken
-        except (StoreError, OSError) as error:  # of what was whole a moment ago
-            every.append(_damage("chain", "chain", error))
     count, listed = len(every) + found.unlisted, tuple(every[:MAX_PROBLEMS])
-    return replace(found, problems=listed, unlisted=count - len(listed), begins=tuple(begins))
+    return replace(found, problems=listed, unlisted=count - len(listed))
 
 
 # ---------------------------------------------------------------------------- files and ids
 
 
-def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot, list[Problem]]:
-    """The newest state, and what is wrong with its files and ids."""
-    snapshot = take_snapshot(folder, table)
+def _check_table(snapshot: Snapshot) -> tuple[Snapshot, list[Problem]]:
+    """``snapshot``, the newest, and what is wrong with its files and ids."""
+    table = snapshot.table
     with ThreadPoolExecutor(THREADS) as threads:
         found = list(threads.map(lambda part: _inspect(snapshot, part), snapshot.files))
     damage = [problem for problems, _ in found for problem in problems]
@@ -254,33 +251,6 @@ def _check_table(folder: StorePath, table: Table) -> tuple[Snapshot, list[Proble
         times = f"{row.pop('count_all')} rows"
         damage.append(Problem(table.name, "unique_id", _key_text(row), "1 row", times))
     return snapshot, damage
-
-
-def _broken_chain(path: StorePath) -> tuple[list[Problem], list[str]]:
-    """Where the chain of the store has gaps, and where it begins if not with the first file; a sync
-    meanwhile is no gap, so it is looked at until nothing is new."""
-    seen: list[Link] = []
-    while True:
-        head = read_head(path)  # first: what it names is there by now
-        records, passes = read_records(path / RECORDS), read_records(path / PASSES)
-        links = [*record_links(RECORDS, records), *record_links(PASSES, passes)]
-        count = len(records) + len(passes)
-        for name, table in TABLES.items():
-            snapshot = steadily(lambda n=name, t=table: take_snapshot(path / n, t))  # type: ignore[misc]
-            links += table_links(snapshot)
-            count += len(snapshot.publications)
-        repaired = [one.content for one in records if one.kind == "repair"]
-        problems = broken_links(links, head, repaired[-1]["lost"] if repaired else ())
-        if not problems or links == seen:
-            break
-        seen = links
-    if len(links) == count:
-        return problems, []
-    first = min(links, key=attrgetter("number"), default=None)
-    begins = "with the next publication" if first is None else f"with {first.name}"
-    before = number_of(count - len(links), "publication")
-    said = f"The chain of files begins {begins}: {before} of an earlier version came before it."
-    return problems, [said]
 
 
 def _inspect(snapshot: Snapshot, part: Part) -> tuple[list[Problem], pa.Table]:
@@ -329,12 +299,6 @@ def _damage(table: str, where: str, error: Exception) -> Problem:
     return Problem(table, "file", where, "intact", found)
 
 
-def _cut_short(table: str, where: str, wanted: int, snapshot: Snapshot) -> Problem:
-    """Of a table whose newest publications, which ``where`` belongs to, are not there."""
-    found = f"{snapshot.limit}: the newest files are missing"
-    return Problem(table, "file", where, number_of(wanted, "publication"), found)
-
-
 def _wrong_pointers(snapshot: Snapshot, keys: Mapping[int, pa.Table]) -> Iterator[Problem]:
     """Rows said to replace a row that is not there, one of another id, or one replaced already."""
     table = snapshot.table
@@ -364,25 +328,20 @@ def _key_text(key: Mapping[str, Any]) -> str:
 
 
 def _check_rows(
-    path: StorePath, with_balances: bool, accepted: Mapping[str, int], found: Verification
+    transfers: Snapshot,
+    balances: Snapshot | None,
+    evidence: tuple[list[Record], list[Record]],
+    found: Verification,
 ) -> Verification:
-    """``found``, and what is wrong within the transfers but those ``accepted`` as gone, and between
-    them and the balances."""
-    observed = take_snapshot(path / "balances", TABLES["balances"]) if with_balances else None
-    # After the balances, so that all transfers they belong to are there.
-    transfers = take_snapshot(path / "transfers", TABLES["transfers"])
-    transfers = replace(transfers, accepted_gone=accepted)
+    """``found``, and what is wrong within the transfers, and between them and the balances."""
     problems = list(_broken_rows(transfers))
-    if observed is None:
+    if balances is None:
         return replace(found, problems=tuple(problems))
-    proved_by = max((entry.proved_by or 0 for entry in observed.publications), default=0)
-    if proved_by > transfers.limit:
-        problems.append(_cut_short("transfers", "balances", proved_by, transfers))
-    accounts = read_accounts(transfers, observed)
+    accounts = with_evidence(read_accounts(transfers, balances), *evidence)
     try:
         judgement = judge_accounts(accounts)
     except OverflowError as error:
-        beyond = Problem("balances", "balance", str(path), "sums that fit", str(error))
+        beyond = Problem("balances", "balance", found.store, "sums that fit", str(error))
         return replace(found, problems=(*problems, beyond))
     breaks, explained, count = broken_changes(accounts, transfers, MAX_PROBLEMS)
     return replace(

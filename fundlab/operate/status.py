@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fundlab.analysis.closing import restatements
-from fundlab.base.errors import CallError, InvalidRequest, number_of
+from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, number_of
 from fundlab.base.values import Instant
 from fundlab.client.doctor import MAX_SKEW_S
 from fundlab.client.http import clock_skew
@@ -28,7 +28,6 @@ from fundlab.payments.journal import Journal, identity_of
 from fundlab.payments.journal_files import damaged_journals, journal_entries, journal_files
 from fundlab.payments.reconciliation import reconciled
 from fundlab.settings.settings import journal_folder
-from fundlab.tables.schema import TABLES
 
 if TYPE_CHECKING:
     from fundlab.client.client import Client
@@ -141,15 +140,15 @@ def status(
         accepted = f"some of {', '.join(EXPECTED)}" if unknown else "more than nothing"
         raise InvalidRequest(f"{wrong}: give {accepted}")
     now = time.time_ns() if now is None else now
-    runs = store.runs()
     found: list[Finding] = []
+    try:
+        runs = store.runs()
+    except StoreDamaged as error:
+        runs = {}
+        found.append(Finding("notes", "missed", str(error)))
 
-    # What was expected. A store of an earlier version noted no sync: then its publications say.
-    synced = {
-        name: str(Instant.from_ns(last.published_at))
-        for name in TABLES
-        if (last := store.snapshot(name).last) is not None
-    } | runs.get("sync", {}).get("tables", {})
+    # What was expected.
+    synced = runs.get("sync", {}).get("tables", {})
     dates = {name: runs.get(name, {}).get("at") for name in ("verify", "report")}
     oldest = min(synced, key=lambda name: synced[name], default=None)
     for name, at in {"sync": oldest and synced[oldest], **dates}.items():
@@ -182,7 +181,8 @@ def status(
             found.append(Finding("close", "missed", f"run 'fundlab close {month}': it is over"))
 
     # What is open. A report looks at fewer problems than a verification: it takes none back.
-    breaks, moved = judge_accounts(store.accounts()).breaks, len(restatements(store))
+    judgement, moved = judge_accounts(store.accounts()), len(restatements(store))
+    breaks = judgement.breaks
     noted = {name: int(runs.get(name, {}).get("problems", 0)) for name in dates}
     if (dates["report"] or "") <= (dates["verify"] or ""):
         del noted["report"]
@@ -195,6 +195,7 @@ def status(
             detail = f"{number_of(count, what)}{when}; run 'fundlab verify'"
             found.append(Finding(f"{what}s", "open", detail))
 
+    found += [Finding("proof", "open", line.rstrip(".")) for line in judgement.shortfalls]
     if gone := sum(row.state == "gone" for row in store.gone_rows()):
         detail = f"the service lists {number_of(gone, 'row')} no more; see store.gone()"
         found.append(Finding("gone rows", "open", detail))

@@ -6,6 +6,7 @@ client and no journal. And ``fl.sample()``, the store that comes with fundlab.
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import time
@@ -15,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.base.errors import FundlabError, StoreError
+from fundlab.base.errors import FundlabError, StoreDamaged, StoreError
 from fundlab.base.paths import local_path
 from fundlab.base.values import Instant, minute_text
 from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor
@@ -24,7 +25,7 @@ from fundlab.evidence.closes import Close
 from fundlab.evidence.observations import Problem
 from fundlab.evidence.repair import Repair, look_for_damage, set_aside
 from fundlab.evidence.table_store import TableStore
-from fundlab.evidence.verify import Verification
+from fundlab.evidence.verify import Verification, verify_store
 from fundlab.payments.journal_files import (
     copy_journal,
     damaged_journals,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from fundlab.client.client import Client  # which takes long to load: reading does without it
     from fundlab.display import Card
 
+log = logging.getLogger(__name__)
 _PACKAGE: Final = Path(__file__).parents[1]
 _SAMPLES: Final = (_PACKAGE / "data" / "sample", _PACKAGE.parent / "data" / "sample")
 """In an installed package, and in a clone of the project."""
@@ -109,12 +111,29 @@ class Store(TableStore):
         """
         done = sync(
             self, client, tables=tables, since=since, workers=workers, full=full, progress=progress,
-            clock=self._clock,
+            clock=self.clock,
         )  # fmt: skip
-        at = str(Instant.from_ns(self._clock()))
-        before = self.runs().get("sync", {}).get("tables", {})
+        at = str(Instant.from_ns(self.clock()))
+        try:
+            before = self.runs().get("sync", {}).get("tables", {})
+        except StoreDamaged as error:
+            log.warning("%s", error)
+            before = {}
         self.note_run("sync", {"tables": before | {one.table: at for one in done.tables}})
         return done
+
+    def retry_set_aside(self, client: Client) -> int:
+        """Ask the service again for the rows that are set aside, with a sync of their tables; how
+        many stay so that nobody accepted. Raises what ``sync`` raises.
+
+        >>> store.retry_set_aside(client)
+        0
+        """
+        rows = self.set_aside()
+        tables = sorted(set(rows.loc[rows["state"] == "open", "table"]))
+        if tables:
+            self.sync(client, tables)
+        return int((self.set_aside()["state"] == "open").sum())
 
     def backup(self, destination: str | StorePath) -> Backup:
         """Copy to ``destination`` (a folder or a URI) what it lacks of this store and of the
@@ -132,7 +151,7 @@ class Store(TableStore):
             for number, path in enumerate(journals_of(self, unless_known=True)):
                 copies[path.name] = Path(folder) / f"{number}.sqlite"
                 copy_journal(path, copies[path.name])
-            return back_up(self.path, locate(destination), copies, self._clock())
+            return back_up(self.path, locate(destination), copies, self.clock())
 
     def repair(self, client: Client | None = None) -> Repair:
         """Say of each damaged or missing file what is lost, set aside what cannot be read (in
@@ -167,10 +186,11 @@ class Store(TableStore):
         >>> store.verify(anchor=line).ok
         True
         """
-        return make_anchor(self.lanes())
+        manifest = self.manifest()
+        return make_anchor(self.lanes(), manifest.number, manifest.hash)
 
     def verify(self, anchor: str | os.PathLike[str] | None = None) -> Verification:
-        """Read every byte and check it: files, pages, schemas, ids, the chain of files, the
+        """Read every byte and check it: files, pages, schemas, ids, the
         invariants of transfers, the change between any two balances observed against the transfers
         in between, pins, and the journals of payments to its service: the user's, and what earlier
         versions kept here.
@@ -186,14 +206,14 @@ class Store(TableStore):
         wanted = None if anchor is None else read_anchor(anchor)
         if wanted is None:
             self.check_there()  # of a store that is not there nothing is wrong
-        found = super().verify()
+        found = verify_store(self)
         wrong = [
             Problem("journal", "file", path.name, "intact", what)
             for path, what in damaged_journals(self)
         ]
         if wanted is not None:
             try:
-                wrong += check_anchor(wanted, self.lanes())
+                wrong += check_anchor(wanted, self.anchor())
             except (StoreError, OSError) as error:
                 said = f"not to be read ({error})"
                 wrong.append(Problem("anchor", "anchor", "what was anchored", "as it was", said))

@@ -173,6 +173,8 @@ def _obstacles(
     judged = found.judgement
     if judged is None or judged.state == "nothing_to_compare":
         accepted.append("No balance was compared." if judged is None else judged.text)
+    else:
+        accepted += judged.shortfalls
     return refused, accepted
 
 

@@ -192,9 +192,9 @@ class Report(Shown):
 
     @property
     def is_alarming(self) -> bool:
-        """Whether somebody must look: a balance does not match, a row breaks a rule, a closed
-        period has moved, or something at the bank stays unexplained."""
-        rows = self.verdict.breaks > 0 or len(self.violations) > 0
+        """Whether somebody must look: a balance does not match or is not proved, a row breaks a
+        rule, a closed period has moved, or something at the bank stays unexplained."""
+        rows = self.verdict.is_alarming or len(self.violations) > 0
         return rows or bool(self.moved) or self.bank_breaks
 
     @property

@@ -378,7 +378,8 @@ def key_figures(
     completed = sum(states.get(status, 0) for status in COMPLETED)
     comparison = judgement.table
     dollars: Any = charged.loc[charged["asset"] == "USD", "fee"].sum()
-    matching = judgement.balances - judgement.breaks
+    proved = comparison.get("proof", pd.Series("now", comparison.index)).eq("now")
+    matching = int((comparison["status"].isin(SOUND) & proved).sum())
     tone: Tone
     label, tone = "Balances that match", "good" if judgement.balances else "plain"
     if judgement.since is not None:  # a balance observed once, to open it, has proved no movement

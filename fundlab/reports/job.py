@@ -54,7 +54,7 @@ class CaughtUp:
 
     @property
     def is_alarming(self) -> bool:
-        return self.verdict.breaks > 0 or self.violations > 0 or bool(self.moved)
+        return self.verdict.is_alarming or self.violations > 0 or bool(self.moved)
 
     @property
     def proves_nothing(self) -> bool:

@@ -155,7 +155,7 @@ def read_pack(
         facts_of(close, store.service() or {}, sorted({*lines["profile_id"]}), records, bank),
         content["figures"]["text"],
         ", ".join(f"{money_text(gap)} {asset}" for asset, gap in gaps.items()) or "none",
-        judgement.breaks == 0,
+        not judgement.is_alarming,
         tuple(exceptions),
         {
             "roll-forward": roll,
@@ -203,7 +203,7 @@ def facts_of(
         "Reviewed by": "see the sign-off",
         "Note": content["note"] or "–",
         "Pin": close.pin,
-        "Record": f"{close.record.seq}, SHA-256 {close.hash}",
+        "Record": f"{close.record.number}, SHA-256 {close.hash}",
         "Records read": f"the first {len(records)}, the last of them SHA-256 {records[-1].hash}",
         "Made by": command,
         "Performed again by": "fundlab reperform DIR --store STORE",

@@ -27,7 +27,8 @@ from fundlab.reports.facts import versions
 from fundlab.reports.pack import TOTAL, Pack, pack_sections, read_pack
 from fundlab.reports.page import HERE, TEMPLATES
 from fundlab.reports.report_files import arrow_of, one_run_at_a_time, sheet_for_people
-from fundlab.store.records import Record, canonical
+from fundlab.store.manifests import canonical
+from fundlab.store.records import Record
 
 MANIFEST: Final = "pack.json"
 NO_PDF: Final = "there is no PDF: it needs typst, pip install 'fundlab[pdf]'"
@@ -86,8 +87,8 @@ def write_pack(
             if not path.exists() or _sha256(path) != before["files"].get(name):
                 raise InvalidRequest(f"{path} is not what {MANIFEST} names: give the statements")
     return _write(
-        store, close, records[: said[-1].seq], folder, versions(_MADE_WITH), bank, sources,
-        with_pdf=_can_print(),
+        store, close, records[: records.index(said[-1]) + 1], folder, versions(_MADE_WITH), bank,
+        sources, with_pdf=_can_print(),
     )  # fmt: skip
 
 
@@ -332,7 +333,7 @@ def reperform(store: TableStore, folder: str | os.PathLike[str]) -> list[str]:
             )
         if f"{stem}.pdf" in pack["files"] and not _can_print():
             raise InvalidRequest(f"{stem}.pdf cannot be made again: {NO_PDF}")
-    seqs = {record.hash: record.seq for record in records}
+    seqs = {record.hash: place for place, record in enumerate(records, 1)}
     found = []
     for stem, pack in packs.items():
         seq = seqs.get(pack["last_record"])

@@ -1,8 +1,8 @@
 """Many parts into one base: every version stays, the current ones first, and less to open.
 
-Row groups are merged in the order of time, so memory holds those that overlap. The base becomes
-visible by one rename, and from then on readers count it and not the files it stands for: never
-both and never neither. Those stay for ``GRACE_S``, for who has begun to read them.
+Row groups are merged in the order of time, so memory holds those that overlap. The next manifest
+names the base in place of the files it stands for: readers count it or them, never both and never
+neither. Those stay for ``GRACE_S``, for who has begun to read them.
 
 A sync compacts where it pays. One more file makes reading about as much slower as 5,000 more rows
 do, a replaced row as much as one, and an eighth more is worth rewriting all; of a table that is
@@ -13,21 +13,22 @@ smaller, half more, since it is soon rewritten. So a sync rewrites, on average o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fundlab.base.errors import StoreError
 from fundlab.store import disk, parts
+from fundlab.store.manifests import Manifest
 from fundlab.store.parts import (
+    FILE_NAME,
     TO,
+    Draft,
     Header,
     Part,
     PartReader,
     damaged,
-    find_parts,
     stored_schema,
     write_part,
 )
@@ -50,13 +51,9 @@ def pays(snapshot: Snapshot) -> bool:
     return spent >= max(FEW_ROWS, min(WORTH_ROWS, rows // 2), rows // 8)
 
 
-def compact_table(
-    folder: StorePath, snapshot: Snapshot, check_held: Callable[[], None]
-) -> StorePath | None:
-    """Publish one file for those of ``snapshot``, the newest; ``None`` if it is one already.
-
-    The caller holds the store's lock; ``check_held`` raises where it was taken away. Raises
-    ``StoreDamaged`` where a file is not what was written.
+def merge_files(folder: StorePath, snapshot: Snapshot) -> Draft | None:
+    """One file, which nobody sees yet, for those of ``snapshot``, the newest; ``None`` if it is one
+    already. Raises ``StoreDamaged`` where a file is not what was written.
     """
     table, files = snapshot.table, snapshot.files
     if not files or (len(files) == 1 and files[0].kind == "base"):
@@ -64,16 +61,11 @@ def compact_table(
     header = Header(table.name, SCHEMA_VERSION, files[-1].header.service, snapshot.publications)
     # Current rows by their moment, then the replaced ones.
     draft = write_part(folder, "base", table, header, _current(snapshot), _replaced(snapshot))
-    try:
-        rows = sum(part.rows for part in files)
-        if draft.rows != rows:
-            raise damaged(folder, f"{draft.rows} rows came together instead of {rows}")
-        check_held()
-    except StoreError:
+    rows = sum(part.rows for part in files)
+    if draft.rows != rows:
         draft.discard()
-        raise
-    disk.publish(draft.hidden, draft.path)
-    return draft.path
+        raise damaged(folder, f"{draft.rows} rows came together instead of {rows}")
+    return draft
 
 
 def _current(snapshot: Snapshot) -> Iterator[pa.Table]:
@@ -118,18 +110,24 @@ def _versions(snapshot: Snapshot, part: Part, number: int) -> pa.Table:
     return rows.cast(stored_schema(table, "base"))
 
 
-def remove_superseded(folder: StorePath) -> None:
-    """Remove the files whose rows a base holds that has been there for ``GRACE_S``, or of which
-    the filesystem does not say since when.
+def remove_superseded(folder: StorePath, manifest: Manifest) -> None:
+    """Remove the files of ``folder`` that ``manifest``, the newest, does not name: a base has had
+    their rows for ``GRACE_S``, or the filesystem does not say since when; or the run that wrote
+    them published nothing.
     """
-    found = find_parts(folder)
+    files = manifest.files.get(folder.name, ())
+    named = {file.name for file in files}
+    if files and not (folder / files[0].name).exists():
+        return  # what reads the table says so; a repair may want those that it was merged from
+    merged_at = disk.written_at(folder / files[0].name) if files else 0.0
     until = time.time() - GRACE_S
-    bases = [seq for (kind, seq), path in found.items() if kind == "base"]
-    settled = max((seq for seq in bases if disk.written_at(found["base", seq]) <= until), default=0)
-    disk.remove(
-        [
-            path
-            for (kind, seq), path in found.items()
-            if seq < settled or (seq == settled and kind == "part")
-        ]
-    )
+    superseded = []
+    for path in disk.files_in(folder):
+        finished = path.name.removeprefix(".").removesuffix(".tmp")
+        match = FILE_NAME.fullmatch(finished)
+        # One of a number to come is of a run on another machine that is about to publish it.
+        if match is None or finished in named or int(match[2]) > manifest.number:
+            continue
+        if finished != path.name or max(merged_at, disk.written_at(path)) <= until:
+            superseded.append(path)
+    disk.remove(superseded)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from fundlab.base.atomic_files import try_lock, unfinished
-from fundlab.base.errors import StoreError, StoreLocked
+from fundlab.base.errors import StoreError, StoreLocked, first_line
 from fundlab.store.remote import RemotePath, StorePath
 
 _PUBLISHED: Final = "what was published before is intact: see to the disk, then run it again"
@@ -81,22 +81,11 @@ def publish(hidden: Path, path: StorePath) -> None:
     """Give a finished file its name, at once and complete."""
     with named(path):
         if isinstance(path, RemotePath):
-            if path.commits is None:
-                path.put(hidden)
-            else:
-                path.commits.publish(hidden, path)
+            path.put(hidden)
             hidden.unlink()
         else:
             hidden.rename(path)
             sync_folder(path.parent)
-
-
-def take_turn(store: StorePath) -> None:
-    """Where a store is elsewhere, have other machines publish nothing that follows from what it was
-    until now; its lock does that here. Raises ``StoreLocked`` where one has published."""
-    if isinstance(store, RemotePath) and store.commits is not None:
-        with named(store):
-            store.commits.take({})
 
 
 def make_folder(folder: StorePath, advice: str = _PUBLISHED) -> None:
@@ -210,6 +199,27 @@ def has_settled(state: State) -> bool:
 def written_at(path: StorePath) -> float:
     """When a file was written, in seconds since 1970; 0 where its filesystem does not say."""
     return path.written_at() if isinstance(path, RemotePath) else path.stat().st_mtime
+
+
+@contextmanager
+def readable(path: StorePath) -> Iterator[None]:
+    """What a disk or a network says of ``path``, which cannot be read, as a ``StoreError``; that it
+    is not there stays what it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: StorePath, error: OSError) -> StoreError:
+    """What to say of ``path``, which cannot be read."""
+    where = "the network" if isinstance(path, RemotePath) else "the disk"
+    return StoreError(
+        f"{path} cannot be read: {error.strerror or first_line(error)}: see to {where} and to who "
+        "may read it, then run it again"
+    )
 
 
 @contextmanager

@@ -47,6 +47,24 @@ def own_connection(memory_limit: str | None = None) -> duckdb.DuckDBPyConnection
     return connection
 
 
+def lasting_connection(memory_limit: str | None = None) -> duckdb.DuckDBPyConnection:
+    """As `own_connection`, open for as long as a relation of it is used.
+
+    Before DuckDB 1.5 a relation does not keep it open: there it is a cursor that stays, of one
+    database for each limit.
+    """
+    import duckdb
+
+    if tuple(map(int, duckdb.__version__.split(".")[:2])) >= (1, 5):
+        return own_connection(memory_limit)
+    place = (os.getpid(), memory_limit)
+    if place not in _lasting:
+        _lasting[place] = [own_connection(memory_limit)]
+    cursor = _lasting[place][0].cursor()
+    _lasting[place].append(cursor)
+    return cursor
+
+
 def shared_connection() -> duckdb.DuckDBPyConnection:
     """A connection to the database that all in-memory frames of this process are computed in:
     a hundredth of the time that one of their own takes to start."""
@@ -77,4 +95,5 @@ def _private_folder() -> Path:
 
 
 _folders: dict[int, Path] = {}
+_lasting: dict[tuple[int, str | None], list[duckdb.DuckDBPyConnection]] = {}
 _databases: dict[tuple[int, Path], duckdb.DuckDBPyConnection] = {}

@@ -1,10 +1,10 @@
-"""One Parquet file of the store: written once, published by one rename, checked on every read.
+"""One Parquet file of the store: written once, named by a manifest, checked on every read.
 
-The file's name ends in the hash of its footer, the footer holds a checksum of all data, and every
-page carries its own. So a flipped bit is an error, never another table::
+The file's name ends in the hash of its footer, the manifest has its size and the hash of all of it,
+and every page carries a checksum. So a flipped bit is an error, never another table::
 
-    part-00000007-5f3a….parquet    the rows that were new or changed in the seventh publication
-    base-00000007-91cc….parquet    every version up to the seventh, the current ones first
+    part-00000007-5f3a….parquet    the rows that were new or changed in publication 7
+    base-00000007-91cc….parquet    every version up to publication 7, the current ones first
 
 Beside the columns of its table a part says which earlier row each row replaces (``_part``: the
 number of the file, ``_row``: the position in it), a base from which publication on (``_from``) and
@@ -38,8 +38,9 @@ from pyarrow import fs
 from fundlab.base.errors import StoreChanged, StoreDamaged, StoreError, first_line
 from fundlab.base.values import Instant
 from fundlab.store import disk
+from fundlab.store.manifests import File
 from fundlab.store.remote import RemotePath, StorePath
-from fundlab.tables.schema import SCHEMA_VERSION, TABLES, Table
+from fundlab.tables.schema import SCHEMA_VERSION, Table
 
 REPLACED_PART: Final = "_part"
 REPLACED_ROW: Final = "_row"
@@ -69,14 +70,14 @@ _LOCAL: Final = fs.LocalFileSystem()  # named, as pyarrow takes long to find out
 
 @dataclass(frozen=True)
 class Publication:
-    """What was published when, from which query, and up to which moment of the service."""
+    """What was published when, from which query, and up to which moment of the service. ``seq`` is
+    the number of the manifest: what tables have of one publication belongs together."""
 
     seq: int
     published_at: int  # nanoseconds since 1970
     rows: int = 0
     query: Mapping[str, Any] = field(default_factory=dict)
     watermark: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    proved_by: int | None = None  # for balances: the publication of the transfers they belong to
 
     @property
     def begins(self) -> int | None:
@@ -96,7 +97,6 @@ class Header:
     publications: tuple[Publication, ...]  # one for a part, all that it covers for a base
     row_groups: tuple[tuple[int, int | None, int | None], ...] = ()  # rows, first and last moment
     live_groups: int | None = None  # for a base: how many row groups hold current rows
-    data_sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,7 @@ class Part:
     """
 
     path: StorePath
+    file: File
     kind: Kind
     seq: int
     header: Header
@@ -119,17 +120,6 @@ class Part:
     rows: int
     live_groups: int
     replacing: Mapping[int, int]
-
-    @property
-    def digest(self) -> str:
-        """The hash in its name, of its footer."""
-        return self.path.stem.rpartition("-")[2]
-
-    @property
-    def follows(self) -> str | None:
-        """The ``digest`` of the file of its table that it was written after; ``None`` where it does
-        not say, as those of earlier versions."""
-        return next(iter(self.header.publications[-1].query.get("chain", ())[2:]), None)
 
     def groups_of(self, rows: npt.NDArray[np.int64]) -> list[int]:
         """The row groups that hold the rows at these positions."""
@@ -212,80 +202,26 @@ def damaged(path: StorePath, problem: str) -> StoreDamaged:
     return StoreDamaged(problem, path=path, hint=hint)
 
 
-def find_parts(
-    folder: StorePath, left_out: dict[StorePath, str] | None = None
-) -> dict[tuple[Kind, int], StorePath]:
-    """The published files of ``folder`` by kind and number.
-
-    What only has the name of one is left out and named in ``left_out``: a file of a number that
-    another has, or beyond a gap in the numbers, which is not what was written under that number.
-    Of two that both were written, by two runs at once or copied together, the one counts that the
-    next file was written after, or that was published first. Raises ``StoreDamaged`` where the next
-    one does not say.
-    """
-    every: dict[tuple[Kind, int], list[StorePath]] = {}
-    for path in disk.files_in(folder):
-        match = FILE_NAME.fullmatch(path.name)
-        if match is not None:
-            kind: Kind = "base" if match[1] == "base" else "part"
-            every.setdefault((kind, int(match[2])), []).append(path)
-    base = max((seq for kind, seq in every if kind == "base"), default=0)
-    later = sorted(seq for kind, seq in every if kind == "part" and seq > base)
-    reached = base + next((n for n, seq in enumerate(later) if seq != base + 1 + n), len(later))
-    found = {key: paths[0] for key, paths in every.items()}
-    doubtful = [key for key, paths in every.items() if len(paths) > 1 or key[1] > reached]
-    for kind, seq in sorted(doubtful, key=lambda key: key[1], reverse=True):
-        own = {path: part for path in every[kind, seq] if (part := own_part(path)) is not None}
-        out = dict.fromkeys(every[kind, seq], "a foreign file, which is left out")
-        chosen = min(
-            own,
-            key=lambda path: (own[path].header.publications[-1].published_at, path.name),
-            default=None,
-        )
-        after = own_part(found["part", seq + 1]) if ("part", seq + 1) in found else None
-        if len(own) > 1 and after is not None and seq + (kind == "base") > base:
-            chosen = next((path for path in own if own[path].digest == after.follows), None)
-            if chosen is None:
-                raise damaged(max(own), "there are two files of this number")
-        if chosen is None:
-            del found[kind, seq]
-        else:
-            found[kind, seq] = chosen
-            twin = f"a second file of its number, left out: {chosen.name} is read"
-            out |= dict.fromkeys(own, twin)
-            del out[chosen]
-        if left_out is not None:
-            left_out |= out
-    return found
-
-
-def own_part(path: StorePath) -> Part | None:
-    """The part at ``path``, if it is one of the table of its folder, as it was written."""
-    try:
-        return open_part(path, TABLES[path.parent.name])
-    except (StoreDamaged, OSError):  # not of the store; or gone meanwhile
-        return None
-
-
 _opened: dict[tuple[str, str], tuple[disk.State, Part]] = {}
 """The files of this machine that were opened last, and their state then."""
 
 
-def open_part(path: StorePath, table: Table) -> Part:
-    """The part at ``path``. Raises ``StoreDamaged`` unless its footer is what was written, and
-    that of this table and number; ``StoreError`` for a file of a later version of fundlab.
+def open_part(folder: StorePath, file: File, table: Table) -> Part:
+    """The part ``file`` of ``folder``. Raises ``StoreDamaged`` unless its size and its footer are
+    what was written, and it is of this table and number; ``StoreChanged`` where it is not there.
 
     A file of this machine that has not changed since this process opened it is not read again.
     """
+    path = folder / file.name
     if not isinstance(path, Path):
-        return _read_part(path, table)
+        return _read_part(path, file, table)
     key = str(path), table.name
     with _reading(path):
         state = disk.state_of(path)  # first: what changes from here on shows next time
     found = _opened.get(key)
-    if found is not None and found[0] == state:
+    if found is not None and found[0] == state and found[1].file == file:
         return found[1]
-    part = _read_part(path, table)
+    part = _read_part(path, file, table)
     if disk.has_settled(state):
         _opened[key] = state, part
         if len(_opened) > _KEPT_OPEN:
@@ -293,12 +229,14 @@ def open_part(path: StorePath, table: Table) -> Part:
     return part
 
 
-def _read_part(path: StorePath, table: Table) -> Part:
+def _read_part(path: StorePath, file: File, table: Table) -> Part:
     match = FILE_NAME.fullmatch(path.name)
     if match is None:
         raise damaged(path, "is not a file of the store")
     with _reading(path):
-        footer, digest = read_footer(path)
+        footer, digest, size = read_footer(path)
+    if size != file.size:
+        raise damaged(path, f"has {size:,} bytes instead of {file.size:,}")
     if digest != match[3]:
         raise damaged(path, _FOOTER)
     try:
@@ -337,11 +275,13 @@ def _read_part(path: StorePath, table: Table) -> Part:
             if count:
                 replacing[number] = count
     names, starts = frozenset(metadata.schema.names), [0, *accumulate(counts)]
-    return Part(path, kind, seq, header, metadata, names, starts, starts[-1], live, replacing)
+    rows = starts[-1]
+    return Part(path, file, kind, seq, header, metadata, names, starts, rows, live, replacing)
 
 
-def read_footer(path: StorePath) -> tuple[bytes, str]:
-    """The bytes from the Parquet footer to the end of the file, and their hash as in its name."""
+def read_footer(path: StorePath) -> tuple[bytes, str, int]:
+    """The bytes from the Parquet footer to the end of the file, their hash as in its name, and how
+    many bytes the file has."""
     with path.open("rb") as file:
         size = file.seek(0, io.SEEK_END)
         file.seek(max(size - _TAIL, 0))
@@ -353,24 +293,27 @@ def read_footer(path: StorePath) -> tuple[bytes, str]:
             raise damaged(path, "the footer's length is not what was written")
         file.seek(size - _TAIL - length)
         footer = bytes(file.read())
-    return footer, hashlib.sha256(footer).hexdigest()[:16]
+    return footer, hashlib.sha256(footer).hexdigest()[:16], size
+
+
+def file_of(path: StorePath) -> File:
+    """The file at ``path`` as it is. Reads every byte. Raises ``StoreChanged`` where there is
+    none."""
+    found, size = hashlib.sha256(), 0
+    with _reading(path), path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+            size += len(block)
+    return File(path.name, size, found.hexdigest())
 
 
 def check_data(part: Part) -> None:
     """Raises ``StoreDamaged`` unless all bytes of the file are those that were written."""
-    found = hashlib.sha256()
-    with _reading(part.path):
-        footer, digest = read_footer(part.path)
-        with part.path.open("rb") as file:
-            remaining = file.seek(0, io.SEEK_END) - len(footer)
-            file.seek(0)
-            while block := file.read(min(remaining, 1 << 20)):
-                found.update(block)
-                remaining -= len(block)
-    if not part.path.stem.endswith(digest):
-        raise damaged(part.path, _FOOTER)
-    if found.hexdigest() != part.header.data_sha256:
-        raise damaged(part.path, "the data are not what was written")
+    found = file_of(part.path)
+    if found.size != part.file.size:
+        raise damaged(part.path, f"has {found.size:,} bytes instead of {part.file.size:,}")
+    if found != part.file:
+        raise damaged(part.path, "is not what was written")
 
 
 _intact: dict[tuple[str, int], tuple[StorePath, disk.State]] = {}
@@ -406,15 +349,14 @@ def _reading(path: StorePath, where: str = "the file") -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        if not path.exists():  # a compaction took it, so the reader looks again
+        with disk.readable(path):
+            is_there = path.exists()
+        if not is_there:  # a compaction took it, so the reader looks again
             raise StoreChanged(
                 f"{path} is gone: a compaction took it away while it was read; read again"
             ) from error
         if isinstance(error, OSError) and error.errno is not None:
-            raise StoreError(
-                f"{path} cannot be read: {error.strerror}: see to the disk and to who may read "
-                "it, then run it again"
-            ) from error
+            raise disk.unreadable(path, error) from error
         raise damaged(path, f"{where} is not what was written ({first_line(error)})") from error
 
 
@@ -427,7 +369,7 @@ class Draft:
 
     hidden: Path
     path: StorePath
-    size: int
+    file: File
     rows: int
 
     def discard(self) -> None:
@@ -440,8 +382,8 @@ def write_part(
     """Write ``rows``, each series of tables in row groups of its own, to a hidden file in
     ``folder``, down to the disk.
 
-    ``header`` lacks ``row_groups``, ``live_groups``, ``data_sha256`` and the rows of its last
-    publication where it is a part: found while writing.
+    ``header`` lacks ``row_groups``, ``live_groups`` and the rows of its last publication where it
+    is a part: found while writing.
     """
     schema, moment = stored_schema(table, kind), table.moment
     # Texts that repeat; a dictionary of amounts takes twice as long to read as the amounts.
@@ -482,13 +424,12 @@ def write_part(
                 publications=(*known, replace(newest, rows=count) if kind == "part" else newest),
                 row_groups=tuple(row_groups),
                 live_groups=live_groups if kind == "base" else None,
-                data_sha256=sink.hash.hexdigest(),
             )
             text = json.dumps(asdict(done), separators=(",", ":"), sort_keys=True)
             writer.add_key_value_metadata({HEADER: text})
-    _, digest = read_footer(hidden)
+    _, digest, size = read_footer(hidden)
     name = f"{kind}-{header.publications[-1].seq:08d}-{digest}.parquet"
-    return Draft(hidden, folder / name, hidden.stat().st_size, count)
+    return Draft(hidden, folder / name, File(name, size, sink.hash.hexdigest()), count)
 
 
 def in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

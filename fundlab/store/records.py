@@ -1,9 +1,9 @@
-"""Records: what people said of a store, such as closes and annotations; append-only.
+"""Records: what people said of a store and what its runs found, append-only: closes, annotations,
+pins, what was accepted, what passes over all rows found.
 
-Each is a small file, published by one rename and never rewritten. Its name is its number and the
-beginning of the hash of its bytes, canonical JSON that names the hash of the record before it. So
-a byte that is not what was written, and a record that was taken away, are errors; of the newest
-ones the chain of the store tells (`fundlab.evidence.anchors`).
+Each is a small file, published with a manifest and never rewritten. Its name is the number of that
+publication and the beginning of the hash of its bytes, canonical JSON that names the record before
+it; the manifest names the newest. So a record that was lost, replaced or changed is an error.
 """
 
 from __future__ import annotations
@@ -16,39 +16,36 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from fundlab.base.errors import InvalidRequest, StoreDamaged
+from fundlab.base.errors import InvalidRequest, StoreDamaged, StoreError
 from fundlab.base.values import Instant, moment_ns
 from fundlab.store import disk
+from fundlab.store.manifests import canonical
 from fundlab.store.remote import StorePath
 
 RECORDS: Final = "records"
 _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
+_PIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 RESTORE: Final = "restore its folder from a backup: nobody else has what people recorded"
 
-Kind = Literal["close", "reopen", "annotate", "accept", "pass", "repair"]
+Kind = Literal["close", "reopen", "annotate", "accept", "pass", "pin", "repair"]
 
 
 @dataclass(frozen=True)
 class Record:
-    """``at`` is when it was made (RFC 3339), ``hash`` the SHA-256 of all its bytes; ``chain`` its
-    number in the chain of the store and the file before it there."""
+    """``number`` is that of the publication it came with, ``at`` when it was made (RFC 3339),
+    ``hash`` the SHA-256 of all its bytes, ``previous`` the name of the record before it."""
 
-    seq: int
+    number: int
     kind: str
     at: str
     hash: str
     content: Mapping[str, Any]
-    chain: tuple[int, str] | None = None
+    previous: str
 
     @property
     def name(self) -> str:
         """Of its file."""
-        return f"{self.seq:08d}-{self.hash[:16]}.json"
-
-
-def canonical(content: Any) -> bytes:
-    """``content`` as JSON, the same bytes for the same content."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        return f"{self.number:08d}-{self.hash[:16]}.json"
 
 
 def check_texts(**given: str | None) -> None:
@@ -63,35 +60,58 @@ def check_texts(**given: str | None) -> None:
             raise InvalidRequest(f"{name}={text!r} is not a valid text: half a character") from None
 
 
-def append_record(
-    folder: StorePath,
-    kind: Kind,
-    at: str,
-    content: Mapping[str, Any],
-    chain: tuple[int, str] | None = None,
+def write_record(
+    folder: StorePath, number: int, kind: Kind, at: str, content: Mapping[str, Any], previous: str
 ) -> Record:
-    """Publish one more record; the caller holds the store's lock. Amounts in ``content`` are
-    text."""
-    before = read_records(folder)
-    seq, previous = len(before) + 1, before[-1].hash if before else ""
-    whole: dict[str, Any] = {
-        "seq": seq,
-        "kind": kind,
-        "at": at,
-        "previous": previous,
-        "content": dict(content),
-    }
-    if chain is not None:
-        whole["chain"] = list(chain)
+    """Write a record, which counts once a manifest names it. Amounts in ``content`` are text."""
+    whole = {"number": number, "kind": kind, "at": at, "previous": previous,
+             "content": dict(content)}  # fmt: skip
     written = canonical(whole)
-    digest = hashlib.sha256(written).hexdigest()
-    made = Record(seq, kind, at, digest, json.loads(written)["content"], chain)
-    path = folder / made.name
-    hidden = disk.hidden_file(folder, path.stem)
+    made = _record(written)
+    hidden = disk.hidden_file(folder, f"{number:08d}-{made.hash[:16]}")
     with disk.new_file(hidden) as file:
         file.write(written)
-    disk.publish(hidden, path)
+    disk.publish(hidden, folder / made.name)
     return made
+
+
+def read_records(folder: StorePath, newest: str) -> list[Record]:
+    """Every record up to the one named ``newest``, oldest first. Raises ``StoreDamaged`` unless all
+    are there as written; ``StoreError`` where they cannot be read."""
+    found: list[Record] = []
+    name = newest
+    left: list[str] | None = None
+    while name:
+        record = read_record(folder / name)
+        found.append(record)
+        if left is None and "records" in record.content:  # of a repair: those that were left
+            left = list(record.content["records"])
+        name = record.previous if left is None else left.pop() if left else ""
+    return found[::-1]
+
+
+def read_record(path: StorePath) -> Record:
+    """Raises ``StoreDamaged`` where it is missing, or not what was written."""
+    try:
+        with disk.readable(path):
+            written = path.read_bytes()
+    except FileNotFoundError:
+        raise StoreDamaged("is missing", path=path, hint=RESTORE) from None
+    if not path.stem.endswith(f"-{hashlib.sha256(written).hexdigest()[:16]}"):
+        raise StoreDamaged("is not what was written", path=path, hint=RESTORE)
+    return _record(written)
+
+
+def intact_records(folder: StorePath) -> list[Record]:
+    """Those of the files in ``folder`` that are what was written, oldest first."""
+    found = []
+    for path in disk.files_in(folder):
+        if _NAME.fullmatch(path.name):
+            try:
+                found.append(read_record(path))
+            except StoreError:
+                continue
+    return found
 
 
 def known_by(records: Sequence[Record], as_of: str | datetime | None) -> list[Record]:
@@ -100,39 +120,16 @@ def known_by(records: Sequence[Record], as_of: str | datetime | None) -> list[Re
     return [one for one in records if until is None or Instant.parse(one.at).ns <= until]
 
 
-def read_records(folder: StorePath) -> list[Record]:
-    """Every record, oldest first. Raises ``StoreDamaged`` unless all are there as written."""
-    found: list[Record] = []
-    for path in _files(folder):
-        if int(path.name[:8]) != len(found) + 1:
-            raise StoreDamaged(f"record {len(found) + 1} is missing", path=folder, hint=RESTORE)
-        record, previous = _read(path)
-        if previous != (found[-1].hash if found else "") or record.seq != len(found) + 1:
-            raise StoreDamaged(
-                "does not follow the record before it, which was replaced", path=path, hint=RESTORE
-            )
-        found.append(record)
-    return found
+def is_pin_name(name: object) -> bool:
+    return isinstance(name, str) and _PIN.fullmatch(name) is not None
 
 
-def newest_record(folder: StorePath) -> Record | None:
-    """The last one alone. Raises ``StoreDamaged`` where it is not what was written."""
-    files = _files(folder)
-    return _read(files[-1])[0] if files else None
+def pins_of(records: Sequence[Record]) -> dict[str, Record]:
+    """The record that made each pin, by its name, oldest first: it names what is known at the
+    publication of that record. A close is a pin, too."""
+    return {one.content["pin"]: one for one in records if one.kind in ("pin", "close")}
 
 
-def _files(folder: StorePath) -> list[StorePath]:
-    """Without those that are unfinished, or a system's own."""
-    return [path for path in disk.files_in(folder) if _NAME.fullmatch(path.name)]
-
-
-def _read(path: StorePath) -> tuple[Record, str]:
-    """A record, and the hash of the one before it."""
-    text = path.read_bytes()
-    digest = hashlib.sha256(text).hexdigest()
-    if not path.stem.endswith(digest[:16]):
-        raise StoreDamaged("is not what was written", path=path, hint=RESTORE)
-    whole = json.loads(text)
-    chain = tuple(whole["chain"]) if "chain" in whole else None
-    made = Record(whole["seq"], whole["kind"], whole["at"], digest, whole["content"], chain)
-    return made, whole["previous"]
+def _record(written: bytes) -> Record:
+    whole = json.loads(written)
+    return Record(hash=hashlib.sha256(written).hexdigest(), **whole)

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -20,9 +20,6 @@ from pyarrow import fs
 
 from fundlab.base.errors import InvalidRequest, StoreError
 from fundlab.base.paths import local_path
-
-if TYPE_CHECKING:
-    from fundlab.store.commits import Commits
 
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(/|$)")
@@ -32,14 +29,12 @@ SCRATCH: Final = Path(".cache") / "fundlab"  # below the user's home
 
 @dataclass(frozen=True, order=True)
 class RemotePath:
-    """``key`` in ``filesystem``. What is on its way there waits in ``scratch``, on this machine.
-    ``commits`` decide who publishes there, where it is in a store."""
+    """``key`` in ``filesystem``. What is on its way there waits in ``scratch``, on this machine."""
 
     key: str
     scheme: str
     scratch: Path = field(compare=False, repr=False)
     filesystem: fs.FileSystem = field(compare=False, repr=False)
-    commits: Commits | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.key.lstrip('/')}"
@@ -132,11 +127,6 @@ class RemotePath:
     def write_bytes(self, content: bytes) -> None:
         """In place of any file there is."""
         self._python().pipe_file(self.key, content, mode="overwrite")
-
-    def copy_to(self, target: RemotePath) -> None:
-        """In one step, within the storage. Raises ``FileNotFoundError``."""
-        target.filesystem.create_dir(target.parent.key, recursive=True)
-        self.filesystem.copy_file(self.key, target.key)
 
     def _send(self, file: Path) -> None:
         python = self._python()

@@ -6,15 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
-from fundlab.store.duck import own_connection
-from fundlab.store.parts import FROM, TO, check_data, check_files, find_parts
+from fundlab.store.duck import lasting_connection
+from fundlab.store.manifests import Manifest
+from fundlab.store.parts import FROM, TO, check_data, check_files
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.store.settlement_times import ADDED, PLACE, with_settlement
 from fundlab.store.snapshot import Snapshot, steadily
@@ -24,8 +25,6 @@ from fundlab.transfers import SETTLED_AT
 if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
-
-    from fundlab.evidence.table_store import TableStore
 
 _NANOSECONDS: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _GLOB: Final = "__globPaths__"
@@ -38,6 +37,16 @@ _SPARK: Final = {AMOUNT_TYPE: "decimal(38,18)", pa.string(): "string", pa.bool_(
 Work = TypeVar("Work", bound=Callable[..., Any])
 
 
+class Scanned(Protocol):
+    """What a scan needs of a store."""
+
+    path: StorePath
+
+    def manifest(self) -> Manifest: ...
+
+    def snapshot(self, table: str) -> Snapshot: ...
+
+
 def queries(work: Work) -> Work:
     """``work``, which scans a store and queries what it scanned, in a store that others compact.
 
@@ -45,19 +54,16 @@ def queries(work: Work) -> Work:
     what was written is named (``StoreDamaged``), or what DuckDB says (``StoreError``).
     """
 
-    def paths(store: TableStore) -> set[StorePath]:
-        return {path for table in TABLES for path in find_parts(store.path / table).values()}
-
     @wraps(work)
-    def steady(store: TableStore, *args: Any, **options: Any) -> Any:
+    def steady(store: Scanned, *args: Any, **options: Any) -> Any:
         import duckdb  # which a sync has no use for, see ``own_connection``
 
         def once() -> Any:
-            before = paths(store)
+            before = store.manifest().number
             try:
                 return work(store, *args, **options)
             except (duckdb.Error, AnalysisError) as error:
-                if before - paths(store):
+                if before != store.manifest().number:
                     raise StoreChanged(f"{store.path} was compacted while it was read") from error
                 for table in TABLES:
                     for part in store.snapshot(table).files:
@@ -89,7 +95,7 @@ def scan_with_duckdb(
     import duckdb
 
     if connection is None:
-        connection = own_connection(memory_limit)
+        connection = lasting_connection(memory_limit)
     elif memory_limit is not None:
         raise InvalidRequest(
             "give either connection, which has a limit of its own, or memory_limit"

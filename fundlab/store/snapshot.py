@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from fundlab.base.arrow import numbers
 from fundlab.base.errors import StoreDamaged
+from fundlab.store.manifests import File
 from fundlab.store.parts import (
     BOOKKEEPING,
     FROM,
@@ -30,7 +31,6 @@ from fundlab.store.parts import (
     Publication,
     damaged,
     each_row_group,
-    find_parts,
     open_part,
 )
 from fundlab.store.remote import StorePath
@@ -38,7 +38,6 @@ from fundlab.tables.schema import INSTANT_TYPE, Table
 
 _ATTEMPTS: Final = 10
 _PATIENCE_S: Final = 20.0
-_LISTINGS: Final = 20
 _PAUSE_S: Final = 0.05
 
 _POINTERS: Final = pa.schema(BOOKKEEPING["part"])
@@ -79,13 +78,13 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The files of a table that count, up to publication ``limit`` (0: nothing published yet).
+    """The files of a table that count, up to publication ``limit``, its last (0: none yet).
 
-    ``publications`` are those that count, in order, ``last`` the last of them, and ``begins`` is
-    where its rows begin (ns, ``None``: with the first there is). ``inside_base``: it is older than
-    its first file, so a row's own life there says whether it was current. ``left_out`` are files of
-    its folder that do not count although they have the name of one, and why. ``accepted_gone``:
-    no row of these ids is current (see `fundlab.evidence.vanished_rows.accepted_gone`).
+    ``publications`` are those of the table that count, in order, ``last`` the last of them, and
+    ``begins`` is where its rows begin (ns, ``None``: with the first there is). ``inside_base``: it
+    is older than its first file, so a row's own life there says whether it was current.
+    ``accepted_gone``: no row of these ids is current (see
+    `fundlab.evidence.vanished_rows.accepted_gone`).
     """
 
     table: Table
@@ -95,7 +94,6 @@ class Snapshot:
     last: Publication | None
     begins: int | None
     inside_base: bool
-    left_out: Mapping[StorePath, str]
     accepted_gone: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
@@ -214,53 +212,29 @@ class Snapshot:
 
 
 def take_snapshot(
-    folder: StorePath, table: Table, *, as_of: int | None = None, limit: int | None = None
+    folder: StorePath,
+    table: Table,
+    files: Sequence[File],
+    *,
+    as_of: int | None = None,
+    limit: int | None = None,
 ) -> Snapshot:
-    """The newest state of ``table``, that of ``as_of`` (ns), or that of publication ``limit``: the
-    newest base and every part after it.
+    """The state of ``table`` that these ``files`` of a manifest hold, that of ``as_of`` (ns), or
+    that of publication ``limit``.
 
-    A compaction may take files away while they are being listed, so a gap is looked at again
-    before it counts as damage. Raises ``StoreDamaged`` where publication ``limit``, which a pin has
-    seen, is not there.
+    Raises ``StoreDamaged`` where a file is not what was written, ``StoreChanged`` where one is not
+    there.
     """
-    problem: StoreDamaged | None = None
-    for _ in range(_LISTINGS):
-        left_out: dict[StorePath, str] = {}
-        found = find_parts(folder, left_out)
-        base = max((seq for kind, seq in found if kind == "base"), default=0)
-        later = sorted(seq for kind, seq in found if kind == "part" and seq > base)
-        if later == list(range(base + 1, base + 1 + len(later))):
-            paths = [found["base", base]] if base else []
-            try:
-                files = [
-                    open_part(path, table)
-                    for path in [*paths, *(found["part", seq] for seq in later)]
-                ]
-                break
-            except FileNotFoundError as error:
-                problem = StoreDamaged(f"the store changes too fast to be read: {error}")
-        else:
-            first = next(base + 1 + n for n, seq in enumerate(later) if seq != base + 1 + n)
-            problem = damaged(folder, f"publication {first} of {table.name} is missing")
-        time.sleep(_PAUSE_S)
-    else:
-        raise problem or AssertionError
-    for part in files:
-        if part.header.service != files[0].header.service:
-            raise damaged(part.path, "is of another service or credential than its store")
+    parts = [open_part(folder, file, table) for file in files]
     known = [
         entry
-        for part in files
+        for part in parts
         for entry in part.header.publications
         if (as_of is None or entry.published_at <= as_of) and (limit is None or entry.seq <= limit)
     ]
     last = known[-1] if known else None
     reached = 0 if last is None else last.seq
-    if limit is not None and reached != limit:
-        raise damaged(
-            folder, f"publication {limit} is missing, which a pin names; there are {reached}"
-        )
-    counting = [part for part in files if known and (part.kind == "base" or part.seq <= reached)]
+    counting = [part for part in parts if known and (part.kind == "base" or part.seq <= reached)]
     return Snapshot(
         table,
         tuple(counting),
@@ -269,7 +243,6 @@ def take_snapshot(
         last,
         begins=None if last is None else last.begins,
         inside_base=bool(counting) and reached < counting[0].seq,
-        left_out=left_out,
     )
 
 

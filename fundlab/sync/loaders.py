@@ -5,21 +5,35 @@ Each takes the filters of its list operation by name (``profile_ids=[…]``, ``s
 ISO text, ``datetime``, ``Timestamp``, ``date`` or ``datetime64``. A filter by values takes one text
 or any iterable of them, asked for in hundreds; of an empty one come no rows. Rows that do not show
 what a filter is about are kept, with a warning. Rows come by ``created_at``, ties by ``id``
-(``order="DESC"``: the other way round). With ``workers`` above 1, disjoint windows of
-``created_at`` are read side by side where the service honours them; the rows are the same.
+(``order="DESC"``: the other way round). A row that cannot be read stops a loader, as a sum over
+the others would be wrong in silence; with ``invalid="set_aside"`` it is left out with a warning,
+and ``frame.attrs["set_aside"]`` has its ``table``, ``id``, ``raw`` JSON and the ``reason``. With
+``workers`` above 1, disjoint windows of ``created_at`` are read side by side where the service
+honours them; the rows are the same.
 """
 
 from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex, Unpack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, Unpack
 
 import pyarrow as pa
 
 from fundlab.base.arrow import AMOUNT_TYPE, groups
-from fundlab.base.errors import InvalidRequest, NotFound, ProtocolError
+from fundlab.base.errors import (
+    ContradictionWarning,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+    ProtocolError,
+    ScopeMissing,
+    SetAsideWarning,
+    number_of,
+)
 from fundlab.base.progress import expect, progress_bar
 from fundlab.base.threads import gathered
 from fundlab.base.values import Instant, moment_ns
@@ -34,7 +48,8 @@ from fundlab.client.arguments import (
     spelled_out,
 )
 from fundlab.client.pages import Asked, texts, warn_of_filters, whole_number
-from fundlab.sync.table_pages import ask_table, fetch
+from fundlab.sync.table_pages import ask_table, contradicted_ids, fetch
+from fundlab.tables.decode import InvalidRow
 from fundlab.tables.expand import expand as expanded
 from fundlab.tables.frames import to_arrow, to_frame
 from fundlab.tables.schema import INSTANT_TYPE, TABLES
@@ -45,6 +60,7 @@ if TYPE_CHECKING:
     from fundlab.client.client import Client
 
 Pair = tuple[str, str]
+Invalid = Literal["stop", "set_aside"]
 BALANCES: Final = TABLES["balances"]
 
 
@@ -57,6 +73,7 @@ def load_transfers(
     workers: SupportsIndex = 1,
     progress: bool | None = None,
     limit: SupportsIndex | None = None,
+    invalid: Invalid = "stop",
     **filters: Unpack[TransferFilters],
 ) -> pd.DataFrame:
     """Transfers (§2.4, §4.5) as a typed DataFrame, one row each.
@@ -69,7 +86,7 @@ def load_transfers(
     >>> len(fl.load_transfers(client))
     50
     """
-    return _load("transfers", client, since, until, workers, progress, {**filters, "limit": limit})
+    return _load("transfers", client, since, until, workers, progress, limit, invalid, filters)
 
 
 @spelled_out(EventFilters)
@@ -81,6 +98,7 @@ def load_events(
     workers: SupportsIndex = 1,
     progress: bool | None = None,
     limit: SupportsIndex | None = None,
+    invalid: Invalid = "stop",
     expand: bool = False,
     **filters: Unpack[EventFilters],
 ) -> pd.DataFrame:
@@ -93,7 +111,7 @@ def load_events(
     >>> events["object_new_summary_status"].unique().tolist()
     ['APPROVED']
     """
-    frame = _load("events", client, since, until, workers, progress, {**filters, "limit": limit})
+    frame = _load("events", client, since, until, workers, progress, limit, invalid, filters)
     return expanded(frame, "object") if expand else frame
 
 
@@ -106,6 +124,7 @@ def load_addresses(
     workers: SupportsIndex = 1,
     progress: bool | None = None,
     limit: SupportsIndex | None = None,
+    invalid: Invalid = "stop",
     **filters: Unpack[AddressFilters],
 ) -> pd.DataFrame:
     """Crypto destination addresses (§2.8, §4.15); without ``identity_id`` first-party ones only.
@@ -113,7 +132,7 @@ def load_addresses(
     >>> fl.load_addresses(client, crypto_networks=["ETHEREUM"])["status"].unique().tolist()
     ['APPROVED']
     """
-    return _load("addresses", client, since, until, workers, progress, {**filters, "limit": limit})
+    return _load("addresses", client, since, until, workers, progress, limit, invalid, filters)
 
 
 @spelled_out(FiatAccountFilters)
@@ -125,6 +144,7 @@ def load_fiat_accounts(
     workers: SupportsIndex = 1,
     progress: bool | None = None,
     limit: SupportsIndex | None = None,
+    invalid: Invalid = "stop",
     **filters: Unpack[FiatAccountFilters],
 ) -> pd.DataFrame:
     """Fiat accounts (§2.3, §4.11), account numbers masked as the list masks them.
@@ -132,9 +152,7 @@ def load_fiat_accounts(
     >>> fl.load_fiat_accounts(client)["status"].unique().tolist()
     ['APPROVED', 'REJECTED', 'PENDING']
     """
-    return _load(
-        "fiat_accounts", client, since, until, workers, progress, {**filters, "limit": limit}
-    )
+    return _load("fiat_accounts", client, since, until, workers, progress, limit, invalid, filters)
 
 
 @spelled_out(FiatAccountFilters)
@@ -146,6 +164,7 @@ def load_deposit_instructions(
     workers: SupportsIndex = 1,
     progress: bool | None = None,
     limit: SupportsIndex | None = None,
+    invalid: Invalid = "stop",
     **filters: Unpack[FiatAccountFilters],
 ) -> pd.DataFrame:
     """Fiat deposit instructions (§2.2, §4.3).
@@ -154,7 +173,7 @@ def load_deposit_instructions(
     ['VALID']
     """
     return _load(
-        "deposit_instructions", client, since, until, workers, progress, {**filters, "limit": limit}
+        "deposit_instructions", client, since, until, workers, progress, limit, invalid, filters
     )
 
 
@@ -174,7 +193,7 @@ def load_balances(
     The interface lists no profiles. With both ``profile_ids`` and ``assets`` every combination is
     asked for; else the combinations that occur in ``transfers``, or, where none are given, in all
     transfers of the service, which are then paged through. A combination the service does not
-    know is left out.
+    know (404), or does not show to this credential (403), is left out.
 
     A balance may move while others are read. ``Store.sync`` reads those again, together with the
     transfers that moved them, so that the two belong together.
@@ -199,7 +218,7 @@ def load_balances(
             found = pairs_of(to_arrow(transfers[shown], "transfers"))
         else:
             asked = ask_table(TABLES["transfers"], {"profile_ids": profiles}, "load_balances")
-            for rows in _pages(client, asked, count, "finding profiles", progress, stacklevel=3):
+            for rows in _pages(client, asked, count, "finding profiles", progress, 3):
                 found |= pairs_of(rows)
         wanted = [None if v is None else {one.casefold() for one in v} for v in (profiles, names)]
         pairs = sorted(
@@ -208,7 +227,7 @@ def load_balances(
             if all(w is None or one.casefold() in w for one, w in zip(pair, wanted, strict=True))
         )
     with progress_bar(len(pairs), "balances", "balances", progress) as bar:
-        rows = observe_balances(client, pairs, workers=count, clock=clock, step=bar.update)
+        rows, _ = observe_balances(client, pairs, workers=count, clock=clock, step=bar.update)
     return to_frame(BALANCES.in_order(rows).drop_columns(["extra"]))
 
 
@@ -219,14 +238,19 @@ def observe_balances(
     workers: int = 1,
     clock: Callable[[], int] = time.time_ns,
     step: Callable[[], object] = lambda: None,
-) -> pa.Table:
-    """The balance of each (profile, asset) as an Arrow table; see ``load_balances``."""
+) -> tuple[pa.Table, dict[Pair, int]]:
+    """The balance of each (profile, asset) as an Arrow table; and those that the service does not
+    have (404) or show (403), with that status. See ``load_balances``."""
+    unanswered: dict[Pair, int] = {}
 
     def observe(pair: Pair) -> dict[str, Any] | None:
         profile_id, asset = pair
         try:
             found = client.get_profile_balance(profile_id=profile_id, asset=asset)
-        except NotFound:
+        except ScopeMissing:
+            raise  # that is not about this profile
+        except (NotFound, PermissionDenied) as error:
+            unanswered[pair] = error.status
             return None
         finally:
             step()
@@ -251,7 +275,7 @@ def observe_balances(
             columns.append(pa.array(values, pa.int64()).cast(INSTANT_TYPE))
         else:
             columns.append(pa.array(values, column.type))
-    return pa.Table.from_arrays(columns, schema=BALANCES.schema)
+    return pa.Table.from_arrays(columns, schema=BALANCES.schema), unanswered
 
 
 def pairs_of(transfers: pa.Table) -> set[Pair]:
@@ -270,9 +294,13 @@ def _load(
     until: Time | None,
     workers: SupportsIndex,
     progress: bool | None,
+    limit: SupportsIndex | None,
+    invalid: Invalid,
     filters: Mapping[str, Any],
 ) -> pd.DataFrame:
-    table, label, given = TABLES[name], f"load_{name}", dict(filters)
+    if invalid not in ("stop", "set_aside"):
+        raise InvalidRequest(f"load_{name}: invalid={invalid!r}: give 'stop' or 'set_aside'")
+    table, label, given = TABLES[name], f"load_{name}", {**filters, "limit": limit}
     count = whole_number(workers, "workers", 1)
     if "page_cursor" in filters:
         raise InvalidRequest(
@@ -287,27 +315,57 @@ def _load(
             if filters.get(filter_) is not None:
                 raise InvalidRequest(f"give either {parameter} or {filter_}, not both")
             given[filter_] = Instant.from_ns(moment_ns(value, parameter))
-    asked = ask_table(table, given, label, ("since", "until", "workers", "progress"))
+    own = ("since", "until", "workers", "progress", "invalid")
+    asked = ask_table(table, given, label, own)
+    aside: dict[str, InvalidRow] | None = {} if invalid == "set_aside" else None
     found = [
         table.schema.empty_table(),
-        *_pages(client, asked, count, name, progress, stacklevel=4),
+        *_pages(client, asked, count, name, progress, 4, aside),
     ]
     rows = table.in_order(table.distinct(pa.concat_tables(found)))
     if asked.filters["order"] == "DESC":
         rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
-    return to_frame(rows)
+    frame = to_frame(rows)
+    if aside is not None:
+        frame.attrs["set_aside"] = [asdict(row) for row in aside.values()]
+    if aside:
+        first = next(iter(aside.values()))
+        warnings.warn(
+            f"{label}: {number_of(len(aside), 'row')} cannot be read and left out, such as "
+            f"{first.id or 'one without an id'} ({first.reason}): see "
+            "frame.attrs['set_aside']",
+            SetAsideWarning,
+            stacklevel=3,
+        )
+    return frame
 
 
 def _pages(
-    client: Client, asked: Asked, workers: int, title: str, progress: bool | None, stacklevel: int
+    client: Client,
+    asked: Asked,
+    workers: int,
+    title: str,
+    progress: bool | None,
+    stacklevel: int,
+    aside: dict[str, InvalidRow] | None = None,
 ) -> Iterator[pa.Table]:
-    """The rows of every page, shown as progress; at the end, what became of the filters."""
+    """The rows of every page, shown as progress; at the end, what became of the filters. With
+    ``aside`` what cannot be read goes there."""
     ignored, unchecked = set[str](), set[str]()
     with progress_bar(desc=title, enabled=progress) as bar:
-        for page in fetch(connected(client), asked, workers):
+        for page in fetch(connected(client), asked, workers, set_aside=aside is not None):
             yield page.rows
+            if aside is not None:
+                aside |= {row.key: row for row in page.invalid}
             ignored |= page.ignored
             unchecked |= page.unchecked
+            if twice := contradicted_ids(page.rows):
+                warnings.warn(
+                    f"{asked.label}: a page has {', '.join(twice[:5])} more than once, with other "
+                    "members each time; the newest is taken, by updated_at where it says",
+                    ContradictionWarning,
+                    stacklevel=stacklevel + 1,
+                )
             expect(bar, page.expected)
             bar.update(page.rows.num_rows)
     warn_of_filters(asked.label, ignored, unchecked, stacklevel=stacklevel)  # at the loader's call

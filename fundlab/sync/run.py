@@ -2,7 +2,7 @@
 merge the files of a table where they have become many.
 
 Until everything has been fetched and checked nothing is published, so a service that dies in the
-middle leaves the store as it was. Each table then becomes visible by one rename.
+middle leaves the store as it was. All tables then become visible at once, by one manifest.
 
 Transfers are asked for by ``updated_at`` where the service honours it, else by ``created_at``, with
 every open transfer again by id; events and addresses by ``created_at``; the short lists complete.
@@ -34,8 +34,12 @@ import pyarrow.compute as pc
 
 from fundlab.base.arrow import frugal_memory
 from fundlab.base.errors import (
+    AuthenticationFailed,
     InvalidRequest,
     NotFound,
+    PermissionDenied,
+    ProtocolError,
+    ScopeMissing,
     StoreDamaged,
     StoreError,
     ValidationFailed,
@@ -47,7 +51,7 @@ from fundlab.base.threads import gathered
 from fundlab.base.values import Instant, moment_ns
 from fundlab.client.arguments import connected
 from fundlab.client.pages import warn_of_filters, whole_number
-from fundlab.evidence.anchors import write_head
+from fundlab.evidence.quarantine import SetAside, Unlisted, set_aside_rows, unlisted_rows
 from fundlab.evidence.vanished_rows import (
     SWEEP_EVERY_NS,
     Gone,
@@ -62,14 +66,15 @@ from fundlab.evidence.vanished_rows import (
 from fundlab.models import FINAL_STATUSES, OPERATIONS
 from fundlab.store import compaction, disk
 from fundlab.store.changes import Changes, all_new, differing, find_rows
+from fundlab.store.manifests import Manifest
 from fundlab.store.parts import Draft, Header, Publication, write_part
-from fundlab.store.records import Record
+from fundlab.store.records import Kind, Record
 from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.store.staging import STAGING, Stage, missing
 from fundlab.sync.loaders import Pair, observe_balances, pairs_of
-from fundlab.sync.table_pages import Fetched, ask_table, fetch
+from fundlab.sync.table_pages import Fetched, ask_table, contradicted_ids, fetch
 from fundlab.sync.windows import Span
-from fundlab.tables.decode import decode_page
+from fundlab.tables.decode import InvalidRow, decode_page
 from fundlab.tables.schema import SCHEMA_VERSION, TABLES, find_table
 
 if TYPE_CHECKING:
@@ -80,7 +85,12 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS: Final = 8
 OVERLAP_NS: Final = 15 * 60 * 1_000_000_000
+ASK_AGAIN_NS: Final = 30 * 86_400 * 10**9
+"""What the service said of a row that its list leaves out is asked again after this time,"""
+ASKED_AT_MOST: Final = 100
+"""so many rows of a table in a sync, however long the archive is."""
 SHORT_LISTS: Final = ("fiat_accounts", "deposit_instructions")
+CLOCKS_DIFFER_S: Final = 86_400
 PAIR_COLUMNS: Final = ("profile_id", "asset", "balance_asset")
 
 Moment = str | datetime
@@ -105,7 +115,9 @@ class TableSync:
 class SyncResult:
     """What a sync did. ``unsettled`` are balances that moved at every look and were left out,
     ``compacted`` the tables whose files were merged into one, ``gone`` the table and id of each row
-    that the service was found to list no more, ``notes`` what else a pass over old rows found."""
+    that the service was found to have no more, ``refused`` of each that it was found to refuse,
+    ``set_aside`` those that came and cannot be read, ``notes`` what else a pass over old rows
+    found."""
 
     store: str
     tables: tuple[TableSync, ...]
@@ -113,6 +125,8 @@ class SyncResult:
     unsettled: tuple[Pair, ...] = ()
     compacted: tuple[str, ...] = ()
     gone: tuple[tuple[str, str], ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    set_aside: tuple[InvalidRow, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -200,8 +214,7 @@ def sync(
     another service or credential, was last written more than a day ahead of ``clock``, or its lock
     was taken away, ``InvalidRequest`` for unknown tables, ``NetworkError``,
     ``ServiceError``, ``ProtocolError`` and ``DataError`` as the client and the decoder do; the
-    store is then as before. Only a disk that fails between two renames leaves some tables new and
-    others old, each complete. ``StoreDamaged`` where a file is not what was written: if that shows
+    store is then as before. ``StoreDamaged`` where a file is not what was written: if that shows
     only when files are merged, what was fetched is published. While a sync is writing, an
     ``as_of`` of this minute is not settled yet.
     """
@@ -229,7 +242,11 @@ def sync(
                 "sandbox started anew is another service, too)"
             )
         passes = store.passes()
-        run = _Run(store, client, service, workers, progress, clock, passes, gone_rows(passes, ()))
+        run = _Run(
+            store, client, service, workers, progress, clock, passes, gone_rows(passes, ()),
+            [one for one in set_aside_rows(passes, store.records()) if one.state != "read"],
+            unlisted_rows(passes),
+        )  # fmt: skip
         try:
             for name in chosen:
                 if TABLES[name].operation is not None:
@@ -237,8 +254,8 @@ def sync(
             if "balances" in wanted:
                 run.sweep()
                 run.observe()
+            _check_clock(client)
             done = run.publish(check_held)
-            run.note_pass(check_held)
         except BaseException as error:
             # What was written but not published goes; what was fetched stays for the next run.
             for draft in run.drafts:
@@ -255,11 +272,10 @@ def sync(
         # All is published by now: a disk that takes no more is a matter for the next sync.
         compacted = []
         for name in chosen:
-            snapshot = store.snapshot(name)
-            if not compaction.pays(snapshot):
+            if not compaction.pays(store.snapshot(name)):
                 continue
             try:
-                compaction.compact_table(store.path / name, snapshot, check_held)
+                store.merge(name, check_held)
             except StoreDamaged:
                 raise
             except StoreError as error:
@@ -271,9 +287,23 @@ def sync(
     seconds = round(time.monotonic() - started, 3)
     return SyncResult(
         str(store.path), tuple(done), seconds, tuple(run.unsettled), tuple(compacted),
-        tuple((name, id_) for name, one in run.fetches.items() for id_ in one.gone),
+        tuple((name, id_) for name, one in run.fetches.items() for id_ in one.answers["gone"]),
+        tuple((name, id_) for name, one in run.fetches.items() for id_ in one.answers["refused"]),
+        tuple(row for one in run.fetches.values() for row in one.invalid.values()),
         tuple(run.notes),
     )  # fmt: skip
+
+
+def _check_clock(client: Client) -> None:
+    """Raises ``StoreError`` where this machine's clock is days off the service's: what is published
+    would carry a wrong time for good."""
+    skew = client.transport.skew_s
+    if abs(skew) > CLOCKS_DIFFER_S:
+        way = "behind" if skew > 0 else "ahead of"
+        raise StoreError(
+            f"this machine's clock is {abs(skew) / 3600:,.0f} hours {way} the service's: nothing "
+            "was published; set it right, then sync again"
+        )
 
 
 @dataclass
@@ -288,13 +318,15 @@ class _Run:
     clock: Callable[[], int]
     passes: Sequence[Record] = ()
     gone: Sequence[Gone] = ()
+    aside: Sequence[SetAside] = ()
+    unlisted: Mapping[tuple[str, str], Unlisted] = field(default_factory=dict)
     fetches: dict[str, _Fetch] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
     observed: pa.Table | None = None
     unsettled: list[Pair] = field(default_factory=list)
+    unanswered: dict[Pair, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     swept_at: int | None = None
-    link: tuple[int, str] = (1, "")
 
     def fetch(self, name: str, since: int | None, full: bool) -> None:
         """Fetch what may have changed, onto the disk; a run that died may have had some of it."""
@@ -314,10 +346,6 @@ class _Run:
             question if resumable else None,
         )
         known = {} if last is None else last.watermark
-        self.notes += [
-            f"{name}: {path.name} is {why} ('fundlab repair' sees to it)"
-            for path, why in snapshot.left_out.items()
-        ]
         one = self.fetches[name] = _Fetch(
             self.client, snapshot, stage, self.workers, self.clock() + OVERLAP_NS, begins,
             {
@@ -326,6 +354,8 @@ class _Run:
                 if name in known
             },
             frozenset(row.id for row in self.gone if row.table == name and row.back_at is None),
+            {id_: row for (table, id_), row in self.unlisted.items() if table == name},
+            {row.key: row for row in self.aside if row.table == name},
         )  # fmt: skip
         with progress_bar(desc=name, enabled=self.progress) as bar:
 
@@ -340,21 +370,36 @@ class _Run:
                 one.changes(keep)
             else:
                 resumed = bool(stage.covered)
+                newest = one.newest(since) if new or wider or full else None
                 one.everything(since, keep, resume=True)
                 if resumed and one.marks:
                     one.changes(keep)  # what moved since the run that died
+                if newest is not None:
+                    self.notes += one.look_from_the_other_end(newest, keep)
+            if one.passed and (one.gone_before or one.unlisted):
+                for rows in stage.read(["id"]):
+                    one.listed(rows.column("id"))
             if one.passed and snapshot.files:
                 one.look_for(unlisted(snapshot, stage, one.since), keep)
+            one.ask_again(self.clock(), keep)
 
     def sweep(self) -> None:
-        """Compare some old transfers with what the service lists of their time: all of them within
-        a month, and nothing where the last sweep is less than an hour ago."""
-        one, now = self.fetches["transfers"], self.clock()
-        last = self.store.snapshot("balances").last
+        """Compare some old transfers and events with what the service lists of their time: all of
+        them within a month, and nothing where the last sweep is less than an hour ago."""
+        now, last = self.clock(), self.store.snapshot("balances").last
         swept_at = None if last is None else last.query.get("swept_at")
         self.swept_at = now
-        if swept_at is None or one.passed:
-            return  # from here on; or all rows were just compared
+        if swept_at is None:
+            return  # from here on
+        if now - swept_at < SWEEP_EVERY_NS:
+            self.swept_at = swept_at
+            return
+        for name, one in self.fetches.items():
+            if name in ("transfers", "events") and not one.passed:
+                self._sweep(name, one, swept_at, now)
+
+    def _sweep(self, name: str, one: _Fetch, swept_at: int, now: int) -> None:
+        table = one.snapshot.table
         moments = [
             moment
             for part in one.snapshot.files
@@ -362,21 +407,21 @@ class _Run:
             for moment in both
             if moment is not None
         ]
-        if now - swept_at < SWEEP_EVERY_NS or not moments:
-            self.swept_at = swept_at
+        if not moments:
             return
         looked = 0
-        table = one.snapshot.table
         for begin, end in sweep_windows(min(moments), max(moments), swept_at, now):
             moments_asked = {
                 "created_at_gte": Instant.from_ns(begin), "created_at_lt": Instant.from_ns(end),
             }  # fmt: skip
             came = [table.schema.empty_table()]
             try:
-                for page in fetch(self.client, ask_table(table, moments_asked), self.workers):
+                asked = ask_table(table, moments_asked)
+                for page in fetch(self.client, asked, self.workers, set_aside=True):
                     if page.ignored:  # rather than page through everything
                         log.info("%s: old rows are not swept: window ignored", table.name)
                         return
+                    one.take_invalid(page)
                     came.append(page.rows)
             except ValidationFailed as error:
                 log.info("%s: old rows are not swept: %s", table.name, error)
@@ -388,38 +433,56 @@ class _Run:
             one.stage.add(moved)
             one.rows += moved.num_rows
             listed = rows.column("id").combine_chunks()
-            one.back.update(one.gone_before.intersection(listed.to_pylist()))
+            one.listed(listed)
             one.look_for(
                 known.filter(pc.invert(pc.is_in(known.column("id"), value_set=listed))),
                 lambda page: one.stage.add(page.rows),
             )
-        self.notes.append(f"looked at {number_of(looked, 'old transfer')} again")
+        noun = "old transfer" if name == "transfers" else "old event"
+        self.notes.append(f"looked at {number_of(looked, noun)} again")
 
-    def note_pass(self, check_held: Callable[[], None]) -> None:
-        """Keep what the passes over all rows found: what is gone or back, and the counts and
-        control totals where they are not those of the pass before."""
-        content: dict[str, Any] = {"gone": {}, "back": {}, "control": {}}
+    def passed(self, after_it: Manifest) -> dict[str, Any]:
+        """What the passes over all rows found: what is gone or back, and the counts and control
+        totals where they are not those of the pass before; ``after_it`` is to be published."""
+        content: dict[str, Any] = {}
         for name, one in self.fetches.items():
-            for kind, ids in (("gone", one.gone), ("back", sorted(one.back))):
+            gone = one.answers["gone"]
+            lists = {
+                **one.answers, "back": sorted(one.back), "asked": one.asked,
+                "listed": sorted(one.no_longer_unlisted),
+                "invalid": [[row.key, row.id, row.reason, row.raw] for row in one.invalid.values()],
+                "readable": sorted(one.readable),
+            }  # fmt: skip
+            for kind, entries in lists.items():
+                if entries:
+                    content.setdefault(kind, {})[name] = entries
+            said = {
+                "no longer at the service": gone,
+                "at the service again": sorted(one.back),
+                "refused by the service (403), kept as last seen": one.answers["refused"],
+                "set aside, cannot be read": [
+                    f"{row.id or row.key} ({row.reason})" for row in one.invalid.values()
+                ],
+                "read now, not set aside any more": [
+                    one.aside[key].id or key for key in sorted(one.readable)
+                ],
+                "sent twice in a page, with other members each time": sorted(one.contradicted),
+            }
+            for words, ids in said.items():
                 if ids:
-                    content[kind][name] = ids
-                    verb = "no longer at the service" if kind == "gone" else "at the service again"
                     more = f" and {len(ids) - 5:,} more" if len(ids) > 5 else ""
-                    self.notes.append(f"{name}: {verb}: {', '.join(ids[:5])}{more}")
+                    self.notes.append(f"{name}: {words}: {', '.join(ids[:5])}{more}")
             before = control_known(self.passes, name)
-            if not (one.gone or one.back or (one.passed and (one.published or not before))):
+            if not (gone or one.back or (one.passed and (one.published or not before))):
                 continue
-            without = one.gone_before.union(one.gone) - one.back
-            after = control_of(self.store.snapshot(name), without)
+            without = one.gone_before.union(gone) - one.back
+            after = control_of(self.store.snapshot(name, manifest=after_it), without)
             self.notes += control_lines(name, before, after)
             if changed := control_changes(before, after):
-                content["control"][name] = changed
-        found = {kind: of for kind, of in content.items() if of}
-        if content["gone"]:  # the first publication of the balances that was read without them
-            known = self.store.snapshot("balances").limit
-            found["observed"] = known + (self.observed is None)
-        if found:
-            self.store.record("pass", found, check_held, self.link)
+                content.setdefault("control", {})[name] = changed
+        if "gone" in content:  # the first publication of the balances that was read without them
+            content["observed"] = after_it.number + (self.observed is None)
+        return content
 
     def observe(self) -> None:
         """Read the balances until they belong to the transfers, whatever moves meanwhile."""
@@ -428,13 +491,20 @@ class _Run:
         pending = pairs_of(read_current(transfers.snapshot, PAIR_COLUMNS))
         for rows in stage.read(PAIR_COLUMNS):
             pending |= pairs_of(rows)
-        observed = TABLES["balances"].schema.empty_table()
+        balances = self.store.snapshot("balances")
+        observed = balances.table.schema.empty_table()
+        # Under a clock that stands still or runs behind each is later than those before it.
+        moments = [last for part in balances.files for _, _, last in part.header.row_groups]
+        newest = max(filter(None, moments), default=-1)
         for _ in range(MAX_ROUNDS):
             with progress_bar(len(pending), "balances", "balances", self.progress) as bar:
-                looked = observe_balances(
-                    self.client, sorted(pending), workers=self.workers, clock=self.clock,
-                    step=bar.update,
+                looked, unanswered = observe_balances(
+                    self.client, sorted(pending), workers=self.workers, step=bar.update,
+                    clock=lambda: max(self.clock(), newest + 1),
                 )  # fmt: skip
+            for pair in pending:
+                self.unanswered.pop(pair, None)
+            self.unanswered |= unanswered
             observed = pa.concat_tables([observed, looked])
             # Whose balances may have moved meanwhile: those of transfers that have changed since
             # the last fetch, as they are now and as they were known: staged, else stored.
@@ -459,14 +529,26 @@ class _Run:
             seen = zip(*(observed.column(n).to_pylist() for n in PAIR_COLUMNS[:2]), strict=True)
             observed = observed.filter(pa.array([one not in pending for one in seen], pa.bool_()))
         self.observed, self.unsettled = observed, sorted(pending)
+        if self.unanswered:
+            known = read_current(balances, [*PAIR_COLUMNS[:2], "observed_at"])
+            last = known.group_by(PAIR_COLUMNS[:2]).aggregate([("observed_at", "max")])
+            for profile, asset, at in zip(
+                *(last.column(name).to_pylist() for name in PAIR_COLUMNS[:2]),
+                last.column("observed_at_max").cast(pa.int64()).to_pylist(), strict=True,
+            ):  # fmt: skip
+                if (profile, asset) in self.unanswered:
+                    self.notes.append(
+                        f"balances: {asset} of {profile} is no longer reported (the service "
+                        f"answers {self.unanswered[profile, asset]}); last seen "
+                        f"{Instant.from_ns(at)}"
+                    )
 
     def publish(self, check_held: Callable[[], None]) -> list[TableSync]:
         """Write the parts of every table, then let them appear."""
         pa.default_memory_pool().release_unused()  # of the pages, before memory is at its fullest
-        newest = self.store.newest_files()
-        published_at, done = self.store.now(newest), []
-        self.link = self.store.next_link(newest)
-        proved_by = 0  # the publication of transfers that the balances belong to
+        published_at, done = self.store.now(), []
+        before = self.store.manifest()
+        number, files = before.number + 1, dict(before.files)
         for name, one in self.fetches.items():
             if one.gone_before:
                 known = one.stage.versions(pa.array(list(one.gone_before), pa.string()))
@@ -480,10 +562,9 @@ class _Run:
             # Where the rows begin, for the first time or earlier than before, is worth saying even
             # if there are none.
             moved = one.snapshot.begins != one.since
-            part = self._draft(one.snapshot, changes.groups(), published_at, covered, marks, moved)
+            publication = Publication(number, published_at, 0, covered, marks)
+            part = self._draft(one.snapshot, changes.groups(), publication, moved)
             one.published = part is not None
-            if name == "transfers":
-                proved_by = one.snapshot.limit + (part is not None)
             done.append(
                 TableSync(
                     name, one.rows, changes.new, changes.changed, changes.unchanged, one.pages, part
@@ -494,16 +575,20 @@ class _Run:
             query: dict[str, Any] = {"since": None, "swept_at": self.swept_at}
             if self.unsettled:
                 query["unsettled"] = self.unsettled
-            part = self._draft(
-                snapshot, all_new(snapshot.table, self.observed), published_at, query, {},
-                proved_by=proved_by,
-            )  # fmt: skip
+            if self.unanswered:
+                query["unanswered"] = sorted([*pair, at] for pair, at in self.unanswered.items())
+            publication = Publication(number, published_at, 0, query)
+            part = self._draft(snapshot, all_new(snapshot.table, self.observed), publication)
             done.append(TableSync("balances", count, count, 0, 0, 0, part))
         check_held()
         for draft in self.drafts:
             disk.publish(draft.hidden, draft.path)
-        if self.drafts:
-            write_head(self.store.path, [self.link[0] - 1, self.link[1]])
+            table = draft.path.parent.name
+            files[table] = (*files.get(table, ()), draft.file)
+        found = self.passed(replace(before, number=number, files=files))
+        if self.drafts or found:
+            records: list[tuple[Kind, dict[str, Any]]] = [("pass", found)] if found else []
+            self.store.commit(check_held, published_at, files, records, service=self.service)
         self.drafts.clear()
         for one in self.fetches.values():
             one.stage.discard()
@@ -513,11 +598,8 @@ class _Run:
         self,
         snapshot: Snapshot,
         groups: Iterable[pa.Table],
-        published_at: int,
-        query: Mapping[str, Any],
-        marks: Mapping[str, Mapping[str, str]],
+        publication: Publication,
         moved: bool = False,
-        proved_by: int | None = None,
     ) -> str | None:
         """Write a part that nobody sees yet; none where there is nothing to say."""
         filled = filter(attrgetter("num_rows"), groups)
@@ -526,14 +608,10 @@ class _Run:
             return None  # most tables of most syncs: nothing goes to the disk for them
         groups = chain([] if first is None else [first], filled)
         del first  # may be large, and is written long before the last one
-        name, seq = snapshot.table.name, snapshot.limit + 1
-        before = snapshot.files[-1].digest if snapshot.files else ""
-        query = {**query, "chain": [*self.link, before]}
-        publication = Publication(seq, published_at, 0, query, marks, proved_by)
+        name = snapshot.table.name
         header = Header(name, SCHEMA_VERSION, self.service, (publication,))
         draft = write_part(self.store.path / name, "part", snapshot.table, header, groups)
         self.drafts.append(draft)
-        self.link = self.link[0] + 1, f"{name}/{draft.path.name}"
         return str(draft.path)
 
 
@@ -563,8 +641,11 @@ class _Fetch:
     where on rows are known (ns, ``None``: all). ``marks``: up to where, by ``created`` and
     ``updated``. ``seen`` are the newest rows that came, ``undated``: some lack ``updated_at``;
     ``ahead``: some are of the future.
-    ``passed``: all rows were asked for. ``gone_before`` are the ids that the service listed no
-    more, ``gone`` and ``back`` those found so now.
+    ``passed``: all rows were asked for. ``gone_before`` are the ids that the service has no more or
+    refuses, ``unlisted`` what it said of each that its list leaves out, ``aside`` the rows that
+    could not be read. What is found now: ``answers`` for rows that are unlisted, those ``back`` and
+    ``no_longer_unlisted``, those ``asked`` again with the same answer; rows that are ``invalid``,
+    and those that are ``readable`` again; ids ``contradicted`` within a page.
     """
 
     client: Client
@@ -575,8 +656,17 @@ class _Fetch:
     since: int | None
     marks: dict[str, Watermark]
     gone_before: frozenset[str]
-    gone: list[str] = field(default_factory=list)
+    unlisted: Mapping[str, Unlisted] = field(default_factory=dict)
+    aside: Mapping[str, SetAside] = field(default_factory=dict)
+    answers: dict[str, list[str]] = field(
+        default_factory=lambda: {"there": [], "refused": [], "gone": []}
+    )
+    asked: list[str] = field(default_factory=list)
     back: set[str] = field(default_factory=set)
+    no_longer_unlisted: set[str] = field(default_factory=set)
+    invalid: dict[str, InvalidRow] = field(default_factory=dict)
+    readable: set[str] = field(default_factory=set)
+    contradicted: set[str] = field(default_factory=set)
     passed: bool = False
     published: bool = False
     pages: int = 0
@@ -653,7 +743,7 @@ class _Fetch:
             params = ask_table(table, newest_first).query.to_params()
             try:
                 body = self.client.fetch_page("list_transfers", params)
-                self._note(decode_page(table, body).rows, before)
+                self._note(decode_page(table, body, set_aside=True).rows, before)
             except ValidationFailed as error:
                 log.info("%s: not by updated_at: %s", table.name, error)
         updated = before.get("updated")
@@ -668,48 +758,150 @@ class _Fetch:
         way: a page that was left out, a pass that was cut or a row that moved between pages is no
         proof. What neither a list of the ids nor the service, asked for each, has is ``gone``."""
         table, moment = self.snapshot.table, self.snapshot.table.moment
-        known = pa.array(list(self.gone_before), pa.string())
+        remembered = [*self.gone_before, *self.unlisted, *self.invalid_ids]
+        known = pa.array(remembered, pa.string())
         missed = missed.filter(pc.invert(pc.is_in(missed.column("id"), value_set=known)))
         if not missed.num_rows:
             return
-        came: set[str] = set()
         wanted: list[str] = missed.column("id").to_pylist()
-        ways: list[dict[str, Any]] = [{"ids": wanted}]
+        way: dict[str, Any] = {"ids": wanted}
         asked = OPERATIONS[table.operation or ""].query
         if asked is not None and "ids" not in asked.model_fields:
             moments = missed.column(moment).cast(pa.int64())
             low, high = pc.min_max(moments).as_py().values()
-            ways = [{} if low is None else {
+            way = {} if low is None else {
                 f"{moment}_gte": Instant.from_ns(low), f"{moment}_lt": Instant.from_ns(high + 1),
-            }]  # fmt: skip
-        for filters in ways:
-            try:
-                self._ask(filters, keep, came=came)
-            except (_Ignored, ValidationFailed) as error:
-                log.info("%s: not by %s: %s", table.name, ", ".join(filters), error)
-        wanted = [id_ for id_ in wanted if id_ not in came]
+            }  # fmt: skip
+        there = 0
+        for id_, answer in self.answered(wanted, way, keep).items():
+            self.answers[answer].append(id_)
+            there += answer == "there"
+        if there:
+            log.warning(
+                "%s: the list left out %s that the service still has",
+                table.name, number_of(there, "row"),
+            )  # fmt: skip
+
+    def answered(self, wanted: Sequence[str], way: Mapping[str, Any], keep: Keep) -> dict[str, str]:
+        """What the service says of each of these rows: ``there``, where a list that is asked for
+        them (``way``) brings it, or Get does; ``gone`` or ``refused``, where Get says so."""
+        table, came = self.snapshot.table, set[str]()
+        try:
+            self._ask(way, keep, came=came)
+        except (_Ignored, ValidationFailed) as error:
+            log.info("%s: not by %s: %s", table.name, ", ".join(way), error)
         get: Callable[[str], object] | None = {
             "transfers": getattr(self.client, "get_transfer", None),
             "fiat_accounts": getattr(self.client, "get_fiat_account", None),
             "deposit_instructions": getattr(self.client, "get_fiat_deposit_instructions", None),
         }.get(table.name)
+        unauthorised = False
 
-        def is_gone(id_: str) -> bool:
+        def ask(id_: str) -> str:
+            nonlocal unauthorised
             if get is None:
-                return True  # of these tables there are only lists
+                return "gone"  # of these tables there are only lists
             try:
                 get(id_)
             except NotFound:
-                return True
-            return False
+                return "gone"
+            except ScopeMissing:
+                raise  # that is not about this row
+            except (AuthenticationFailed, PermissionDenied) as error:
+                unauthorised = unauthorised or isinstance(error, AuthenticationFailed)
+                return "refused"
+            except ProtocolError:
+                return "there"  # though it cannot be read
+            return "there"
 
-        verdicts = gathered(is_gone, wanted, max(self.workers, 4))
-        self.gone += [id_ for id_, gone in zip(wanted, verdicts, strict=True) if gone]
-        if there := missed.num_rows - sum(verdicts):
-            log.warning(
-                "%s: the list left out %s that the service still has",
-                table.name, number_of(there, "row"),
-            )  # fmt: skip
+        unknown = [id_ for id_ in wanted if id_ not in came and id_ not in self.invalid_ids]
+        answers = dict.fromkeys((id_ for id_ in wanted if id_ not in unknown), "there")
+        answers |= zip(unknown, gathered(ask, unknown, max(self.workers, 4)), strict=True)
+        if unauthorised:  # of these rows, if the token is good: else this raises
+            params = ask_table(table, {"limit": 1}).query.to_params()
+            self.client.fetch_page(str(table.operation), params)
+        return answers
+
+    def ask_again(self, now: int, keep: Keep) -> None:
+        """Ask for what was unlisted a month ago, and for what could not be read: a hundred rows of
+        each at most, the oldest answers first."""
+        due = sorted(
+            (row for row in self.unlisted.values()
+             if now - row.asked_at > ASK_AGAIN_NS and row.id not in self.no_longer_unlisted),
+            key=attrgetter("asked_at", "id"),
+        )[:ASKED_AT_MOST]  # fmt: skip
+        listing = OPERATIONS[self.snapshot.table.operation or ""].query
+        by_id = listing is not None and "ids" in listing.model_fields
+        if due and by_id:
+            ids = [row.id for row in due]
+            for id_, answer in self.answered(ids, {"ids": ids}, keep).items():
+                before = self.unlisted[id_].answer
+                if answer == before:
+                    self.asked.append(id_)
+                    continue
+                self.answers[answer].append(id_)
+                if before != "there":
+                    self.back.add(id_)
+        waiting = [row.id for row in self.aside.values() if row.id][:ASKED_AT_MOST]
+        if waiting and by_id:
+            try:
+                self._ask({"ids": waiting}, keep)
+            except (_Ignored, ValidationFailed) as error:
+                log.info("%s: not by ids: %s", self.snapshot.table.name, error)
+
+    def newest(self, since: int | None) -> str | None:
+        """The id of the newest row there is, asked for before all others are."""
+        begin = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
+        asked = ask_table(self.snapshot.table, {"order": "DESC", "limit": 1, **begin})
+        body = self.client.fetch_page(asked.operation.name, asked.query.to_params())
+        rows = decode_page(self.snapshot.table, body, set_aside=True).rows
+        return rows.column("id")[0].as_py() if rows.num_rows else None
+
+    def look_from_the_other_end(self, newest: str, keep: Keep) -> list[str]:
+        """Where all rows were asked for, oldest first, and the ``newest`` one did not come, the
+        list ended early: go back from its other end until rows come that came before."""
+        table, known = self.snapshot.table, set[str]()
+        for rows in self.stage.read(["id"]):
+            known.update(rows.column("id").to_pylist())
+        if newest in known:
+            return []
+        before = len(known)
+        begin = {} if self.since is None else {"created_at_gte": Instant.from_ns(self.since)}
+        for page in fetch(
+            self.client, ask_table(table, {"order": "DESC", **begin}), 1, set_aside=True
+        ):
+            self.take_invalid(page)
+            keep(replace(page, covered=None))
+            self._note(page.rows, self.seen)
+            ids = {*page.rows.column("id").to_pylist()}
+            if page.ignored or (ids and ids <= known):
+                break
+            known |= ids
+        self._done(self.marks.get("updated"))
+        left_out = number_of(len(known) - before, "row")
+        return [f"{table.name}: the list ended early; {left_out} came from its other end"]
+
+    @property
+    def invalid_ids(self) -> set[str]:
+        """Of the rows that came now and cannot be read."""
+        return {row.id for row in self.invalid.values() if row.id is not None}
+
+    def listed(self, ids: pa.Array) -> None:
+        """Take note of rows that the list has again."""
+        came = self.gone_before.union(self.unlisted).intersection(ids.to_pylist())
+        self.back |= came & self.gone_before
+        self.no_longer_unlisted |= came - self.gone_before
+
+    def take_invalid(self, page: Fetched) -> None:
+        """Set aside what cannot be read of ``page``, unless the same bytes are already; what was,
+        and is readable now or says something else, is not any more."""
+        for row in page.invalid:
+            if row.key not in self.aside:
+                self.invalid[row.key] = row
+        came = {*page.rows.column("id").to_pylist()} if self.aside else set[str]()
+        came |= {row.id for row in page.invalid if row.id and row.key not in self.aside}
+        self.readable |= {row.key for row in self.aside.values() if row.id in came}
+        self.contradicted.update(contradicted_ids(page.rows))
 
     def _ask(
         self,
@@ -727,8 +919,11 @@ class _Fetch:
         with ignored, an id of ``expect`` left out, rows by update that do not say when.
         """
         by_update, missed = "updated_at_gte" in filters, set(expect)
-        for page in fetch(self.client, ask_table(self.snapshot.table, filters), workers, gaps):
+        asked = ask_table(self.snapshot.table, filters)
+        for page in fetch(self.client, asked, workers, gaps, set_aside=True):
             rows, self.pages = page.rows, self.pages + 1
+            self.take_invalid(page)
+            missed.difference_update(row.id for row in page.invalid if row.id is not None)
             if by_update and self.since is not None:
                 created = rows.column("created_at").cast(pa.int64())
                 since = pa.scalar(self.since, pa.int64())

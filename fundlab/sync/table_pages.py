@@ -31,7 +31,7 @@ from fundlab.client.pages import Asked, Walk
 from fundlab.models import OPERATIONS
 from fundlab.sync.windows import Board, Span, Window
 from fundlab.tables import plain_pages
-from fundlab.tables.decode import Page, decode_page
+from fundlab.tables.decode import InvalidRow, Page, decode_page
 from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table
 
 _AHEAD: Final = 2
@@ -73,7 +73,7 @@ class Fetched:
     ``walk`` tells apart the walks it may belong to. ``covered`` is the stretch of ``created_at``
     (ns, the end excluded, ``None`` is open) that is complete with it; ``None`` if nobody can say.
     ``expected`` is how many rows there will be in all, if they go on to the newest one known, or to
-    this moment, as densely as in the time covered so far.
+    this moment, as densely as in the time covered so far. ``invalid`` are rows that were set aside.
     """
 
     rows: pa.Table
@@ -82,22 +82,29 @@ class Fetched:
     walk: int
     covered: Span | None
     expected: int | None = None
+    invalid: tuple[InvalidRow, ...] = ()
 
 
 def fetch(
-    source: PageSource, asked: Asked, workers: int, gaps: Sequence[Span] | None = None
+    source: PageSource,
+    asked: Asked,
+    workers: int,
+    gaps: Sequence[Span] | None = None,
+    set_aside: bool = False,
 ) -> Iterator[Fetched]:
     """Every page: in order by one worker, in any order by several, with repeats.
 
-    ``gaps`` are the stretches of ``created_at`` to read, all that is asked for by default. Raises
-    ``ProtocolError`` and ``DataError`` for malformed pages, and whatever the client raises.
+    ``gaps`` are the stretches of ``created_at`` to read, all that is asked for by default; with
+    ``set_aside`` malformed rows stop nothing. Raises ``ProtocolError`` and ``DataError`` for
+    malformed pages, and whatever the client raises.
     """
     # Only the compiled decoder lets other threads run: those of the other would stand in each
     # other's way.
     decoders = ThreadPoolExecutor(_DECODERS if plain_pages.library else 1, "fundlab-decode")
     try:
         for part in asked.parts:
-            walked = partial(TableWalk, source, whole=part, decoders=decoders, numbers=count(1))
+            walked = partial(TableWalk, source, whole=part, decoders=decoders, numbers=count(1),
+                             set_aside=set_aside)  # fmt: skip
             span = _probed_span(source, part) if workers > 1 else None
             if span is None:
                 stretches = [part] if gaps is None else [_within(part, gap) for gap in gaps]
@@ -114,7 +121,7 @@ def fetch(
             done = so_far = 0
             with closing(produced(sources, _AHEAD * len(sources))) as found:
                 for walk, page, last in found:
-                    one = walk.judged(page.result().rows, last=last)
+                    one = walk.judged(page.result(), last=last)
                     so_far += one.rows.num_rows
                     if one.covered is not None and one.rows.num_rows:
                         first = one.rows.column("created_at").cast(pa.int64())[0].as_py()
@@ -165,8 +172,10 @@ class TableWalk(Walk):
         whole: Asked,
         decoders: ThreadPoolExecutor,
         numbers: Iterator[int],
+        set_aside: bool = False,
     ) -> None:
         super().__init__(asked, whole)
+        self._set_aside = set_aside
         self._decoders, self._numbers = decoders, numbers
         self.table = _TABLE_OF[asked.operation.name]
         self._source, self._number = source, next(_numbers)
@@ -179,7 +188,9 @@ class TableWalk(Walk):
         """Fetch page after page; of each only the cursor is waited for before the next one."""
         while not self.ended:
             body = self._source.fetch_page(self.asked.operation.name, self.params)
-            page = self._decoders.submit(decode_page, self.table, body, page=next(self._numbers))
+            page = self._decoders.submit(
+                decode_page, self.table, body, page=next(self._numbers), set_aside=self._set_aside
+            )
             # A page mostly ends in its cursor. Within a text each of these quotes would have a
             # backslash before it; and what is not JSON is refused by the decoder.
             if found := _LAST_MEMBER.search(body, max(0, len(body) - _LONGEST_CURSOR)):
@@ -188,9 +199,11 @@ class TableWalk(Walk):
                 self.follow(page.result().next_cursor)
             yield self, page, self.ended
 
-    def judged(self, rows: pa.Table, *, last: bool) -> Fetched:
-        """What belongs of the ``rows`` of the next page; ``last`` of this walk or not."""
-        covered = None
+    def judged(self, page: Page, *, last: bool) -> Fetched:
+        """What belongs of the rows of the next ``page``; ``last`` of this walk or not."""
+        rows, covered = page.rows, None
+        if page.invalid:
+            self._covers = False  # a run that goes on where this one died must see them, too
         verdicts: list[list[bool | None]] = []
         for check in self.checks:  # of moments all at once, else of each value once
             column = rows.column(check.member).combine_chunks()
@@ -218,7 +231,19 @@ class TableWalk(Walk):
                 covered = begin, self._end if last and self._end is not None else self._begin
         if judged.belong is not None:
             rows = rows.filter(pa.array(judged.belong, pa.bool_()))
-        return Fetched(rows, judged.ignored, judged.unchecked, self._number, covered)
+        return Fetched(
+            rows, judged.ignored, judged.unchecked, self._number, covered, invalid=page.invalid
+        )
+
+
+def contradicted_ids(rows: pa.Table) -> list[str]:
+    """The ids that one page has more than once, with other members each time."""
+    if pc.count_distinct(rows.column("id")).as_py() == rows.num_rows:
+        return []
+    different = rows.group_by(rows.column_names).aggregate([])
+    counts = different.group_by("id").aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts.column("count_all"), 1))
+    return sorted(twice.column("id").to_pylist())
 
 
 class _Named(msgspec.Struct):
@@ -262,7 +287,8 @@ def _probed_span(source: PageSource, asked: Asked) -> tuple[int, int] | None:
     def edge(question: Asked) -> int | None:
         """The moment of the first row, as the service gives it."""
         params = question.query.to_params()
-        rows = decode_page(table, source.fetch_page(question.operation.name, params)).rows
+        body = source.fetch_page(question.operation.name, params)
+        rows = decode_page(table, body, set_aside=True).rows
         if rows.num_rows == 0 or rows.column("created_at").null_count:
             return None
         moment: int = rows.column("created_at").cast(pa.int64())[0].as_py()

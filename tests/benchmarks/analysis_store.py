@@ -31,10 +31,12 @@ def make_store(
     header = Header(
         TABLE.name, 1, service or {}, (Publication(1, published_at, rows, {}, watermark or {}),)
     )
-    (folder / TABLE.name).mkdir(parents=True)
-    draft = write_part(folder / TABLE.name, "part", TABLE, header, _groups(rows))
-    disk.publish(draft.hidden, draft.path)
-    return Store(folder)
+    store = Store(folder)
+    with store.lock() as check_held:
+        draft = write_part(folder / TABLE.name, "part", TABLE, header, _groups(rows))
+        disk.publish(draft.hidden, draft.path)
+        store.commit(check_held, published_at, {TABLE.name: [draft.file]}, service=service)
+    return store
 
 
 def _groups(rows: int) -> Iterator[pa.Table]:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from analysis_store import make_store
 
-from fundlab import Store, reports
+from fundlab import Store
+from fundlab import reports as reporting
 from fundlab.base.values import moment_ns
 
 ROWS, ROUNDS, BAR = 1_000_000, 3, 1.5
@@ -25,7 +26,7 @@ PERIOD, AFTER = "2026-10", "2027-01-02T00:00:00Z"
 
 
 def main(rows: int, path: str | None) -> bool:
-    written, closes, packs = [], [], []
+    reports, closes, packs = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         if path:
@@ -35,24 +36,24 @@ def main(rows: int, path: str | None) -> bool:
         store = Store(place / "store")
         for number in range(ROUNDS):
             begin = time.process_time()
-            report = reports.read_report(store, PERIOD, as_of=AFTER)
-            reports.write_report(report, place / "report")
+            report = reporting.read_report(store, PERIOD, as_of=AFTER)
+            reporting.write_report(report, place / "report")
             reported = time.process_time()
             closed = store.close(PERIOD, with_breaks="no balance was observed", by="Ana")
             sealed = time.process_time()
-            files = reports.write_pack(store, closed, place / f"pack-{number}")
+            files = reporting.write_pack(store, closed, place / f"pack-{number}")
             written = time.process_time()
             store.reopen(PERIOD, by="Ana", reason="once more")
-            written.append(reported - begin)
+            reports.append(reported - begin)
             closes.append(sealed - reported)
             packs.append(written - sealed)
             size = sum(file.stat().st_size for file in files) / 1e6
             print(
-                f"report {written[-1]:6.1f} s   close {closes[-1]:6.1f} s   "
+                f"report {reports[-1]:6.1f} s   close {closes[-1]:6.1f} s   "
                 f"pack {packs[-1]:6.1f} s, {size:.1f} MB"
             )
     both = [close + pack for close, pack in zip(closes, packs, strict=True)]
-    ratio = statistics.median(both) / statistics.median(written)
+    ratio = statistics.median(both) / statistics.median(reports)
     print(f"{rows:,} transfers: close and pack take {ratio:.2f} times the report, bar {BAR:g}")
     return ratio < BAR
 

@@ -22,7 +22,7 @@ import tempfile
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -38,6 +38,7 @@ from fundlab.base.values import Instant
 from fundlab.models import ProfileBalance
 from fundlab.store import compaction, disk
 from fundlab.store.changes import all_new
+from fundlab.store.manifests import File
 from fundlab.store.parts import BOOKKEEPING, Header, Publication, write_part
 from fundlab.sync.run import SyncResult
 from fundlab.tables import TABLES
@@ -319,12 +320,17 @@ def publish_parts(folder: Path, service: Service, days: int) -> Store:
             bisect_left([row["updated_at"] for row in service.transfers], since) :
         ]
         events = [row for row in service.events if row["created_at"] >= since]
-        publish_day(store, "transfers", list(replacing(fresh, day, places)), fresh, service)
+        files = {
+            "transfers": written(store, "transfers", replacing(fresh, day, places), fresh, service)
+        }
         rows = decode_page(TABLES["events"], json.dumps({"events": events}).encode()).rows
-        publish_day(store, "events", list(all_new(TABLES["events"], rows)), events, service)
-        publish_day(
-            store, "balances", list(all_new(TABLES["balances"], observed(service))), None, service
-        )
+        files["events"] = written(store, "events", all_new(TABLES["events"], rows), events, service)
+        seen = all_new(TABLES["balances"], observed(service))
+        files["balances"] = written(store, "balances", seen, None, service)
+        before = store.manifest().files
+        with store.lock() as check_held:
+            every = {table: [*before.get(table, ()), file] for table, file in files.items()}
+            store.commit(check_held, service.clock(), every, service=SERVICE)
     return store
 
 
@@ -352,13 +358,13 @@ def observed(service: Service) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=table.schema)
 
 
-def publish_day(
+def written(
     store: Store,
     name: str,
-    groups: list[pa.Table],
+    groups: Iterable[pa.Table],
     records: list[dict[str, Any]] | None,
     service: Service,
-) -> None:
+) -> File:
     day = service.day
     watermark = {}
     if records:
@@ -366,12 +372,11 @@ def publish_day(
             last = max(records, key=lambda row: row[f"{kind}_at"])
             watermark[kind] = {"at": last[f"{kind}_at"], "id": last["id"]}
     table = TABLES[name]
-    publication = Publication(
-        day, service.clock(), 0, {"since": None}, watermark, day if name == "balances" else None
-    )
+    publication = Publication(day, service.clock(), 0, {"since": None}, watermark)
     header = Header(name, 1, SERVICE, (publication,))
     draft = write_part(store.path / name, "part", table, header, groups)
     disk.publish(draft.hidden, draft.path)
+    return draft.file
 
 
 if __name__ == "__main__":

@@ -230,9 +230,10 @@ def build(store: Store, rows: int) -> None:
         table.name, SCHEMA_VERSION, service,
         (Publication(1, store.now(), 0, {"since": None}, marks),),
     )  # fmt: skip
-    with store.lock():
+    with store.lock() as check_held:
         draft = write_part(store.path / table.name, "part", table, header, groups())
         disk.publish(draft.hidden, draft.path)
+        store.commit(check_held, store.now(), {table.name: [draft.file]}, service=service)
 
 
 def made_rows(numbers: Sequence[int]) -> pa.Table:

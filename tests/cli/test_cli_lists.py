@@ -123,6 +123,6 @@ def test_names_that_cannot_be_read_are_a_warning(
 
 
 def test_nothing_is_said_to_be_nothing(fundlab: Any, tmp_path: Path) -> None:
-    (tmp_path / "empty" / "transfers").mkdir(parents=True)
+    (tmp_path / "empty" / "runs").mkdir(parents=True)
     for what in LISTS:
         assert fundlab(what, "--store", tmp_path / "empty") == (0, f"no {what}\n", "")

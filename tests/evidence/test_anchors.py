@@ -12,20 +12,25 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import typer
-from fake_service import FakeService, moment, rewrite, transfer, withdrawal
+from fake_service import (
+    FakeService,
+    forge_manifest,
+    moment,
+    newest_manifest,
+    rewrite,
+    transfer,
+    withdrawal,
+)
 
 import fundlab
 from fundlab import Store
 from fundlab.base.errors import InvalidRequest, SettingsError, StoreError
-from fundlab.base.values import Instant
 from fundlab.cli import run
 from fundlab.client.signing import new_key
 from fundlab.evidence.anchors import Anchor, check_anchor, make_anchor, read_anchor
 from fundlab.payments.identity import WITHDRAWAL
 from fundlab.payments.journal import Journal, identity_of, row_hash
-from fundlab.store import compaction
-from fundlab.store.pins import write_pin
-from fundlab.store.records import append_record
+from fundlab.store.records import write_record
 
 GUIDE = Path(fundlab.__file__).parent / "docs" / "source" / "guides" / "security.md"
 
@@ -109,7 +114,10 @@ class TestPrefix:
     def test_it_is_the_same_after_a_compaction(self, store: Store) -> None:
         before = store.anchor()
         store.compact()
-        assert store.anchor() == before
+        after = store.anchor()
+        assert after.lanes == before.lanes
+        assert store.verify(before.line).ok
+        assert not Store(store.path).verify(after.line).problems
 
     def test_a_line_and_a_file(self, store: Store, tmp_path: Path) -> None:
         anchor = store.anchor()
@@ -126,20 +134,6 @@ class TestPrefix:
             read_anchor(path)
         with pytest.raises(InvalidRequest, match="is not an anchor"):
             read_anchor("fundlab-anchor-1 transfers=1")
-
-    def test_a_store_of_an_earlier_version(self, tmp_path: Path, journals: Path) -> None:
-        sample = Path(__file__).parents[2] / "data" / "sample"
-        shutil.copytree(sample, tmp_path / "old")
-        store = Store(tmp_path / "old")
-        anchor = store.anchor().line
-        assert "The chain of files begins with the next publication" in str(store.verify())
-        store.annotate(store.read("transfers")["id"][0], comment="y")
-        found = store.verify(anchor)
-        assert not [one for one in found.problems if one.rule in ("chain", "anchor")], str(found)
-        (begins,) = found.begins
-        assert begins.startswith("The chain of files begins with records/00000001-")
-        assert begins.endswith("publications of an earlier version came before it.")
-        assert found.to_json()["chain_begins"] == [begins]
 
 
 # ------------------------------------------------------------------------- tamperings
@@ -160,38 +154,47 @@ def drop_newest(store: Store, rng: random.Random, _: Kept) -> None:
     files(store, rng.choice(["transfers", "balances"]))[-1].unlink()
 
 
-def drop_newest_and_its_note(store: Store, _: random.Random, __: Kept) -> None:
-    """The last file of all: what it was is known of the note ``head`` only."""
-    (store.path / "head").unlink()
-    max((store.path / "records").iterdir()).unlink()
+def take_back_the_last_publication(store: Store, _: random.Random, __: Kept) -> None:
+    """The manifest before it is there still: only ``head`` must name that."""
+    newest_manifest(store.path).unlink()
+    forge_manifest(store.path, lambda content: None)
 
 
 def forge_rows(store: Store, rng: random.Random, _: Kept) -> None:
-    path = rng.choice(files(store, "transfers"))
+    manifest, head = newest_manifest(store.path), store.path / "head"
+    kept = manifest.read_bytes(), head.read_bytes()
+    forge_rows_and_manifest(store, rng, _)
+    manifest.write_bytes(kept[0])
+    head.write_bytes(kept[1])
+
+
+def forge_rows_and_manifest(store: Store, rng: random.Random, _: Kept) -> None:
+    if rng.random() < 0.5:
+        store.compact()
+    named = json.loads(newest_manifest(store.path).read_bytes())["manifest"]["files"]["transfers"]
+    path = store.path / "transfers" / rng.choice(named)[0]
     table = pq.read_table(path)
     place = table.column_names.index("memo")
     memo = [f"forged {rng.random()}"] * table.num_rows
     rewrite(path, table.set_column(place, table.field(place), [memo]))
 
 
-def forge_rows_of_a_base(store: Store, rng: random.Random, kept: Kept) -> None:
-    store.compact()
-    for table in ("transfers", "balances"):
-        for path in files(store, table)[1:]:
-            path.unlink()  # as an hour later
-    forge_rows(store, rng, kept)
-
-
-def forge_records(store: Store, rng: random.Random, _: Kept) -> None:
-    """All of them again, with right hashes: swapped, edited or cut."""
-    folder = store.path / "records"
-    records = store.records()
+def forge_records(store: Store, rng: random.Random, _: Kept) -> str:
+    """All of them again, with right hashes: swapped, edited or cut; the name of the newest."""
+    folder, records, newest = store.path / "records", store.records(), ""
     shutil.rmtree(folder)
     how = rng.randrange(3)
     for number, record in enumerate(records[::-1] if how == 0 else records):
         content = {**record.content, "comment": "forged"} if how == 1 else record.content
         if how != 2 or number:
-            append_record(folder, "annotate", record.at, content, record.chain)
+            kind: Any = record.kind
+            newest = write_record(folder, record.number, kind, record.at, content, newest).name
+    return newest
+
+
+def forge_records_and_manifest(store: Store, rng: random.Random, kept: Kept) -> None:
+    newest = forge_records(store, rng, kept)
+    forge_manifest(store.path, lambda content: content.update(record=newest))
 
 
 def roll_back(store: Store, rng: random.Random, kept: Kept) -> None:
@@ -200,20 +203,6 @@ def roll_back(store: Store, rng: random.Random, kept: Kept) -> None:
     shutil.rmtree(store.path.parent / "journals")
     earlier = kept / f"before-{rng.randrange(1, 4)}"
     shutil.copytree(earlier, store.path.parent, dirs_exist_ok=True)
-
-
-def move_pin(store: Store, rng: random.Random, _: Kept) -> None:
-    """To another state, or away."""
-    path = store.path / "pins" / f"{rng.choice(['early', 'late'])}.json"
-    made_at = Instant.parse(json.loads(path.read_text())["made_at"]).ns
-    path.unlink()
-    if rng.random() < 0.5:
-        others = {other: other.read_bytes() for other in path.parent.iterdir()}
-        for other in others:
-            other.unlink()
-        write_pin(path.parent, path.stem, made_at, {"transfers": 1, "balances": 1})
-        for other, content in others.items():
-            other.write_bytes(content)
 
 
 def _journal(store: Store) -> Path:
@@ -259,12 +248,12 @@ def remove_journal(store: Store, _: random.Random, __: Kept) -> None:
 TAMPERINGS = {
     damage: ("a bit, page or file damaged", True),
     drop_newest: ("a file missing, the newest one too", True),
-    drop_newest_and_its_note: ("the very last file removed, and the note `head`", False),
+    take_back_the_last_publication: ("the last manifest removed, and `head` made to fit", False),
     forge_rows: ("a file rewritten with its hashes", True),
-    forge_rows_of_a_base: ("the same, after a compaction", False),
-    forge_records: ("closes or annotations edited, swapped or cut, hashes and all", True),
+    forge_rows_and_manifest: ("the same, and the manifest with it", False),
+    forge_records: ("closes, pins or annotations edited, swapped or cut, hashes and all", True),
+    forge_records_and_manifest: ("the same records, and the manifest with them", False),
     roll_back: ("all rolled back to an earlier copy", False),
-    move_pin: ("a pin moved to another state, or removed", False),
     forge_payment: ("a payment in the journal rewritten with its hash", True),
     cut_journal: ("the journal of payments cut, with its counters", False),
     remove_journal: ("the journal of payments removed", False),
@@ -302,7 +291,7 @@ def tampered(folder: Path, kept: Path, anchor: Anchor, seed: int) -> str:
         tamper = rng.choice([one for one in TAMPERINGS if one is not damage])
         tamper(store, rng, kept)
         with suppress(StoreError):  # which verify names
-            assert check_anchor(anchor, store.lanes()), (seed, tamper.__name__)
+            assert check_anchor(anchor, store.anchor()), (seed, tamper.__name__)
     shutil.rmtree(folder)
     return tamper.__name__
 
@@ -339,50 +328,17 @@ def test_an_anchor_file_names_what_was_rewritten(store: Store) -> None:
     place = table.column_names.index("memo")
     rewrite(path, table.set_column(place, table.field(place), [["forged"] * table.num_rows]))
     found = problems(store, "anchor", anchor)
-    assert found == ["transfers: anchor: publication 2: rewritten, not as anchored"]
+    assert found[-1] == "transfers: anchor: publication 2: rewritten, not as anchored"
 
 
-class TestChain:
-    @pytest.mark.parametrize("table", ["transfers", "balances"])
-    def test_a_newest_file_that_vanished_is_named(self, store: Store, table: str) -> None:
-        shutil.rmtree(store.path / "pins")  # which name it, too
-        newest = files(store, table)[-1]
-        newest.unlink()
-        assert any(newest.name in one for one in problems(store, "chain"))
-
-    def test_the_very_last_one(
-        self,
-        store: Store,
-        service: FakeService,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
-        monkeypatch.setattr(compaction, "pays", lambda _: False)
-        service.transfers.append(transfer(80))
-        store.sync(service, tables=["transfers"])
-        newest = files(store, "transfers")[-1]
-        newest.unlink()
-        (found,) = problems(store, "chain")
-        assert newest.name in found
-        store.sync(service)  # says so and brings it again, and the gap stays
-        assert f"transfers/{newest.name}, the file written last, is missing" in caplog.text
-        assert problems(store, "chain")
-
-    def test_a_replaced_file_is_named(self, store: Store) -> None:
-        path = files(store, "transfers")[0]
-        table = pq.read_table(path)
-        place = table.column_names.index("memo")
-        rewrite(path, table.set_column(place, table.field(place), [["x"] * table.num_rows]))
-        assert any(path.name in one for one in problems(store, "chain"))
-
-    def test_compactions_and_records_keep_it(self, store: Store, service: FakeService) -> None:
-        for number in range(5):
-            service.transfers.append(transfer(100 + number))
-            store.sync(service)
-            store.annotate("t-000001", comment=str(number))
-            store.compact()
-        found = store.verify()
-        assert found.ok, str(found)
+def test_publications_of_all_kinds_keep_it_whole(store: Store, service: FakeService) -> None:
+    for number in range(5):
+        service.transfers.append(transfer(100 + number))
+        store.sync(service)
+        store.annotate("t-000001", comment=str(number))
+        store.compact()
+    found = store.verify()
+    assert found.ok, str(found)
 
 
 def test_signed_with_the_configured_key(
@@ -400,14 +356,18 @@ def test_signed_with_the_configured_key(
     assert " key=k-1 signature=" in line
     run(["verify", "--store", str(store.path), "--anchor", line])
     assert "The anchor is signed with the key k-1." in capsys.readouterr().out
-    forged = make_anchor({**store.lanes(), "records": ()}).line + line[line.index(" key=") :]
+    other = make_anchor({**store.lanes(), "records": ()}, 1, "0" * 64)
+    forged = other.line + line[line.index(" key=") :]
     with pytest.raises(SettingsError, match="is not signed with the key k-1"):
         run(["verify", "--store", str(store.path), "--anchor", forged])
 
 
 def test_verify_ends_with_3_where_the_anchored_is_not_there(store: Store, capsys: Any) -> None:
     run(["anchor", "--store", str(store.path), "--out", str(store.path.parent / "a.json")])
-    files(store, "balances")[-1].unlink()
+    lost = files(store, "balances")[-1]
+    lost.unlink()
     with pytest.raises(typer.Exit, match="3"):
         run(["verify", "--store", str(store.path), "--anchor", str(store.path.parent / "a.json")])
-    assert "balances: anchor:" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "anchor: anchor: what was anchored: not to be read" in said
+    assert lost.name in said

@@ -64,7 +64,7 @@ def test_nothing_is_overwritten_and_damage_is_named(store: Store, tmp_path: Path
         restored(str(tmp_path / "none"), tmp_path / "back")
     part = next((tmp_path / "copy" / "transfers").iterdir())
     part.write_bytes(part.read_bytes()[:-1])
-    with pytest.raises(StoreDamaged, match="is not what was backed up"):
+    with pytest.raises(StoreDamaged, match="is not what was written"):
         restored(str(tmp_path / "copy"), tmp_path / "back")
     assert not (tmp_path / "back").exists()
     store.backup(str(tmp_path / "copy"))  # mends what is shorter than it was

@@ -18,7 +18,9 @@ import pytest
 from fake_service import FakeService, moment, transfer, withdrawal
 
 import fundlab as fl
-from fundlab import Store, reports
+from fundlab import Store
+from fundlab import reports as reporting
+from fundlab.evidence.observations import Moves
 from fundlab.evidence.verdict import Judgement
 from fundlab.models import ProfileBalance
 from fundlab.operate.status import status
@@ -221,7 +223,7 @@ def compared(store: fl.Store, opening: pd.DataFrame | None = None) -> pd.DataFra
 # ------------------------------------------------------------------------------- the law
 
 
-def agree(store: fl.Store, folder: Path | None = None) -> Judgement:
+def agree(store: fl.Store, reports: Path | None = None) -> Judgement:
     """Whatever looks at ``store`` says the same; with a folder the reports there, too."""
     judgement = fl.reconcile.judge(store)
     told = status(store)  # before verify notes anything for it
@@ -236,17 +238,27 @@ def agree(store: fl.Store, folder: Path | None = None) -> Judgement:
     assert named == {f"profile {profile}, {asset}" for profile, asset in broken}
     assert verified.judgement is not None
     assert verified.judgement.text == judgement.text
-    assert verified.ok is not bool(broken)
-    if folder is not None:
-        caught_up = reports.catch_up(store, folder, ["csv"], since="2200-01")
+    assert verified.ok is not judgement.is_alarming
+    assert judgement.is_alarming == (judgement.state in ("breaks", "partly_proved"))
+    assert [one.detail for one in told.findings if one.about == "proof"] == [
+        line.rstrip(".") for line in judgement.shortfalls
+    ]
+    assert all(line in judgement.text for line in judgement.shortfalls)
+    if judgement.state in ("proved", "moves_proved"):
+        assert judgement.table["proof"].eq("now").all()
+    if reports is not None:
+        caught_up = reporting.catch_up(store, reports, ["csv"], since="2200-01")
         assert caught_up.verdict.text == judgement.text
-        assert caught_up.is_alarming is bool(broken)
+        assert caught_up.is_alarming is judgement.is_alarming
     found = compared(store)
     differing = found[~found["status"].isin(["match", "opening_unknown"])]
-    made_later = pairs(found[found["status"] == "only_rebuilt"]) - pairs(judgement.table)
+    made_later = pairs(found[found["status"] == "only_rebuilt"]) - broken
     if judgement.state != "nothing_to_compare":
-        shown = re.search(r"; ([\d,]+) balances? w\w+ never observed$", judgement.headline)
-        assert (shown[1] if shown else "0") == f"{len(made_later):,}"
+        never = judgement.table[judgement.table["status"] == "unobserved"]
+        assert pairs(never) == made_later == set(pairs(never))
+        shown = re.search(r"([\d,]+) balances? that later transfers made w", judgement.text)
+        said = shown[1] if shown else "0"
+        assert said == f"{len(made_later):,}" or "refuses to show" in judgement.text
     if judgement.state == "nothing_to_compare":
         assert set(found["status"]) <= {"only_rebuilt", "match", "opening_unknown"}
         assert found["reported"].isna().all()
@@ -254,6 +266,7 @@ def agree(store: fl.Store, folder: Path | None = None) -> Judgement:
         assert pairs(differing) == broken | made_later
         both = found.merge(judgement.table, on=["profile_id", "asset"])
         assert len(both) == judgement.balances
+        both = both[both["status_y"] != "unobserved"]
         assert both["difference_x"].equals(both["difference_y"])
     else:
         assert set(found["status"]) <= {"opening_unknown", "only_rebuilt"}
@@ -265,7 +278,7 @@ def agree(store: fl.Store, folder: Path | None = None) -> Judgement:
 
 def agree_in_every_command(store: fl.Store, out: Path, fundlab: Any) -> None:
     judgement = fl.reconcile.judge(store)
-    expected, wanted = judgement.to_json(), 3 if judgement.breaks else 0
+    expected, wanted = judgement.to_json(), 3 if judgement.is_alarming else 0
     ended, printed, _ = fundlab("verify", "--store", store.path, "--json")
     assert (ended, json.loads(printed)["judgement"]) == (wanted, expected)
     usual = ("report", "--store", store.path, "--out", out, "--format", "csv")
@@ -309,7 +322,9 @@ def test_no_two_judgements_of_a_store_contradict_each_other(
             raise AssertionError(f"store {number} of seed {seed}: {error}") from error
         states[judgement.state] = states.get(judgement.state, 0) + 1
     if count == 2_000:
-        assert set(states) >= {"proved", "moves_proved", "breaks", "nothing_to_compare"}
+        assert set(states) >= {
+            "proved", "moves_proved", "partly_proved", "breaks", "nothing_to_compare"
+        }  # fmt: skip
     figure(f"{count:,} stores, no contradiction: {states}")
 
 
@@ -325,7 +340,7 @@ def test_a_late_store_widened_to_the_beginning_is_proved_as_the_service_has_it(
         for since in ("2026-10-01", "2026-08-01", "1970-01-01"):
             store.sync(client, since=since)
             agree(store, tmp_path)
-            judgement, report = fl.reconcile.judge(store), reports.read_report(store)
+            judgement, report = fl.reconcile.judge(store), reporting.read_report(store)
             rows = report.balances.itertuples()
             shown = {(row.profile_id, row.asset): row.available for row in rows}
             for (profile, asset), available in shown.items():
@@ -350,7 +365,7 @@ def test_an_opening_that_was_taken_over_is_not_called_proved(store: fl.Store) ->
     judgement = fl.reconcile.judge(store)
     assert (judgement.state, judgement.balances, judgement.breaks) == ("moves_proved", 1, 0)
     assert judgement.headline.endswith("no movement is proved yet")
-    tile = reports.read_report(store).key_figures[0]
+    tile = reporting.read_report(store).key_figures[0]
     assert (tile.label, tile.value, tile.tone) == ("Movements that match", "0 of 1", "plain")
     assert "No later observation proves a movement yet: sync again." in judgement.text
     assert judgement.opening["balance"].tolist() == [D("10.5")]
@@ -392,10 +407,13 @@ def test_rows_brought_by_widening_were_there_before(store: fl.Store) -> None:
         "moves_proved", pd.Timestamp("2026-03-01T00:16:40Z"))  # fmt: skip
     assert judgement.opening["balance"].tolist() == [D("100")]
     store.sync(service, tables=["transfers"], full=True)
-    assert fl.reconcile.judge(store).state == "proved"
+    judgement = fl.reconcile.judge(store)
+    assert (judgement.state, judgement.breaks) == ("partly_proved", 0)
     assert store.assertions()["difference"].eq(0).all()
     assert store.assertions()["complete"].all()
     store.compact()
+    assert fl.reconcile.judge(store).text == judgement.text
+    store.sync(service)
     assert fl.reconcile.judge(store).state == "proved"
 
 
@@ -419,7 +437,7 @@ def test_without_any_balance_there_is_nothing_to_compare(
     assert (judgement.state, judgement.balances) == ("nothing_to_compare", 0)
     assert "No balance was ever fetched, so nothing proves the 2 transfers" in judgement.text
     agree_in_every_command(store, tmp_path / "out", fundlab)
-    report = reports.read_report(store)
+    report = reporting.read_report(store)
     assert len(report.breaks) == len(report.causes) == 0
 
 
@@ -458,9 +476,74 @@ def test_transfers_newer_than_the_balances_contradict_nothing(
     service.transfers[1].update(status="FAILED", updated_at=moment(9))
     store.sync(service, tables=["transfers"])
     judgement = agree(store, tmp_path)
-    assert (judgement.state, judgement.balances) == ("proved", 1)
-    assert "1 balance has moved since" in judgement.text
-    assert judgement.headline == "Reconciled: 0 breaks; 1 balance was never observed"
+    assert (judgement.state, judgement.balances, judgement.breaks) == ("partly_proved", 2, 0)
+    assert judgement.table["proof"].tolist() == ["until", "never_reported"]
+    seen = store.read("balances")["observed_at"].tolist()
+    assert judgement.table["proved_until"].tolist() == [*seen, pd.NaT]
+    assert f"1 balance is proved only until {seen[0]:%Y-%m-%d %H:%M} UTC" in judgement.text
+    assert "2 of 2 balances are not proved against the newest transfers" in judgement.headline
+    store.sync(service)
+    assert agree(store, tmp_path).state == "proved"
+
+
+def test_a_balance_that_is_reported_no_more_is_not_proved(
+    store: fl.Store, tmp_path: Path, fundlab: Any
+) -> None:
+    """The service has no answer for one profile any more, but its transfers go on."""
+    service = FakeService([transfer(1), transfer(2, profile_id="p-2")])
+    store.sync(service)
+    seen = store.read("balances").set_index("profile_id")["observed_at"]
+    service.get_profile_balance, known = _without(service, "p-2"), service.get_profile_balance
+    service.transfers.append(transfer(3, profile_id="p-2"))
+    notes = "\n".join(store.sync(service).notes)
+    assert "USD of p-2 is no longer reported (the service answers 404); last seen " in notes
+    judgement = agree(store, tmp_path)
+    assert (judgement.state, judgement.breaks) == ("partly_proved", 0)
+    assert judgement.table["proof"].tolist() == ["now", "no_longer_reported"]
+    assert judgement.table["proved_until"].tolist()[1] == seen["p-2"]
+    assert "1 of 2 balances rebuilt from 3 transfers equals" in judgement.text
+    assert "sync" not in judgement.shortfalls[0], "no sync helps"
+    agree_in_every_command(store, tmp_path, fundlab)
+    with pytest.raises(fl.errors.CloseRefused) as refused:
+        store.close("2026-03")
+    assert judgement.shortfalls[0] in refused.value.obstacles
+    service.get_profile_balance = known
+    store.sync(service)
+    assert agree(store, tmp_path).state == "proved"
+
+
+def test_a_balance_that_is_refused_blocks_nothing_and_is_no_break(
+    store: fl.Store, tmp_path: Path
+) -> None:
+    service = FakeService([transfer(1), transfer(2, profile_id="p-2")])
+
+    def refuse(operation: str, params: dict[str, str]) -> None:
+        if operation == "get_profile_balance" and params["profile_id"] == "p-2":
+            raise fl.errors.PermissionDenied(403, "Forbidden")
+
+    service.hook = refuse
+    store.sync(service)
+    judgement = agree(store, tmp_path)
+    assert (judgement.state, judgement.breaks) == ("partly_proved", 0)
+    assert judgement.table["proof"].tolist() == ["now", "never_reported"]
+    assert "refuses to show 1 balance: USD of p-2" in judgement.text
+    service.hook = lambda operation, params: None
+    store.sync(service)
+    assert agree(store, tmp_path).state == "proved"
+
+
+def test_one_clock_reading_makes_no_two_balances_of_one_key(tmp_path: Path) -> None:
+    """A frozen clock, and one that is set back."""
+    now = [1_800_000_000_000_000_000]
+    store = fl.Store(tmp_path / "store", clock=lambda: now[0])
+    service = FakeService([transfer(1), transfer(2, profile_id="p-2")])
+    for back in (0, 0, 10**9):
+        now[0] -= back
+        store.sync(service)
+    observed = store.read("balances")
+    assert len(observed) == 6
+    assert not observed.duplicated(["profile_id", "asset", "observed_at"]).any()
+    assert store.verify().ok
 
 
 @pytest.mark.thorough
@@ -498,7 +581,8 @@ def test_balances_that_kept_moving_are_waited_for(store: fl.Store, tmp_path: Pat
     service.hook = busy
     assert store.sync(service).unsettled == (("p-2", "USD"),)
     judgement = agree(store, tmp_path)
-    assert (judgement.state, judgement.balances) == ("proved", 1)
+    assert (judgement.state, judgement.balances) == ("partly_proved", 2)
+    assert judgement.table["proof"].tolist() == ["now", "never_reported"]
 
 
 def test_full_means_everything(store: fl.Store, tmp_path: Path) -> None:
@@ -560,10 +644,8 @@ def test_however_many_balances_break_a_few_are_explained_and_all_are_counted(
         service.lies = {(f"p-{n}", "USD"): D(lie) for n in range(30)}
         store.sync(service)
     passes = []
-    original = fl.store.assertions.Moves.__iter__
-    monkeypatch.setattr(
-        fl.store.assertions.Moves, "__iter__", lambda moves: passes.append(1) or original(moves)
-    )
+    original = Moves.__iter__
+    monkeypatch.setattr(Moves, "__iter__", lambda moves: passes.append(1) or original(moves))
     found = store.verify()
     assert len(passes) == 2  # one for the sums, one for all causes
     assert (found.count, found.unexplained, found.judgement.breaks) == (90, 70, 30)
@@ -626,7 +708,7 @@ class TestFramesKnowWhereTheirRowsBegin:
         found = fl.reconcile.compare(cut, balances)
         assert found["status"].tolist() == ["closing_unknown"]
         assert fl.reconcile.explain(cut, balances).empty
-        built = reports.build(cut, balances, as_of="2027-01-01T00:00:00Z", title="cut").verdict
+        built = reporting.build(cut, balances, as_of="2027-01-01T00:00:00Z", title="cut").verdict
         assert (built.state, built.breaks) == ("nothing_to_compare", 0)
         assert "read both without until" in built.text
         store.sync(FakeService([transfer(9000), transfer(1), transfer(5000)]))  # type: ignore[arg-type]
@@ -654,7 +736,7 @@ def test_a_balance_that_was_never_observed_matches_nothing(store: fl.Store) -> N
     store.sync(service, since=moment(8))  # type: ignore[arg-type]
     store.sync(service, tables=["transfers"], since="1970-01-01")  # type: ignore[arg-type]
     judgement = fl.reconcile.judge(store)
-    assert (judgement.state, judgement.balances) == ("proved", 1)
-    assert judgement.headline == "Reconciled: 0 breaks; 2 balances were never observed"
+    assert (judgement.state, judgement.balances) == ("partly_proved", 3)
+    assert "2 balances that later transfers made were never observed" in judgement.text
     found = compared(store).set_index("asset")["status"].to_dict()
     assert found == {"A0": "only_rebuilt", "A1": "only_rebuilt", "A2": "match"}

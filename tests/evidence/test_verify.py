@@ -1,6 +1,8 @@
 """``Store.verify``: the tables of a store agree with each other, or the break is named."""
 
+import json
 import re
+import shutil
 import sqlite3
 from contextlib import closing
 from decimal import Decimal
@@ -9,17 +11,24 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from fake_service import FakeService, moment, transfer, withdrawal
+from fake_service import (
+    FakeService,
+    forge_manifest,
+    moment,
+    newest_manifest,
+    transfer,
+    withdrawal,
+)
 
 from fundlab import Store
-from fundlab.evidence import verify
+from fundlab.base.errors import StoreDamaged
+from fundlab.evidence import verify as proof
 from fundlab.models import ProfileBalance
 from fundlab.payments.journal import Journal, identity_of
 from fundlab.settings.settings import journal_folder
-from fundlab.store import compaction, disk, snapshot
-from fundlab.store.parts import Header, Part, Publication, write_part
+from fundlab.store import compaction, snapshot
+from fundlab.store.parts import Part
 from fundlab.store.snapshot import Snapshot
-from fundlab.tables.schema import TABLES
 
 
 def files(store: Store, table: str) -> list[Path]:
@@ -133,43 +142,55 @@ class TestFiles:
         store.sync(service)
         return service
 
-    @pytest.mark.thorough
-    def test_pins(self, store: Store, service: FakeService) -> None:
-        store.pin("october")
+    def test_a_newest_file_taken_away(self, store: Store, service: FakeService) -> None:
+        service.transfers.append(transfer(2))
         service.events.append({"id": "f", "created_at": moment(2)})
         store.sync(service)
-        store.pin("november")
+        for table in ("transfers", "events", "balances"):
+            lost = files(store, table)[-1]
+            content = lost.read_bytes()
+            lost.unlink()
+            problem = store.verify().problems[0]
+            assert (problem.table, problem.where, problem.found) == (table, lost.name, "is missing")
+            lost.write_bytes(content)
         assert store.verify().ok
-        files(store, "events")[-1].unlink()
-        (problem,) = store.verify().problems
-        assert (problem.table, problem.where) == ("events", "pin november")
-        assert problem.found == "1: the newest files are missing"
-        path = store.path / "pins" / "october.json"
-        path.write_text(path.read_text().replace('"transfers": 1', '"transfers": 0'))
-        _, last = store.verify().problems
-        assert (last.table, last.where) == ("pins", "pin october")
 
-    def test_the_newest_transfers_taken_away(self, store: Store, service: FakeService) -> None:
-        service.transfers.append(transfer(2))
-        store.sync(service)
-        files(store, "transfers")[-1].unlink()
-        problem = store.verify().problems[0]
-        assert (problem.table, problem.where) == ("transfers", "balances")
-        assert (problem.expected, problem.found[:1]) == ("2 publications", "1")
-        assert len(store.assertions()) == 1
+    def test_manifests_of_an_earlier_day(self, store: Store, service: FakeService) -> None:
+        """Only they and the note of the newest are put back: files of later ones are there."""
+        kept = {path: path.read_bytes() for path in (store.path / "manifests").iterdir()}
+        head = (store.path / "head").read_bytes()
+        for number in range(2):
+            service.transfers.append(transfer(10 + number))
+            store.sync(service)
+        shutil.rmtree(store.path / "manifests")
+        (store.path / "manifests").mkdir()
+        for path, content in kept.items():
+            path.write_bytes(content)
+        with pytest.raises(StoreDamaged, match=r"manifests/00000003.json: is missing"):
+            store.read("transfers")
+        assert store.verify().problems[0].where == "00000003.json"
+        (store.path / "head").write_bytes(head)
+        wheres = [one.where for one in store.verify().problems]
+        assert files(store, "transfers")[-1].name in wheres
+        assert files(store, "balances")[-1].name in wheres
 
     def test_the_table_of_another_store(
         self, store: Store, service: FakeService, tmp_path: Path
     ) -> None:
         other = Store(tmp_path / "other")
         other.sync(FakeService([transfer(2)], client_id="client-2"), tables=["transfers"])
-        (mine,), (theirs,) = files(store, "transfers"), files(other, "transfers")
-        mine.unlink()
+        theirs = files(other, "transfers")[0]
+        entry = json.loads(newest_manifest(other.path).read_bytes())["manifest"]["files"]
         theirs.rename(store.path / "transfers" / theirs.name)
-        found = [p for p in store.verify().problems if p.rule == "file"]
-        assert {problem.table for problem in found} == {"events", "balances"}
-        assert "client-2" in found[0].expected
-        assert "client-1" in found[0].found
+
+        def exchanged(content: dict[str, Any]) -> None:
+            content["files"]["transfers"] = entry["transfers"]
+
+        forge_manifest(store.path, exchanged)
+        (problem,) = [p for p in store.verify().problems if p.rule == "file"]
+        assert (problem.table, problem.where) == ("transfers", theirs.name)
+        assert "client-1" in problem.expected
+        assert "client-2" in problem.found
 
 
 class TestMeanwhile:
@@ -190,7 +211,7 @@ class TestMeanwhile:
         self, store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch,
         place: str, what: str,
     ) -> None:  # fmt: skip
-        original, turns = getattr(verify, place), iter([True])
+        original, turns = getattr(proof, place), iter([True])
         monkeypatch.setattr(compaction, "GRACE_S", 0)
 
         def meddling(*given: object) -> object:
@@ -206,7 +227,7 @@ class TestMeanwhile:
                         assert len(files(store, "transfers")) == 1
             return original(*given)
 
-        monkeypatch.setattr(verify, place, meddling)
+        monkeypatch.setattr(proof, place, meddling)
         assert store.verify().problems == ()
         assert next(turns, None) is None
 
@@ -214,16 +235,16 @@ class TestMeanwhile:
         self, store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(snapshot, "_PAUSE_S", 0)
-        original, first = verify.check_data, files(store, "transfers")[0]
+        original, first = proof.check_data, files(store, "transfers")[0]
 
         def losing(part: Part) -> None:
             if part.path == first:
                 first.unlink()
             original(part)
 
-        monkeypatch.setattr(verify, "check_data", losing)
+        monkeypatch.setattr(proof, "check_data", losing)
         (problem,) = store.verify().problems
-        assert "publication 1 of transfers is missing" in problem.found
+        assert (problem.where, problem.found) == (first.name, "is missing")
 
     def test_assertions_during_a_sync(
         self, store: Store, service: FakeService, monkeypatch: pytest.MonkeyPatch
@@ -362,24 +383,13 @@ class TestRows:
         assert partial.verify().ok
 
 
-def test_a_store_whose_files_name_no_service_belongs_to_no_journal(store: Store) -> None:
-    transfers = TABLES["transfers"]
-    header = Header("transfers", 1, {}, (Publication(1, 1, 0, {}, {}),))
-    (store.path / "transfers").mkdir(parents=True)
-    rows = [transfers.schema.empty_table()]
-    draft = write_part(store.path / "transfers", "part", transfers, header, rows)
-    disk.publish(draft.hidden, draft.path)
-    found = Store(store.path).verify()
-    assert (found.problems, found.files) == ((), 1)
-
-
 def test_the_result_shows_itself(store: Store) -> None:
     store.sync(FakeService([transfer(1, fee="1")]))
     found = store.verify()
     assert found.to_frame()["rule"].tolist() == ["total"]
     assert found.to_json()["ok"] is False
     assert "transfers: total: t-000001: 10.5, not 9.5" in str(found)
-    (store.path / "none" / "transfers").mkdir(parents=True)
+    (store.path / "none" / "manifests").mkdir(parents=True)
     assert Store(store.path / "none").verify().ok
 
 

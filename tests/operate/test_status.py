@@ -15,7 +15,7 @@ import pytest
 
 import fundlab as fl
 from fundlab import reports, sandbox
-from fundlab.base.errors import InvalidRequest
+from fundlab.base.errors import InvalidRequest, StoreDamaged
 from fundlab.operate.status import Status, status
 from fundlab.store.runs import RUNS
 
@@ -223,8 +223,26 @@ def test_a_run_that_cannot_be_noted_is_done(
     assert "this verify is not noted for 'fundlab status'" in caplog.text
     (store.path / RUNS).unlink()
     (store.path / RUNS).mkdir()
-    (store.path / RUNS / "sync.json").write_text('{"at": "yesterday"}')
     assert store.runs() == {}
+
+
+def test_a_note_that_was_changed_is_named_and_stops_no_sync(store: fl.Store) -> None:
+    store.verify()
+    path = store.path / RUNS / "verify.json"
+    path.write_bytes(path.read_bytes().replace(b'"problems":0', b'"problems":1'))
+    with pytest.raises(StoreDamaged, match=r"runs/verify.json: is not what was written"):
+        store.runs()
+    (finding,) = [one for one in status(store).findings if one.about == "notes"]
+    assert "verify.json" in finding.detail
+    store.verify()  # writes it anew
+    assert store.runs()["verify"]["problems"] == 0
+
+
+def test_what_a_killed_run_left_of_its_note_goes(store: fl.Store) -> None:
+    left = store.path / RUNS / f".verify.json.{'a' * 32}.tmp"
+    left.write_bytes(b"{")
+    store.compact()
+    assert not left.exists()
 
 
 def test_a_read_only_store_is_not_written_to(store: fl.Store) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from amounts import exactly
 from fake_service import FakeService, transfer
 
 import fundlab as fl
@@ -66,6 +67,7 @@ class Month:
                 row |= dict.fromkeys(("created_at", "updated_at"), text(FEBRUARY - 40 * DAY))
                 self.service.transfers.append(row)
 
+    @exactly()
     def add(
         self, created: int, status: str, settled: int | None = None, event: bool = True
     ) -> dict[str, Any]:
@@ -161,6 +163,7 @@ def fails_after_all(month: Month) -> None:
         row |= {"status": "FAILED", "updated_at": text(MARCH + 4 * DAY)}
 
 
+@exactly()
 def amended(month: Month) -> None:
     """The amount of a completed row is another one."""
     if (row := month.some("COMPLETED")) is not None:
@@ -225,6 +228,7 @@ def settled(rows: pd.DataFrame, events: pd.DataFrame) -> dict[str, pd.Timestamp]
     return found
 
 
+@exactly()
 def lines(month: Month, basis: str, pin: str | None = None) -> dict[tuple[str, ...], Decimal]:
     """The roll-forward of February, row by row: none of the code under test but ``read``."""
     store = month.store

@@ -12,6 +12,7 @@ from typing import Any
 import closed_months as months
 import pandas as pd
 import pytest
+from amounts import exactly
 from closed_months import CLOSED_AT, DAY, LATER, MARCH, D
 
 import fundlab as fl
@@ -30,6 +31,7 @@ def as_lines(frame: pd.DataFrame) -> dict[tuple[str, ...], D]:
     return found[found != 0].to_dict()
 
 
+@exactly()
 def moved_by(before: dict[tuple[str, ...], D], after: dict[tuple[str, ...], D]):
     """By line without the closing, which is their sum."""
     keys = {key for key in {*before, *after} if key[2] != "closing"}
@@ -75,7 +77,8 @@ def check_month(
         ]
         for key in {*closings[0], *closings[1], *moved}:
             then, now = (side.get(key, D(0)) for side in closings)
-            assert then + moved.get(key, D(0)) == now
+            with exactly():
+                assert then + moved.get(key, D(0)) == now
         count[basis] = len(expected), mine["transfer_id"].nunique()
         if with_report and not month.waiting:
             check_report(store, closed[basis], basis)
@@ -110,7 +113,8 @@ def check_report(store: fl.Store, closed: Close, basis: str) -> None:
     sides = table["opening"] + table["inflow"] - table["outflow"]
     assert (sides + table.get("restated", D(0)) == table["closing"]).all()
     for _, steps in report.movements.groupby("asset"):
-        assert sum(list(steps["amount"])[:-1], D(0)) == steps["amount"].iloc[-1]
+        with exactly():
+            assert sum(list(steps["amount"])[:-1], D(0)) == steps["amount"].iloc[-1]
         assert "Unexplained" not in set(steps["step"])
     assert bool(report.moved) == bool(len(store.restatements())) == bool(store.verify().moved)
     assert (report.tone == "good") == (report.verdict.state == "proved" and not report.moved)
@@ -240,7 +244,7 @@ def test_what_stands_in_the_way_is_listed_and_breaks_can_be_accepted(tmp_path: P
         store.close("2026-03")
     assert "knows nothing after 2026-03-03 00:00 UTC" in over.value.obstacles[0]
     row = month.add(MARCH - 3 * DAY, "COMPLETED", MARCH - 3 * DAY)
-    row["total"] = f"{D(row['total']) + 1}"
+    row["total"] = f"9{row['total']}"
     month.sync(CLOSED_AT + DAY)
     with pytest.raises(CloseRefused) as broken:
         store.close("2026-02")
@@ -296,7 +300,8 @@ def test_reopened_is_closed_again_and_nothing_is_removed(tmp_path: Path) -> None
     assert frame.columns.tolist()[:7] == [
         "period", "basis", "closed_at", "by", "pin", "hash", "state",
     ]  # fmt: skip
-    assert [record.kind for record in store.records()] == ["close", "reopen", "close"]
+    kinds = [record.kind for record in store.records() if record.kind != "pass"]
+    assert kinds == ["close", "reopen", "close"]
     assert frame["pin"].nunique() == 2
     assert set(frame["pin"]) <= set(store.pins())
 
@@ -359,25 +364,21 @@ def test_a_record_that_was_changed_or_taken_away_is_an_error(tmp_path: Path) -> 
     for number in range(3):
         store.annotate("t-00001", comment=str(number))
     assert store.verify().ok
-    paths = sorted((tmp_path / "store" / "records").iterdir())
-    text = paths[1].read_bytes()
-    paths[1].write_bytes(text.replace(b'"comment":"0"', b'"comment":"9"'))
-    with pytest.raises(StoreDamaged, match="is not what was written"):
-        store.annotations()
-    assert [problem.table for problem in store.verify().problems] == ["records"]
-    paths[1].write_bytes(text)
-    paths[2].unlink()
-    with pytest.raises(StoreDamaged, match="record 3 is missing"):
-        store.closes()
-    pin = tmp_path / "store" / "pins" / f"{store_pin(paths[0])}.json"
-    pin.unlink()
-    shutil.rmtree(tmp_path / "store" / "records" / "none", ignore_errors=True)
-    paths[3].unlink()
-    assert "the pin close-2026-02-settled-1" in str(store.verify())
-
-
-def store_pin(path: Path) -> str:
-    return str(json.loads(path.read_bytes())["content"]["pin"])
+    paths = {path: path.read_bytes() for path in sorted((tmp_path / "store" / "records").iterdir())}
+    assert len(paths) == 5  # what the first sync found, and four that people made
+    for path, text in paths.items():
+        path.write_bytes(text.replace(b'"comment":"0"', b'"comment":"9"')[:-1])
+        for way in (store.annotations, store.closes, store.pins, lambda: store.read("transfers")):
+            with pytest.raises(StoreDamaged, match=f"{path.name}: is not what was written"):
+                way()
+        (problem,) = [one for one in store.verify().problems if one.table == "records"]
+        assert problem.where == path.name
+        path.unlink()
+        for way in (store.annotations, store.closes, store.pins, lambda: store.read("transfers")):
+            with pytest.raises(StoreDamaged, match=f"{path.name}: is missing"):
+                way()
+        path.write_bytes(text)
+    assert store.verify().ok
 
 
 @pytest.mark.thorough

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,7 @@ from fundlab import Store
 from fundlab.base.errors import InvalidRequest, StoreError, StoreLocked
 from fundlab.cli import run
 from fundlab.operate.store import restored
-from fundlab.store import compaction
-from fundlab.store.commits import Commits
+from fundlab.store import compaction, objects
 from fundlab.store.remote import RemotePath
 
 pytestmark = pytest.mark.thorough  # but for campaigns: a server takes seconds
@@ -99,19 +99,19 @@ def test_it_answers_as_one_on_this_machine_does(
 
 
 class Meeting:
-    """The first number that each of two runs takes is taken when both are about to."""
+    """The first manifest that each of two runs publishes is published when both are about to."""
 
     def __init__(self) -> None:
         self.barrier, self.seen = threading.Barrier(2, timeout=120), set[int]()
 
-    def take(self, original: Any) -> Any:
-        def take(commits: Commits, entry: Any) -> None:
-            if id(commits) not in self.seen:
-                self.seen.add(id(commits))
+    def create(self, original: Any) -> Any:
+        def create(path: RemotePath, content: bytes) -> None:
+            if threading.get_ident() not in self.seen:
+                self.seen.add(threading.get_ident())
                 self.barrier.wait()
-            original(commits, entry)
+            original(path, content)
 
-        return take
+        return create
 
 
 def contest(
@@ -128,7 +128,7 @@ def contest(
         return None
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as threads:
-        patch.setattr(Commits, "take", meeting.take(Commits.take))
+        patch.setattr(RemotePath, "create", meeting.create(RemotePath.create))
         return list(threads.map(outcome, (first, second)))
 
 
@@ -190,34 +190,50 @@ def contests(
     assert sorted(stores[0].annotations()["comment"]) == sorted(notes)
     assert set(stores[0].pins()) == pins
     assert stores[1].verify().ok
-    assert list((stores[0].path / "commits" / "waiting").iterdir()) == []
     return won
 
 
-def test_who_comes_next_ends_what_a_killed_run_began(
-    machine: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("write", ["create", "write_bytes"])
+def test_a_run_that_is_killed_at_its_manifest_or_just_after(
+    machine: Any, monkeypatch: pytest.MonkeyPatch, write: str
 ) -> None:
-    """Killed when it had its number, and what it publishes was not at its place yet."""
+    """Its files are there: they count from the manifest on, and ``head`` is made up for."""
     service = service_of(3)
-    one, two = (machine(name, "s3://books/killed") for name in ("one", "two"))
+    one, two = (machine(name, f"s3://books/killed-{write}") for name in ("one", "two"))
     one.sync(service)
     service.transfers.append(transfer(9))
 
-    def killed(waiting: RemotePath, _: RemotePath) -> None:
-        if waiting.exists():
-            raise KeyboardInterrupt
-        raise FileNotFoundError
+    def killed(path: RemotePath, _: bytes) -> None:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(RemotePath, "copy_to", killed)
+        patch.setattr(RemotePath, write, killed)
         with pytest.raises(KeyboardInterrupt):
             one.sync(service)
-    assert len(two.read("transfers")) == 3
-    with two.lock():
-        assert len(two.read("transfers")) == 4
-    assert two.sync(service)["transfers"].new == 0
+    published = write == "write_bytes"
+    assert len(two.read("transfers")) == 3 + published
+    assert two.verify().ok
+    assert two.sync(service)["transfers"].new == 1 - published
+    assert len(one.read("transfers")) == 4
     assert one.verify().ok
-    assert list((two.path / "commits" / "waiting").iterdir()) == []
+
+
+def test_a_network_that_is_cut_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "_RETRIES", {"max_retries": 0, "retry_timeout": timedelta(1)})
+    with s3_server() as address:
+        for name, value in environment(address).items():
+            monkeypatch.setenv(name, value)
+        store = Store("s3://books/cut")
+        store.sync(service_of(3))
+    for way in (
+        lambda: store.read("transfers"), lambda: store.scan("transfers"), store.pins,
+        lambda: store.sync(service_of(4)), lambda: store.backup(tmp_path / "copy"),
+        lambda: store.annotate("t-000001", comment="x"), lambda: fl.reconcile.judge(store),
+        lambda: fl.report(store, out=tmp_path / "reports"), store.anchor, store.compact,
+    ):  # fmt: skip
+        with pytest.raises(StoreError, match=r"s3://books/cut.* cannot be (read|written)"):
+            way()
+    assert "cannot be read" in str(store.verify())
 
 
 def test_an_answer_that_was_lost_is_no_other_run(

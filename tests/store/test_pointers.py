@@ -109,7 +109,7 @@ def test_nothing_replaces_what_was_replaced_before_a_base(store: Store) -> None:
     store.compact()
     synced(store, 5, turn=3)
     assert store.verify().ok
-    path = with_columns(store, "part-00000004", **{REPLACED_PART: [3], REPLACED_ROW: [7]})
+    path = with_columns(store, "part-00000005", **{REPLACED_PART: [3], REPLACED_ROW: [7]})
     with pytest.raises(StoreDamaged, match=f"{path.name}: row 0 replaces row 7 of file 3.*has 7 "):
         store.read("transfers")
     assert [entry.rule for entry in store.verify().problems] == ["pointer"]

@@ -8,12 +8,13 @@ import shutil
 import time
 from collections.abc import Iterator
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from fake_service import FakeService, transfer
+from fake_service import FakeService, forge_manifest, transfer
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import fs
@@ -222,10 +223,12 @@ class TestStrangers:
         assert sorted(path.name for path in staged.iterdir()) == ["@eaDir", "notes.txt"]
         assert len(store.read("transfers")) == 4
 
-    def test_among_the_pins(self, tmp_path: Path) -> None:
+    def test_among_the_records_and_manifests(self, tmp_path: Path) -> None:
         store = sync(Store(tmp_path))
         store.pin("oct")
-        (tmp_path / "pins" / "._oct.json").write_bytes(b"\0\5\26\7")
+        for folder in ("records", "manifests"):
+            (tmp_path / folder / "._oct.json").write_bytes(b"\0\5\26\7")
+            (tmp_path / folder / "Thumbs.db").write_bytes(b"\0")
         assert list(store.pins()) == ["oct"]
         assert store.verify().ok
 
@@ -342,13 +345,14 @@ class TestLock:
         self, tmp_path: Path, change: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store = sync(sync(Store(tmp_path)), 4)
-        original = Store.snapshot
+        original = Store.manifest
 
-        def snapshot(self: Store, *args: Any, **options: Any) -> Any:
+        def manifest(self: Store) -> Any:
+            found = original(self)
             (tmp_path / ".lock").unlink(missing_ok=True)
-            return original(self, *args, **options)
+            return found
 
-        monkeypatch.setattr(Store, "snapshot", snapshot)
+        monkeypatch.setattr(Store, "manifest", manifest)
         with pytest.raises(StoreError, match=r"\.lock was taken away"):
             change(store)
         monkeypatch.undo()
@@ -367,8 +371,8 @@ class TestClock:
             sync(store, 5)
         assert str(wrong) in str(caught.value)
         wrong.unlink()  # as the message says
-        assert len(sync(store, 4, 5).read("transfers")) == 5
         assert "is missing" in str(store.repair())
+        assert len(sync(store, 4, 5).read("transfers")) == 5
         assert store.verify().ok
 
 
@@ -419,8 +423,16 @@ class TestForeignFiles:
             writer.write_table(pa.table({"id": ["a"]}))
             if header is not None:
                 writer.add_key_value_metadata({"fundlab": json.dumps(header)})
-        _, hashed = read_footer(path)
-        path.rename(path.with_name(f"part-00000001-{hashed}.parquet"))
+        made = path.rename(path.with_name(f"part-00000001-{read_footer(path)[1]}.parquet"))
+        data = made.read_bytes()
+        entry = [made.name, len(data), sha256(data).hexdigest()]
+        content = {
+            "number": 1, "at": "2026-01-01T00:00:00Z", "previous": "", "run": "", "record": "",
+            "service": {}, "files": {"transfers": [entry]},
+        }  # fmt: skip
+        (folder / "manifests").mkdir()
+        (folder / "manifests" / "00000001.json").write_text(json.dumps({"manifest": content}))
+        forge_manifest(folder, lambda content: None)
 
     @pytest.mark.parametrize(
         "header", [None, [], 5, {}, {"publications": [{"x": 1}]}, {"table": 1}]

@@ -10,6 +10,8 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
+from fake_service import FakeService, transfer
+from fake_service import moment as minute
 
 import fundlab as fl
 from fundlab import Store
@@ -53,6 +55,51 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
+@pytest.fixture(scope="module")
+def with_gone_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of a base, parts and pins between them, in which rows went: one is
+    accepted and counts no more, one accepted that still counts, one came back after it was
+    accepted, one is gone and nobody said why."""
+    folder = tmp_path_factory.mktemp("gone")
+    store, service = (
+        Store(folder / "data" / "store"),
+        FakeService([transfer(n) for n in range(9)], complete=True),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compaction, "pays", lambda snapshot: False)
+        store.sync(service)
+        store.pin("october")
+        service.transfers[7].update(memo="x", updated_at=minute(50))
+        store.sync(service)
+        store.compact()
+        kept = service.transfers.pop(4)
+        del service.transfers[1:4]
+        store.sync(service, full=True)
+        store.accept_gone(["t-000001", "t-000004"], by="Ana", reason="test data")
+        store.accept_gone("t-000002", by="Ana", reason="not listed", still_counts=True)
+        store.pin("accepted")
+        service.transfers.insert(1, kept)
+        service.transfers.append(transfer(60))
+        store.sync(service, full=True)
+    assert store.gone()["state"].tolist() == ["accepted", "accepted", "gone", "back"]
+    assert len(store.read("transfers")) == 9
+    return folder
+
+
+@pytest.mark.parametrize("which", [{}, {"pin": "accepted"}, {"pin": "october"}])
+def test_rows_accepted_as_gone_are_left_out(
+    with_gone_rows: Path, monkeypatch: pytest.MonkeyPatch, which: dict[str, str]
+) -> None:
+    monkeypatch.chdir(with_gone_rows)
+    store, names = Store("data/store"), page()
+    for table in ("transfers", "balances"):
+        found = names["pinned"](table, which["pin"]) if which else names["rows_at"](table, 10**6)
+        pd.testing.assert_frame_equal(frame(found, table), expected(store, table, **which))
+    if not which:
+        test_sql_gives_the_same(store)
+    assert names["newest_is_as_written"]()
+
+
 @pytest.fixture
 def store(kept: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.chdir(kept)
@@ -80,7 +127,7 @@ def expected(store: Store, table: str, **which: Any) -> pd.DataFrame:
 @pytest.mark.parametrize("table", ["transfers", "events", "balances"])
 def test_the_newest_rows_are_those_of_the_store(store: Store, table: str) -> None:
     names = page()
-    found = names["rows_at"](table, max(names["files_of"](table)))
+    found = names["rows_at"](table, names["manifest"]()["number"])
     pd.testing.assert_frame_equal(frame(found, table), expected(store, table))
 
 
@@ -123,3 +170,4 @@ def test_a_flipped_bit_is_found_and_nothing_else(store: Store) -> None:
         assert not names["is_as_written"](path)
     path.write_bytes(data)
     assert names["is_as_written"](path)
+    assert names["newest_is_as_written"]()

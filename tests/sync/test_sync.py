@@ -8,14 +8,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from amounts import exactly
 from fake_service import FakeService, change, moment, transfer, withdrawal
 
 from fundlab import Store
 from fundlab.base.errors import (
-    DataError,
     IgnoredFilterWarning,
     InvalidRequest,
     NetworkError,
+    ProtocolError,
     StoreError,
     StoreLocked,
 )
@@ -48,6 +49,7 @@ def reported(store: Store) -> dict[tuple[str, str], Decimal]:
     return dict(zip(keys, frame["available"] + frame["trading"], strict=True))
 
 
+@exactly()
 def rebuilt(store: Store) -> dict[tuple[str, str], Decimal]:
     frame = store.read("transfers")
     totals: dict[tuple[str, str], Decimal] = {}
@@ -348,9 +350,10 @@ class TestWhenItGoesWrong:
         store.sync(FakeService([transfer(n) for n in range(50)]))
         assert len(store.read("transfers")) == 50
 
-    def test_a_malformed_record_stores_nothing(self, store: Store) -> None:
-        service = FakeService([transfer(1), transfer(2, fee="-1")])
-        with pytest.raises(DataError, match="record t-000002, field 'fee'"):
+    def test_what_is_not_json_stores_nothing(self, store: Store) -> None:
+        service = FakeService([transfer(1)])
+        service.fetch_page = lambda operation, params: b"<html>"
+        with pytest.raises(ProtocolError, match="not JSON"):
             store.sync(service)
         assert files(store) == {}
 
@@ -436,3 +439,28 @@ def test_the_function_behind_the_method(store: Store) -> None:
     result = sync(store, FakeService([transfer(1)]), clock=lambda: 5)
     assert result.new == 2
     assert store.read("balances")["observed_at"].tolist() == [pd.Timestamp(5, tz="UTC")]
+
+
+def test_two_syncs_under_a_clock_that_stands_still_observe_twice(tmp_path: Path) -> None:
+    """No two observations of a balance have one key, so each stands."""
+    service, store = FakeService([transfer(1)]), Store(tmp_path, clock=lambda: 10**18)
+    for _ in range(3):
+        store.sync(service)  # type: ignore[arg-type]
+    seen = store.read("balances")
+    assert len(seen) == 3
+    assert not seen.duplicated(["profile_id", "asset", "observed_at"]).any()
+    assert seen["observed_at"].is_monotonic_increasing
+    assert store.verify().ok
+
+
+@pytest.mark.parametrize(("hours", "way"), [(25, "behind"), (-25, "ahead of")])
+def test_a_machine_whose_clock_is_a_day_off_publishes_nothing(
+    tmp_path: Path, hours: int, way: str
+) -> None:
+    service, store = FakeService([transfer(1)]), Store(tmp_path)
+    service.transport.skew_s = hours * 3600.0
+    with pytest.raises(StoreError, match=f"clock is 25 hours {way} the service's: nothing was"):
+        store.sync(service)  # type: ignore[arg-type]
+    assert store.read("transfers").empty
+    service.transport.skew_s = hours * 3000.0
+    assert store.sync(service)["transfers"].new == 1  # type: ignore[arg-type]

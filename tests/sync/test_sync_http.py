@@ -17,7 +17,13 @@ from fundlab.sync.loaders import load_balances, load_events, load_transfers
 BANK = {
     "wire": {
         "account_number": "12345678",
-        "routing_details": {"routing_number_type": "ABA", "routing_number": "021000021"},
+        "fiat_account_owner_address": {"country": "US"},
+        "routing_details": {
+            "routing_number_type": "ABA",
+            "routing_number": "021000021",
+            "bank_name": "First Bank",
+            "bank_address": {"country": "US"},
+        },
     }
 }
 

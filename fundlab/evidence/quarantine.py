@@ -1,0 +1,189 @@
+"""Rows that a sync could not read, kept as they came until they can be read or somebody accepts
+them; and what the service answered of rows that it lists no more.
+
+Both stand in the passes (`fundlab.store.records`), where a sync notes what it met, and what people
+accepted in the records. As long as one is open no verdict is *proved*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from fundlab.base.errors import number_of, printable
+from fundlab.base.values import Instant
+from fundlab.evidence.observations import Accounts, exact_table
+from fundlab.evidence.vanished_rows import Gone, gone_rows
+from fundlab.store.records import Record
+from fundlab.tables.schema import INSTANT_TYPE
+
+_SHOWN: Final = 5
+_TEXT: Final = pa.string()
+_SET_ASIDE: Final = pa.schema(
+    [("table", _TEXT), ("key", _TEXT), ("id", _TEXT), ("reason", _TEXT), ("raw", _TEXT),
+     ("found_at", INSTANT_TYPE), ("state", _TEXT), ("ended_at", INSTANT_TYPE), ("by", _TEXT),
+     ("because", _TEXT)]
+)  # fmt: skip
+_UNLISTED: Final = pa.schema(
+    [("table", _TEXT), ("id", _TEXT), ("answer", _TEXT), ("since", INSTANT_TYPE),
+     ("asked_at", INSTANT_TYPE)]
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A row that could not be read when it came at ``found_at``. ``key`` is of its bytes; ``state``
+    is ``open``, ``read`` (it came again, readable or otherwise) or ``accepted`` (``by`` somebody),
+    since ``ended_at``."""
+
+    table: str
+    key: str
+    id: str | None
+    reason: str
+    raw: str
+    found_at: int
+    state: str = "open"
+    ended_at: int | None = None
+    by: str | None = None
+    because: str | None = None
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """A row that a list left out: asked for by its id the service said ``there``, ``refused`` or
+    ``gone``, since when, and when it was asked last."""
+
+    table: str
+    id: str
+    answer: str
+    since: int
+    asked_at: int
+
+
+def set_aside_rows(passes: Iterable[Record], records: Iterable[Record]) -> list[SetAside]:
+    """Every row that was ever set aside, oldest first."""
+    found: dict[tuple[str, str], SetAside] = {}
+    for record in passes:
+        at = Instant.parse(record.at).ns
+        for table, keys in record.content.get("readable", {}).items():
+            for key in keys:
+                found[table, key] = replace(found[table, key], state="read", ended_at=at)
+        for table, rows in record.content.get("invalid", {}).items():
+            for key, id_, reason, raw in rows:
+                found[table, key] = SetAside(table, key, id_, reason, raw, at)
+    for record in records:
+        said, at = record.content, Instant.parse(record.at).ns
+        for table, key, found_at in said.get("invalid", ()) if record.kind == "accept" else ():
+            one = found[table, key]
+            if one.state == "open" and one.found_at == Instant.parse(found_at).ns:
+                found[table, key] = replace(
+                    one, state="accepted", ended_at=at, by=said["by"], because=said["reason"]
+                )
+    return list(found.values())
+
+
+def unlisted_rows(passes: Iterable[Record]) -> dict[tuple[str, str], Unlisted]:
+    """What the service answered last of each row that its list left out and still does."""
+    known: dict[tuple[str, str], Unlisted] = {}
+    for record in passes:
+        at = Instant.parse(record.at).ns
+        for name in ("back", "listed"):
+            for table, ids in record.content.get(name, {}).items():
+                for id_ in ids:
+                    known.pop((table, id_), None)
+        for answer in ("there", "refused", "gone"):
+            for table, ids in record.content.get(answer, {}).items():
+                for id_ in ids:
+                    known[table, id_] = Unlisted(table, id_, answer, at, at)
+        for table, ids in record.content.get("asked", {}).items():
+            for id_ in ids:
+                known[table, id_] = replace(known[table, id_], asked_at=at)
+    return known
+
+
+def left_out(records: Iterable[Record]) -> dict[str, Record]:
+    """The profiles that somebody accepted as no longer ours, and the record of it."""
+    return {
+        profile: record
+        for record in records
+        if record.kind == "accept"
+        for profile in record.content.get("profiles", ())
+    }
+
+
+def open_lines(passes: Sequence[Record], records: Sequence[Record]) -> list[str]:
+    """What keeps a verdict from being proved: rows set aside, and rows that the service refuses to
+    show; a sentence for each table."""
+    lines = []
+    aside = [one for one in set_aside_rows(passes, records) if one.state == "open"]
+    for table in dict.fromkeys(one.table for one in aside):
+        mine = [one for one in aside if one.table == table]
+        verb = "is" if len(mine) == 1 else "are"
+        shown = _listed([f"{one.id or one.key} ({one.reason})" for one in mine])
+        lines.append(
+            f"{number_of(len(mine), 'row')} of {table} {verb} set aside, as nobody can read "
+            f"{'it' if len(mine) == 1 else 'them'}: {shown} ('fundlab quarantine list')."
+        )
+    refused = [one for one in gone_rows(passes, records) if one.state == "refused"]
+    for table in dict.fromkeys(one.table for one in refused):
+        those = [one for one in refused if one.table == table]
+        verb = "is" if len(those) == 1 else "are"
+        lines.append(
+            f"{number_of(len(those), 'row')} of {table} {verb} refused by the service (403), and "
+            f"kept as last seen: {_listed([one.id for one in those])} ('fundlab accept-refused' "
+            "once you know why)."
+        )
+    return lines
+
+
+def accepted_lines(passes: Sequence[Record], records: Sequence[Record]) -> list[str]:
+    """What holds a verdict back no more, because somebody accepted it."""
+    gone: list[Gone] = [one for one in gone_rows(passes, records) if one.state == "accepted"]
+    aside = [one for one in set_aside_rows(passes, records) if one.state == "accepted"]
+    counts = {
+        "set aside": len(aside),
+        "refused by the service": sum(one.answer == "refused" for one in gone),
+        "gone from the service": sum(one.answer == "gone" for one in gone),
+    }
+    lines = [
+        f"{number_of(count, 'row')} {what} {'was' if count == 1 else 'were'} accepted."
+        for what, count in counts.items()
+        if count
+    ]
+    for profile, record in left_out(records).items():
+        said = record.content
+        lines.append(
+            f"Profile {profile} is left out, as no longer ours since {record.at[:19]}Z: accepted "
+            f"by {said['by']}, because: {printable(said['reason'])}."
+        )
+    return lines
+
+
+def with_evidence(
+    accounts: Accounts, passes: Sequence[Record], records: Sequence[Record]
+) -> Accounts:
+    """``accounts`` without those of profiles that are no longer ours, and what is said of rows that
+    are not in them."""
+    without = left_out(records)
+    return replace(
+        accounts,
+        every=tuple(one for one in accounts.every if one.profile_id not in without),
+        shortfalls=tuple(open_lines(passes, records)),
+        accepted=tuple(accepted_lines(passes, records)),
+    )
+
+
+def set_aside_table(rows: Sequence[SetAside]) -> pa.Table:
+    return exact_table(_SET_ASIDE, [astuple(row) for row in rows])
+
+
+def unlisted_table(rows: Iterable[Unlisted]) -> pa.Table:
+    return exact_table(_UNLISTED, [astuple(row) for row in rows])
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(map(printable, names[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
