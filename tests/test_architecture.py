@@ -34,6 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "charts": {"analysis", "base", "display", "settings"},
     "payments": FACTS | {"client", "display", "settings", "store"},
     "reports": FACTS
+    | {"payments"}
     | {"analysis", "bank", "charts", "display", "exports", "settings", "store", "transfers"},
     "operate": FACTS
     | {"analysis", "client", "display", "payments", "reports", "settings", "store", "sync"}

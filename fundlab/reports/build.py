@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 import pandas as pd
 
 from fundlab.analysis import balances as analysis
-from fundlab.analysis import fees, flows
 from fundlab.analysis.closing import Restatement
 from fundlab.analysis.compare import compare_knowing, known_of
 from fundlab.analysis.periods import Moment, period_bounds
@@ -32,11 +32,11 @@ from fundlab.reports.inputs import (
     placed,
     relation,
 )
+from fundlab.reports.sections import SECTIONS, Material
 from fundlab.settings.labels import labels
 from fundlab.tables import TABLES, to_frame
 from fundlab.transfers import SETTLED_AT, Basis
 
-CALENDAR_DAYS: Final = 371
 _FREQUENCIES: Final = ((45, "D"), (180, "W"), (1900, "MS"), (10**9, "QS"))
 
 
@@ -54,6 +54,7 @@ def build(
     opening: pd.DataFrame | None = None,
     judgement: Judgement | None = None,
     withdrawals: Sequence[str] | None = None,
+    differences: Mapping[str, str] = MappingProxyType({}),
     sources: Mapping[str, str] | None = None,
     tz: str = "UTC",
     basis: Basis | None = None,
@@ -71,7 +72,9 @@ def build(
     (``fl.reconcile.judge``), with its observations and openings; without it the frames are
     compared, with the ``assertions`` (balances observed, which say since when one is off) and the
     ``opening`` given. ``withdrawals`` are the ids of transfers made on this
-    occasion; without it the latest are shown. ``sources`` says how to get the same figures again.
+    occasion; without it the latest are shown. ``differences`` says, by its ``ref_id``, in what a
+    payment differs from the journal it was confirmed in. ``sources`` says how to get the same
+    figures again.
     ``basis`` is by what a transfer belongs to the period: ``settled`` (the default where the
     transfers have ``settled_at``, as ``store.scan("transfers", settled=True)`` gives it; what has
     not settled belongs to when it was created) or ``created``. ``restated`` (``profile_id``,
@@ -161,17 +164,25 @@ def build(
     roll_forward = frame_of(analysis.roll_forward(made, rolled, opening, basis=basis))
     if restated is not None and len(restated):
         balances, roll_forward = figures.tied(balances, roll_forward, restated)
-    charged = figures.fees_against(inside, (before or Span(0, 0)).of(rows, PLACED))
     open_rows, open_at = until.filter("status = 'PENDING'"), known_at
     if basis == "settled":
         open_rows, open_at = figures.open_then(Span(None, span.end).of(every), span), span.end - 1
-    open_items = figures.open_items(open_rows, moment(open_at))
     broken = figures.violations(until, span, before, complete)
     violations = broken[broken["now"]].drop(columns="now").reset_index(drop=True)
     past = None
     if before is not None:
         violated = len(broken) - len(violations)
         past = figures.figures_before(rows, every, before, judgement, basis, violated)
+    material = Material(
+        rows=rows, inside=inside, until=until, outer=outer, drawn=drawn, pending=open_rows,
+        open_at=moment(open_at), before=(before or Span(0, 0)).of(rows, PLACED), span=span,
+        balances=balances, roll_forward=roll_forward, violations=violations, judgement=judgement,
+        reported=seen, opening=opening, opened=opened, moved=moved, events=events,
+        fiat_accounts=fiat_accounts, recipients=recipients, made_here=withdrawals,
+        differences=differences, labels=called,
+        freq=freq, tz=tz, basis=basis,
+    )  # fmt: skip
+    frames = {section.name: section.make(material) for section in SECTIONS}
     return Report(
         title=title,
         period=name,
@@ -188,44 +199,14 @@ def build(
         key_figures=figures.key_figures(
             inside,
             judgement,
-            open_items,
-            charged,
+            frames["open_items"],
+            frames["fees"],
             violations,
             count(every) - count(rows),
             past,
         ),
-        balances=balances,
-        course=figures.course(drawn, span, opened, tz, basis),
-        assertions=judgement.observations,
-        roll_forward=roll_forward,
-        restatements=figures.restatements(moved),
+        frames=frames,
         moved=(*gone, *map(str, moved)),
-        movements=figures.movements(inside, balances),
-        transfers=figures.transfers_by_type(inside),
-        flows=figures.flows_of_all(outer, freq, tz, basis),
-        daily_flows=figures.flows_of_all(
-            Span(span.end - CALENDAR_DAYS * DAY, span.end).of(outer, PLACED), "D", tz, basis
-        ),
-        links=figures.links(inside, recipients, called),
-        fees=charged,
-        fees_over_time=frame_of(fees.summary(inside, freq=freq, tz=tz, basis=basis)),
-        settlement=frame_of(flows.settlement_time(inside)),
-        hours=figures.hours(inside),
-        reconciliation=judgement.table,
-        causes=figures.causes(rows, seen, opening, judgement.broken),
-        open_items=open_items,
-        ageing=frame_of(flows.ageing(open_rows, moment(open_at))).sort_values(
-            "oldest",
-            kind="stable",
-            ignore_index=True,  # so the older brackets come first
-        ),
-        withdrawals=figures.withdrawals(inside, recipients, withdrawals),
-        recipients=figures.recipient_sums(inside, recipients),
-        violations=violations,
-        anomalies=figures.anomalies(until, span, fiat_accounts),
-        pairs=frame_of(flows.internal_pairs(until).filter("status <> 'paired'")),
-        events=figures.event_counts(events, span),
-        notable=figures.notable_events(events, span),
         made_here=withdrawals is not None,
         bank=bank,
         labels=called,

@@ -15,22 +15,11 @@ from typing import Any, Final
 import pandas as pd
 
 from fundlab.bank.reconciliation import Reconciliation
-from fundlab.base.errors import printable
+from fundlab.base.errors import printable, with_likely
 from fundlab.display import Card, Row, Shown, Tone
 from fundlab.evidence.verdict import Judgement
 from fundlab.transfers import Basis
 
-TOTALS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Balances": ("opening", "restated", "inflow", "outflow", "closing", "held", "available"),
-    "Reconciliation": ("rebuilt", "reported", "difference"),
-    "Transfer counts": ("count", "amount"),
-    "Flows": ("inflow", "outflow", "net"),
-    "Fees": ("count", "amount", "fee"),
-    "Ageing": ("count", "total"),
-    "Recipients": ("count", "amount", "fee"),
-}
-"""Of the tables that are summed by asset, the columns summed; the page and the workbook show them.
-"""
 _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
 
 
@@ -52,6 +41,7 @@ class KeyFigure:
 @dataclass(frozen=True, repr=False)
 class Report(Shown):
     """Everything a report shows. Frames carry exact money and times in UTC; do not change them.
+    They are ``frames`` by the names of their sections, and attributes: ``report.balances``.
 
     The period is ``first`` (included; ``None``: from the beginning) to ``end`` (excluded), as known
     at ``as_of``; ``ends`` is when it will be over, if it is not. By ``basis`` a transfer belongs to
@@ -93,8 +83,8 @@ class Report(Shown):
         pending transfers with their ``age``; on the settled basis those pending at ``end``, with
         ``cleared_at`` where they settled or failed later.
     ``withdrawals``, ``recipients``
-        all one by one, the latest first, and summed by where they went, account numbers and
-        addresses masked.
+        all one by one, the latest first, with the ``difference`` from the journal of payments
+        where there is one, and summed by where they went, account numbers and addresses masked.
     ``hours``
         ``created_at`` (a quarter of an hour), ``count``.
     ``events``, ``notable``
@@ -117,31 +107,7 @@ class Report(Shown):
     freq: str
     verdict: Judgement
     key_figures: tuple[KeyFigure, ...]
-    balances: pd.DataFrame
-    course: pd.DataFrame
-    assertions: pd.DataFrame
-    roll_forward: pd.DataFrame
-    restatements: pd.DataFrame
-    movements: pd.DataFrame
-    transfers: pd.DataFrame
-    flows: pd.DataFrame
-    daily_flows: pd.DataFrame
-    links: pd.DataFrame
-    fees: pd.DataFrame
-    fees_over_time: pd.DataFrame
-    settlement: pd.DataFrame
-    hours: pd.DataFrame
-    reconciliation: pd.DataFrame
-    causes: pd.DataFrame
-    open_items: pd.DataFrame
-    ageing: pd.DataFrame
-    withdrawals: pd.DataFrame
-    recipients: pd.DataFrame
-    violations: pd.DataFrame
-    anomalies: pd.DataFrame
-    pairs: pd.DataFrame
-    events: pd.DataFrame
-    notable: pd.DataFrame
+    frames: Mapping[str, pd.DataFrame] = field(repr=False)
     labels: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
     made_here: bool = False
@@ -151,6 +117,12 @@ class Report(Shown):
     sources: Mapping[str, str] = field(default_factory=dict)
     bank: Reconciliation | None = None
     files: tuple[Path, ...] = ()
+
+    def __getattr__(self, name: str) -> pd.DataFrame:
+        frames: Mapping[str, pd.DataFrame] = self.__dict__.get("frames", {})
+        if name not in frames:
+            raise AttributeError(f"a report has no {with_likely(repr(name), frames)}")
+        return frames[name]
 
     @property
     def busiest(self) -> list[str]:

@@ -290,9 +290,14 @@ def masked_account(identifier: str, instructions: Any) -> str:
     return f"{number} {bank}" if bank else number
 
 
-def withdrawals(rows: Relation, recipients: Recipients, made: Sequence[str] | None) -> pd.DataFrame:
-    """Debits but internal ones, or those ``made``, the latest first, with a masked
-    ``recipient``."""
+def withdrawals(
+    rows: Relation,
+    recipients: Recipients,
+    made: Sequence[str] | None,
+    differences: Mapping[str, str],
+) -> pd.DataFrame:
+    """Debits but internal ones, or those ``made``, the latest first, with a masked ``recipient``
+    and, by their ``ref_id``, the ``differences`` from the journal."""
     if made is not None:
         ids = ColumnExpression("id").isin(*(ConstantExpression(name) for name in [*made, ""]))
         chosen = rows.filter(ids)
@@ -307,7 +312,8 @@ def withdrawals(rows: Relation, recipients: Recipients, made: Sequence[str] | No
     if missing:
         raise AnalysisError(f"withdrawals names transfers that are not there: {missing}")
     found["recipient"] = recipients.names(found)
-    return found[columns]
+    found["difference"] = found["ref_id"].map(differences).astype("str")
+    return found[[*columns, "difference"]]
 
 
 def recipient_sums(rows: Relation, recipients: Recipients) -> pd.DataFrame:
@@ -381,7 +387,7 @@ def key_figures(
     proved = comparison.get("proof", pd.Series("now", comparison.index)).eq("now")
     matching = int((comparison["status"].isin(SOUND) & proved).sum())
     tone: Tone
-    label, tone = "Balances that match", "good" if judgement.balances else "plain"
+    label, tone = "Balances that match", "good" if matching == judgement.balances > 0 else "plain"
     if judgement.since is not None:  # a balance observed once, to open it, has proved no movement
         seen = judgement.observations.groupby(KEYS).size()
         sound = comparison.loc[comparison["status"].isin(SOUND), KEYS]

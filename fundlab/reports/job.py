@@ -28,6 +28,8 @@ from fundlab.base.values import Instant, moment_ns
 from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.verdict import Judgement
+from fundlab.payments.journal_files import journal_entries
+from fundlab.payments.reconciliation import reconciled
 from fundlab.reports.build import build
 from fundlab.reports.facts import Report, broken_rules, versions
 from fundlab.reports.inputs import count, moment
@@ -98,8 +100,9 @@ def report(
     ``fl.bank.reconcile`` gave for the same period.
 
     It shows itself in a notebook. With ``out`` it is written to that folder, too: ``html``,
-    ``xlsx`` and ``csv``, each under a temporary name first. No clock is read, so the same store
-    gives the same bytes. Raises ``InvalidRequest`` for a format, period or time that is not valid,
+    ``xlsx`` and ``csv``, each under a temporary name first. Its withdrawals say where they differ
+    from the journal of this user. No clock is read, so the same store and journal give the same
+    bytes. Raises ``InvalidRequest`` for a format, period or time that is not valid,
     for what is not a store and for an ``out`` elsewhere, ``StoreError`` for an empty store,
     ``StoreLocked`` while another run writes to ``out``.
 
@@ -110,7 +113,10 @@ def report(
     ['report-2026-10.html']
     """
     check_formats(formats)
-    found = read_report(opened(store), period, as_of=as_of, tz=tz, basis=basis, bank=bank)
+    store = opened(store)
+    found = read_report(
+        store, period, as_of=as_of, tz=tz, basis=basis, bank=bank, differences=payments_of(store)
+    )
     if out is None:
         return found
     found = write_report(found, out, formats)
@@ -185,14 +191,22 @@ def catch_up(
 ) -> CaughtUp:
     """Writes the report of each of :func:`missing_months`; judges all that is known, anyway."""
     months = missing_months(store, out, since, tz, formats)
+    differences = payments_of(store)
     written = tuple(
-        write_report(read_report(store, month, tz=tz, basis=basis), out, formats)
+        write_report(
+            read_report(store, month, tz=tz, basis=basis, differences=differences), out, formats
+        )
         for month in months
     )
     moved = (*store.gone_lines(), *map(str, restatements(store)))
     found = CaughtUp(written, *_judged_now(store), moved)
     _note(store, found)
     return found
+
+
+def payments_of(store: TableStore) -> dict[str, str]:
+    """In what payments of this user's journal differ, by their ``ref_id``."""
+    return reconciled(store, journal_entries(store), only_own=False).by_ref_id()
 
 
 def _note(store: TableStore, found: CaughtUp | Report) -> None:

@@ -30,7 +30,6 @@ from fundlab.evidence.verdict import KEYS, Judgement
 from fundlab.reports.inputs import ASSET, COMPLETE, Relation, Span, frame_of, moment
 from fundlab.reports.page_tables import (
     bank_line,
-    bank_tables,
     day,
     explained,
     identifier,
@@ -43,6 +42,7 @@ from fundlab.reports.page_tables import (
     type_name,
     words,
 )
+from fundlab.reports.sections import bank_tables
 from fundlab.settings.labels import labels
 from fundlab.store.records import Record
 from fundlab.store.scan import queries

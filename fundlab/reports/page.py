@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from fundlab.charts import Theme, humanise, to_svg
 from fundlab.evidence.verdict import KEYS
 from fundlab.exports import replacing
 from fundlab.reports.facts import Report
-from fundlab.reports.page_tables import page_tables
+from fundlab.reports.sections import EMPTY, SECTIONS, page_tables
 
 MAX_CHARTS: Final = 12
 MAX_FALLS: Final = 6
@@ -76,6 +77,9 @@ def render_html(report: Report) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     with progress_bar(unit="charts", desc="drawing the report") as bar:
         pictures = galleries(report, bar.update)
+    parts: dict[str, list[str]] = defaultdict(list)
+    for section in SECTIONS:
+        parts[section.part].append(section.name)
     page = TEMPLATES.get_template("report.html.j2").render(
         report=report,
         style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
@@ -83,6 +87,8 @@ def render_html(report: Report) -> str:
         script_hash=digest,
         pictures=pictures,
         tables=page_tables(report),
+        empty=EMPTY,
+        parts=parts,
         sources=report.sources,
     )
     return re.sub(r"\n{2,}", "\n", page)

@@ -23,41 +23,16 @@ from fundlab.charts import humanise
 from fundlab.decimals import types_mapper
 from fundlab.exports import Sheet, replacing, write_csv, write_workbook, writing
 from fundlab.exports.cover import Cover, Drawing
-from fundlab.reports.facts import TOTALS, Report
+from fundlab.reports.facts import Report
 from fundlab.reports.page import render_html
 from fundlab.reports.page_tables import readable_spans
+from fundlab.reports.sections import SECTIONS
 from fundlab.store.disk import locked
 
 FORMATS: Final = ("html", "xlsx", "csv")
 LAST_FILE: Final = {"html": ".html", "xlsx": ".xlsx", "csv": ".report.csv"}
 """What stands in the folder once all of a format is written."""
 MAX_WORKBOOK_ROWS: Final = 30_000
-_FRAMES: Final = (
-    ("Balances", "balances", ""),
-    ("Reconciliation", "reconciliation", "of everything known, not only of the period"),
-    ("Causes", "causes", "what could make each difference, likeliest first"),
-    ("Balance course", "course",
-     "the busiest profiles by name, the others as one; fl.balances.daily has every one"),
-    ("Observed balances", "assertions", ""),
-    ("Roll-forward", "roll_forward", ""),
-    ("Restatements", "restatements", "of closed periods: what leads to what is known now"),
-    ("Movements", "movements", ""),
-    ("Transfer counts", "transfers", "by type, asset and status"),
-    ("Flows", "flows", "transfers between own profiles left out"),
-    ("Links", "links", ""),
-    ("Fees", "fees", "bps are basis points; drift is against the period before"),
-    ("Fees over time", "fees_over_time", ""),
-    ("Settlement", "settlement", "from the creation of a transfer to its last change"),
-    ("Open items", "open_items", ""),
-    ("Ageing", "ageing", ""),
-    ("Withdrawals", "withdrawals", "the latest first"),
-    ("Recipients", "recipients", ""),
-    ("Row checks", "violations", ""),
-    ("Anomalies", "anomalies", ""),
-    ("Internal pairs", "pairs", "halves of internal transfers that do not match"),
-    ("Events", "events", ""),
-    ("Notable events", "notable", "refusals, failures and requests for papers, latest first"),
-)  # fmt: skip
 
 
 LABELS: Final = {
@@ -130,8 +105,10 @@ def sheets(report: Report) -> list[Sheet]:
         **report.sources,
     }
     found = [Sheet("Report", pa.table({"fact": list(facts), "value": list(facts.values())}))]
-    for name, field, note in _FRAMES:
-        found.append(Sheet(name, arrow_of(getattr(report, field)), note))
+    for section in SECTIONS:
+        if section.sheet:
+            rows = arrow_of(report.frames[section.name])
+            found.append(Sheet(section.sheet, rows, section.note))
     if report.bank is not None:
         told = f"{report.bank.title}: {report.bank.verdict}"
         for name, frame in (
@@ -174,10 +151,11 @@ def for_workbook(tables: Sequence[Sheet]) -> list[Sheet]:
 def for_people(report: Report, tables: Sequence[Sheet]) -> list[Sheet]:
     """``tables`` as the workbook shows them: those with rows, how to get it all again last."""
     about, *others = for_workbook(tables)
+    totals = {section.sheet: section.totals for section in SECTIONS}
     return [
         sheet_for_people(
             table.name, table.rows, f"{table.name} · {report.title}", table.note,
-            labels=report.labels, tz=report.tz, totals=TOTALS.get(table.name, ()),
+            labels=report.labels, tz=report.tz, totals=totals.get(table.name, ()),
         )
         for table in (*others, replace(about, name="About")) if table.rows.num_rows
     ]  # fmt: skip

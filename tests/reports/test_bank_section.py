@@ -23,8 +23,8 @@ from fundlab import bank
 from fundlab.base.errors import InvalidRequest
 from fundlab.reports.job import sources
 from fundlab.reports.page import render_html
-from fundlab.reports.page_tables import bank_tables
 from fundlab.reports.report_files import for_people, sheets
+from fundlab.reports.sections import bank_tables
 
 __all__ = ["undrawn"]
 

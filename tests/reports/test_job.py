@@ -24,10 +24,9 @@ import pytest
 import fundlab as fl
 from fundlab import reports
 from fundlab.base.errors import AnalysisError, InvalidRequest, OutputError, StoreError, StoreLocked
-from fundlab.reports.facts import TOTALS
 from fundlab.reports.job import sources
-from fundlab.reports.page_tables import page_tables
 from fundlab.reports.report_files import file_name
+from fundlab.reports.sections import SECTIONS, page_tables
 
 D = Decimal
 
@@ -200,7 +199,8 @@ def test_libreoffice_sums_what_the_workbook_says_and_prints_the_first_sheet_on_o
                     found = summed[sheet.title][cell.coordinate].value
                     assert found == told, (sheet.title, cell.coordinate, cell.value)
                     seen[sheet.title] = seen.get(sheet.title, 0) + 1
-    assert {*seen} == {"Report", *TOTALS} & {*formulas.sheetnames}
+    summed = {section.sheet for section in SECTIONS if section.totals}
+    assert {*seen} == {"Report", *summed} & {*formulas.sheetnames}
     assert sum(seen.values()) > 60
     paper = pypdf.PdfReader(tmp_path / "again" / "report-2026-10.pdf")
     first, second = (paper.pages[number].extract_text() for number in (0, 1))
@@ -387,7 +387,7 @@ def test_what_cannot_be_reported_says_so(good: fl.Store, tmp_path: Path) -> None
     with pytest.raises(StoreError, match="there is no store at"):
         fl.report(fl.Store(tmp_path))
     (tmp_path / "transfers").mkdir()
-    with pytest.raises(StoreError, match="holds nothing yet; run 'fundlab sync'"):
+    with pytest.raises(StoreError, match=r"there is no store at .* make one there with 'fundlab"):
         fl.report(fl.Store(tmp_path))
     assert file_name("2026-10-01 to ../x") == "report-2026-10-01_to_x"
 

@@ -24,8 +24,8 @@ from fundlab.exports import Sheet
 from fundlab.reports.inputs import relation
 from fundlab.reports.job import CaughtUp
 from fundlab.reports.page import Gallery
-from fundlab.reports.page_tables import page_tables
 from fundlab.reports.report_files import for_workbook, sheets
+from fundlab.reports.sections import page_tables
 
 D = Decimal
 AS_OF = "2026-03-01T00:00:00Z"

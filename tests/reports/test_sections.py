@@ -1,0 +1,127 @@
+"""A table of the report stands in one place; what a new one lacks is named here."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import openpyxl
+import pandas as pd
+import pytest
+from markupsafe import Markup
+
+import fundlab as fl
+from fundlab import reports
+from fundlab.reports import page, report_files, sections
+from fundlab.reports.facts import Report
+from fundlab.reports.page_tables import number, text
+from fundlab.reports.sections import SECTIONS, Columns, Section
+
+TEMPLATE = Path(page.__file__).with_name("report.html.j2").read_text(encoding="utf-8")
+PLACED = {*re.findall(r'\{\{ table\("(\w+)"\) \}\}', TEMPLATE)}
+PARTS = {*re.findall(r"for name in parts\.(\w+) ", TEMPLATE)}
+COLUMNS = {
+    "ageing": "type asset age count total oldest",
+    "anomalies": "rule transfer_id profile_id created_at expected found related_id",
+    "assertions": "profile_id asset observed_at reported rebuilt difference complete",
+    "balances": "profile_id asset opening inflow outflow closing held available",
+    "causes": "profile_id asset difference rank cause transfer_id amount detail",
+    "course": "profile_id asset date balance",
+    "daily_flows": "period asset inflow outflow net",
+    "events": "type count",
+    "fees": "type asset count amount fee bps bps_before drift",
+    "fees_over_time": "type asset period count amount fee",
+    "flows": "period asset inflow outflow net",
+    "hours": "created_at count",
+    "links": "stage asset source target amount",
+    "movements": "asset step kind amount",
+    "notable": "created_at type object id",
+    "open_items": "id ref_id created_at type asset balance_asset amount fee total profile_id "
+    "cleared_at age",
+    "pairs": "group_id debit_id credit_id asset amount status",
+    "recipients": "recipient type asset count amount fee last",
+    "reconciliation": "profile_id asset rebuilt reported difference status proof proved_until "
+    "since",
+    "restatements": "period basis profile_id asset line type cause transfer_id then now difference",
+    "roll_forward": "profile_id asset line type amount",
+    "settlement": "type count p50 p90 p99 max",
+    "transfers": "type asset status count amount",
+    "violations": "transfer_id rule expected found",
+    "withdrawals": "created_at type asset amount fee total status recipient ref_id profile_id id "
+    "difference",
+}
+"""What the sections' frames of the sample hold, written by hand."""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return reports.report(fl.sample(), out=tmp_path_factory.mktemp("report"), formats=["csv"])
+
+
+def lacks(section: Section, report: Report) -> Iterator[str]:
+    """What is missing of a section, in words."""
+    frame = report.frames[section.name]
+    if [*frame.columns] != COLUMNS.get(section.name, "").split():
+        yield f"COLUMNS of this test does not say what {section.name} holds: {[*frame.columns]}"
+    if not {*section.totals} <= {*frame.columns, "restated"}:
+        yield f"totals: the frame has no {section.totals}"
+    if f"``{section.name}``" not in (Report.__doc__ or ""):
+        yield f"the docstring of Report does not describe ``{section.name}``"
+    if section.columns is None:
+        return
+    if not section.caption:
+        yield "caption: a table of the page needs one"
+    if section.name not in PLACED and section.part not in PARTS:
+        yield f"part: none of {sorted(PARTS)}"
+    if section.part and not section.empty:
+        yield "empty: what the page says where there is no row"
+    shown = frame if section.rows is None else section.rows(report)
+    absent = {name for *_, name in section.columns(Columns(report))} - {*shown.columns}
+    if absent:
+        yield f"columns: its frame has no {sorted(absent)}"
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
+def test_a_section_lacks_nothing(section: Section, built: Report) -> None:
+    missing = [*lacks(section, built)]
+    assert not missing, "; ".join(missing)
+
+
+def test_what_a_section_lacks_is_named(built: Report) -> None:
+    frames = {**built.frames, "bare": pd.DataFrame({"asset": ["USD"]})}
+    report = Report(**{**vars(built), "frames": frames})
+    bare = Section("bare", lambda made: made.balances, columns=lambda _: [("Id", text, "id")],
+                   totals=("amount",), part="nowhere")  # fmt: skip
+    assert [words.partition(":")[0] for words in lacks(bare, report)] == [
+        "COLUMNS of this test does not say what bare holds",
+        "totals", "the docstring of Report does not describe ``bare``", "caption", "part",
+        "empty", "columns",
+    ]  # fmt: skip
+
+
+def test_a_section_that_is_added_is_on_the_page_in_the_workbook_and_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def days(made: sections.Material) -> pd.DataFrame:
+        return pd.DataFrame({"asset": ["USD"], "days": [made.span.end // sections.DAY]})
+
+    added = Section(
+        "long_ago", days, "Long ago", "counted from 1970", caption="Days since 1970",
+        columns=lambda c: [c.asset, ("#Days", number, "days")], empty="None.", part="checks",
+    )  # fmt: skip
+    building = sys.modules[reports.build.__module__]  # of which the package shows the function
+    for module in (building, page, report_files, sections):
+        monkeypatch.setattr(module, "SECTIONS", (*SECTIONS, added))
+    monkeypatch.setattr(page, "EMPTY", {**sections.EMPTY, "long_ago": "None."})
+    monkeypatch.setattr(page, "inline_svg", lambda *_: Markup(""))
+    found = reports.report(fl.sample(), "2026-10", out=tmp_path)
+    assert found.long_ago["days"].tolist() == [20_758]  # to the end of October 2026
+    text = found.files[0].read_text(encoding="utf-8")
+    assert re.search(r'id="rows-long_ago">.*Days since 1970.*20,758', text, re.DOTALL)
+    assert text.index("rows-pairs") < text.index("rows-long_ago") < text.index('id="events"')
+    book = openpyxl.load_workbook(found.files[1])
+    assert "Long ago" in book.sheetnames
+    rows = (tmp_path / "report-2026-10.long-ago.csv").read_text(encoding="utf-8")
+    assert rows.splitlines()[1] == '"USD","20758"'
