@@ -31,7 +31,7 @@ from fundlab.base import errors, pandas_hook
 
 if TYPE_CHECKING:
     from fundlab import bank, charts, decimals, exports, models, sandbox
-    from fundlab.analysis import balances, checks, events, fees, flows, reconcile
+    from fundlab.analysis import balances, books, checks, events, fees, flows, reconcile
     from fundlab.analysis.sql import sql
     from fundlab.client.client import Client, connect
     from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
@@ -77,6 +77,7 @@ _HOME: Final[dict[str, str]] = {
     "actions": "fundlab.payments.actions",
     "balances": "fundlab.analysis.balances",
     "bank": "fundlab.bank",
+    "books": "fundlab.analysis.books",
     "charts": "fundlab.charts",
     "checks": "fundlab.analysis.checks",
     "connect": "fundlab.client.client",
@@ -128,6 +129,7 @@ __all__ = [
     "actions",
     "balances",
     "bank",
+    "books",
     "charts",
     "checks",
     "connect",

@@ -22,6 +22,7 @@ from fundlab.cli import (
     backups,
     banks,
     docs,
+    ledger,
     lists,
     options,
     paying,
@@ -45,7 +46,7 @@ app = typer.Typer(
     "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
     "run the same command again to go on.",
 )
-for group in (sandbox, setup, store, backups, lists, reports, banks, paying, status, docs):
+for group in (sandbox, setup, store, backups, lists, reports, ledger, banks, paying, status, docs):
     app.add_typer(group.commands)
 
 

@@ -1,0 +1,223 @@
+"""The books of a period of a store: what was known when it was first closed, for ever. What has
+changed since is corrected in the books of the first period that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import narwhals as nw
+import pandas as pd
+
+from fundlab.analysis.books import (
+    ENTRIES,
+    UNMAPPED,
+    Accounts,
+    correcting,
+    in_entries,
+    postings_of,
+    with_accounts,
+    with_opening,
+)
+from fundlab.analysis.counting import KEYS, ZERO, moment_of
+from fundlab.analysis.counting import transfer_columns as wanted
+from fundlab.analysis.engines import TIME, Workbench
+from fundlab.analysis.periods import period_bounds
+from fundlab.base.exact import EXACT
+from fundlab.evidence.closes import Close, closes_of
+from fundlab.evidence.table_store import TableStore
+from fundlab.evidence.verdict import judge_accounts
+from fundlab.exports.files import replacing
+from fundlab.exports.ledgers import WRITERS, Books, Format
+from fundlab.settings.labels import names_given
+from fundlab.store.duck import own_connection
+from fundlab.store.scan import queries
+from fundlab.transfers import Basis, Rows, change, counts, moved_asset, placed_at
+
+if TYPE_CHECKING:
+    import duckdb
+
+_FUNDS: Final = {"role": "balance", "type": "", "direction": "", "crypto_network": ""}
+
+
+def write_books(
+    store: TableStore,
+    period: str,
+    out: Path,
+    format: Format,
+    *,
+    accounts: Path | None = None,
+    basis: Basis = "settled",
+    tz: str = "UTC",
+    alone: bool = False,
+) -> Books:
+    """The books of ``period`` as one file at ``out``, whole or not at all; see :func:`books_of`."""
+    books = books_of(store, period, accounts=accounts, basis=basis, tz=tz, alone=alone)
+    with replacing(out) as unfinished:
+        WRITERS[format](books, unfinished)
+    return books
+
+
+@queries
+def books_of(
+    store: TableStore,
+    period: str,
+    *,
+    accounts: Path | None = None,
+    basis: Basis = "settled",
+    tz: str = "UTC",
+    alone: bool = False,
+) -> Books:
+    """The entries of ``period``, of what was known when it was first closed on ``basis``, else of
+    what is known now.
+
+    Where the period before it is closed, too, the books go on from those: what changed in earlier
+    periods since is an entry on the first day for each transfer, and nothing is opened. Else, and
+    with ``alone``, they begin with an entry of the balances that there were. Each balance that the
+    service reported, and that has not moved since, is asserted as it was when the period ended.
+    """
+    closes = _first_closes(store, basis)
+    close = closes.get(period)
+    zone = tz if close is None else close.tz
+    first, end = period_bounds(period, zone)
+    before = None if alone else next((one for one in closes.values() if one.end == first), None)
+    known = [one for one in closes.values() if one.end <= first or one is close]
+    chart = Accounts.read(accounts, _names(known, frozen=close is not None))
+    opened: frozenset[str] = frozenset()
+    by = moment_of(basis)
+    connection = own_connection()
+    now = _transfers(store, basis, close, connection)
+    with Workbench(now, by) as bench:
+        if before is None:
+            rows = _booked(bench, now, basis, _opening(store, close), chart, (first, end))
+        else:
+            earlier = books_of(store, before.period, accounts=accounts, basis=basis, tz=before.tz)
+            opened = earlier.opened | {*earlier.accounts()}
+            every = _booked(bench, now, basis, _opening(store, close), chart)
+            known_then = _transfers(store, basis, before, connection)
+            then = _booked(bench, known_then, basis, before.opening, chart)
+            inside = every.filter(nw.col("at") >= first, nw.col("at") < end)
+            past = nw.col("at") < first
+            changed = correcting(every.filter(past), then.filter(past), first)
+            rows = nw.concat([inside.select(*changed.collect_schema().names()), changed])
+        rows = in_entries(bench, rows, zone)
+        entries = bench.collect(rows.select(*ENTRIES.names)).cast(ENTRIES)
+        assertions = _observed(bench, now, basis, store, close, chart, end)
+    return Books(
+        title=_title(store, period, basis, close, before),
+        first=_day(first, zone),
+        last=_day(end - 1, zone),
+        entries=entries,
+        assertions=assertions,
+        opened=opened,
+    )
+
+
+def _first_closes(store: TableStore, basis: Basis) -> dict[str, Close]:
+    """The first close of each period, by its end: what came later is a correction."""
+    closes: dict[str, Close] = {}
+    for close in closes_of(store.records()):
+        if close.basis == basis:
+            closes.setdefault(close.period, close)
+    return dict(sorted(closes.items(), key=lambda item: item[1].end))
+
+
+def _names(closes: Sequence[Close], *, frozen: bool) -> dict[str, str]:
+    """What each profile is called in the books, for ever: as in the first close that had it, with
+    or without a name; others by the names of today, unless these books are ``frozen``."""
+    called: dict[str, str | None] = {}
+    for close in sorted(closes, key=lambda close: close.record.at):
+        for line in close.content["lines"]:
+            profile = str(line[0]).lower()
+            called.setdefault(profile, close.names.get(profile))
+    if not frozen:
+        for profile, name in names_given().items():
+            called.setdefault(profile, name)
+    return {profile: name for profile, name in called.items() if name is not None}
+
+
+def _pin(close: Close | None) -> str | None:
+    return None if close is None else close.pin
+
+
+def _transfers(
+    store: TableStore, basis: Basis, close: Close | None, connection: duckdb.DuckDBPyConnection
+) -> duckdb.DuckDBPyRelation:
+    rows = store.scan(
+        "transfers", connection=connection, settled=basis == "settled", pin=_pin(close)
+    )
+    return cast("duckdb.DuckDBPyRelation", rows)
+
+
+def _opening(store: TableStore, close: Close | None) -> pd.DataFrame:
+    """What was taken over from the service."""
+    return judge_accounts(store.accounts()).opening if close is None else close.opening
+
+
+def _booked(
+    bench: Workbench[Any],
+    transfers: object,
+    basis: Basis,
+    opening: pd.DataFrame,
+    chart: Accounts,
+    span: tuple[int, int] | None = None,
+) -> Rows:
+    """The postings of ``transfers`` and what was there before them, with their accounts."""
+    rows = with_opening(bench, postings_of(bench, transfers, "ledger", basis), opening, span)
+    return with_accounts(bench, rows, chart)
+
+
+def _observed(
+    bench: Workbench[Any],
+    transfers: object,
+    basis: Basis,
+    store: TableStore,
+    close: Close | None,
+    chart: Accounts,
+    end: int,
+) -> list[tuple[str, str, Decimal]]:
+    """What each balance that the service reported was at ``end``: less what settled since, and
+    with what was held. Those that have moved since they were observed say nothing."""
+    observed: dict[tuple[str, str], tuple[int, Decimal]] = {}
+    for row in store.read_arrow("balances", pin=_pin(close)).to_pylist():
+        key, at = (row["profile_id"], row["asset"]), row["observed_at"].value
+        if key not in observed or at > observed[key][0]:
+            observed[key] = at, EXACT.add(row["available"], row["trading"])
+    want = wanted(moment_of(basis), updated_at=TIME, created_at=TIME)
+    rows = bench.take(transfers, want).with_columns(
+        asset=moved_asset(), change=change(), at=placed_at(basis), done=counts("ledger")
+    )
+    after = nw.col("done") & (nw.col("at") >= end)
+    held = ~nw.col("done") & counts("available")
+    sums = rows.group_by(*KEYS).agg(
+        touched=nw.col("updated_at").max(),
+        moved=nw.when(after | held).then(nw.col("change")).otherwise(ZERO).sum(),
+    )
+    since = {
+        (row["profile_id"], row["asset"]): (row["touched"], row["moved"])
+        for row in bench.collect(sums).to_pylist()
+    }
+    return [
+        (chart.account_of(_FUNDS | {"profile_id": profile, "asset": asset}, None) or UNMAPPED,
+         asset, EXACT.subtract(reported, moved))
+        for (profile, asset), (at, reported) in sorted(observed.items())
+        for touched, moved in [since.get((profile, asset), (0, Decimal(0)))]
+        if touched <= at
+    ]  # fmt: skip
+
+
+def _title(
+    store: TableStore, period: str, basis: Basis, close: Close | None, before: Close | None
+) -> str:
+    """The first line: whose books, of when, and what they go on from."""
+    known = "not closed: they may change" if close is None else f"as closed at {close.record.at}"
+    begin = "begin with opening balances" if before is None else f"go on from {before.period}"
+    service = (store.service() or {}).get("base_url", "")
+    return f"Books of {period} ({basis} basis), {known}; {begin}. {service}".rstrip()
+
+
+def _day(moment: int, zone: str) -> date:
+    return pd.Timestamp(moment, unit="ns", tz="UTC").tz_convert(zone).date()
