@@ -8,6 +8,9 @@ in; where it came from is all there is to choose the engine by.
 Spark has no nanoseconds: there a time is an integer of nanoseconds since 1970, as ``Store.scan``
 gives it, or one of Spark's own timestamps. Times and durations of a result are such integers, or
 timestamps where they are whole microseconds.
+
+Classic Spark plans a frame when it is made, Spark Connect when it is collected: a classic session
+is left as it was, a Connect session keeps the two settings that exact decimals need.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import duckdb
 import narwhals as nw
@@ -34,10 +38,11 @@ from fundlab.base.errors import AnalysisError, first_line
 from fundlab.base.values import overflow
 from fundlab.decimals import types_mapper
 from fundlab.store.duck import shared_connection
+from fundlab.store.scan import is_connect, send_to_spark
 from fundlab.transfers import SETTLED_AT
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 FrameT = TypeVar("FrameT")
 """pandas DataFrame, pyarrow Table, Polars DataFrame or LazyFrame, DuckDB relation, Spark
@@ -52,6 +57,8 @@ _KEPT: Final = "kept:"
 _PANDAS_TEXT: Final = pd.StringDtype("pyarrow")
 _FIRST_TOO_LARGE: Final = Decimal((0, (1,), 20))
 """The first whole amount that ``AMOUNT_TYPE`` cannot hold."""
+_SAFE_SUM: Final = 1e20
+"""Up to it no sum of 128 bits wraps around, and each fits an amount."""
 
 
 class Kind(Enum):
@@ -142,10 +149,10 @@ class Workbench(ExitStack, Generic[FrameT]):
     def __enter__(self) -> Self:
         self.enter_context(engine_errors())
         if self._spark:
-            # What is planned inside keeps every digit and refuses overflow; then as it was.
             settings = self._frame.sparkSession.conf
             for name, value in _SPARK_SETTINGS.items():
-                self.callback(settings.set, name, str(settings.get(name)))
+                if not is_connect(self._frame):  # planned inside: then as it was
+                    self.callback(settings.set, name, str(settings.get(name)))
                 settings.set(name, value)
         elif self.lazy:
             for name, accepted in _DUCKDB_SETTINGS.items():
@@ -187,13 +194,8 @@ class Workbench(ExitStack, Generic[FrameT]):
         if self._connection is not None:
             return nw.from_native(self._connection.from_arrow(rows))
         if self._spark:
-            for place, (name, kind) in enumerate(
-                zip(rows.schema.names, rows.schema.types, strict=True)
-            ):
-                if str(kind).startswith(("timestamp[ns", "duration")):
-                    rows = rows.set_column(place, name, rows.column(place).cast(pa.int64()))
-            on_spark: Any = nw.from_native(self._frame.sparkSession.createDataFrame(rows))
-            return cast("nw.LazyFrame[Any]", on_spark)
+            on_spark: Any = send_to_spark(rows, self._frame.sparkSession)
+            return cast("nw.LazyFrame[Any]", nw.from_native(on_spark))
         # A relation's connection reads a Python variable by its name only: one that no table of
         # the caller's has, since a table would come first.
         fundlab_rows_of_an_analysis_7d3b90c4 = rows  # noqa: F841 - named in the query
@@ -297,7 +299,10 @@ def engine_errors() -> Iterator[None]:
     except tuple(beyond) as error:
         raise overflow("a sum of amounts") from error
     except tuple(others) as error:
-        if isinstance(error, duckdb.ConversionException) and "out of range" in str(error):
+        # Sail, a server of Spark Connect, has no class of its own for what does not fit.
+        if (isinstance(error, duckdb.ConversionException) and "out of range" in str(error)) or (
+            "Cannot cast to Decimal128(38, 18). Overflowing" in str(error)
+        ):
             raise overflow("an amount or a sum of amounts") from error
         raise AnalysisError(
             f"the engine cannot read or compute these rows: {first_line(error)}; where it names a "
@@ -311,7 +316,7 @@ def columns(*fields: tuple[str, pa.DataType]) -> pa.Schema:
 
 
 def is_store(frame: object) -> bool:
-    return hasattr(frame, "scan") and hasattr(frame, "snapshot")
+    return hasattr(type(frame), "scan") and hasattr(type(frame), "snapshot")
 
 
 def column_names(frame: object) -> list[str]:
@@ -324,9 +329,7 @@ def column_names(frame: object) -> list[str]:
         native = nw.from_native(cast("Any", frame))
     except TypeError:
         native = None
-    if native is None or not (
-        native.implementation.is_polars() or native.implementation.is_pyspark()
-    ):
+    if native is None or not (native.implementation.is_polars() or _is_spark(frame)):
         raise AnalysisError(
             f"a {type(frame).__module__}.{type(frame).__qualname__} is not a frame that an "
             "analysis takes; give a pandas DataFrame, a pyarrow Table, a Polars, DuckDB or Spark "
@@ -499,6 +502,25 @@ def _is_spark(frame: object) -> bool:
     return type(frame).__module__.startswith("pyspark.sql.") and hasattr(frame, "sparkSession")
 
 
+def _notices_overflow(session: SparkSession) -> bool:
+    """Whether a sum of 39 digits is an error there, as in Spark. Sail's wrap around: it is asked
+    first, in doubles, whether any sum can come near that."""
+    from pyspark.errors import ArithmeticException
+
+    if session not in _noticing:
+        huge = "CAST('60000000000000000000' AS DECIMAL(38, 18))"
+        try:
+            session.sql(f"SELECT sum(x) FROM VALUES ({huge}), ({huge}) AS t(x)").collect()  # noqa: S608
+        except ArithmeticException:
+            _noticing[session] = True
+        else:
+            _noticing[session] = False
+    return _noticing[session]
+
+
+_noticing: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
+
+
 def from_spark(frame: DataFrame, want: Wanted, keep: bool) -> DataFrame:
     from pyspark.sql import functions as sql
 
@@ -529,6 +551,12 @@ def from_spark(frame: DataFrame, want: Wanted, keep: bool) -> DataFrame:
             elif kind is JSON and found != "string":
                 column = sql.to_json(column)
         chosen.append(column.alias(name))
+    amounts = [name for name, kind in want.among(frame.columns).items() if kind is MONEY]
+    if is_connect(frame) and amounts and not _notices_overflow(frame.sparkSession):
+        sums = [sql.sum(sql.abs(sql.col(f"`{name}`").cast("double"))) for name in amounts
+                if name in types]  # fmt: skip
+        if any(value is not None and value > _SAFE_SUM for value in frame.select(*sums).first()):
+            raise overflow(f"{want.frame}: a sum of amounts, which this server would not notice,")
     if keep:
         chosen += [sql.col(f"`{name}`").alias(_KEPT + name) for name in types]
     return frame.select(*chosen)

@@ -18,9 +18,8 @@ from fundlab.store.manifests import Manifest
 from fundlab.store.parts import FROM, TO, check_data, check_files
 from fundlab.store.remote import RemotePath, StorePath
 from fundlab.store.settlement_times import ADDED, PLACE, with_settlement
-from fundlab.store.snapshot import Snapshot, steadily
+from fundlab.store.snapshot import Snapshot, read_current, steadily
 from fundlab.tables.schema import TABLES
-from fundlab.transfers import SETTLED_AT
 
 if TYPE_CHECKING:
     import duckdb
@@ -180,37 +179,56 @@ def _current_rows(snapshot: Snapshot, connection: duckdb.DuckDBPyConnection, *al
     return query + (f" WHERE {' AND '.join(where)}" if where else "")
 
 
+def is_connect(of_spark: object) -> bool:
+    """Whether a session or a frame is of Spark Connect: its server may see no file of this machine,
+    and plans a frame when it is collected."""
+    return type(of_spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def send_to_spark(rows: pa.Table, session: SparkSession) -> DataFrame:
+    """``rows``, sent from this machine; moments and durations as integer nanoseconds, which is all
+    that each Spark keeps of them."""
+    for place, field in enumerate(rows.schema):
+        if str(field.type).startswith(("timestamp[ns", "duration")):
+            rows = rows.set_column(place, field.name, rows.column(place).cast(pa.int64()))
+    if rows.num_rows:
+        return session.createDataFrame(rows)
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return session.createDataFrame([], from_arrow_schema(rows.schema))  # Connect takes no empty one
+
+
 def scan_with_spark(
     snapshot: Snapshot, session: SparkSession, settled: pa.Table | None = None
 ) -> DataFrame:
     """The columns of the table, and those of ``settled`` beside its ids; moments are integer
     nanoseconds since 1970, because Spark has no nanoseconds, and amounts ``DECIMAL(38, 18)``.
 
-    The files must be where every worker finds them under the same path. They are verified here,
-    each once in a process and again after it changed: what a worker reads, later or from another
-    disk, is not. Sets the session's ``spark.sql.legacy.parquet.nanosAsLong``, without which Spark
-    refuses to read the files. Raises as ``scan_with_duckdb``.
+    Classic Spark reads files that are where every worker finds them under the same path. They are
+    verified here, each once in a process and again after it changed: what a worker reads, later or
+    from another disk, is not. Sets the session's ``spark.sql.legacy.parquet.nanosAsLong``, without
+    which Spark refuses to read the files. Raises as ``scan_with_duckdb``.
+
+    Rows of a store elsewhere, and all rows for Spark Connect, are read and checked here and sent:
+    the other side needs no access to the files, and this one memory for the rows. (Sail takes 128
+    MB at once: beyond that publish the rows as plain Parquet, which any Spark reads.)
     """
     from pyspark.sql import functions as sql
 
-    session.conf.set(_NANOSECONDS, "true")
     names = snapshot.table.schema.names
+    if is_connect(session) or any(isinstance(part.path, RemotePath) for part in snapshot.files):
+        sent = read_current(snapshot, names)
+        return send_to_spark(sent if settled is None else with_settlement(sent, settled), session)
+    session.conf.set(_NANOSECONDS, "true")
     if settled is not None:
-        moments = settled.column(SETTLED_AT).cast(pa.int64())
-        known = settled.set_column(1, SETTLED_AT, moments).drop_columns([PLACE])
         rows = scan_with_spark(snapshot, session)
-        rows = rows.join(session.createDataFrame(known), "id", "left")
+        rows = rows.join(send_to_spark(settled.drop_columns([PLACE]), session), "id", "left")
         return rows.select(*names, *ADDED)
     types = ", ".join(
         f"`{field.name}` {_SPARK.get(field.type, 'bigint')}" for field in snapshot.table.schema
     )
     if not snapshot.files:
         return session.createDataFrame([], types)
-    if isinstance(snapshot.files[0].path, RemotePath):
-        raise InvalidRequest(
-            f"{snapshot.files[0].path.parent}: engine='spark' reads files of this machine; take "
-            "engine='duckdb', or give Spark what export_current wrote"
-        )
     check_files(snapshot.files)
     # With its columns given, Spark opens no file to ask for them; what a file lacks is null.
     reader = session.read.option(_GLOB, "false").schema(f"{types}, `{FROM}` int, `{TO}` int")

@@ -1,12 +1,12 @@
 """The same analyses on Spark, to the last digit; and the store read by the cluster.
 
-Needs Java, which PySpark does not bring: without it, or without the extra ``spark``, skipped.
+On Spark Connect, which managed Spark is: by Sail, a server of it that needs no Java. With Java and
+the whole of PySpark (``uv pip install pyspark``) also on classic Spark, and on Spark's own Connect.
 """
 
 from __future__ import annotations
 
 import shutil
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -15,9 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from fake_service import FakeService, moment, withdrawal
 from fake_service import transfer as service_transfer
+from pyspark.errors import ArithmeticException
+from spark_sessions import ENGINES, spark_session
 from transfer_examples import (
     DAY,
     START,
@@ -32,37 +36,24 @@ from transfer_examples import (
 
 from fundlab import Store
 from fundlab.analysis import balances, checks, events, fees, flows, reconcile
+from fundlab.analysis.engines import to_pandas
 from fundlab.base.errors import AnalysisError, InvalidRequest, StoreDamaged
 
-pyspark = pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java; none on the PATH"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 D = Decimal
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with warnings.catch_warnings():
+@pytest.fixture(
+    scope="module",
+    params=["sail", *(pytest.param(name, marks=pytest.mark.slow) for name in ENGINES[1:])],
+)
+def session(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with warnings.catch_warnings(), spark_session(request.param) as found:
         warnings.simplefilter("ignore")
-        from pyspark.sql import SparkSession
-
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "America/New_York")
-            .config("spark.pyspark.python", sys.executable)
-            .getOrCreate()
-        )
-        session.sparkContext.setLogLevel("OFF")
-        yield session
-        session.stop()
+        yield found
 
 
 def as_nanoseconds(frame: pa.Table) -> pa.Table:
@@ -140,6 +131,17 @@ def test_overflow_is_an_error(session: Any) -> None:
         reconcile.explain(rows, REPORTED)
 
 
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_no_sum_wraps_around(session: Any, count: int) -> None:
+    """Sail's would, from three on: -160282366920938463463.37 for 180000000000000000000."""
+    huge = [{**ROWS[0], "id": str(n), "total": D("6E19"), "status": "COMPLETED"}
+            for n in range(count)]  # fmt: skip
+    rows = session.createDataFrame(as_nanoseconds(table(huge)))
+    # Spark's own error comes when the result is collected.
+    with pytest.raises((OverflowError, ArithmeticException)):
+        balances.at(rows, "2027-01-01").toArrow()
+
+
 def priced(session: Any, value: str, kind: pa.DataType) -> Any:
     rows = as_nanoseconds(arrow([transfer("a")]))
     place = rows.column_names.index("total")
@@ -165,11 +167,26 @@ def test_summary_by_names_of_our_own(session: Any, by: str) -> None:
     assert as_nanoseconds(found.toArrow()).to_pylist() == expected.to_pylist()
 
 
-def test_the_session_is_left_as_it_was(session: Any) -> None:
+def test_the_session_is_left_as_it_was_where_that_is_exact(session: Any) -> None:
     names = ("spark.sql.ansi.enabled", "spark.sql.decimalOperations.allowPrecisionLoss")
     before = [session.conf.get(name) for name in names]
     balances.at(session.createDataFrame(as_nanoseconds(TABLE)), "2026-06-01")
-    assert [session.conf.get(name) for name in names] == before
+    connect = type(session).__module__.startswith("pyspark.sql.connect")  # plans when it collects
+    expected = ["true", "false"] if connect else before
+    assert [session.conf.get(name) for name in names] == expected
+
+
+def test_a_store_elsewhere_is_read_by_the_cluster(session: Any) -> None:
+    """Nanoseconds and all, by a Spark that cannot reach it."""
+    store = Store(f"memory://{session.version}-{type(session).__module__}/books")
+    rows = [service_transfer(1, created_at=moment(1, 123_456_789)), service_transfer(2)]
+    store.sync(FakeService(rows), tables=["transfers"])
+    store.sync(FakeService([rows[0], rows[1] | {"memo": "x", "updated_at": moment(9)}]), full=True)
+    found = store.scan("transfers", spark=session, settled=True).toArrow().to_pylist()
+    expected = as_nanoseconds(store.read_arrow("transfers", settled=True)).to_pylist()
+    assert found == expected
+    assert {row["created_at"] % 1000 for row in found} == {0, 789}
+    assert store.scan("addresses", spark=session).count() == 0
 
 
 def test_events_on_spark(session: Any) -> None:
@@ -241,7 +258,7 @@ def test_the_cluster_reads_each_state_and_no_damage(session: Any, tmp_path: Path
     store = Store(tmp_path / "status=FAILED" / "store")
     for turn, numbers in enumerate(([1, 2, 3, 4], [2, 5], [5, 4, 6], [1, 6], [7])):
         rows = [service_transfer(n, updated_at=moment(100 * turn + n)) for n in numbers]
-        store.sync(FakeService(rows), tables=["transfers"], full=True)
+        store.sync(FakeService(rows, complete=True), tables=["transfers"], full=True)
         store.pin(f"turn-{turn}")
         if turn == 2:
             store.compact()
@@ -288,3 +305,41 @@ def test_the_current_files_need_no_setting_and_sum_to_the_digit(
 def test_a_session_must_be_given(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="give spark=session"):
         Store(tmp_path).scan("transfers", engine="spark")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["running", "at", "daily", "compare", "invariants", "summary", "effective", "net"]
+)
+def test_a_million_transfers_equal_pandas(name: str, session: Any, million: Any) -> None:
+    """As rows that a hundred services of ten thousand transfers each would give."""
+    rows, here, on_spark = million
+    analyse = ANALYSES[name]
+    expected = as_nanoseconds(pa.Table.from_pandas(analyse(here), preserve_index=False))
+    found = as_nanoseconds(analyse(on_spark).toArrow())
+    for field in found.schema:  # pandas has no days: midnights
+        if pa.types.is_date(field.type):
+            days = expected.column(field.name).cast(pa.timestamp("ns")).cast(field.type)
+            expected = expected.set_column(
+                expected.column_names.index(field.name), field.name, days
+            )
+    assert rows.num_rows == 1_000_000
+    assert found.column_names == expected.column_names
+    order = [(column, "ascending") for column in expected.column_names]
+    assert found.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
+
+
+@pytest.fixture(scope="module")
+def million(session: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, Any, Any]:
+    some = table(make_rows(10_000))
+    parts = []
+    for turn in range(100):
+        part = some
+        for name in ("id", "profile_id", "group_id"):
+            renamed = pc.binary_join_element_wise(part.column(name), str(turn), "-")
+            part = part.set_column(part.column_names.index(name), name, renamed)
+        parts.append(part)
+    rows = pa.concat_tables(parts)
+    path = tmp_path_factory.mktemp("million") / "rows.parquet"
+    pq.write_table(as_nanoseconds(rows), path)
+    return rows, to_pandas(rows), session.read.parquet(str(path))

@@ -155,7 +155,7 @@ def test_other_analyses_take_a_store_too(store: Store) -> None:
 
 
 def test_an_empty_store_has_no_rows(tmp_path: Path) -> None:
-    (tmp_path / "nothing" / "transfers").mkdir(parents=True)
+    (tmp_path / "nothing" / "runs").mkdir(parents=True)
     reader: Any = balances.running(Store(tmp_path / "nothing"))  # type: ignore[arg-type]
     assert reader.read_all().num_rows == 0
     path = tmp_path / "out.parquet"
