@@ -43,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "sandbox": {"base", "models", "sandbox.recording", "settings"},
     "sandbox.serve": {"base", "client", "display", "sandbox", "sandbox.recording", "settings"},
     "sandbox.run": {"base", "sandbox.serve"},
-    "sandbox.__init__": {"sandbox.run", "sandbox.serve"},
+    "sandbox.__init__": {"base", "sandbox.run", "sandbox.serve"},
     "sandbox.pytest_fundlab": {"sandbox.__init__", "sandbox.serve"},
     "docs": {"base", "client", "models"},
     "cli": WORK

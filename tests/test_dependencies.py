@@ -37,7 +37,10 @@ INSTALLED_BY_TESTS = NEEDED + [
     for name in sorted(EXTRAS.keys() - {"all", "bench", "spark", "tools"})
     for one in EXTRAS[name]
 ]
-PART_OF = {"pydantic-core": "pydantic"}  # pydantic asks for one exact version of it
+PART_OF = {
+    "pydantic-core": "pydantic",  # pydantic asks for one exact version of it
+    "pyspark-client": "pyspark",  # the same modules without the Java archives
+}
 
 
 def names(requirements: list[Requirement]) -> set[str]:
@@ -83,7 +86,8 @@ def test_every_import_is_declared() -> None:
 
 def test_every_import_of_the_tests_is_declared() -> None:
     paths = list((ROOT / "tests").rglob("*.py"))
-    modules = imported(paths) - {path.stem for path in paths}  # tests import what is beside them
+    beside = {path.stem for path in paths} | {"tests"}
+    modules = imported(paths) - beside
     assert distributions(modules) - names(DECLARED) == set()
 
 
@@ -112,7 +116,7 @@ def test_without_its_extras_everything_public_can_be_imported() -> None:
     homes = packages_distributions()
     extras = names(OPTIONAL)
     absent = [root for root, found in homes.items() if extras & set(map(canonicalize_name, found))]
-    assert {"defusedxml", "fsspec", "keyring", "ofxtools", "typst"} <= set(absent)
+    assert {"defusedxml", "fsspec", "keyring", "typst"} <= set(absent)
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\n"
         "import fundlab as fl, fundlab.cli\n"
@@ -131,3 +135,16 @@ def test_what_is_installed_is_what_is_declared(requirement: Requirement) -> None
         assert installed == lowest(requirement)
     else:
         assert installed in requirement.specifier
+
+
+@pytest.mark.parametrize("command", [["sandbox"], ["demo"], ["sandbox", "mirror", "x.json"]])
+def test_without_the_sandbox_its_extra_is_named(command: list[str]) -> None:
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['fastapi', 'starlette', 'uvicorn']))\n"
+        f"sys.argv = ['fundlab', *{command!r}]\n"
+        "import fundlab.cli; fundlab.cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1].endswith("pip install 'fundlab[sandbox]'")
+    assert "Traceback" not in done.stderr

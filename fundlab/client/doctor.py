@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from fundlab.base.compiled import slow_path
 from fundlab.base.errors import (
     AuthenticationFailed,
     CallError,
@@ -61,6 +62,11 @@ def doctor(
     key = "with a signing key" if loaded.signing_key else "no signing key"
     described = f"{loaded.base_url} ({kind}), a client_id and its secret, {key}"
     checks = [Check("settings", True, described)]
+    if slower := slow_path():
+        advice = (
+            "install a C compiler, then fundlab again (pip install --force-reinstall --no-deps)"
+        )
+        checks.append(Check("speed", True, f"the C part is not in use: {slower}", advice))
     try:
         client = Client(loaded, signer=signer, environment=environment)
     except SettingsError as error:

@@ -20,6 +20,7 @@ from pandas.api.indexers import check_array_indexer
 
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.decimals import convert, groups, int128, kernels, operators, text, wide
+from fundlab.decimals.groups import PANDAS
 from fundlab.decimals.int128 import (
     PRECISION,
     SCALE,
@@ -471,6 +472,11 @@ class DecimalArray(ExtensionArray):
         if isinstance(dtype, DecimalDtype):
             return self.copy() if copy else self
         if isinstance(dtype, np.dtype):
+            if PANDAS < (3, 0) and dtype == np.dtype(
+                str
+            ):  # its text: objects, of which some are missing
+                texts = text.to_text(*self._column).to_pylist()
+                return np.array([pd.NA if one is None else one for one in texts], object)
             return self.to_numpy(dtype)
         if isinstance(dtype, pd.BooleanDtype):
             return boolean(int128.nonzero(self._units), self.isna())
@@ -617,6 +623,11 @@ class DecimalArray(ExtensionArray):
 
     def _values_for_argsort(self) -> Ints:
         return int128.ranks(self._units)[0]
+
+    def _rank(self, *, axis: int = 0, **kwargs: Any) -> Any:  # noqa: ARG002 - there is one
+        """pandas 2 would rank what stands in the place of missing values."""
+        ranks = pd.Series(self._values_for_argsort()).astype("float64")
+        return ranks.mask(self._missing).rank(**kwargs).to_numpy()
 
     def _values_for_factorize(self) -> tuple[npt.NDArray[np.complex128], Any]:
         """Complex numbers that stand for the values one to one and in order, for joins."""

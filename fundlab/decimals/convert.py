@@ -96,7 +96,7 @@ def from_arrow(array: Any, *, strings: bool = True) -> Column:
         return cleared(_scaled_integers(whole), missing)
     if not pa.types.is_decimal(kind):
         raise TypeError(f"an Arrow array of {kind} cannot become a decimal column")
-    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # min_max knows neither
+    if kind.bit_width < 128:  # which min_max does not know
         array = pc.cast(array, pa.decimal128(kind.precision, kind.scale))
     check_range(array)
     try:

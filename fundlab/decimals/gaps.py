@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fundlab.decimals.array import DecimalArray, DecimalDtype
+from fundlab.decimals.groups import PANDAS
 from fundlab.decimals.int128 import LIMIT, ONE
 from fundlab.decimals.scalars import is_missing, to_scalar
 
@@ -51,9 +52,19 @@ class Gap(NamedTuple):
 GAPS: list[Gap] = []
 
 
-def instead_of(owner: str, name: str, *, issue: int) -> Callable[[Function], Function]:
+def instead_of(
+    owner: str,
+    name: str,
+    *,
+    issue: int,
+    since: tuple[int, int] = (2, 2),
+    before: tuple[int, int] = (99, 0),
+) -> Callable[[Function], Function]:
+    """``since`` and ``before`` are versions of pandas."""
+
     def register(answer: Function) -> Function:
-        GAPS.append(Gap(owner, name, issue, answer))
+        if since <= PANDAS < before:
+            GAPS.append(Gap(owner, name, issue, answer))
         return answer
 
     return register
@@ -208,7 +219,7 @@ def stack(pandas_own: Function, frame: pd.DataFrame, *args: Any, **kwargs: Any) 
     return pd.Series(values, index=places.index)
 
 
-@instead_of("pandas.core.apply:FrameColumnApply", "_make_ea_row_builder", issue=65097)
+@instead_of("pandas.core.apply:FrameColumnApply", "_make_ea_row_builder", issue=65097, since=(3, 1))
 def row_builder(pandas_own: Function, arrays: Any, *args: Any) -> Callable[[int], Any]:
     """The rows for ``frame.apply(function, axis=1)``: pandas makes each of scalars of Arrow's."""
     if not all(isinstance(one, DecimalArray) for one in arrays):
@@ -217,6 +228,42 @@ def row_builder(pandas_own: Function, arrays: Any, *args: Any) -> Callable[[int]
     units = np.stack([one._units for one in arrays], axis=1)
     missing = np.stack([one._missing for one in arrays], axis=1)
     return lambda row: DecimalArray._of(units[row], missing[row])  # of memory of its own
+
+
+@instead_of("pandas:Series", "map", issue=62164, before=(3, 1))
+def map_values(pandas_own: Function, series: pd.Series[Any], *args: Any, **kwargs: Any) -> Any:
+    """``series.map(function)``: results that are all Decimals stay a decimal column."""
+    mapped = pandas_own(series, *args, **kwargs)
+    if isinstance(series.dtype, DecimalDtype) and mapped.dtype == object and len(mapped):
+        try:
+            values = DecimalArray._from_scalars(mapped)
+        except (TypeError, ValueError):
+            return mapped
+        return pd.Series(values, index=mapped.index, name=mapped.name)
+    return mapped
+
+
+@instead_of("pandas.core.groupby.groupby:GroupBy", "quantile", issue=37505, before=(3, 1))
+def group_quantile(
+    pandas_own: Function,
+    groups: Any,
+    q: Any = 0.5,
+    interpolation: str = "linear",
+    numeric_only: bool = False,
+) -> Any:
+    """Before 3.1 there is no hook for it."""
+    given = groups._selected_obj
+    kinds = [given.dtype] if isinstance(given, pd.Series) else list(given.dtypes)
+    if DecimalDtype() not in kinds:
+        return pandas_own(groups, q, interpolation, numeric_only)
+    if isinstance(given, pd.DataFrame):
+        raise TypeError(
+            f"groupby(…).quantile of frames with decimal columns needs pandas 3.1, not "
+            f"{pd.__version__}: take it of each column, as in groupby(…)['amount'].quantile()"
+        )
+    if not np.iterable(q):
+        return groups.agg(lambda rows: rows.quantile(q, interpolation=interpolation))
+    return groups.apply(lambda rows: rows.quantile(q, interpolation=interpolation))
 
 
 @instead_of("pandas.core.groupby.groupby:GroupBy", "ohlc", issue=37493)
@@ -518,8 +565,10 @@ def _holds_decimals(dtype: Any) -> bool:
     return isinstance(held, DecimalDtype)
 
 
-def _cell(value: Decimal) -> Decimal | str:
-    return value if Decimal(f"{value:.{EXCEL_DIGITS}g}") == value else str(value)
+def _cell(value: Decimal) -> Decimal | float | str:
+    if Decimal(f"{value:.{EXCEL_DIGITS}g}") != value:
+        return str(value)
+    return float(value) if PANDAS < (3, 0) else value  # of a Decimal pandas 2 makes text
 
 
 def _each_decimal(data: Any, change: Callable[[pd.Series[Any]], pd.Series[Any]]) -> Any:

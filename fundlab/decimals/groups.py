@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal, Overflow
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from fundlab.decimals.int128 import (
 )
 from fundlab.decimals.wide import Wide
 
+PANDAS: Final = tuple(map(int, pd.__version__.split(".")[:2]))
 _CHUNK = 1 << 22  # rows whose 30-bit limbs sum exactly in the float64 of np.bincount
 
 
@@ -292,6 +293,8 @@ def _pandas(
 
 def _hook(values: Any, how: str, ids: Positions, count: int, **kwargs: Any) -> Any:
     kwargs = {"has_dropped_na": False, "min_count": -1, **kwargs}
+    if PANDAS < (3, 0) and not how.startswith("cum"):  # which skips always
+        kwargs.pop("skipna", None)
     return values._groupby_op(how=how, ngroups=count, ids=ids, **kwargs)
 
 

@@ -117,7 +117,7 @@ def magnitudes(units: Units, minus: Bools) -> tuple[Units, Units]:
 
 def negated(words: Units, tops: Units, where: Bools) -> tuple[Units, Units]:
     """The low and the high words of two's complements of some rows, the others as they are."""
-    flip = np.uint64(0) - where.view(np.uint8)  # all ones, or zero
+    flip = np.uint64(0) - where.astype(np.uint64)  # all ones, or zero
     words = (words ^ flip) - flip
     return words, (tops ^ flip) + ((words == 0) & where)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fundlab.analysis.closing import restatements
+from fundlab.base.compiled import slow_path
 from fundlab.base.errors import CallError, InvalidRequest, StoreDamaged, number_of
 from fundlab.base.values import Instant
 from fundlab.client.doctor import MAX_SKEW_S
@@ -69,7 +70,7 @@ class Status:
     how many debits no journal of this user knows, which is no finding unless the settings say
     ``only_own_payments``;
     ``free_bytes`` is ``None`` of a store elsewhere, ``clock_skew`` (seconds by which the service's
-    clock is ahead) where it was not asked.
+    clock is ahead) where it was not asked. ``slower`` says what is, where the C part is not in use.
     """
 
     store: str
@@ -89,6 +90,7 @@ class Status:
     free_bytes: int | None
     clock_skew: float | None
     findings: tuple[Finding, ...]
+    slower: str = ""
 
     @property
     def ok(self) -> bool:
@@ -110,6 +112,7 @@ class Status:
         if self.other_debits:
             said.append(f"{number_of(self.other_debits, 'debit')} that no journal of yours knows")
         said += [f"{self.free_bytes / 1e9:,.1f} GB free"] if self.free_bytes is not None else []
+        said += [self.slower] if self.slower else []
         line = f"{self.store}: {', '.join(said) or 'never synced'}"
         if self.ok:
             return f"all is well: {line}"
@@ -249,7 +252,7 @@ def status(
         closed_period=None if last_close is None else last_close.period,
         breaks=breaks, problems=problems, moved=moved, gone=gone, pending=pending,
         payments=len(against.differences), other_debits=len(against.others), free_bytes=free,
-        clock_skew=skew, findings=tuple(found),
+        clock_skew=skew, findings=tuple(found), slower=slow_path(),
     )  # fmt: skip
 
 

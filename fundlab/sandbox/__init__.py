@@ -5,7 +5,26 @@ is decided as the project's documentation says; the business clock, faults and s
 test bench.
 """
 
-from fundlab.sandbox.run import run
-from fundlab.sandbox.serve import Sandbox, serve
+from typing import Any
+
+from fundlab.base.errors import SandboxError
+
+try:
+    from fundlab.sandbox.run import run
+    from fundlab.sandbox.serve import Sandbox, serve
+except ModuleNotFoundError as error:
+    if (error.name or "").startswith("fundlab"):
+        raise
+    _lacking = error
+
+    def __getattr__(name: str) -> Any:
+        """Without the extra the package can be imported, and says so where it is used."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise SandboxError(
+            f"the sandbox needs {_lacking.name}, which is not installed: pip install "
+            "'fundlab[sandbox]'"
+        ) from _lacking
+
 
 __all__ = ["Sandbox", "run", "serve"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import seaborn as sns
+from spark_sessions import spark_session
 
 import fundlab as fl
 
@@ -262,17 +262,10 @@ def _(frame: pd.DataFrame) -> None:
 @tool("PySpark", "`spark.createDataFrame(pa.table(frame))`, as `decimal(38,18)`",
       "`.toArrow().to_pandas(types_mapper=fl.types_mapper)`")  # fmt: skip
 def _(frame: pd.DataFrame) -> None:
-    pyspark = pytest.importorskip("pyspark.sql", reason="the extra 'spark' is not installed")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    builder = pyspark.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.pyspark.python", sys.executable).getOrCreate()
-    try:
+    with spark_session("sail") as session:
         rows = session.createDataFrame(pa.table(frame))
         assert dict(rows.dtypes)["amount"] == "decimal(38,18)"
         assert same(rows.toArrow().to_pandas(types_mapper=fl.types_mapper)["amount"], frame)
-    finally:
-        session.stop()
 
 
 MARIMO = """

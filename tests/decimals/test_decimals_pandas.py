@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fundlab.decimals import DecimalDtype, rolling
+from fundlab.decimals.groups import PANDAS
 
 D = Decimal
 LARGEST = "99999999999999999999.999999999999999999"
@@ -61,7 +62,8 @@ def test_groups_that_are_all_missing() -> None:
     assert values(series.groupby(key).sum()) == [0, 1]
     assert values(series.groupby(key).sum(min_count=1)) == [None, 1]
     assert values(series.groupby(key).mean()) == [None, 1]
-    assert values(series.groupby(key).sum(skipna=False)) == [None, 1]
+    if not PANDAS < (3, 0):  # which has no such argument
+        assert values(series.groupby(key).sum(skipna=False)) == [None, 1]
     categories = pd.Categorical(["a", "a", "b"], categories=["a", "b", "never"])
     assert values(series.groupby(categories, observed=False).sum()) == [0, 1, 0]
     assert values(series.groupby(categories, observed=False).max()) == [None, 1, None]
@@ -96,6 +98,7 @@ def test_concat() -> None:
     assert values(pd.concat([series, arrow])) == [D("0.5"), D("1.25")]
 
 
+@pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation")  # of pandas 2
 @pytest.mark.parametrize(
     "blank",
     [pd.Series([], dtype=float), pd.Series([np.nan, np.nan]), pd.Series([], dtype=object),
@@ -115,6 +118,7 @@ def test_what_holds_no_value_changes_no_type(blank: pd.Series) -> None:
     assert pd.concat([blank, series])[-1:].dtype == "decimal"
 
 
+@pytest.mark.filterwarnings("ignore:The behavior of DataFrame concatenation")  # of pandas 2
 def test_concat_with_empty_frames_and_with_floats() -> None:
     series = column("0.5")
     empty = pd.DataFrame(columns=["x"])
@@ -227,7 +231,7 @@ def test_the_largest_of_frames_and_groups(frame: pd.DataFrame) -> None:
     assert values(frame.groupby("k")["x"].nlargest(1)) == [D("1442725.09"), 3]
     assert frame[["x"]].idxmax().tolist() == [0]
     assert frame[["x", "n"]].idxmin().tolist() == [2, 0]
-    with pytest.raises(ValueError, match="all NA"):
+    with pytest.raises(ValueError, match="empty sequence" if PANDAS < (3, 0) else "all NA"):
         column(None, None).to_frame().idxmax()
 
 
