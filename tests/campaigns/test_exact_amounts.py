@@ -47,7 +47,7 @@ def test_five_thousand_amounts(tmp_path: Path, seed: int, figure: Any) -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_hundred_thousand_amounts(tmp_path: Path, seed: int, figure: Any) -> None:
     ways = dict(WAYS)
-    if find_spec("pyspark") is not None and shutil.which("java") is not None:
+    if find_spec("py4j") is not None and shutil.which("java") is not None:
         ways["Spark"] = by_spark
     carry(tmp_path, seed, figure, 100_000, ways)
 

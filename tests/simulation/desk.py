@@ -17,17 +17,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import pandas as pd
+
 import fundlab as fl
-from fundlab.base.errors import CloseRefused, FundlabError
+from fundlab.base.errors import ActionRefused, CloseRefused, FundlabError
 from fundlab.client.client import Client
 from fundlab.models import SCOPES
-from fundlab.operate import store as stores
+from fundlab.operate import store as facade
 from fundlab.sandbox.app import build_app
 from fundlab.sandbox.control import Control
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.ledger import available
 from fundlab.sandbox.lifecycle import Options, open_service
-from fundlab.sandbox.movements import Arrival, backdate, receive
+from fundlab.sandbox.movements import Arrival, backdate, move_between_profiles, receive
 from tests.simulation import disk as disks
 from tests.simulation import oracles
 from tests.simulation.environment import BEGIN_NS, NS, Virtual
@@ -41,7 +43,7 @@ STEPS_A_DAY: Final = 200_000
 _RESTART_S: Final = 120
 _PATIENCE: Final = 4
 _PAUSE_S: Final = 600
-_ONCE: Final = ("slip", "fund")
+_ONCE: Final = ("slip", "fund", "take")
 """What nobody tries again."""
 _BEHIND_NS: Final = 10 * 60 * NS
 """How far a replica of the service may be behind."""
@@ -127,6 +129,8 @@ class Desk:
         self.wishes: dict[int, Wish] = {}
         self.made, self.counted = Counter[str](), 0
         """How many transfers the service has for each wish, as far as those were counted."""
+        self.rules: dict[int, set[str]] = {}
+        """The rules shown to who made one, by the number of the wish."""
         self.accounts: dict[int, set[str]] = {}
         """The fiat accounts shown to who registered one, by the number of the wish."""
         self.facts = Facts()
@@ -187,13 +191,13 @@ class Desk:
         lines = [*self.trace, *self.said, *sorted(self.secrets)]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
-    def client(self, who: str) -> Client:
+    def client(self, who: str, **more: Any) -> Client:
         secret = self.service.access.credential(self.client_id).client_secret
         self.secrets.add(secret)
         client = fl.connect(
             base_url=URL, auth_url=URL, client_id=self.client_id, client_secret=secret,
             sandbox=is_sandbox(self.seed), store=str(self.root / "store"),
-            journal=str(self.journal(who)), **self.signing(),
+            journal=str(self.journal(who)), **self.signing(), **more,
         )  # fmt: skip
         chance = random.Random(f"line {self.seed} {who} {Virtual.now_ns}")
         client.transport._http = Line(self, chance)  # type: ignore[assignment]
@@ -245,6 +249,8 @@ class Desk:
                 self.plant(one.more["cents"])
             elif one.what == "deposit":
                 self.deposit(one)
+            elif one.what == "taken":
+                self.take_ref_id(f"taken-{one.more['name']}")
             elif one.what == "rotate":
                 self.control.rotate_secret(self.client_id)
             elif one.what == "rotate_key" and self.keys:
@@ -294,6 +300,26 @@ class Desk:
                 ("planted", "USD", cents * 10**16),
             ])  # fmt: skip
         self.planted.append(cents)
+
+    def take_ref_id(self, ref_id: str) -> None:
+        """Somebody moves money between two profiles under a ref_id that a payment will ask for."""
+        world = self.service.world
+        ((customer,),) = self.service.database.all(
+            "SELECT customer_id FROM profiles WHERE id = ?", self.profiles[0]
+        )
+        with self.control._settled():
+            credit = move_between_profiles(
+                world, customer, "USD", 5 * 10**18, *self.profiles[:2], world.clock.now_ns()
+            )
+            ((id_, body),) = self.service.database.all(
+                "SELECT id, body FROM transfers WHERE group_id = ? AND id != ?",
+                credit["group_id"], credit["id"],
+            )  # fmt: skip
+            row = {**json.loads(body), "ref_id": ref_id}
+            self.service.database.run(
+                "UPDATE transfers SET ref_id = ?, body = ? WHERE id = ?",
+                ref_id, json.dumps(row).encode(), id_,
+            )  # fmt: skip
 
     def do_later(self, seconds: float, act: Callable[[], object]) -> None:
         self._later.append((Virtual.now_ns + round(seconds * NS), act))
@@ -452,6 +478,61 @@ class Person:
         with self.desk.schedule.aside():
             oracles.journal_keeps(self.desk, self.name, plan.ref_id)
 
+    def batch(self, client: Client, intents: list[int], limit: int | None) -> None:
+        """A table of payments, each named, maybe under a limit of the day."""
+        desk = self.desk
+        rows = []
+        for intent in intents:
+            amount = f"{1 + intent // 100}.{intent % 100:02d}"
+            wish = desk.wishes.setdefault(intent, Wish(intent, f"invoice-{intent}", amount))
+            rows.append({
+                "profile_id": desk.profiles[0], "fiat_account_id": desk.account, "amount": amount,
+                "ref_id": wish.ref_id, "metadata": {"intent": str(intent)},
+            })  # fmt: skip
+        if limit is not None:
+            client = desk.client(self.name, daily_withdrawal_limit=str(limit))
+        before = len(oracles.withdrawn(desk))
+        try:
+            plans = fl.plan_withdrawals(client, pd.DataFrame(rows), say=desk.said.append)
+            desk.said.append(repr(plans))
+            found = plans.submit(plans.code, progress=False)
+        except ActionRefused as refusal:
+            if refusal.reason == "own_limit":
+                for intent in intents:  # nobody wants them any more, if none was begun
+                    if not desk.wishes[intent].paid and not oracles.payments(desk)[str(intent)]:
+                        del desk.wishes[intent]
+                return
+            raise
+        for row, plan in zip(found.to_dict("records"), plans.plans, strict=True):
+            if row["state"] == "done":
+                wish = desk.wishes[int(row["metadata"]["intent"])]
+                wish.paid.add(row["transfer_id"])
+                wish.paid_at = Virtual.now_ns
+                desk.facts.paid[self.name, plan.ref_id] = row["transfer_id"]
+        with desk.schedule.aside():
+            if limit is not None and len(oracles.withdrawn(desk)) > before:
+                oracles.within_limit(desk, limit)
+
+    def convert(self, client: Client, rule: int, named: bool) -> None:
+        """What arrives of a stablecoin becomes dollars, from now on."""
+        networks = ("ETHEREUM", "SOLANA", "BASE", "POLYGON_POS", "ARBITRUM_ONE")
+        plan = fl.plan_rule(
+            client, profile_id=self.desk.profiles[0], source_asset="USDC",
+            destination_asset="USD", source={"crypto": {"network": networks[rule % 5]}},
+            nickname=f"rule {rule}", ref_id=f"rule-{rule}" if named else None,
+            say=self.desk.said.append,
+        )  # fmt: skip
+        self.desk.rules.setdefault(rule, set()).add(plan.submit(plan.code).id)
+
+    def take(self, client: Client, name: int) -> None:
+        """A payment is asked for under a ref_id that stands for something else."""
+        plan = fl.plan_withdrawal(
+            client, profile_id=self.desk.profiles[0], fiat_account_id=self.desk.account,
+            amount="5.00", ref_id=f"taken-{name}", say=self.desk.said.append,
+        )  # fmt: skip
+        made = plan.submit(plan.code)
+        raise Wrong(f"ref_id taken-{name} stands for an internal transfer; shown as paid: {made}")
+
     def slip(self, client: Client) -> None:
         """The newest invoice is entered once more, under another name."""
         paid = [one for one in self.desk.wishes.values() if one.paid]
@@ -554,7 +635,7 @@ class Person:
         }  # fmt: skip
         # who comes meanwhile finds an empty place, and nothing that was promised
         desk.facts = Facts(paid=paid, reopened=True)
-        restored, said = stores.restored(desk.root / "backup", desk.store().path)
+        restored, said = facade.restored(desk.root / "backup", desk.store().path)
         desk.said += said
         if with_journal:
             paid |= {key: id_ for key, id_ in backup.paid.items() if key[0] == "payer"}
@@ -599,8 +680,12 @@ class Person:
 
 def _wire(number: str) -> dict[str, Any]:
     routing = {"routing_number": "021000021", "routing_number_type": "ABA"}
-    routing["bank_name"] = "First Harbor Bank"
-    return {"account_number": number, "routing_details": routing}
+    bank = {"bank_name": "First Harbor Bank", "bank_address": {"country": "US"}}
+    owner = {"country": "US"}
+    return {
+        "account_number": number, "fiat_account_owner_address": owner,
+        "routing_details": routing | bank,
+    }  # fmt: skip
 
 
 class _Lines:

@@ -31,6 +31,13 @@ NETWORK: Final = (
     "stale",  # transfers as they were a little before, of a replica that is behind
 )
 """What may go wrong with one message."""
+BEFORE_IT: Final = (
+    "no_tunnel",  # a proxy that gives none: nothing was sent
+    "tunnel_ended",  # done, and the proxy's tunnel ends before the answer
+    "timed_out",  # 408 of what stands before the service; then it arrives all the same
+    "page_after",  # a page with a status of 4xx, after all was done
+)
+"""What a proxy or a gateway does to a message; drawn apart: older seeds stay."""
 IN_DOUBT: Final = ("lost", "late", "gateway", "unanswered", "broken_after")
 STEPS: Final = (
     "", "sends POST /v2", "gets 200 of POST", "COMMIT", "opens", "syncs", "renames", "removes",
@@ -173,6 +180,7 @@ def drawn(seed: int, days: int) -> list[Happening]:
         add(at, "world", "plant", cents=chance.randrange(1, 10**4))
 
     meetings(chance, syncs, add, sandbox=is_sandbox(seed))
+    errands(random.Random(f"errands {seed}"), days, add)
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]
 
@@ -233,7 +241,7 @@ def meetings(
             after=chance.randrange(8))  # fmt: skip
     if held():  # when something is said of a row, or a month is closed
         at = some() + HOUR + chance.randrange(HOUR)
-        step = chance.choice(["syncs store/records/.", "syncs store/pins/."])
+        step = chance.choice(["syncs store/records/.", "syncs store/manifests/."])
         if "records" in step and chance.random() < 0.7:
             add(at, "auditor", "annotate", item=8, comment="on a full disk")
         else:
@@ -323,3 +331,38 @@ def meetings(
     if chance.random() < 0.15:
         at = later() + chance.randrange(-5 * NS, HOUR)
         add(at, "auditor", "report", period=chance.choice([None, "2026-10", "2026-11"]))
+
+
+def errands(chance: random.Random, days: int, add: Callable[..., None]) -> None:
+    """Batches under own limits, rules, ref_ids that stand for something else, and what a proxy or a
+    gateway makes of a payment."""
+    for day in range(days):
+        begin = BEGIN_NS + day * DAY
+        for number in range(chance.choice([0, 1, 1, 2])):
+            at = begin + chance.randrange(20 * HOUR)
+            first = 20_000 + 100 * day + 10 * number
+            add(at, "payer", "batch", intents=list(range(first, first + chance.randint(2, 4))),
+                limit=chance.choice([None, 650, 2_000]))  # fmt: skip
+            if chance.random() < _SHARE:
+                kinds = [chance.choice((*BEFORE_IT, "unanswered", "lost"))] * chance.choice([1, 8])
+                add(at, "payer", "message", kinds=kinds, method="POST /v2",
+                    after=chance.randrange(3))  # fmt: skip
+            if chance.random() < 0.3:
+                add(at, "payer", "kill", step=chance.choice(STEPS), after=chance.randrange(12))
+        if chance.random() < _SHARE:  # a single payment, through the same
+            at = begin + chance.randrange(20 * HOUR)
+            add(at, "payer", "pay", intent=30_000 + day, named=chance.random() < 0.5)
+            add(at, "payer", "message", method="POST /v2", after=0,
+                kinds=[chance.choice(BEFORE_IT) for _ in range(chance.choice([1, 8]))])  # fmt: skip
+        if chance.random() < _SHARE:
+            at = begin + chance.randrange(20 * HOUR)
+            add(at, "payer", "convert", rule=day, named=chance.random() < 0.5)
+            if chance.random() < _SHARE:
+                kinds = [chance.choice((*BEFORE_IT, "unanswered", "late"))] * chance.choice([1, 8])
+                add(at, "payer", "message", kinds=kinds, method="POST /v2", after=0)
+        if chance.random() < _SHARE:
+            at = begin + chance.randrange(20 * HOUR)
+            add(at, "world", "taken", name=day)
+            add(at + chance.randrange(1, 600) * NS, "payer", "take", name=day)
+            if chance.random() < 0.3:  # asked before, it was free
+                add(at, "payer", "message", kinds=["stale"], method="GET /v2/transfer", after=0)

@@ -23,7 +23,9 @@ from tests.simulation.schedule import Wrong
 if TYPE_CHECKING:
     from tests.simulation.desk import Desk
 
-_REFUSALS: Final = {"too_many": 429, "broken": 500, "gateway": 504, "forbidden": 403}
+_REFUSALS: Final = {
+    "too_many": 429, "broken": 500, "gateway": 504, "forbidden": 403, "timed_out": 408,
+}  # fmt: skip
 """What is answered before the service has done anything."""
 _MOST_ATTEMPTS: Final = 6
 _LIMIT: Final = re.compile(r"\blimit=\d+")
@@ -70,12 +72,14 @@ class Line:
         desk, chance = self._desk, self._chance
         if kind == "refused":
             return Failure("no connection (Connection refused)", sent=False)
+        if kind == "no_tunnel":
+            return Failure("the proxy gives no tunnel (502)", sent=False)
         if kind in ("lost", "late"):
             if kind == "late":
                 desk.do_later(timeout + chance.uniform(0, 600), lambda: self._serve(request))
             desk.schedule.sleep(min(timeout, 30))
-            return Failure("the answer took too long", sent=True, timed_out=True)
-        if kind == "gateway":
+            return Failure("the answer took too long", sent=True)
+        if kind in ("gateway", "timed_out"):
             desk.do_later(chance.uniform(0, 600), lambda: self._serve(request))
         if kind in _REFUSALS:
             retry = {}
@@ -94,12 +98,14 @@ class Line:
             self._ends[given["access_token"]] = Virtual.now_ns + given["expires_in"] * NS
         seconds = chance.uniform(0.005, 0.3) if kind != "slow" else min(timeout, 29.5)
         desk.schedule.step(f"gets {answer.status} of {asked}", seconds)
-        if kind == "unanswered":
+        if kind in ("unanswered", "tunnel_ended"):
             return Failure("the connection broke (ConnectionResetError)", sent=True)
         if kind == "cut":
             return Failure("the connection broke (IncompleteRead)", sent=True)
         if kind == "broken_after":
             return self._refusal(502, {})
+        if kind == "page_after":
+            return self._refusal(chance.choice([400, 403, 404, 405, 409, 413, 451]), {})
         is_list = asked.endswith("/transfers") and request.method == "GET"
         return self._of_a_replica(answer) if kind == "stale" and is_list else answer
 
