@@ -11,6 +11,34 @@ two is imported first; everything else is loaded on first use.
 
 Examples throughout know ``pd`` and ``fl``, a ``sandbox`` with its ``client``, a ``store`` synced
 from it, a ``folder``, and the five ``transfers`` of :mod:`fundlab.analysis`.
+
+The rooms, from the top down. Each imports what its line names, all of it further down, and what it
+needs of the last seven; no two modules import each other, be it by way of others::
+
+    cli        each command: parse, call, print          [all below]
+    docs       the documentation as a site               [client]
+    operate    fl.Store, status, notices, schedules      [reports payments analysis sync evidence
+                                                          store client]
+    reports    a period frozen, as files; its close pack [payments bank analysis charts exports
+                                                          evidence store]
+    payments   plan, submit, batches, the journal        [evidence store client]
+    bank       statements proved, matched, reconciled    [analysis]
+    charts     a frame as a matplotlib figure            []
+    analysis   frames in, frames out                     [exports evidence store]
+    exports    tables as files                           [evidence]
+    sync       service to store, service to frames       [evidence store client]
+    evidence   what is kept about a store; its verdict   [store]
+    store      tables as files, here or elsewhere        []
+    sandbox    the service itself, to try things on      [client]
+    client     operations, calls, transport, pages       []
+
+    transfers  what a transfer means                     [tables models]
+    tables     models to schemas, answers to frames      [models decimals base]
+    models     resources and requests of the interface   [display settings base]
+    display    one card and one table for each surface   [settings decimals base]
+    settings   environment, profiles, secrets, labels    [base]
+    decimals   the exact decimal column                  [base]
+    base       errors, values, files, threads, terminal  []
 """
 
 from __future__ import annotations
@@ -187,4 +215,4 @@ def __dir__() -> list[str]:
 
 
 sys.modules["fundlab.errors"] = errors  # whose names people import, and tracebacks show
-pandas_hook.arrive()
+pandas_hook.arrive(lambda: importlib.import_module("fundlab.decimals"))

@@ -1,62 +1,28 @@
-"""Imports point one way: a room may know only the rooms beside it, which all stand above it here.
+"""The package is as its docstring maps it: which rooms there are, and which imports which.
 
-Where in a module an import stands makes no difference: within a function or for types alone it
-counts as at the top.
+Where in a module an import stands makes no difference: within a function, for types alone or by
+name (``import_module``) it counts as at the top.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+import fundlab
+
 PACKAGE = Path(__file__).parents[1] / "fundlab"
-
-FACTS = {"base", "decimals", "models", "tables"}
-WORK = {"analysis", "bank", "charts", "exports", "operate", "reports", "sync"}
-ROOMS: dict[str, set[str]] = {
-    "base": set(),
-    "decimals": {"base"},
-    "settings": {"base"},
-    "display": {"base", "decimals", "settings"},
-    "models": {"base", "display", "settings"},
-    "tables": {"base", "decimals", "models"},
-    "transfers": FACTS,
-    "client": FACTS | {"display", "settings"},
-    "store": FACTS | {"display", "transfers"},
-    "sync": FACTS | {"client", "display", "store"},
-    "exports": FACTS | {"store"},
-    "analysis": FACTS | {"display", "exports", "settings", "store", "transfers"},
-    "bank": FACTS | {"analysis", "settings"},
-    "charts": {"analysis", "base", "display", "settings"},
-    "payments": FACTS | {"client", "display", "settings", "store"},
-    "reports": FACTS
-    | {"payments"}
-    | {"analysis", "bank", "charts", "display", "exports", "settings", "store", "transfers"},
-    "operate": FACTS
-    | {"analysis", "client", "display", "payments", "reports", "settings", "store", "sync"}
-    | {"transfers"},
-    "sandbox.recording": {"base", "models", "settings"},
-    "sandbox": {"base", "models", "sandbox.recording", "settings"},
-    "sandbox.serve": {"base", "client", "display", "sandbox", "sandbox.recording", "settings"},
-    "sandbox.run": {"base", "sandbox.serve"},
-    "sandbox.__init__": {"base", "sandbox.run", "sandbox.serve"},
-    "sandbox.pytest_fundlab": {"sandbox.__init__", "sandbox.serve"},
-    "docs": {"base", "client", "models"},
-    "cli": WORK
-    | {"base", "client", "display", "docs", "models", "payments", "sandbox", "sandbox.__init__"}
-    | {"sandbox.recording", "sandbox.run", "settings", "store"},
-    "__main__": {"cli"},
-    "__init__": WORK
-    | {"base", "client", "decimals", "display", "models", "payments", "sandbox.__init__"}
-    | {"settings"},
-}
-WITH = {"evidence": "store"}
-"""Rooms that still know the other and are known by it: they count as one with it."""
-
+MOST_ENTRIES = 24
+ROOM = re.compile(r"^    (\w+) +(\S.*?) *\[([^]]*)\]$", re.MULTILINE)
+DESCRIPTION, MAP = (fundlab.__doc__ or "").split("The rooms, from the top down.")
+LINES = {name: names.split() for name, _, names in ROOM.findall(MAP)}
+REST = [name for name, _, _ in ROOM.findall(MAP.rpartition("\n\n")[2])]
 
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
@@ -64,44 +30,81 @@ MODULES = {
 }
 
 
-def room_of(module: str) -> str:
-    """The longest listed name that the module's begins with."""
-    first, _, inner = module.partition(".")
-    module = f"{WITH[first]}.{inner}" if first in WITH else module
-    holds = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
-    return max(holds, key=len, default=module)
+def allowed(room: str) -> set[str]:
+    """The rooms that the map lets ``room`` import."""
+    rooms = list(LINES)
+    below = set(rooms[rooms.index(room) + 1 :])
+    named = below if LINES[room] == ["all", "below"] else set(LINES[room])
+    return named if room in REST else named | set(REST)
 
 
 def imports(path: Path) -> Iterator[str]:
     """The modules of the package that one of them imports; of a package its ``__init__``."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            every = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
-            every = [alias.name for alias in node.names]
-        else:
-            continue
-        for name in every:
+        match node:
+            case ast.ImportFrom(module=str(module)):
+                names = [f"{module}.{alias.name}" for alias in node.names]
+            case ast.Import():
+                names = [alias.name for alias in node.names]
+            case ast.Call(
+                func=ast.Name("import_module") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                names = [name]
+            case _:
+                continue
+        for name in names:
             first, _, inner = name.partition(".")
             around = inner.rpartition(".")[0]
-            found = (inner, f"{inner}.__init__", around, f"{around}.__init__")
+            candidates = (inner, f"{inner}.__init__", around, f"{around}.__init__")
             if first == "fundlab" and inner:
-                yield next(module for module in found if module in MODULES)
+                yield next((module for module in candidates if module in MODULES), "__init__")
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_point_one_way(module: str) -> None:
-    room = room_of(module)
-    for imported in imports(MODULES[module]):
-        known = room_of(imported)
-        assert known == room or known in ROOMS[room], f"{module} imports {imported}"
+IMPORTS = {module: set(imports(path)) - {module} for module, path in MODULES.items()}
+"""Of each module, the modules that it imports."""
 
 
-def test_every_room_knows_only_those_above_it() -> None:
-    above: set[str] = set()
-    for room, known in ROOMS.items():
-        assert known <= above, f"{room} stands above {', '.join(known - above)}"
-        above.add(room)
+def test_the_docstring_maps_the_folders() -> None:
+    kept = {
+        path.name.removesuffix(".py")
+        for path in PACKAGE.iterdir()
+        if path.name[0] not in "_." and path.suffix != ".typed"
+    }
+    assert set(LINES) == kept
+
+
+def test_the_top_is_seen_at_a_glance() -> None:
+    entries = [path.name for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "data")]
+    assert len(entries) <= MOST_ENTRIES, sorted(entries)
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if "." in name or name in LINES])
+def test_a_module_imports_what_its_room_may(module: str) -> None:
+    room = module.partition(".")[0]
+    for imported in IMPORTS[module] - {"__init__"}:
+        other = imported.partition(".")[0]
+        assert other == room or other in allowed(room), f"{module} imports {imported}"
+
+
+@pytest.mark.parametrize("room", LINES)
+def test_a_room_imports_only_what_stands_below_it(room: str) -> None:
+    rooms = list(LINES)
+    assert set(LINES[room]) <= {*rooms[rooms.index(room) + 1 :], "all", "below"}
+
+
+def test_no_two_modules_import_each_other() -> None:
+    try:
+        TopologicalSorter(IMPORTS).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_the_tests_mirror_the_package() -> None:
+    """A folder of tests is a room, or tries all of them together."""
+    together = {"benchmarks", "campaigns", "simulation", "wire"}
+    folders = {path.name for path in Path(__file__).parent.iterdir() if path.is_dir()}
+    assert {name for name in folders if name != "__pycache__"} - together <= set(LINES)
 
 
 def test_every_module_of_the_tests_has_a_name_of_its_own() -> None:

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 
-def arrive() -> None:
+def arrive(load_column: Callable[[], object]) -> None:
     """Load the column now or with pandas; once, when the package is imported."""
     refused: list[Any] = []
 
@@ -37,7 +37,7 @@ def arrive() -> None:
     def with_pandas() -> None:
         for arrow in refused:
             arrow.table({}).to_pandas()
-        importlib.import_module("fundlab.decimals")
+        load_column()
 
     when_imported("pyarrow", with_arrow)
     when_imported("pandas", with_pandas)

@@ -6,6 +6,7 @@ import webbrowser
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from fundlab.base.terminal import answer
 from fundlab.cli.options import Json
@@ -15,18 +16,20 @@ commands = typer.Typer()
 
 @commands.command()
 def docs(
+    context: typer.Context,
     open: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print where the documentation is, building it the first time.
+    """Print where the documentation is.
 
-    Guides, notebooks, every command and every name, as files that need no network. Building takes
-    half a minute, and the extra docs: pip install 'fundlab[docs]'.
+    Guides, notebooks, every command and every name, as files that need no network. Building them
+    takes half a minute, the first time, and the extra docs: pip install 'fundlab[docs]'.
     """
-    from fundlab.cli import root_command  # which knows this module
     from fundlab.docs import build
 
-    page = build(root_command())
+    program = context.find_root().command
+    assert isinstance(program, TyperGroup)  # noqa: S101 - for the type checker
+    page = build(program)
     answer({"page": str(page)}, as_json, page.as_uri())
     if open:
         webbrowser.open(page.as_uri())
