@@ -119,7 +119,7 @@ def close(
     bank: Bank = None,
     as_json: Json = False,
 ) -> None:
-    """Close a period: check it, freeze its figures, write its pack.
+    """Check a period, freeze its figures, write its pack.
 
     A closed period stays as it was closed; exit status 3 where something stands in the way, it has
     moved, or something at the bank stays unexplained. The same command again changes nothing.
@@ -201,7 +201,10 @@ def reopen(
     store: StorePath = None,
     as_json: Json = False,
 ) -> None:
-    """Record that a closed period is open again; its close is kept."""
+    """Record that a closed period is open again.
+
+    Its close is kept.
+    """
     existing_store(store).reopen(period, by=by, reason=reason)
     answer({"period": period, "by": by, "reason": reason}, as_json, f"{period} is open again")
 
