@@ -71,7 +71,7 @@ def test_it_answers_as_one_on_this_machine_does(
         assert list(there.pins()) == ["before"]
         statuses = there.scan("transfers").aggregate("status, count(*)").order("status").fetchall()
         assert statuses == [("COMPLETED", 30), ("FAILED", 1)]
-        assert there.verify().ok
+        assert there.verify().problems == ()
         assert set(there.compact()) == set(here.compact())
     monkeypatch.setattr(compaction, "GRACE_S", 0)
     with there.lock():
@@ -91,7 +91,7 @@ def test_a_filesystem_of_arrow_is_for_reading(
     assert there.read("transfers").equals(here.read("transfers"))
     assert there.read("transfers", pin="before").equals(here.read("transfers", pin="before"))
     assert len(there.scan("transfers")) == 31
-    assert there.verify().ok
+    assert there.verify().problems == ()
     with pytest.raises(StoreError, match=r"reading only: .* give the URI .*fundlab\[remote\]"):
         there.sync(SECOND)  # type: ignore[arg-type]
 
@@ -226,7 +226,7 @@ class Buckets(MemoryFileSystem):  # type: ignore[misc, unused-ignore]
 def test_an_object_store_gets_each_file_in_one_piece(memory: MemoryFileSystem) -> None:
     store = filled(Store("s3://books/july", filesystem=Buckets()))
     assert str(store.path) == "s3://books/july"
-    assert store.verify().ok
+    assert store.verify().problems == ()
     assert len(store.read("transfers")) == 31
     assert not [path for path in memory.find("/", withdirs=False) if path.endswith(".tmp")]
 
@@ -240,7 +240,7 @@ def test_half_a_file_is_none(memory: MemoryFileSystem) -> None:
     assert [path for path in memory.find("/books/july") if path.endswith(".tmp")]
     filled(mended)
     assert [path for path in memory.find("/") if path.endswith((".tmp", ".arrow"))] == []
-    assert mended.verify().ok
+    assert mended.verify().problems == ()
     assert len(mended.read("transfers")) == 31
 
 
