@@ -99,6 +99,7 @@ def fits(schema: Mapping[str, Any], value: Any) -> bool:
         "anyOf": lambda parts: any(fits(part, value) for part in parts),
         "oneOf": lambda parts: sum(fits(part, value) for part in parts) == 1,
         "then": lambda then: not fits(schema["if"], value) or fits(then, value),
+        "else": lambda otherwise: fits(schema["if"], value) or fits(otherwise, value),
     }
     return all(check(schema[word]) for word, check in checks.items() if word in schema)
 

@@ -11,7 +11,7 @@ from fundlab.models import (
     CreateOrchestrationRule,
     TransferType,
 )
-from fundlab.models.json_schema import Constraint, Schema
+from fundlab.models.json_schema import ABSENT, Constraint, Schema
 from fundlab.models.requests import CryptoSource, FiatSource, RuleDestination
 from fundlab.sandbox.accounts_and_addresses import (
     ON_NETWORKS,
@@ -20,7 +20,7 @@ from fundlab.sandbox.accounts_and_addresses import (
     create_instructions,
 )
 from fundlab.sandbox.clock import micros_text
-from fundlab.sandbox.crypto_fees import STABLECOINS, crypto_withdrawal_fee
+from fundlab.sandbox.crypto_fees import crypto_withdrawal_fee
 from fundlab.sandbox.ledger import MAX_UNITS, units
 from fundlab.sandbox.movements import (
     check_memo,
@@ -37,13 +37,13 @@ Rule = dict[str, Any]
 ASSETS_OF_ENDS: Final = tuple(
     Constraint(
         {
-            "if": {"properties": {end: {"required": [kind]}}, "required": [end]},
-            "then": {"properties": {f"{end}_asset": {"enum": assets}}},
+            "if": {"properties": {f"{end}_asset": {"const": "USD"}}},
+            "then": {"properties": {end: {"properties": {"crypto": ABSENT}}}},
+            "else": {"properties": {end: {"properties": {"fiat": ABSENT}}}},
         },
-        f"{end}_asset must be {' or '.join(assets)} where the {end} is {kind}",
+        f"{end}_asset must be USD where the {end} is fiat, and a stablecoin where it is crypto",
     )
     for end in ("source", "destination")
-    for kind, assets in (("fiat", ["USD"]), ("crypto", STABLECOINS))
 )
 """USD arrives and leaves by bank, the stablecoins on chain."""
 RULE_RULES: Final[list[Schema]] = [

@@ -85,7 +85,7 @@ def _name_in_bodies(schema: Any, known: dict[str, list[str]]) -> None:
     properties = schema.get("properties", {})
     for name in properties.keys() & known.keys():
         kind = properties[name]
-        if not {"const", "enum"} & kind.keys() and kind.get("type") != "null":
+        if not {"const", "enum", "not"} & kind.keys() and kind.get("type") != "null":
             properties[name] = _or_known(kind, known[name])
 
 
