@@ -16,6 +16,7 @@ balance is taken over from the service: what was observed first, less what had m
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -107,7 +108,8 @@ class Account:
     """One balance: its opening, every observation of it, oldest first, and what the transfers
     had moved it by when the balances were last read (``due``) and now (``None``: nothing counts).
     ``newest`` is the newest publication of the transfers; ``unanswered``: with which status the
-    service refused to say, when the balances were last read (404: it has no such balance).
+    service refused to say, when the balances were last read (404: it has no such balance, 200: its
+    answer cannot be read). ``expected``: current transfers count, or nobody could look.
     """
 
     profile_id: str
@@ -118,6 +120,7 @@ class Account:
     now: Decimal | None
     newest: int
     unanswered: int | None
+    expected: bool
 
     @property
     def proof(self) -> Proof:
@@ -125,7 +128,7 @@ class Account:
         says anything of now."""
         if not self.observations:
             return "never_reported"
-        if self.unanswered is not None:
+        if self.unanswered in (403, 404):
             return "no_longer_reported"
         belongs = self.observations[-1].seq >= self.newest and not self.moved_since
         return "now" if belongs else "until"
@@ -190,8 +193,8 @@ class Accounts:
 
     @property
     def unobserved(self) -> list[Account]:
-        """Those that the transfers made, but the service has not shown yet."""
-        return [a for a in self.every if a.now and not (a.observations or a.due)]
+        """Those that the service should have, but has not shown yet."""
+        return [a for a in self.every if a.expected and not (a.observations or a.due)]
 
     @property
     def intervals(self) -> int:
@@ -205,31 +208,35 @@ class Accounts:
 
 def read_accounts(transfers: Snapshot, balances: Snapshot) -> Accounts:
     """One pass over the transfers and one over the balances, both of one manifest."""
-    sums, learned, count = Moves(transfers).sums()
+    sums, learned, standing, count = Moves(transfers).sums()
     gone = _gone_changes(transfers)
     count -= len(transfers.accepted_gone)
     seen = _observations(balances, sums, gone)
     asked = balances.last
     last, query = (-1, {}) if asked is None else (asked.seq, asked.query)
-    unsettled = {tuple(pair) for pair in query.get("unsettled", ())}
+    unsettled = {(profile, asset) for profile, asset in query.get("unsettled", ())}
     unanswered = {
         (profile, asset): status for profile, asset, status in query.get("unanswered", ())
     }
+    unseen = unsettled.union(pair for pair, status in unanswered.items() if status != 404)
     begins = transfers.begins
     every = []
-    for pair in sorted({*sums, *seen}):
+    for pair in sorted({*sums, *seen, *unseen}):
         mine, observations = sums.get(pair, []), seen.get(pair, [])
         opening = observations[0].difference if observations and begins is not None else _NOTHING
-        asked_for = learned.get(pair, last + 1) <= last and pair not in unsettled
-        silent = unanswered.get(pair)
-        asked_for = asked_for and silent in (None, 404)  # what is not shown may be there
+        asked_for = learned.get(pair, last + 1) <= last
+        asked_for = asked_for and pair not in unseen  # what is not shown may be there
         due = _at(mine, last) if asked_for else _NOTHING
         now = mine[-1][1] if mine else None
         for first, moved_by in gone.get(pair, ()):
             if asked_for and first <= last:
                 due = EXACT.subtract(due, moved_by)
             now = EXACT.subtract(now or _NOTHING, moved_by)
-        every.append(Account(*pair, opening, observations, due, now, transfers.limit, silent))
+        expected = pair in unseen or standing[pair] > len(gone.get(pair, ()))
+        every.append(
+            Account(*pair, opening, observations, due, now, transfers.limit, unanswered.get(pair),
+                    expected)
+        )  # fmt: skip
     return Accounts(tuple(every), begins, count)
 
 
@@ -323,28 +330,36 @@ class Moves:
 
     transfers: Snapshot
 
-    def sums(self) -> tuple[dict[Pair, list[tuple[int, Decimal]]], dict[Pair, int], int]:
+    def sums(
+        self,
+    ) -> tuple[dict[Pair, list[tuple[int, Decimal]]], dict[Pair, int], Counter[Pair], int]:
         """For each profile and asset what had moved it, from each publication that changed that
-        on; the publication in which it was learned of; and the number of current transfers."""
+        on; the publication in which it was learned of; how many current transfers count for it; and
+        the number of all current ones."""
         steps, count = [], 0
         learned: dict[Pair, int] = {}
+        standing: Counter[Pair] = Counter()
         for rows in self:
             count += rows.column(TO).null_count
             rows = rows.filter(rows.column("counts"))
-            first = rows.group_by(["profile_id", "asset"]).aggregate([("learned", "min")])
-            for profile, asset, seq in zip(*first.to_pydict().values(), strict=True):
+            by_pair = rows.group_by(["profile_id", "asset"])
+            for profile, asset, seq, every, ended in zip(
+                *by_pair.aggregate([("learned", "min"), ([], "count_all"), (TO, "count")])
+                .to_pydict().values(), strict=True,
+            ):  # fmt: skip
                 learned[profile, asset] = min(seq, learned.get((profile, asset), seq))
+                standing[profile, asset] += every - ended
             steps.append(_step(rows, FROM, rows.column("change")))
             gone = rows.filter(pc.is_valid(rows.column(TO)))
             steps.append(_step(gone, TO, pc.negate(gone.column("change"))))
         found: dict[Pair, list[tuple[int, Decimal]]] = {}
         if not steps:
-            return found, learned, count
+            return found, learned, standing, count
         for row in _summed(pa.concat_tables(steps)).sort_by("seq").to_pylist():
             balances = found.setdefault((row["profile_id"], row["asset"]), [])
             last = balances[-1][1] if balances else _NOTHING
             balances.append((row["seq"], EXACT.add(last, row["change"])))
-        return found, learned, count
+        return found, learned, standing, count
 
     def __iter__(self) -> Iterator[pa.Table]:
         """``id``, ``profile_id``, ``asset`` (the one that changes), ``status``, ``counts``, the

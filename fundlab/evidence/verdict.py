@@ -242,7 +242,7 @@ def _shortfalls(judged: Sequence[Account]) -> list[str]:
     stale = [one for one in sound if one.proof == "until"]
     lost = [one for one in sound if one.proof == "no_longer_reported"]
     unshown = [one for one in sound if one.proof == "never_reported"]
-    refused = [one for one in unshown if one.unanswered not in (None, 404)]
+    refused = [one for one in unshown if one.unanswered in (403, 404)]
     unasked = [one for one in unshown if one not in refused]
     lines = []
     if stale:
@@ -261,7 +261,7 @@ def _shortfalls(judged: Sequence[Account]) -> list[str]:
         )
     if refused:
         lines.append(
-            f"The service refuses to show {number_of(len(refused), 'balance')}: "
+            f"The service does not show {number_of(len(refused), 'balance')}: "
             f"{_listed(refused)}. Ask its operator for the right to read "
             f"{_verb(refused, 'it', 'them')}; if a profile is yours no more, 'fundlab "
             "accept-refused --profile ID' records that."
@@ -269,7 +269,7 @@ def _shortfalls(judged: Sequence[Account]) -> list[str]:
     if unasked and any(one.observations for one in judged):
         verb, those = _verb(unasked, "was", "were"), number_of(len(unasked), "balance")
         lines.append(
-            f"{those} that later transfers made {verb} never observed, so nothing "
+            f"{those} that transfers made {verb} never observed, so nothing "
             "proves them: 'fundlab sync balances' fetches what the service reports."
         )
     return lines

@@ -488,7 +488,9 @@ class _Run:
         """Read the balances until they belong to the transfers, whatever moves meanwhile."""
         transfers = self.fetches["transfers"]
         stage, table = transfers.stage, transfers.snapshot.table
-        pending = pairs_of(read_current(transfers.snapshot, PAIR_COLUMNS))
+        # Of rows accepted as gone, too: those balances must be seen without them.
+        every = replace(transfers.snapshot, accepted_gone={})
+        pending = pairs_of(read_current(every, PAIR_COLUMNS))
         for rows in stage.read(PAIR_COLUMNS):
             pending |= pairs_of(rows)
         balances = self.store.snapshot("balances")
@@ -578,7 +580,10 @@ class _Run:
             if self.unanswered:
                 query["unanswered"] = sorted([*pair, at] for pair, at in self.unanswered.items())
             publication = Publication(number, published_at, 0, query)
-            part = self._draft(snapshot, all_new(snapshot.table, self.observed), publication)
+            groups = all_new(snapshot.table, self.observed)
+            # That nothing of what was seen before can be seen any more is worth saying, too.
+            lost = bool(snapshot.files and (self.unsettled or self.unanswered))
+            part = self._draft(snapshot, groups, publication, lost)
             done.append(TableSync("balances", count, count, 0, 0, 0, part))
         check_held()
         for draft in self.drafts:
