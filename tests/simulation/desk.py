@@ -67,6 +67,9 @@ class Facts:
 
     rows: dict[str, str] = field(default_factory=dict)
     """Of the store: when each transfer was last changed, by its id."""
+    proved: dict[str, str] | None = None
+    """As ``rows``, of the sync that last read the balances: none where they moved at each look,
+    ``None`` while a sync goes on, and after one that did not end."""
     annotations: set[tuple[str, str]] = field(default_factory=set)
     closed: set[str] = field(default_factory=set)
     pinned: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
@@ -575,11 +578,13 @@ class Person:
     ) -> None:
         store, before = self.desk.store(), oracles.at_the_service(self.desk)
         moved = oracles.moves(self.desk)
+        proved, self.desk.facts.proved = self.desk.facts.proved, None
         if unlock and self.desk.disk.fails("syncs") is None:
             self.desk.unlocked = True
             (store.path / ".lock").unlink(missing_ok=True)
         result = store.sync(client, tables=tables, full=full, progress=False)
         self.desk.said.append(str(result))
+        self.desk.facts.proved = proved
         with self.desk.schedule.aside():
             if "stale" in self.desk.met[self.name]:
                 before = {}  # what it was shown is not what there was
@@ -605,7 +610,7 @@ class Person:
         )  # fmt: skip
 
     def verify(self, _client: Client) -> None:
-        oracles.verified(self.desk, self.desk.store().verify())
+        oracles.verified(self.desk, self.desk.store())
 
     def backup(self, _client: Client) -> None:
         before = copy.deepcopy(self.desk.facts)
@@ -640,6 +645,7 @@ class Person:
         if with_journal:
             paid |= {key: id_ for key, id_ in backup.paid.items() if key[0] == "payer"}
         desk.facts, desk.lost = replace(copy.deepcopy(backup), paid=paid), False
+        desk.facts.proved = None
         restored.sync(client, progress=False)
 
     def annotate(self, _client: Client, item: int, comment: str) -> None:

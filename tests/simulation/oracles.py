@@ -246,11 +246,13 @@ def synced(desk: Desk, store: fl.Store, before: dict[str, Row], *, full: bool) -
 def balanced(desk: Desk, store: fl.Store, result: SyncResult, moved: int) -> None:
     """After a sync while anything ``moved``: a balance was left out only if it moved at each look,
     and those that were kept belong to the transfers."""
+    if "balances" in {one.table for one in result.tables}:
+        desk.facts.proved = {} if result.unsettled else desk.facts.rows
     if desk.misled or not moved:
         return
     left = result.unsettled
     check(not left or moved >= MAX_ROUNDS, f"{left} were left out, and {moved} changes were there")
-    verified(desk, store.verify())
+    verified(desk, store)
 
 
 def pinned(store: fl.Store, pin: str) -> dict[str, Row]:
@@ -267,14 +269,23 @@ def kept(desk: Desk, rows: dict[str, Row]) -> None:
     desk.facts.rows = {id_: row["updated_at"] for id_, row in rows.items()}
 
 
-def verified(desk: Desk, found: Verification, *, all_known: bool = False) -> None:
-    """No problem that the seed did not plant, and none that it planted left out."""
+def verified(desk: Desk, store: fl.Store, *, all_known: bool = False) -> Verification:
+    """No problem that the seed did not plant, and none that it planted left out. That the balances
+    prove the store is said where its transfers are those with which they were last read, and not
+    where another one has come since."""
+    proved, found = desk.facts.proved, store.verify()
     check(not found.is_damaged, f"nothing was damaged, yet: {found}")
     late = any(row["late"] for row in at_the_service(desk).values())
     if desk.misled or (late and not all_known):
-        return
-    others = [str(one) for one in found.problems if not one.where.startswith(planted_balance(desk))]
-    check(not others if desk.planted else found.ok, f"{others} is wrong, of {found}")
+        return found
+    where = planted_balance(desk) if desk.planted else "nowhere"
+    others = [str(one) for one in found.problems if not one.where.startswith(where)]
+    check(not others, f"{others} is wrong, of {found}")
+    if proved is not None and proved is desk.facts.proved and not desk.planted:  # nobody syncs
+        rows = {id_: row["updated_at"] for id_, row in held(store).items()}
+        came = dict(rows.items() - proved.items())
+        check(found.ok == (not came), f"{came} came after the balances, yet: {found}")
+    return found
 
 
 def planted_balance(desk: Desk) -> str:
@@ -422,8 +433,8 @@ def at_the_end(desk: Desk) -> None:
     events = {row[0] for row in desk.service.database.all("SELECT id FROM events")}
     stored = set(store.read("events", columns=["id"])["id"])
     check(stored == events, f"not the same events: {stored ^ events}")
-    found = store.verify()
-    verified(desk, found, all_known=True)
+    desk.facts.proved = desk.facts.rows
+    found = verified(desk, store, all_known=True)
     if desk.planted and not desk.misled:
         names_planted(desk, found)
 
