@@ -125,7 +125,7 @@ def running(
     Every column of ``transfers`` stays as it was, except ``asset``: it names the asset whose
     balance changes (``balance_asset`` where present). ``opening`` has ``profile_id``, ``asset``,
     ``balance``. ``basis`` as in :func:`changes`. Raises :class:`AnalysisError` for missing columns
-    and rows nobody can count, ``OverflowError`` for a balance beyond 20 integer digits. Interface
+    and invalid rows, ``OverflowError`` for a balance beyond 20 integer digits. Interface
     §2.4.
 
     Of a ``Store``, by ``created_at``, the result is a ``pyarrow.RecordBatchReader``: one pass in
@@ -314,7 +314,7 @@ def statement(
     :func:`roll_forward` shows line by line. ``opening`` holds balances before the first
     of ``transfers``. The closing is summed from ``total`` alone and proves itself: it must equal
     opening + credits - debits - fees, summed from ``amount`` and ``fee``. Raises
-    :class:`AnalysisError` naming the transfers where it does not, and for rows nobody can count;
+    :class:`AnalysisError` naming the transfers where it does not, and for invalid rows;
     ``OverflowError`` beyond 20 integer digits. Interface §2.4.
 
     >>> fl.balances.statement(transfers, "2026-10-02").drop(columns="asset")
@@ -369,7 +369,7 @@ def holds(transfers: FrameT) -> FrameT:
     """``profile_id``, ``asset``, ``count`` (int64), ``held`` (decimal), ``since`` (the oldest
     ``created_at``), sorted: what pending withdrawals and other debits keep from being available.
 
-    Raises :class:`AnalysisError` for rows nobody can count. Interface §2.4, §3.3.
+    Raises :class:`AnalysisError` for invalid rows. Interface §2.4, §3.3.
 
     >>> fl.balances.holds(transfers)[["profile_id", "asset", "count", "held"]]
       profile_id asset  count   held

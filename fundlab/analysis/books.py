@@ -210,7 +210,7 @@ def entries(
 
     ``accounts`` is a chart (:class:`Accounts`) or the path of its TOML file; a posting that none of
     its rules fits goes to ``Equity:Unmapped``, with one warning (``UnmappedWarning``). Raises
-    :class:`AnalysisError` for a chart or columns that cannot be used and rows nobody can count.
+    :class:`AnalysisError` for a chart or columns that cannot be used and invalid rows.
     Interface §2.4.
 
     >>> booked = fl.books.entries(transfers, period="2026-10-02")

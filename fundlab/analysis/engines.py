@@ -119,7 +119,7 @@ class Wanted:
             needed = f"needed are {', '.join(self.columns)}, " * (len(missing) > 1)
             raise AnalysisError(
                 f"{self.frame} has no column {', '.join(map(repr, missing))}; {needed}"
-                f"found are {', '.join(map(str, present)) or 'none'}"
+                f"the columns are {', '.join(map(str, present)) or 'none'}"
                 + settled
                 * (SETTLED_AT in missing)
             )

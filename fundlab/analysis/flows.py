@@ -96,7 +96,7 @@ def counterparties(
     ``kind`` is ``fiat_account`` (its id), ``address`` (the crypto destination), ``profile`` (the
     other half of an internal transfer) or ``unknown``, as for deposits: the interface does not say
     who sent them. ``freq`` and ``basis`` as in :func:`net`. Raises :class:`AnalysisError` for
-    missing columns and rows nobody can count. Interface §2.4.
+    missing columns and invalid rows. Interface §2.4.
 
     >>> found = fl.flows.counterparties(transfers)
     >>> found[["profile_id", "kind", "counterparty", "inflow", "outflow"]]
@@ -152,7 +152,7 @@ def conversions(transfers: FrameT) -> FrameT:
 
     ``amount`` is in the transfer's own asset, ``total`` in the one whose balance changed: for
     credits ``to_asset``, for debits ``from_asset``. Raises :class:`AnalysisError` for missing
-    columns and rows nobody can count. Interface §2.4, §2.6.
+    columns and invalid rows. Interface §2.4, §2.6.
 
     >>> bought = transfers[transfers["id"] == "t1"].assign(balance_asset="USDC")
     >>> fl.flows.conversions(bought).iloc[:, :6]
@@ -191,7 +191,7 @@ def ageing(
 
     ``age`` names the bracket, such as ``1D to 3D`` (the first included); ``edges`` are pandas
     timedeltas, ascending. Transfers made after ``as_of`` are left out. Raises
-    :class:`AnalysisError` for edges that make no sense, missing columns and rows nobody can count.
+    :class:`AnalysisError` for edges that make no sense, missing columns and invalid rows.
     Interface §2.4, §3.3.
 
     >>> fl.flows.ageing(transfers, "2026-10-31")

@@ -50,7 +50,7 @@ def stream_running(
 
     ``columns`` are those wanted beside ``balance`` (all by default); repetitive text comes
     dictionary-coded. ``opened`` has ``profile_id``, ``asset``, ``opened``. Raises
-    :class:`AnalysisError` for rows nobody can count, ``OverflowError`` for a balance beyond 20
+    :class:`AnalysisError` for invalid rows, ``OverflowError`` for a balance beyond 20
     integer digits, ``StoreDamaged`` for a page that is not what was written, ``StoreChanged``
     where a compaction took away a file that is still to be read.
     """

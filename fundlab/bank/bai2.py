@@ -194,8 +194,8 @@ def _entry(page: Page, number: int, rest: str) -> tuple[Entry | None, Decimal]:
     after = 2 + _funds_length(fields, 2)
     valued = _day(fields[3]) if fields[2:3] == ["V"] and fields[3].strip() else None
     references = [*fields[after : after + 2], "", ""]
-    told = ",".join(fields[after + 2 :])
-    memo = joined(told, *(line.removesuffix("/") for line in lines[1:]))
+    remarks = ",".join(fields[after + 2 :])
+    memo = joined(remarks, *(line.removesuffix("/") for line in lines[1:]))
     kind = int(code)
     if 100 <= kind <= 399 or 920 <= kind <= 959:
         signed = amount

@@ -48,16 +48,17 @@ def read_camt(content: bytes, wanted: str | None = None) -> list[Page]:
     return [_page(root, each) for each in found]
 
 
-def _page(root: Any, told: Any) -> Page:
-    page = Page(_KINDS[_name(told)], _line(told), id=_text(told, "{*}Id"))
-    page.account = _text(told, "{*}Acct/{*}Id/{*}IBAN") or _text(
-        told, "{*}Acct/{*}Id/{*}Othr/{*}Id"
+def _page(root: Any, statement: Any) -> Page:
+    page = Page(_KINDS[_name(statement)], _line(statement), id=_text(statement, "{*}Id"))
+    page.account = _text(statement, "{*}Acct/{*}Id/{*}IBAN") or _text(
+        statement, "{*}Acct/{*}Id/{*}Othr/{*}Id"
     )
-    page.asset = _text(told, "{*}Acct/{*}Ccy")
-    number = _text(told, "{*}ElctrncSeqNb") or _text(told, "{*}LglSeqNb")
+    page.asset = _text(statement, "{*}Acct/{*}Ccy")
+    number = _text(statement, "{*}ElctrncSeqNb") or _text(statement, "{*}LglSeqNb")
     page.sequence = int(number) if number and re.fullmatch(r"\d{1,18}", number, re.ASCII) else None
     pagination = next(
-        (each for each in told if _name(each) in ("StmtPgntn", "RptPgntn", "NtfctnPgntn")), None
+        (each for each in statement if _name(each) in ("StmtPgntn", "RptPgntn", "NtfctnPgntn")),
+        None,
     )
     if pagination is None:
         pagination = root.find(".//{*}GrpHdr/{*}MsgPgntn")
@@ -69,9 +70,9 @@ def _page(root: Any, told: Any) -> Page:
         )
         if page.first and page.last:
             page.page = None
-    _take_balances(page, told)
-    _take_totals(page, told)
-    for number_of_entry, entry in enumerate(told.iterfind("{*}Ntry"), start=1):
+    _take_balances(page, statement)
+    _take_totals(page, statement)
+    for number_of_entry, entry in enumerate(statement.iterfind("{*}Ntry"), start=1):
         try:
             page.entries += _entries(page, entry, number_of_entry)
         except (ValueError, LookupError) as error:
@@ -87,10 +88,10 @@ def _page(root: Any, told: Any) -> Page:
     return page
 
 
-def _take_balances(page: Page, told: Any) -> None:
+def _take_balances(page: Page, statement: Any) -> None:
     interim: list[tuple[Decimal, date | None]] = []
     found: dict[str, tuple[Decimal, date | None]] = {}
-    for balance in told.iterfind("{*}Bal"):
+    for balance in statement.iterfind("{*}Bal"):
         code = _text(balance, "{*}Tp/{*}CdOrPrtry/{*}Cd") or _text(balance, "{*}Tp/{*}Cd") or ""
         amount = balance.find("{*}Amt")
         if amount is None:
@@ -116,16 +117,18 @@ def _take_balances(page: Page, told: Any) -> None:
     if "CLAV" in found:
         page.available = found["CLAV"][0]
     if page.closing_on is None:
-        page.closing_on = _day(told, "FrToDt", "{*}ToDtTm") or _day(told, "FrToDt", "{*}ToDt")
+        page.closing_on = _day(statement, "FrToDt", "{*}ToDtTm") or _day(
+            statement, "FrToDt", "{*}ToDt"
+        )
 
 
-def _take_totals(page: Page, told: Any) -> None:
+def _take_totals(page: Page, statement: Any) -> None:
     for element, prefix in (
         ("TtlNtries", ""),
         ("TtlCdtNtries", "credit"),
         ("TtlDbtNtries", "debit"),
     ):
-        total = told.find(f"{{*}}TxsSummry/{{*}}{element}")
+        total = statement.find(f"{{*}}TxsSummry/{{*}}{element}")
         if total is None:
             continue
         count, summed = _text(total, "{*}NbOfNtries"), _text(total, "{*}Sum")

@@ -160,11 +160,11 @@ def _table_of(
     names = {name.strip().lower() for name in shown}
     for name in columns.values():
         if name.strip().lower() not in names:
-            raise ValueError(f"there is no column {name!r}, found are {', '.join(shown)}")
+            raise ValueError(f"there is no column {name!r}; the columns are {', '.join(shown)}")
     raise ValueError(
-        f"needed are a date and an amount column, found are {shorten(', '.join(shown))}; columns "
-        "of other names are given as columns={'booked_on': …, 'amount': …} or "
-        "--columns booked_on=…,amount=…; where it is not CSV, give its format"
+        f"a date and an amount column are needed; the columns are {shorten(', '.join(shown))}. "
+        "Give those of other names with columns={'booked_on': …, 'amount': …} or "
+        "--columns booked_on=…,amount=…; where the file is not CSV, give its format"
     )
 
 
@@ -180,15 +180,15 @@ def _rows_of(
         if len(values) == len(header) - 1 and not header[-1].strip():
             values = [*values, ""]
         if len(values) != len(header):
-            told = f"{len(values)} values for {len(header)} columns"
-            raise ValueError(f"line {number}: {shorten(values)}: {told}")
+            problem = f"{len(values)} values for {len(header)} columns"
+            raise ValueError(f"line {number}: {shorten(values)}: {problem}")
         rows.append((number, values))
     return rows
 
 
 def _date_form(texts: Iterable[str]) -> str:
     """``iso``, or the one form that all days of the file have. Days and months of which both could
-    be first are told apart by any above 12, and refused if there is none."""
+    be first are distinguished by any above 12, and refused if there is none."""
     days = [*texts]
     if all(re.match(r"\d{4}-\d\d-\d\d", day) for day in days):
         return "iso"
@@ -233,7 +233,7 @@ def _bare(text: str) -> str:
 
 
 def _plain(bare: str, decimal: str) -> str | None:
-    """``bare`` as Python writes it; none where it is no amount with that decimal sign."""
+    """``bare`` as Python writes it; ``None`` where it is not an amount with that decimal sign."""
     point, group = re.escape(decimal), re.escape(_GROUPED[decimal])
     if not re.fullmatch(
         rf"[+-]?(\d+|\d{{1,3}}({group}\d{{3}})+|(?={point}\d))({point}\d*)?", bare, re.ASCII
@@ -344,10 +344,10 @@ def _with_balances(page: Page) -> Page:
     page.asset = entries[0].asset
     others = sorted({str(entry.asset) for entry in entries} - {str(page.asset)})
     if others:
-        told = ", ".join(others)
+        currencies = ", ".join(others)
         page.contradictions.append(
-            ("currency", page.asset, told, f"entries are in {page.asset} and in {told}; give a "
-             "file for each")
+            ("currency", page.asset, currencies,
+             f"entries are in {page.asset} and in {currencies}; give a file for each")
         )  # fmt: skip
     backwards = entries[0].booked_on > entries[-1].booked_on
     if entries[0].booked_on == entries[-1].booked_on:

@@ -179,7 +179,7 @@ def match(
     nothing. Among more than 20 items altogether a sum that chance could have made is a candidate
     only, too. Where fewer than half of the entries match and more would on the other side, an
     ``OtherSideWarning`` says so. Raises
-    :class:`AnalysisError` for rows nobody can count, and for unknown ids in ``fixed`` or
+    :class:`AnalysisError` for invalid rows, and for unknown ids in ``fixed`` or
     ``forbidden``. Interface §2.4.
 
     >>> bank = pd.DataFrame({

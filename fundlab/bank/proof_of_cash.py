@@ -203,9 +203,9 @@ class Book:
         else:
             self.correct(moving, flow)
         fresh = decided and (self.last - day).days <= window
-        told = "not on the statement yet" if fresh else why
+        reason = "not on the statement yet" if fresh else why
         category = "service_errors" if wrong else moving
-        self.note("service", item_id, day, amount, category, told, explained=fresh)
+        self.note("service", item_id, day, amount, category, reason, explained=fresh)
 
     def proof(
         self, bank: Mapping[str, Decimal], balance: Decimal | None, *, is_known: bool
@@ -244,10 +244,10 @@ class Book:
                 row.update(opening=None, closing=None)
         return to_frame(pa.Table.from_pylist(rows, schema=_PROOF))
 
-    def items(self, asset: str, told: Mapping[str, str | None]) -> pd.DataFrame:
+    def items(self, asset: str, memos: Mapping[str, str | None]) -> pd.DataFrame:
         rows: list[dict[str, Any]] = []
         for row in sorted(self.listed, key=lambda row: (row["on"], row["item_id"])):
-            memo = told.get(row["item_id"])
+            memo = memos.get(row["item_id"])
             rows.append(row | {"asset": asset, "memo": None if pd.isna(memo) else memo})
         return to_frame(pa.Table.from_pylist(rows, schema=ITEMS))
 

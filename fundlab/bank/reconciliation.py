@@ -309,7 +309,7 @@ def reconcile(
     booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
     known = None if balance is None else given_amount("balance", balance)
     book = Book(first, last, decided)
-    told = dict(zip(entries["entry_id"], entries.get("memo", [None] * len(entries)), strict=True))
+    memos = dict(zip(entries["entry_id"], entries.get("memo", [None] * len(entries)), strict=True))
     twice = _doubled(matching, entries)
     on = booked | settled
     unsure = False  # whether what is open may have been booked before the statements begin
@@ -361,7 +361,7 @@ def reconcile(
     if known is None:
         basis = "unknown" if unsure else "derived"
     proof = book.proof(per_bank, known, is_known=basis != "unknown")
-    items = book.items(asset, told)
+    items = book.items(asset, memos)
     counts: Sequence[str] = items["category"].tolist()
     lines = [
         {"line": line, "label": label, "amount": None if pd.isna(amount) else amount,
@@ -521,11 +521,11 @@ def _with_counterparties(store: Any, as_of: str | datetime | None, pin: str | No
     names = {}
     accounts = store.read("fiat_accounts", as_of, ["id", "fiat_account_owner"], pin=pin)
     for name, owner in zip(accounts["id"], accounts["fiat_account_owner"], strict=True):
-        told = {} if pd.isna(owner) else json.loads(owner)
-        person = told.get("person_details") or {}
+        details = {} if pd.isna(owner) else json.loads(owner)
+        person = details.get("person_details") or {}
         parts = (person.get("first_name"), person.get("last_name"))
         full = person.get("name") or " ".join(part for part in parts if part)
-        names[name] = (told.get("institution_details") or {}).get("name") or full or None
+        names[name] = (details.get("institution_details") or {}).get("name") or full or None
     return rows.assign(counterparty=rows["fiat_account_id"].map(names).astype("string"))
 
 

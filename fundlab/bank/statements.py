@@ -292,7 +292,7 @@ def _entries(pages: Iterable[Page]) -> pa.Table:
     for number, page in enumerate(pages, start=1):
         for entry in page.entries:
             asset = entry.asset or page.asset
-            # The same whichever files it stands in; alike ones are told apart by their order.
+            # The same whichever files it stands in; equal ones are distinguished by their order.
             same = (page.account, asset, entry.booked_on, entry.amount.normalize(EXACT),
                     entry.bank_ref, entry.memo)  # fmt: skip
             seen[same] += 1

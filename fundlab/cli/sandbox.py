@@ -218,11 +218,11 @@ def mirror(
     unmet = [p for p in places if not any(fnmatchcase(one.place, p) for one in differences)]
     notes = [f"accepted: {len(known)}"] * bool(known)
     notes += [f"accepted, but there is no such difference: {place}" for place in unmet]
-    told = {
+    result = {
         "differences": [one.to_json() for one in left],
         "accepted": [one.to_json() | {"reason": reason} for one, reason in known.items()],
         "unmet": unmet,
     }
-    answer(told, as_json, "\n".join([*lines_of(left), *notes]) or "no differences")
+    answer(result, as_json, "\n".join([*lines_of(left), *notes]) or "no differences")
     if any(one.kind != COSMETIC for one in left):
         raise typer.Exit(BREAKS)

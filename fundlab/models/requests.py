@@ -88,7 +88,7 @@ def leniently(lenient: bool = True) -> Iterator[None]:
 
 def _refuse_null(value: object) -> object:
     if value is None:  # a default is not looked at
-        raise ValueError("null is no value; leave the member out")
+        raise ValueError("null is not a valid value; leave the member out")
     return value
 
 

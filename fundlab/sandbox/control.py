@@ -427,14 +427,14 @@ class Control:
         except ValueError as error:
             raise invalid("format", str(error)) from None
         ending = {"camt": "xml", "mt94": "sta"}.get(format[:4], format)
-        told = [
+        shown = [
             {"bank_ref": line.bank_ref, "booked_on": str(line.booked_on),
              "amount": str(line.amount), "kind": line.kind,
              "transfer_ids": [part[0] for part in line.parts]}
             for line in mine
         ]  # fmt: skip
         return {"name": f"{account}-{period}.{ending}", "format": format, "text": text,
-                "lines": told}  # fmt: skip
+                "lines": shown}  # fmt: skip
 
     # ------------------------------------------------------------------ behaviour
 

@@ -115,12 +115,12 @@ def lines_of(differences: list[Difference]) -> Iterator[str]:
         for (part, where), members in sorted(groups.items()):
             operations = sorted({one.operation for one in members})
             among = f" (of {', '.join(operations)})" if operations != [where] else ""
-            told = dict.fromkeys(
+            sides = dict.fromkeys(
                 f"{one.field.rpartition('.')[2] if one.schema else one.field} sandbox "
                 f"{one.sandbox}, theirs {one.theirs}".strip()
                 for one in members
             )
-            yield f"  {where}: {part}: {'; '.join(told)}{among}"
+            yield f"  {where}: {part}: {'; '.join(sides)}{among}"
 
 
 def _of_yaml(path: Path, text: str) -> Any:

@@ -153,8 +153,8 @@ def recording(
                 kept = Exchange(self.command, self.path, answer.status_code, asked, found)
                 with writing:
                     numbers.update(mine | theirs)
-                    told = without_known(vars(kept), numbers)
-                    line = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+                    masked_exchange = without_known(vars(kept), numbers)
+                    line = json.dumps(masked_exchange, ensure_ascii=False, separators=(",", ":"))
                     os.write(descriptor, f"{line}\n".encode())
             self.send_response_only(answer.status_code)
             for name, value in answer.headers.items():

@@ -39,7 +39,7 @@ library = load(SOURCE)
 
 @lru_cache(maxsize=64)
 def _layout(name: str, kept: tuple[str, ...]) -> tuple[Any, list[pa.DataType]] | None:
-    """What the decoder is told of each column and each member kept beside them, and the types of
+    """What the decoder needs of each column and each member kept beside them, and the types of
     what it gives; ``None`` for a table whose pages hold values in odd places."""
     table = find_table(name)
     if table.items is None or INSTRUCTIONS in table.model.model_fields:
@@ -52,12 +52,12 @@ def _layout(name: str, kept: tuple[str, ...]) -> tuple[Any, list[pa.DataType]] |
         )
         for column in table.columns[:-1]
     ] + [(member, None, False) for member in kept]
-    told = [
+    described = [
         _Column(member.encode(), len(member.encode()), _KINDS.index(kind), required)
         for member, kind, required in columns
     ]
     types = [column.type for column in table.columns[:-1]] + [pa.binary()] * len(kept)
-    return (_Column * len(told))(*told), types
+    return (_Column * len(described))(*described), types
 
 
 def read_plain(
