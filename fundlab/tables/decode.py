@@ -42,17 +42,15 @@ from fundlab.base.exact import AMOUNT
 from fundlab.base.values import Amount, Instant, is_unset
 from fundlab.models import FiatNetworkInstructions
 from fundlab.tables.plain_pages import INSTRUCTIONS, read_plain
-from fundlab.tables.schema import INSTANT_TYPE, Column, Kind, Table, find_table
+from fundlab.tables.schema import Column, Kind, Table, find_table, parse_instants
 
 # \A and \z, never ^ and $: `$` would let a trailing newline pass. Which days a month has, and
-# which years fit, is left to the cast and to the comparison after it.
+# which years fit, is left to `parse_instants`.
 AMOUNT_GRAMMAR: Final = rf"\A{AMOUNT}\z"
 INSTANT_GRAMMAR: Final = (
     r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     r"(?:\.[0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])\z"
 )
-FIRST_INSTANT: Final = pa.scalar(Instant.parse("1678-01-01T00:00:00Z").ns, INSTANT_TYPE)
-LAST_INSTANT: Final = pa.scalar(Instant.parse("2261-12-31T23:59:59.999999999Z").ns, INSTANT_TYPE)
 MAX_NAMED_VALUES: Final = 100
 MAX_REMEMBERED_MEMBERS: Final = 128
 MEMBER_TYPES: Final[Mapping[Kind, Any]] = {
@@ -284,10 +282,7 @@ def _array(
         if pc.all(pc.match_substring_regex(texts, INSTANT_GRAMMAR), min_count=0).as_py():
             try:
                 # Arrow knows the calendar, but not the lower-case letters RFC 3339 allows
-                moments = pc.ascii_upper(texts).cast(INSTANT_TYPE)
-                early, late = pc.less(moments, FIRST_INSTANT), pc.greater(moments, LAST_INSTANT)
-                if not pc.any(pc.or_(early, late)).as_py():
-                    return moments
+                return parse_instants(pc.ascii_upper(texts))
             except pa.ArrowInvalid:
                 pass  # named below
         parse = Instant.parse

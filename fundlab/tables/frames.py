@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fundlab.base.errors import InvalidRequest
-from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table, find_table
+from fundlab.tables.schema import INSTANT_TYPE, TABLES, Table, find_table, parse_instants
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,9 @@ def to_arrow(frame: pd.DataFrame, table: Table | str) -> pa.Table:
             array = pa.array(values, from_pandas=True)
             if isinstance(array, pa.ChunkedArray):
                 array = array.combine_chunks()
-            arrays.append(array.cast(column.type))
+            texts = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+            parsed = texts and column.kind == "instant"
+            arrays.append(parse_instants(array) if parsed else array.cast(column.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise InvalidRequest(
                 f"column {column.name!r} cannot be {column.type}: {error}"

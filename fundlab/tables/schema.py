@@ -50,6 +50,8 @@ from fundlab.models import (
 SCHEMA_VERSION: Final = 1
 EXTRA: Final = "extra"
 INSTANT_TYPE: Final = pa.timestamp("ns", "UTC")
+FIRST_INSTANT: Final = pa.scalar(Instant.parse("1678-01-01T00:00:00Z").ns, INSTANT_TYPE)
+LAST_INSTANT: Final = pa.scalar(Instant.parse("2261-12-31T23:59:59.999999999Z").ns, INSTANT_TYPE)
 
 Kind = Literal["text", "amount", "instant", "enum", "flag", "count", "json"]
 ARROW_TYPES: Final[Mapping[Kind, pa.DataType]] = {
@@ -218,3 +220,16 @@ def find_table(table: Table | str) -> Table:
     if table not in TABLES:
         raise InvalidRequest(f"table {table!r} is unknown; there are {', '.join(TABLES)}")
     return TABLES[table]
+
+
+def parse_instants(texts: pa.Array) -> pa.Array:
+    """Texts of times as moments. Raises ``pa.ArrowInvalid`` for what is no time, and for one
+    outside the years 1678 to 2261."""
+    moments = texts.cast(INSTANT_TYPE)
+    # Before pyarrow 23 a time that 64 bits cannot hold becomes another one, so its day is looked at
+    # as text, too; an offset moves it by less than one.
+    days = (pa.scalar(day, texts.type) for day in ("1677-12-31", "2262-01-02"))
+    for found, first, last in ((texts, *days), (moments, FIRST_INSTANT, LAST_INSTANT)):
+        if pc.any(pc.or_(pc.less(found, first), pc.greater(found, last))).as_py():
+            raise pa.ArrowInvalid("a time must be within the years 1678 to 2261")
+    return moments

@@ -112,6 +112,8 @@ class TestToArrow:
             to_arrow(pd.DataFrame({"color": ["red"]}), "transfers")
         with pytest.raises(InvalidRequest, match="'amount'"):
             to_arrow(pd.DataFrame({"amount": ["much"]}), "transfers")
+        with pytest.raises(InvalidRequest, match="'created_at'"):
+            to_arrow(pd.DataFrame({"created_at": ["2300-01-01T00:00:00Z"]}), "transfers")
         with pytest.raises(InvalidRequest, match="table 'nonsense' is unknown"):
             to_arrow(pd.DataFrame(), "nonsense")
 
