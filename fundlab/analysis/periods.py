@@ -109,7 +109,8 @@ def with_period(
         ends = bench.collect(rows.select(first=at.min(), last=at.max())).to_pylist()[0]
         span = ends["first"] or 0, ends["last"] or 0
     earliest, latest = span
-    if isinstance(offset, pd.tseries.offsets.Tick):
+    offsets = pd.tseries.offsets
+    if isinstance(offset, offsets.Tick) and not isinstance(offset, offsets.Day):  # 24 h in pandas 2
         length = int(pd.Timedelta(offset).value)
         if 0 < length < 1_000:
             raise AnalysisError(f"freq={freq!r} is below a microsecond; choose a longer one")
