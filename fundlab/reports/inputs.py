@@ -15,7 +15,7 @@ from duckdb import CaseExpression, ColumnExpression, ConstantExpression
 from fundlab.analysis.engines import engine_errors, to_pandas
 from fundlab.base.errors import AnalysisError
 from fundlab.models import COMPLETED, INTERNAL_TYPES
-from fundlab.store.duck import lasting_connection
+from fundlab.store.duck import own_connection
 from fundlab.tables import find_table, to_arrow
 from fundlab.tables.schema import INSTANT_TYPE
 from fundlab.transfers import SETTLED_AT, Basis, placed_at
@@ -45,7 +45,7 @@ def relation(frame: object, table: str) -> Relation:
     """``frame`` with every column of ``table``: a DataFrame, an Arrow table or a relation."""
     if isinstance(frame, duckdb.DuckDBPyRelation):
         return frame
-    return lasting_connection().from_arrow(arrow_table(frame, table))
+    return own_connection().from_arrow(arrow_table(frame, table))
 
 
 def arrow_table(frame: object, table: str) -> pa.Table:

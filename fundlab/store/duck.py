@@ -21,7 +21,8 @@ _SHARE: Final = 0.5 / 0.8  # DuckDB's own limit is 80 % of what there is
 
 def own_connection(memory_limit: str | None = None) -> duckdb.DuckDBPyConnection:
     """A new connection in memory. ``memory_limit`` is a size such as ``"2GB"``, beyond which it
-    spills to disk; by default half of what the machine or container has. Its time zone is UTC.
+    spills to disk; by default half of what the machine or container has. Its time zone is UTC. It
+    stays open for as long as a relation of it is used.
 
     Raises ``InvalidRequest`` for a limit that is not a size.
     """
@@ -45,24 +46,6 @@ def own_connection(memory_limit: str | None = None) -> duckdb.DuckDBPyConnection
             f"memory_limit={memory_limit!r} is not a valid size; give one such as '2GB'"
         ) from error
     return connection
-
-
-def lasting_connection(memory_limit: str | None = None) -> duckdb.DuckDBPyConnection:
-    """As `own_connection`, open for as long as a relation of it is used.
-
-    Before DuckDB 1.5 a relation does not keep it open: there it is a cursor that stays, of one
-    database for each limit.
-    """
-    import duckdb
-
-    if tuple(map(int, duckdb.__version__.split(".")[:2])) >= (1, 5):
-        return own_connection(memory_limit)
-    place = (os.getpid(), memory_limit)
-    if place not in _lasting:
-        _lasting[place] = [own_connection(memory_limit)]
-    cursor = _lasting[place][0].cursor()
-    _lasting[place].append(cursor)
-    return cursor
 
 
 def shared_connection() -> duckdb.DuckDBPyConnection:
@@ -95,5 +78,4 @@ def _private_folder() -> Path:
 
 
 _folders: dict[int, Path] = {}
-_lasting: dict[tuple[int, str | None], list[duckdb.DuckDBPyConnection]] = {}
 _databases: dict[tuple[int, Path], duckdb.DuckDBPyConnection] = {}

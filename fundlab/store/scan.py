@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, InvalidRequest, StoreChanged, StoreError, first_line
-from fundlab.store.duck import lasting_connection
+from fundlab.store.duck import own_connection
 from fundlab.store.manifests import Manifest
 from fundlab.store.parts import FROM, TO, check_data, check_files
 from fundlab.store.remote import RemotePath, StorePath
@@ -94,7 +94,7 @@ def scan_with_duckdb(
     import duckdb
 
     if connection is None:
-        connection = lasting_connection(memory_limit)
+        connection = own_connection(memory_limit)
     elif memory_limit is not None:
         raise InvalidRequest(
             "give either connection, which has a limit of its own, or memory_limit"
