@@ -294,7 +294,10 @@ def test_a_gap_in_a_row_that_does_not_count_is_no_error() -> None:
         (lambda: relation(ROWS).project("* EXCLUDE (asset)"), r"no column 'asset'"),
         (lambda: FRAME.astype({"total": "float64"}), r"'total' holds double; exact decimals"),
         (lambda: FRAME.assign(total=1.5), r"'total' holds double"),
-        (lambda: FRAME.assign(total="1.5"), r"'total' holds .*string; exact decimals"),
+        (
+            lambda: FRAME.assign(total=pd.array(["1.5"] * 6, "string")),
+            r"'total' holds .*string; exact decimals",
+        ),
         (lambda: FRAME.assign(total=[D("NaN")] * 6), r"total is missing"),
         (lambda: FRAME.assign(total=[D("1E-19")] * 6), r"'total' does not hold exact decimals"),
         (lambda: FRAME.assign(created_at=pd.Timestamp("2026-01-01")), r"with a time zone"),

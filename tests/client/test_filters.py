@@ -6,6 +6,7 @@ oddly, as it is set up to. Which rows must come is worked out here, by hand or i
 
 from __future__ import annotations
 
+import math
 import operator
 import socket
 import uuid
@@ -203,7 +204,7 @@ def test_of_no_values_come_no_rows_and_nothing_is_asked(rows_of: Rows, empty: An
     ("bad", "says"),
     [
         ({"profile_ids": ["P-1", None]}, "profile_ids: entry 2 is None; give texts, without miss"),
-        ({"profile_ids": pd.Series(["P-1", None])}, "profile_ids: entry 2 is nan; give texts"),
+        ({"profile_ids": pd.Series(["P-1", math.nan])}, "profile_ids: entry 2 is nan; give texts"),
         ({"profile_ids": pd.DataFrame({"profile_ids": ["P-1"]})}, "profile_ids is a DataFrame"),
         ({"profile_ids": {"P-1": 1}}, "profile_ids is a dict; give text or a list of texts"),
         ({"profile_ids": b"P-1"}, "profile_ids is a bytes"),
@@ -211,7 +212,7 @@ def test_of_no_values_come_no_rows_and_nothing_is_asked(rows_of: Rows, empty: An
         ({"created_at_gte": 5}, "created_at_gte: 5 is not a time"),
         (
             {"created_at_gte": np.datetime64("NaT")},
-            r"created_at_gte: np.datetime64\('NaT'.*\) is not a time",
+            r"created_at_gte: \w+\.datetime64\('NaT'.*\) is not a time",
         ),
         ({"created_at_gte": pd.NaT}, "created_at_gte: NaT is not a time"),
         ({"created_at_gte": np.datetime64("9999-01-01")}, "outside the years 1678 to 2261"),

@@ -253,9 +253,11 @@ def test_the_same_rows_give_the_same_bytes_and_none_is_fine(tmp_path: Path, form
 @pytest.mark.parametrize("format", exports.FORMATS)
 def test_a_frame_is_written_as_its_arrow_table(tmp_path: Path, format: str) -> None:
     amounts = pd.array([D("0.000000000000000001"), None], dtype="decimal")
-    frame = pd.DataFrame({"memo": ["=1+1", "a"], "n": amounts, "rows": [1, 2]}, index=[7, 3])
+    texts = pa.array(["=1+1", "a"], pa.large_string())
+    memo = pd.array(texts, dtype=pd.ArrowDtype(texts.type))  # of plain text pandas decides
+    frame = pd.DataFrame({"memo": memo, "n": amounts, "rows": [1, 2]}, index=[7, 3])
     same = table(
-        memo=pa.array(["=1+1", "a"], pa.large_string()),
+        memo=texts,
         n=money("0.000000000000000001", None),
         rows=[1, 2],
     )
