@@ -85,7 +85,9 @@ FAULTS = {
     "reset": scripted.reset,
     "redirect": answer(b"", 302, Location="http://127.0.0.1:1/"),
     "unauthorized": problem(401),
-    "malformed, echoing the token": answer({"id": 5, "items": TOKEN, "addresses": TOKEN}),
+    "malformed, echoing the token": answer(
+        {"id": 5, "items": TOKEN, "addresses": TOKEN, "events": TOKEN}
+    ),
 }
 
 
