@@ -137,7 +137,8 @@ class DataError(ProtocolError):
     """One record is malformed, so nothing of its page is kept.
 
     Attributes: ``table``, ``page`` (number from 1 or ``None``), ``record`` (id, or position in the
-    page), ``field`` and ``value``.
+    page), ``field`` and ``value``; ``raw``: the JSON of an answer that is one record, unless it
+    holds account numbers.
     """
 
     def __init__(
@@ -149,6 +150,7 @@ class DataError(ProtocolError):
         record: str | None = None,
         field: str | None = None,
         value: object = None,
+        raw: str | None = None,
         hint: str | None = None,
         operation: str | None = None,
         request_id: str | None = None,
@@ -164,7 +166,7 @@ class DataError(ProtocolError):
         text = f"{', '.join(where)}: {problem}{shown}"
         super().__init__(text, hint=hint, operation=operation, request_id=request_id)
         self.problem, self.table, self.page = problem, table, page
-        self.record, self.field, self.value = record, field, value
+        self.record, self.field, self.value, self.raw = record, field, value, raw
 
 
 class ServiceError(CallError):

@@ -454,6 +454,7 @@ def read_answer(
         record=known,
         field=path or None,
         value=None if first["type"] == "missing" else without_numbers(first["input"], path),
+        raw=reply.body.decode() if number is None and record == without_numbers(record) else None,
         hint=hint or "the answer breaks the interface: show it to the operator of the service",
         operation=operation,
         request_id=reply.request_id,

@@ -26,6 +26,7 @@ import pyarrow as pa
 from fundlab.base.arrow import AMOUNT_TYPE, groups
 from fundlab.base.errors import (
     ContradictionWarning,
+    DataError,
     InvalidRequest,
     NotFound,
     PermissionDenied,
@@ -238,9 +239,11 @@ def observe_balances(
     workers: int = 1,
     clock: Callable[[], int] = time.time_ns,
     step: Callable[[], object] = lambda: None,
+    aside: dict[str, InvalidRow] | None = None,
 ) -> tuple[pa.Table, dict[Pair, int]]:
     """The balance of each (profile, asset) as an Arrow table; and those that the service does not
-    have (404) or show (403), with that status. See ``load_balances``."""
+    have (404) or show (403), with that status. With ``aside`` answers that cannot be read go there,
+    by key, and have the status 200. See ``load_balances``."""
     unanswered: dict[Pair, int] = {}
 
     def observe(pair: Pair) -> dict[str, Any] | None:
@@ -251,6 +254,13 @@ def observe_balances(
             raise  # that is not about this profile
         except (NotFound, PermissionDenied) as error:
             unanswered[pair] = error.status
+            return None
+        except DataError as error:
+            if aside is None or error.raw is None:
+                raise
+            reason = f"{error.field}: {error.problem}"
+            row = InvalidRow("balances", " ".join(pair), error.raw, reason)
+            aside[row.key], unanswered[pair] = row, 200
             return None
         finally:
             step()

@@ -244,7 +244,9 @@ def sync(
         passes = store.passes()
         run = _Run(
             store, client, service, workers, progress, clock, passes, gone_rows(passes, ()),
-            [one for one in set_aside_rows(passes, store.records()) if one.state != "read"],
+            {name: Unread({row.key: row for row in set_aside_rows(passes, store.records())
+                           if (row.table, row.state != "read") == (name, True)})
+             for name in TABLES},
             unlisted_rows(passes),
         )  # fmt: skip
         try:
@@ -289,7 +291,7 @@ def sync(
         str(store.path), tuple(done), seconds, tuple(run.unsettled), tuple(compacted),
         tuple((name, id_) for name, one in run.fetches.items() for id_ in one.answers["gone"]),
         tuple((name, id_) for name, one in run.fetches.items() for id_ in one.answers["refused"]),
-        tuple(row for one in run.fetches.values() for row in one.invalid.values()),
+        tuple(row for one in run.unread.values() for row in one.new.values()),
         tuple(run.notes),
     )  # fmt: skip
 
@@ -318,7 +320,7 @@ class _Run:
     clock: Callable[[], int]
     passes: Sequence[Record] = ()
     gone: Sequence[Gone] = ()
-    aside: Sequence[SetAside] = ()
+    unread: Mapping[str, Unread] = field(default_factory=dict)
     unlisted: Mapping[tuple[str, str], Unlisted] = field(default_factory=dict)
     fetches: dict[str, _Fetch] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
@@ -355,7 +357,7 @@ class _Run:
             },
             frozenset(row.id for row in self.gone if row.table == name and row.back_at is None),
             {id_: row for (table, id_), row in self.unlisted.items() if table == name},
-            {row.key: row for row in self.aside if row.table == name},
+            self.unread[name],
         )  # fmt: skip
         with progress_bar(desc=name, enabled=self.progress) as bar:
 
@@ -421,7 +423,7 @@ class _Run:
                     if page.ignored:  # rather than page through everything
                         log.info("%s: old rows are not swept: window ignored", table.name)
                         return
-                    one.take_invalid(page)
+                    one.take_note(page)
                     came.append(page.rows)
             except ValidationFailed as error:
                 log.info("%s: old rows are not swept: %s", table.name, error)
@@ -445,33 +447,38 @@ class _Run:
         """What the passes over all rows found: what is gone or back, and the counts and control
         totals where they are not those of the pass before; ``after_it`` is to be published."""
         content: dict[str, Any] = {}
-        for name, one in self.fetches.items():
-            gone = one.answers["gone"]
-            lists = {
-                **one.answers, "back": sorted(one.back), "asked": one.asked,
-                "listed": sorted(one.no_longer_unlisted),
-                "invalid": [[row.key, row.id, row.reason, row.raw] for row in one.invalid.values()],
-                "readable": sorted(one.readable),
-            }  # fmt: skip
+
+        def note(name: str, lists: Mapping[str, Sequence[Any]], said: Mapping[str, Any]) -> None:
             for kind, entries in lists.items():
                 if entries:
                     content.setdefault(kind, {})[name] = entries
-            said = {
-                "no longer at the service": gone,
-                "at the service again": sorted(one.back),
-                "refused by the service (403), kept as last seen": one.answers["refused"],
-                "set aside, cannot be read": [
-                    f"{row.id or row.key} ({row.reason})" for row in one.invalid.values()
-                ],
-                "read now, not set aside any more": [
-                    one.aside[key].id or key for key in sorted(one.readable)
-                ],
-                "sent twice in a page, with other members each time": sorted(one.contradicted),
-            }
             for words, ids in said.items():
                 if ids:
                     more = f" and {len(ids) - 5:,} more" if len(ids) > 5 else ""
                     self.notes.append(f"{name}: {words}: {', '.join(ids[:5])}{more}")
+
+        for name, unread in self.unread.items():
+            rows = unread.new.values()
+            note(
+                name,
+                {"invalid": [[row.key, row.id, row.reason, row.raw] for row in rows],
+                 "readable": sorted(unread.read)},
+                {"set aside, cannot be read": [f"{row.id or row.key} ({row.reason})"
+                                               for row in rows],
+                 "read now, not set aside any more": [unread.known[key].id or key
+                                                      for key in sorted(unread.read)]},
+            )  # fmt: skip
+        for name, one in self.fetches.items():
+            gone, back = one.answers["gone"], sorted(one.back)
+            note(
+                name,
+                {**one.answers, "back": back, "asked": one.asked,
+                 "listed": sorted(one.no_longer_unlisted)},
+                {"no longer at the service": gone,
+                 "at the service again": back,
+                 "refused by the service (403), kept as last seen": one.answers["refused"],
+                 "sent twice in a page, with other members each time": sorted(one.contradicted)},
+            )  # fmt: skip
             before = control_known(self.passes, name)
             if not (gone or one.back or (one.passed and (one.published or not before))):
                 continue
@@ -493,7 +500,8 @@ class _Run:
         pending = pairs_of(read_current(every, PAIR_COLUMNS))
         for rows in stage.read(PAIR_COLUMNS):
             pending |= pairs_of(rows)
-        balances = self.store.snapshot("balances")
+        balances, unread = self.store.snapshot("balances"), self.unread["balances"]
+        invalid: dict[str, InvalidRow] = {}
         observed = balances.table.schema.empty_table()
         # Under a clock that stands still or runs behind each is later than those before it.
         moments = [last for part in balances.files for _, _, last in part.header.row_groups]
@@ -502,7 +510,7 @@ class _Run:
             with progress_bar(len(pending), "balances", "balances", self.progress) as bar:
                 looked, unanswered = observe_balances(
                     self.client, sorted(pending), workers=self.workers, step=bar.update,
-                    clock=lambda: max(self.clock(), newest + 1),
+                    clock=lambda: max(self.clock(), newest + 1), aside=invalid,
                 )  # fmt: skip
             for pair in pending:
                 self.unanswered.pop(pair, None)
@@ -531,6 +539,9 @@ class _Run:
             seen = zip(*(observed.column(n).to_pylist() for n in PAIR_COLUMNS[:2]), strict=True)
             observed = observed.filter(pa.array([one not in pending for one in seen], pa.bool_()))
         self.observed, self.unsettled = observed, sorted(pending)
+        names = pc.binary_join_element_wise(*(observed.column(n) for n in PAIR_COLUMNS[:2]), " ")
+        shown = {*names.to_pylist()}
+        unread.take(names, [row for row in invalid.values() if row.id not in shown])
         if self.unanswered:
             known = read_current(balances, [*PAIR_COLUMNS[:2], "observed_at"])
             last = known.group_by(PAIR_COLUMNS[:2]).aggregate([("observed_at", "max")])
@@ -538,7 +549,7 @@ class _Run:
                 *(last.column(name).to_pylist() for name in PAIR_COLUMNS[:2]),
                 last.column("observed_at_max").cast(pa.int64()).to_pylist(), strict=True,
             ):  # fmt: skip
-                if (profile, asset) in self.unanswered:
+                if self.unanswered.get((profile, asset), 200) != 200:
                     self.notes.append(
                         f"balances: {asset} of {profile} is no longer reported (the service "
                         f"answers {self.unanswered[profile, asset]}); last seen "
@@ -638,6 +649,27 @@ class _Ignored(Exception):
 
 
 @dataclass
+class Unread:
+    """Of one table the rows ``known`` to be set aside, by key; the ``new`` ones; the keys of those
+    that were ``read`` again; and the ``ids`` of all that came now and cannot be read."""
+
+    known: Mapping[str, SetAside]
+    new: dict[str, InvalidRow] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+
+    def take(self, readable: pa.ChunkedArray, invalid: Sequence[InvalidRow]) -> None:
+        """Set aside what cannot be read, unless the same bytes are already; what was, and is
+        readable now (the ids) or says something else, is not any more."""
+        new = [row for row in invalid if row.key not in self.known]
+        self.new |= {row.key: row for row in new}
+        self.ids |= {row.id for row in invalid if row.id}
+        if self.known:
+            came = {*readable.to_pylist(), *(row.id for row in new)}
+            self.read |= {row.key for row in self.known.values() if row.id and row.id in came}
+
+
+@dataclass
 class _Fetch:
     """One table in the course of a sync: what is known of it, and what is asked for.
 
@@ -647,7 +679,7 @@ class _Fetch:
     ``updated``. ``seen`` are the newest rows that came, ``undated``: some lack ``updated_at``;
     ``ahead``: some are of the future.
     ``passed``: all rows were asked for. ``gone_before`` are the ids that the service has no more or
-    refuses, ``unlisted`` what it said of each that its list leaves out, ``aside`` the rows that
+    refuses, ``unlisted`` what it said of each that its list leaves out, ``unread`` the rows that
     could not be read. What is found now: ``answers`` for rows that are unlisted, those ``back`` and
     ``no_longer_unlisted``, those ``asked`` again with the same answer; rows that are ``invalid``,
     and those that are ``readable`` again; ids ``contradicted`` within a page.
@@ -662,15 +694,13 @@ class _Fetch:
     marks: dict[str, Watermark]
     gone_before: frozenset[str]
     unlisted: Mapping[str, Unlisted] = field(default_factory=dict)
-    aside: Mapping[str, SetAside] = field(default_factory=dict)
+    unread: Unread = field(default_factory=lambda: Unread({}))
     answers: dict[str, list[str]] = field(
         default_factory=lambda: {"there": [], "refused": [], "gone": []}
     )
     asked: list[str] = field(default_factory=list)
     back: set[str] = field(default_factory=set)
     no_longer_unlisted: set[str] = field(default_factory=set)
-    invalid: dict[str, InvalidRow] = field(default_factory=dict)
-    readable: set[str] = field(default_factory=set)
     contradicted: set[str] = field(default_factory=set)
     passed: bool = False
     published: bool = False
@@ -763,7 +793,7 @@ class _Fetch:
         way: a page that was left out, a pass that was cut or a row that moved between pages is no
         proof. What neither a list of the ids nor the service, asked for each, has is ``gone``."""
         table, moment = self.snapshot.table, self.snapshot.table.moment
-        remembered = [*self.gone_before, *self.unlisted, *self.invalid_ids]
+        remembered = [*self.gone_before, *self.unlisted, *self.unread.ids]
         known = pa.array(remembered, pa.string())
         missed = missed.filter(pc.invert(pc.is_in(missed.column("id"), value_set=known)))
         if not missed.num_rows:
@@ -819,7 +849,7 @@ class _Fetch:
                 return "there"  # though it cannot be read
             return "there"
 
-        unknown = [id_ for id_ in wanted if id_ not in came and id_ not in self.invalid_ids]
+        unknown = [id_ for id_ in wanted if id_ not in came and id_ not in self.unread.ids]
         answers = dict.fromkeys((id_ for id_ in wanted if id_ not in unknown), "there")
         answers |= zip(unknown, gathered(ask, unknown, max(self.workers, 4)), strict=True)
         if unauthorised:  # of these rows, if the token is good: else this raises
@@ -847,7 +877,7 @@ class _Fetch:
                 self.answers[answer].append(id_)
                 if before != "there":
                     self.back.add(id_)
-        waiting = [row.id for row in self.aside.values() if row.id][:ASKED_AT_MOST]
+        waiting = [row.id for row in self.unread.known.values() if row.id][:ASKED_AT_MOST]
         if waiting and by_id:
             try:
                 self._ask({"ids": waiting}, keep)
@@ -875,7 +905,7 @@ class _Fetch:
         for page in fetch(
             self.client, ask_table(table, {"order": "DESC", **begin}), 1, set_aside=True
         ):
-            self.take_invalid(page)
+            self.take_note(page)
             keep(replace(page, covered=None))
             self._note(page.rows, self.seen)
             ids = {*page.rows.column("id").to_pylist()}
@@ -886,26 +916,15 @@ class _Fetch:
         left_out = number_of(len(known) - before, "row")
         return [f"{table.name}: the list ended early; {left_out} came from its other end"]
 
-    @property
-    def invalid_ids(self) -> set[str]:
-        """Of the rows that came now and cannot be read."""
-        return {row.id for row in self.invalid.values() if row.id is not None}
-
     def listed(self, ids: pa.Array) -> None:
         """Take note of rows that the list has again."""
         came = self.gone_before.union(self.unlisted).intersection(ids.to_pylist())
         self.back |= came & self.gone_before
         self.no_longer_unlisted |= came - self.gone_before
 
-    def take_invalid(self, page: Fetched) -> None:
-        """Set aside what cannot be read of ``page``, unless the same bytes are already; what was,
-        and is readable now or says something else, is not any more."""
-        for row in page.invalid:
-            if row.key not in self.aside:
-                self.invalid[row.key] = row
-        came = {*page.rows.column("id").to_pylist()} if self.aside else set[str]()
-        came |= {row.id for row in page.invalid if row.id and row.key not in self.aside}
-        self.readable |= {row.key for row in self.aside.values() if row.id in came}
+    def take_note(self, page: Fetched) -> None:
+        """Of what is odd in it."""
+        self.unread.take(page.rows.column("id"), page.invalid)
         self.contradicted.update(contradicted_ids(page.rows))
 
     def _ask(
@@ -927,7 +946,7 @@ class _Fetch:
         asked = ask_table(self.snapshot.table, filters)
         for page in fetch(self.client, asked, workers, gaps, set_aside=True):
             rows, self.pages = page.rows, self.pages + 1
-            self.take_invalid(page)
+            self.take_note(page)
             missed.difference_update(row.id for row in page.invalid if row.id is not None)
             if by_update and self.since is not None:
                 created = rows.column("created_at").cast(pa.int64())

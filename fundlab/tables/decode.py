@@ -98,8 +98,8 @@ class InvalidRow:
 
     @property
     def key(self) -> str:
-        """The same for the same bytes."""
-        return hashlib.sha256(self.raw.encode()).hexdigest()[:16]
+        """The same for the same bytes of the same id."""
+        return hashlib.sha256(f"{self.id or ''}{self.raw}".encode()).hexdigest()[:16]
 
 
 def decode_page(table: Table | str, body: bytes, *, page: int = 1, set_aside: bool = False) -> Page:

@@ -24,6 +24,8 @@ from fundlab.base.errors import (
     ProtocolError,
     SetAsideWarning,
 )
+from fundlab.client.calls import read_answer
+from fundlab.client.transport import Reply
 from fundlab.models import ProfileBalance
 from fundlab.tables import decode, decode_page
 
@@ -197,6 +199,53 @@ def test_a_version_that_cannot_be_read_leaves_the_last_one_that_could(
     store.sync(odd)  # type: ignore[arg-type]
     assert store.read("transfers")["total"].tolist() == [Decimal("10.50")] * 3
     assert fl.reconcile.judge(store).state == "partly_proved"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"asset": "USD", "available": "abc", "trading": "0"}, {"asset": "USD", "available": "1"}],
+)
+def test_a_balance_that_cannot_be_read_is_set_aside(
+    answer: dict[str, str], store: fl.Store, fundlab: Callable[..., tuple[int, str, str]]
+) -> None:
+    """Two of them have the same bytes; the rest of the sync is published."""
+    service = Ledger([transfer(n, profile_id=f"p-{n}") for n in range(1, 4)])
+    store.sync(service)  # type: ignore[arg-type]
+    service.transfers += [transfer(9, profile_id="p-1"), transfer(10, profile_id="p-3")]
+    known, broken = service.get_profile_balance, {"p-2", "p-3"}
+
+    def balance(profile_id: str, asset: str) -> ProfileBalance:
+        if profile_id not in broken:
+            return known(profile_id, asset)
+        reply = Reply(json.dumps(answer).encode(), "", 200)
+        return read_answer(ProfileBalance, "get_profile_balance", reply)
+
+    service.get_profile_balance = balance  # type: ignore[method-assign]
+    with pytest.raises(DataError):
+        fl.load_balances(service, ["p-2"], ["USD"])  # type: ignore[arg-type]
+    done = store.sync(service)  # type: ignore[arg-type]
+    assert [row.id for row in done.set_aside] == ["p-2 USD", "p-3 USD"]
+    assert "balances: set aside, cannot be read: p-2 USD (" in str(done)
+    assert "t-000010" in store.read("transfers")["id"].tolist()
+    assert [json.loads(raw) for raw in store.set_aside()["raw"]] == [answer] * 2
+    assert store.sync(service).set_aside == ()  # type: ignore[arg-type]
+    judgement = fl.reconcile.judge(store)
+    assert (judgement.state, judgement.breaks) == ("partly_proved", 0)
+    assert judgement.table["proof"].tolist() == ["now", "until", "until"]
+    assert "2 rows of balances are set aside, as nobody can read them: p-2 USD (" in judgement.text
+    assert fundlab("verify", "--store", store.path)[0] == 3
+    broken.remove("p-3")
+    assert store.retry_set_aside(service) == 1  # type: ignore[arg-type]
+    assert store.set_aside()["state"].tolist() == ["open", "read"]
+    assert fl.reconcile.judge(store).state == "partly_proved"
+    store.accept_set_aside("p-2 USD", by="Ana", reason="a test profile")
+    judgement = fl.reconcile.judge(store)  # nobody has seen that balance since
+    assert (judgement.state, len(judgement.shortfalls)) == ("partly_proved", 1)
+    assert "1 row set aside was accepted." in judgement.text
+    broken.clear()
+    store.sync(service)  # type: ignore[arg-type]
+    assert store.set_aside()["state"].tolist() == ["read", "read"]
+    assert fl.reconcile.judge(store).state == "proved"
 
 
 def test_one_refused_row_blocks_nothing(
