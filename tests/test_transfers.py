@@ -47,7 +47,8 @@ WRONG: dict[str, tuple[Row, set[str]]] = {
         {"total"},
     ),
     "updated before created": ({"updated_at": "2026-02-28T23:59:59Z"}, {"updated_at"}),
-    "no updated_at": ({"updated_at": None}, {"required"}),
+    "no updated_at": ({"updated_at": None}, set()),
+    "updated_at not set": ({"updated_at": "0001-01-01T00:00:00Z"}, set()),
     "no total": ({"total": None}, {"required"}),
     "no status": ({"status": None}, {"required"}),
     "empty asset": ({"asset": ""}, {"required"}),
@@ -74,7 +75,9 @@ def store_of(folder: str, rows: list[Row]) -> Store:
 
 
 def by_verify(store: Store) -> Counter[tuple[str, str]]:
-    return Counter((problem.where, problem.rule) for problem in store.verify().problems)
+    """What breaks a rule of transfers; that several largest amounts fit no sum is another matter."""
+    found = [problem for problem in store.verify().problems if problem.rule != "balance"]
+    return Counter((problem.where, problem.rule) for problem in found)
 
 
 def by_invariants(frame: Any) -> Counter[tuple[str, str]]:
@@ -170,7 +173,7 @@ def broken(rows: list[Row]) -> Iterator[tuple[str, str]]:
     for row in rows:
         name = row["id"]
         needed = ("profile_id", "asset", "direction", "type", "status", "amount", "fee", "total",
-                  "created_at", "updated_at")  # fmt: skip
+                  "created_at")  # fmt: skip
         yield from ((name, "required") for field in needed if row[field] is None)
         if row["asset"] == "":
             yield name, "required"

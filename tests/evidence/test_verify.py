@@ -343,6 +343,13 @@ class TestRows:
         }
         assert len(store.assertions()) == 1
 
+    def test_a_time_of_update_that_is_not_set_is_no_problem(self, store: Store) -> None:
+        unset = transfer(2, updated_at="0001-01-01T00:00:00Z")
+        absent = {name: value for name, value in transfer(3).items() if name != "updated_at"}
+        store.sync(FakeService([transfer(1), unset, absent], honours={"created_at", "ids"}))
+        assert store.read("transfers")["updated_at"].isna().tolist() == [False, True, True]
+        assert store.verify().ok
+
     def test_balances_beside_a_transfer_without_a_total(self, store: Store) -> None:
         service = FakeService([transfer(1)])
         store.sync(service)
