@@ -75,7 +75,7 @@ def store_of(folder: str, rows: list[Row]) -> Store:
 
 
 def by_verify(store: Store) -> Counter[tuple[str, str]]:
-    """What breaks a rule of transfers; that several largest amounts fit no sum is another matter."""
+    """What breaks a rule of a row; that several largest amounts fit no sum is another matter."""
     found = [problem for problem in store.verify().problems if problem.rule != "balance"]
     return Counter((problem.where, problem.rule) for problem in found)
 
