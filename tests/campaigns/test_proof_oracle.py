@@ -444,6 +444,8 @@ def test_proved_is_said_exactly_where_the_oracle_says_so(
             wrong.append(f"#{number}: {type(error).__name__}: {error}")
             print(wrong[-1], flush=True)
         shutil.rmtree(trial.folder)
+        if number % 25 == 24:
+            print(f"{number + 1} stores: {dict(verdicts)}, {len(wrong)} wrong", flush=True)
     figure(
         f"{count} stores against the oracle (part {part}, {time.monotonic() - began:.0f} s): "
         f"{dict(verdicts)}, {len(wrong)} wrong"
