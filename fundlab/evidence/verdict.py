@@ -249,8 +249,7 @@ def _shortfalls(judged: Sequence[Account]) -> list[str]:
         verb, earliest = _verb(stale, "is", "are"), min(one.proved_until or 0 for one in stale)
         lines.append(
             f"{number_of(len(stale), 'balance')} {verb} proved only until "
-            f"{_moment(earliest)}, not against the newest transfers: 'fundlab sync balances' "
-            "fetches the proof."
+            f"{_moment(earliest)}: 'fundlab sync balances' fetches the proof."
         )
     if lost:
         verb, latest = _verb(lost, "is", "are"), min(one.proved_until or 0 for one in lost)

@@ -387,12 +387,12 @@ def key_figures(
     proved = comparison.get("proof", pd.Series("now", comparison.index)).eq("now")
     matching = int((comparison["status"].isin(SOUND) & proved).sum())
     tone: Tone
-    label, tone = "Balances that match", "good" if matching == judgement.balances > 0 else "plain"
+    label, tone = "Balances proved", "good" if matching == judgement.balances > 0 else "plain"
     if judgement.since is not None:  # a balance observed once, to open it, has proved no movement
         seen = judgement.observations.groupby(KEYS).size()
         sound = comparison.loc[comparison["status"].isin(SOUND), KEYS]
         matching = int((seen.reindex(pd.MultiIndex.from_frame(sound)) > 1).sum())
-        label, tone = "Movements that match", "good" if matching == judgement.balances else "plain"
+        label, tone = "Movements proved", "good" if matching == judgement.balances else "plain"
     oldest = f"the oldest {age_text(waiting['age'].max())}" if len(waiting) else "none waits"
     return (
         KeyFigure(

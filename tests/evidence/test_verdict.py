@@ -367,7 +367,7 @@ def test_an_opening_that_was_taken_over_is_not_called_proved(store: fl.Store) ->
     assert (judgement.state, judgement.balances, judgement.breaks) == ("moves_proved", 1, 0)
     assert judgement.headline.endswith("no movement is proved yet")
     tile = reporting.read_report(store).key_figures[0]
-    assert (tile.label, tile.value, tile.tone) == ("Movements that match", "0 of 1", "plain")
+    assert (tile.label, tile.value, tile.tone) == ("Movements proved", "0 of 1", "plain")
     assert "No later observation proves a movement yet: sync again." in judgement.text
     assert judgement.opening["balance"].tolist() == [D("10.5")]
     assert compared(store)["status"].tolist() == ["opening_unknown"]

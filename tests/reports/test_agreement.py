@@ -210,7 +210,7 @@ def agrees(seed: int, folder: Path, fundlab: Any) -> None:
     assert headline in repr(found)
     figures = {one["label"]: one["value"] for one in body["figures"]}
     if sides:
-        assert figures["Balances that match"] == f"{kept} of {len(sides)}"
+        assert figures["Balances proved"] == f"{kept} of {len(sides)}"
     there = [row for row in service.transfers if BEGIN <= placed(row) < END]
     assert figures["Transfers"] == f"{len(there):,}"
     fees = sum((Decimal(row["fee"]) for row in there if row["status"] == "COMPLETED"), Decimal(0))

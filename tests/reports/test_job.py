@@ -292,7 +292,7 @@ def test_a_store_that_begins_late_opens_with_the_first_observation(tmp_path: Pat
     assert "observed, agrees" in reports.render_html(reports.read_report(store))
     assert found.verdict.state == "moves_proved"
     assert not found.to_json()["reconciled"]
-    assert found.key_figures[0].label == "Movements that match"
+    assert found.key_figures[0].label == "Movements proved"
     assert found.key_figures[0].value.startswith("0 of ")
     assert found.balances["opening"].sum() != 0
 
