@@ -455,7 +455,8 @@ def test_rows_that_break_a_rule_are_told(
     fundlab: Any,
 ) -> None:  # fmt: skip
     row = {"transfer_id": "t1", "rule": "total", "expected": "2", "found": "1"}
-    broken = dataclasses.replace(october[0], violations=pd.DataFrame([row]))
+    frames = {**october[0].frames, "violations": pd.DataFrame([row])}
+    broken = dataclasses.replace(october[0], frames=frames)
     monkeypatch.setattr(reports.job, "read_report", lambda *_, **__: broken)
     usual = ("report", "--store", good.path, "--out", tmp_path, "--format", "csv", "--quiet")
     status, out, _ = fundlab(*usual)

@@ -243,11 +243,11 @@ def test_the_same_bytes_in_another_process_context_zone_locale_and_hash_seed(
 ) -> None:
     store = packed[0]
     script = (
-        "import decimal, sys, fundlab as fl\nfrom fundlab import reporting\n"
+        "import decimal, sys, fundlab as fl\nfrom fundlab import reports\n"
         "decimal.setcontext(decimal.Context(prec=5, rounding=decimal.ROUND_UP))\n"
         "store = fl.Store(sys.argv[1])\n"
-        "close = reporting.find_close(store, '2026-02', 'settled')\n"
-        "reporting.write_pack(store, close, sys.argv[2], sys.argv[3:], window=5)"
+        "close = reports.find_close(store, '2026-02', 'settled')\n"
+        "reports.write_pack(store, close, sys.argv[2], sys.argv[3:], window=5)"
     )
     bank = statement_of(store, tmp_path / "february.csv", ("2026-02-03", "-12.00"))
     close = reports.find_close(store, "2026-02", "settled")
