@@ -59,12 +59,19 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def with_gone_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store of a base, parts and pins between them, in which rows went: one is
     accepted and counts no more, one accepted that still counts, one came back after it was
-    accepted, one is gone and nobody said why."""
+    accepted, one is gone and nobody said why; and one is refused. Of two rows something came that
+    cannot be read: of one the first version, which is accepted, of the other a later one."""
     folder = tmp_path_factory.mktemp("gone")
     store, service = (
         Store(folder / "data" / "store"),
-        FakeService([transfer(n) for n in range(9)], complete=True),
+        FakeService([*(transfer(n) for n in range(9)), transfer(30)], complete=True),
     )
+
+    def refuse(operation: str, params: dict[str, str]) -> None:
+        if params.get("id") == "t-000030":
+            raise fl.errors.PermissionDenied(403, "Forbidden")
+
+    service.hook = refuse
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compaction, "pays", lambda snapshot: False)
         store.sync(service)
@@ -73,21 +80,27 @@ def with_gone_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.sync(service)
         store.compact()
         kept = service.transfers.pop(4)
-        del service.transfers[1:4]
+        del service.transfers[1:4], service.transfers[-1]
+        service.transfers.append(transfer(31, amount="1e5"))
         store.sync(service, full=True)
+        store.accept_set_aside("t-000031", by="Ana", reason="test data")
+        store.accept_refused("t-000030", by="Ana", reason="moved")
+        service.transfers[2].update(amount="a lot", updated_at=minute(55))
         store.accept_gone(["t-000001", "t-000004"], by="Ana", reason="test data")
         store.accept_gone("t-000002", by="Ana", reason="not listed", still_counts=True)
         store.pin("accepted")
         service.transfers.insert(1, kept)
         service.transfers.append(transfer(60))
         store.sync(service, full=True)
-    assert store.gone()["state"].tolist() == ["accepted", "accepted", "gone", "back"]
-    assert len(store.read("transfers")) == 9
+    states = ["accepted", "accepted", "gone", "back", "accepted"]
+    assert store.gone()["state"].tolist() == states
+    assert store.set_aside()["state"].tolist() == ["accepted", "open"]
+    assert len(store.read("transfers")) == 10
     return folder
 
 
 @pytest.mark.parametrize("which", [{}, {"pin": "accepted"}, {"pin": "october"}])
-def test_rows_accepted_as_gone_are_left_out(
+def test_rows_accepted_as_gone_are_left_out_and_rows_set_aside_are_none(
     with_gone_rows: Path, monkeypatch: pytest.MonkeyPatch, which: dict[str, str]
 ) -> None:
     monkeypatch.chdir(with_gone_rows)
