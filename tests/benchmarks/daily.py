@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -206,6 +207,7 @@ class Service:
     """
 
     base_url, client_id = SERVICE["base_url"], SERVICE["client_id"]
+    transport = SimpleNamespace(skew_s=0.0)
 
     def __init__(self, transfers: int) -> None:
         self.a_day, self.day = transfers, 0
@@ -282,6 +284,7 @@ class One:
     """The same service with one transfer more."""
 
     base_url, client_id = SERVICE["base_url"], SERVICE["client_id"]
+    transport = SimpleNamespace(skew_s=0.0)
 
     def __init__(self, service: Service) -> None:
         self.service, at = service, stamp(service.day - 1, 86_000)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import duckdb
@@ -153,6 +154,7 @@ class Changed:
     """Answers with the rows changed since: one in a hundred, and new ones."""
 
     base_url, client_id = "http://127.0.0.1:1", "bench"
+    transport = SimpleNamespace(skew_s=0.0)
 
     def __init__(self, rows: int, changed: int, new: int) -> None:
         every = rows // changed
@@ -189,6 +191,7 @@ class Replicated:
     """The same page of 1,000 records again and again, with other ids and moments."""
 
     base_url, client_id = "http://127.0.0.1:1", "bench"
+    transport = SimpleNamespace(skew_s=0.0)
 
     def __init__(self, rows: int) -> None:
         self.pages = rows // 1000
@@ -226,11 +229,9 @@ def build(store: Store, rows: int) -> None:
     mark = {"at": str(Instant.from_ns(BEGIN + (rows - 1) * 10**9)), "id": last["id"][0].as_py()}
     service = {"base_url": "http://127.0.0.1:1", "client_id": "bench"}
     marks = {"created": mark, "updated": mark}
-    header = Header(
-        table.name, SCHEMA_VERSION, service,
-        (Publication(1, store.now(), 0, {"since": None}, marks),),
-    )  # fmt: skip
     with store.lock() as check_held:
+        first = Publication(1, store.now(), 0, {"since": None}, marks)
+        header = Header(table.name, SCHEMA_VERSION, service, (first,))
         draft = write_part(store.path / table.name, "part", table, header, groups())
         disk.publish(draft.hidden, draft.path)
         store.commit(check_held, store.now(), {table.name: [draft.file]}, service=service)
