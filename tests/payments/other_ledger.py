@@ -287,6 +287,8 @@ class Wire:
         self.connection, self.data, self.wire = connection, b"", 0
         self.tls: ssl.SSLObject | None = None
         connection.settimeout(30)
+        # else the system holds an answer back until the other end has acknowledged TLS's tickets
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def encrypt(self, context: ssl.SSLContext) -> None:
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
