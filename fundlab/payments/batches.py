@@ -212,7 +212,7 @@ class BatchPlan(Shown):
             warnings.append(
                 f"{done} of {len(self.plans)} are already submitted; the rest will be sent."
             )
-        warned = [plan.warnings[0] for plan in self.open_plans if plan.warnings]
+        warned = [found[0] for plan in self.open_plans if (found := plan.all_warnings)]
         if warned:
             warnings.append(f"{len(warned)} payments have warnings, the first: {warned[0]}")
         until = shown_time(self.expires_at, self.context.now())
@@ -322,25 +322,21 @@ def submitted(plan: WithdrawalPlan) -> dict[str, Any]:
     quiet = replace(plan, context=replace(plan.context, say=said.append))
     row: dict[str, Any] = dict.fromkeys(_RESULT) | {"ref_id": plan.ref_id, "before": False}
     book = plan.context.journal
+    problem = None
     try:
-        made = quiet.carry_out(quiet.look_for_duplicates)
+        quiet.carry_out(quiet.look_for_duplicates)
     except (ActionRefused, ValidationFailed, InsufficientFunds, NotFound, Conflict) as error:
-        entry, state = book.find(plan.ref_id), "refused"
-        if entry is not None and entry.asks(plan.operation, plan.arguments):
-            state = entry.state
-        return row | {"state": state, "detail": str(error)}
+        problem = str(error)
     entry = book.find(plan.ref_id)
+    if entry is None or not entry.asks(plan.operation, plan.arguments):
+        return row | {"state": "refused", "detail": problem}
+    unchecked = "; ".join(f"not checked: {line}" for line in plan.unchecked)
     return row | {
-        "state": "done",
-        "detail": (None if entry is None else entry.detail)
-        or "; ".join(line for line in said if line.startswith("not checked: "))
-        or None,
+        "state": entry.state, "status": entry.status, "transfer_id": entry.resource_id,
+        "fee": entry.fee, "total": entry.total,
+        "detail": problem or entry.detail or unchecked or None,
         "before": any(line.startswith("already") for line in said),
-        "status": None if made.status is None else str(made.status),
-        "transfer_id": made.id,
-        "fee": made.fee,
-        "total": made.total,
-    }
+    }  # fmt: skip
 
 
 def totals(plans: Sequence[WithdrawalPlan]) -> tuple[Total, ...]:

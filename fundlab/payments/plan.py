@@ -130,7 +130,8 @@ class Plan(Shown, Generic[R]):
 
     ``rows`` and ``warnings`` are what the card shows, ``facts`` what the journal may keep,
     ``earlier`` the entry of an earlier run, ``elsewhere`` that the service has it although this
-    journal has not, ``evidence`` what the code certifies beside the arguments.
+    journal has not, ``evidence`` what the code certifies beside the arguments; ``unchecked`` is
+    what could not be checked, neither when it was planned nor, from then on, when it was sent.
     """
 
     context: Context = field(repr=False)
@@ -147,6 +148,7 @@ class Plan(Shown, Generic[R]):
     earlier: Entry | None = None
     elsewhere: bool = False
     batch: str | None = None
+    unchecked: list[str] = field(default_factory=list)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -299,11 +301,16 @@ class Plan(Shown, Generic[R]):
             "ref_id": self.ref_id,
             "code": self.code,
             **self.facts,
-            "warnings": list(self.warnings),
+            "warnings": self.all_warnings,
+            "unchecked": self.unchecked,
             "status": self.status,
             "planned_at": str(Instant.from_ns(self.planned_at)),
             "expires_at": str(Instant.from_ns(self.expires_at)),
         }
+
+    @property
+    def all_warnings(self) -> list[str]:
+        return [*(f"Not checked: {line}." for line in self.unchecked), *self.warnings]
 
     def card(self) -> Card:
         until = shown_time(self.expires_at, self.context.now())
@@ -316,7 +323,7 @@ class Plan(Shown, Generic[R]):
             status = f"submitted {at}, {sent.status or 'done'}"
             note = f"{NOUNS[self.operation]} {sent.resource_id}"
         return service_card(
-            self.context.client, self.title, self.rows, warnings=self.warnings,
+            self.context.client, self.title, self.rows, warnings=tuple(self.all_warnings),
             status=status, notes=(note,),
         )  # fmt: skip
 

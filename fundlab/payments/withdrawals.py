@@ -90,23 +90,21 @@ class WithdrawalPlan(Plan[Transfer]):
     available: Decimal
     recent: Recent = field(repr=False)
     allow_duplicate: bool = False
-    unchecked: tuple[str, ...] = ()
 
     def look_again(self) -> Recent:
         """Refuses what changed for the worse since the plan; what the service shows now."""
         check_expiry(self.context, self.planned_at)
         now = check_again([self])
         recent = now[0].recent if now else self.recent
-        self.say_unchecked(recent)
+        self.note_unchecked(recent)
         return recent
 
-    def say_unchecked(self, recent: Recent) -> None:
-        """Say what could not be checked now."""
+    def note_unchecked(self, recent: Recent) -> None:
+        """Say what could not be checked now, and keep it."""
         for line in recent.unchecked(self.context.client, self.arguments):
             self.context.say(f"not checked: {line}")
-
-    def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "unchecked": list(self.unchecked)}
+            if line not in self.unchecked:
+                self.unchecked.append(line)
 
     def card_differences(self, made: Transfer) -> list[str]:
         """What was ``made`` otherwise than this plan shows it, in words."""
@@ -119,7 +117,7 @@ class WithdrawalPlan(Plan[Transfer]):
             arguments = self.arguments
             found = duplicate_candidates(self.context, arguments, self.context.journal, recent)
             refuse_duplicates(arguments, found)
-        self.say_unchecked(recent)
+        self.note_unchecked(recent)
         return recent
 
     def check_journal(self, book: Journal, seen: Recent | None = None) -> None:
@@ -274,9 +272,8 @@ def plan_one(
             if earlier is not None:
                 check_doubt(earlier, refusal)
             raise
-        plan = replace(plan, unchecked=tuple(plan.recent.unchecked(context.client, arguments)))
+        plan.unchecked.extend(plan.recent.unchecked(context.client, arguments))
     shown, warned = describe(plan, candidates, to_be_sent=to_be_sent)
-    warned = (*(f"Not checked: {line}." for line in plan.unchecked), *warned)
     return replace(plan, rows=shown, warnings=warned)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -9,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from other_ledger import ACCOUNT, PROFILE, Ledger, account
+from other_ledger import ACCOUNT, PROFILE, Ledger, Request, account
 from paying import Machine, World
 
 import fundlab as fl
@@ -179,18 +181,58 @@ PAY = ("withdraw", "--profile", PROFILE, "--fiat-account", ACCOUNT)
 
 
 @pytest.mark.filterwarnings("ignore::fundlab.base.errors.UnknownValueWarning")
-@pytest.mark.parametrize("shown", ["all", "no account"])
+@pytest.mark.parametrize("hidden", ["never", "always", "since the plan"])
 def test_what_could_not_be_checked_ends_with_3(
-    machine: Machine, ledger: Ledger, fundlab: Command, shown: str
+    machine: Machine, ledger: Ledger, fundlab: Command, hidden: str
 ) -> None:
-    """Another payment of today may be the same: the service does not show whom it paid."""
+    """Another payment of today may be the same: the service does not show whom it paid, or shows
+    it while it is planned, and not when it is sent."""
     ledger.add(amount="2.00", fee="25", ref_id="theirs",
-               fiat_account_id="other" if shown == "all" else None)  # fmt: skip
-    code, out, _ = fundlab(*PAY, "--amount", "2.00", "--yes", "--json")
+               fiat_account_id=None if hidden == "always" else "other")  # fmt: skip
+    lists = itertools.count()
+
+    def before(request: Request) -> None:
+        is_list = request.target.startswith("/v2/transfer/transfers?")
+        if is_list and next(lists) == 1 and hidden == "since the plan":
+            del ledger.transfers[0]["fiat_account_id"]
+
+    ledger.before = before
+    code, out, err = fundlab(*PAY, "--amount", "2.00", "--yes", "--json")
     answer = json.loads(out)
     assert answer["transfer"]["id"] == ledger.transfers[-1]["id"]
-    assert len(answer["plan"]["unchecked"]) == (shown != "all")
-    assert code == (0 if shown == "all" else 3)
+    assert next(lists) == 2
+    assert len(answer["plan"]["unchecked"]) == (hidden != "never")
+    assert ("whether transfer" in err) == (hidden != "never")
+    assert code == (0 if hidden == "never" else 3)
+
+
+@pytest.mark.filterwarnings("ignore::fundlab.base.errors.UnknownValueWarning")
+def test_what_could_not_be_checked_as_it_was_sent_stands_on_the_card(
+    client: fl.Client, machine: Machine, ledger: Ledger
+) -> None:
+    theirs = ledger.add(amount="1.00", fee="25", ref_id="theirs", fiat_account_id="other")
+    plan = planned(client, machine)
+    assert "Not checked" not in repr(plan)
+    del theirs["fiat_account_id"]
+    plan.submit(confirm=plan.code)
+    assert f"Not checked: whether transfer {theirs['id']}" in repr(plan)
+
+
+def test_a_row_that_is_done_names_its_transfer_though_it_cannot_be_shown_again(
+    client: fl.Client, machine: Machine, ledger: Ledger
+) -> None:
+    payment = {"profile_id": PROFILE, "fiat_account_id": ACCOUNT, "amount": "1.00"}
+    batches = [
+        fl.plan_withdrawals(client, pd.DataFrame([payment]), say=machine.said.append)
+        for _ in range(2)
+    ]
+    first = batches[0].submit(confirm=batches[0].code, progress=False).iloc[0]
+    ledger.transfers.clear()
+    again = batches[1].submit(confirm=batches[1].code, progress=False).iloc[0]
+    names = ["ref_id", "state", "status", "transfer_id", "fee", "total"]
+    assert again[names].to_dict() == first[names].to_dict()
+    assert first["state"] == "done"
+    assert "does not know it" in again["detail"]
 
 
 def test_a_total_a_memo_and_metadata_are_sent_as_they_were_given(
