@@ -50,12 +50,14 @@ class Amount(Decimal):
     text: str
 
     def __new__(cls, value: str | int | Decimal) -> Self:
-        if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        if type(value) is str:  # nearly always
+            text = value
+        elif isinstance(value, bool) or not isinstance(value, str | int | Decimal):
             kind = type(value).__name__
             raise ValueError(
                 f"amount {value!r} is a {kind}; give text such as '100.00', a Decimal or an int"
             )
-        if isinstance(value, Amount):
+        elif isinstance(value, Amount):
             text = value.text
         elif isinstance(value, Decimal):
             exponent = value.as_tuple().exponent

@@ -118,7 +118,8 @@ class Http:
         self._connect_timeout, self._read_timeout = connect_timeout, read_timeout
         self._verify: bool | str = ca_bundle or True
         self._trust_env = trust_env
-        self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
+        self._process = os.getpid()
+        self._adapter: Any = _Adapter(pool_maxsize=MAX_CONNECTIONS)  # answers as urllib3 has them
 
     def exchange(self, request: Outgoing, timeout: float) -> Answer | Failure:
         """Send ``request`` once; no longer than ``timeout`` seconds, whatever the service does.
@@ -148,7 +149,7 @@ class Http:
                 proxies=get_environ_proxies(request.url) if proxied else {},
             ) as response:
                 chunks, size, bound = [], 0, max(request.rows * _BYTES_A_ROW, SMALLEST_BOUND)
-                while chunk := response.raw.read1(_CHUNK, decode_content=True):
+                while chunk := response.read1(_CHUNK, decode_content=True):
                     size += len(chunk)
                     if size > bound:
                         problem = f"the answer is larger than {bound / 2**20:.0f} MiB"
@@ -158,7 +159,7 @@ class Http:
                 if size > most and sum(map(body.count, (b",", b"[", b"{"))) > most:
                     problem = f"the answer holds more than {most:,} values"
                     return Failure(problem, sent=True, final=True)
-                return Answer(response.status_code, response.headers, body)
+                return Answer(response.status, response.headers, body)
         except (OSError, urllib3.exceptions.HTTPError) as error:  # requests' own are OSErrors
             return failure_of(error, wire)
         finally:
@@ -422,3 +423,6 @@ class _Adapter(HTTPAdapter):
         manager = super().proxy_manager_for(*args, **kwargs)
         manager.pool_classes_by_scheme = _POOLS
         return manager
+
+    def build_response(self, req: Any, resp: Any) -> Any:  # noqa: ARG002 - its signature
+        return resp  # no cookies, no guess of an encoding

@@ -10,6 +10,7 @@ models of a page; `fundlab.sync.table_pages` makes Arrow tables of it.
 
 from __future__ import annotations
 
+import mmap
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -224,9 +225,10 @@ class Pages:
         self.label, self.params, self.ended = label, params, False
         self._first = [pair for pair in self.params if pair[0] != "page_cursor"]
         self._cursors: set[str] = set()
-        # Ids that came before are known by their hash only, any number of them in 4 MiB: a new one
-        # may be taken for one of them, but not all those of many pages in succession.
-        self._came = bytearray(1 << 22)
+        # Ids that came before are known by their hash only, any number of them in 4 MiB, of which
+        # the system gives what is used: a new one may be taken for one of them, but not all those
+        # of many pages in succession.
+        self._came = mmap.mmap(-1, 1 << 22)
         self._empty = self._repeated = 0
 
     def follow(self, cursor: str | None) -> None:

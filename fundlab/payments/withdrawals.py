@@ -62,7 +62,7 @@ DECIMALS: Final = 2
 _SHOWN: Final = 3
 _CHANGE: Final = "nothing was sent: pay less, or change the setting"
 _NOTHING: Final = Decimal(0)
-_LOOKED_AT: Final = 100
+_LOOKED_AT: Final = 25  # usually more than a day of a profile's withdrawals
 _CLOCKS_APART_S: Final = 300
 _LONGEST_PAGE: Final = 1000
 _FIAT: Final = tuple(
@@ -510,7 +510,7 @@ def describe(
         about_amount = "less the fee" if fee is None else "about: what the fee leaves of the total"
     if fee is None and usual:
         span = f"{usual[0]}" if len(usual) == 1 else f"{usual[0]} to {usual[-1]}"
-        about_fee = f"of late {span} {asset}; none to this account yet"
+        about_fee = f"of late {span} {asset}; none to this account"
     elif fee is None:
         about_fee = "the service says it when the withdrawal is made"
 
@@ -631,8 +631,8 @@ def alike(arguments: Mapping[str, Any], transfer: Transfer) -> str:
 
 
 def recent_withdrawals(context: Context, profile_id: str, before: Recent | None = None) -> Recent:
-    """Read them: all of the last 24 hours, by the service's clock and this one, and the hundred
-    newest; with what was seen ``before`` only those of 24 hours anew.
+    """Read them: all of the last 24 hours, by the service's clock and this one, and what they lack
+    of the ``_LOOKED_AT`` newest; with what was seen ``before`` only those of 24 hours anew.
 
     A sandbox's business time, which it tells nobody, may be behind: there the 24 hours before its
     newest withdrawal count.
