@@ -190,15 +190,16 @@ class Instant(datetime):
     def parse(cls, value: object) -> Self:
         """``value``: RFC 3339 text, an aware ``datetime``, or in UTC a ``date`` (its first moment)
         or NumPy's ``datetime64``."""
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, datetime):
-            return cls._from_datetime(value)
-        if isinstance(value, date):
-            value = f"{value.isoformat()}T00:00:00Z"
-        np = sys.modules.get("numpy")  # whoever gives one of its times has loaded it
-        if np and isinstance(value, np.datetime64) and not np.isnat(value):
-            value = f"{np.datetime_as_string(value, unit='ns', casting='unsafe')}Z"
+        if not isinstance(value, str):  # which it nearly always is
+            if isinstance(value, cls):
+                return value
+            if isinstance(value, datetime):
+                return cls._from_datetime(value)
+            if isinstance(value, date):
+                value = f"{value.isoformat()}T00:00:00Z"
+            np = sys.modules.get("numpy")  # whoever gives one of its times has loaded it
+            if np and isinstance(value, np.datetime64) and not np.isnat(value):
+                value = f"{np.datetime_as_string(value, unit='ns', casting='unsafe')}Z"
         if not isinstance(value, str):
             raise ValueError(f"{value!r} is not a time; give RFC 3339 text or an aware datetime")
         match = _INSTANT.fullmatch(value)

@@ -134,9 +134,10 @@ class Http:
             self._adapter, self._process = _Adapter(pool_maxsize=MAX_CONNECTIONS), os.getpid()
         prepared = requests.PreparedRequest()  # filled by hand: prepare() would quote the URL anew
         prepared.method, prepared.url, prepared.body = request.method, request.url, request.body
-        prepared.headers = CaseInsensitiveDict(request.headers)
+        headers = {**request.headers}
         if request.body is not None:
-            prepared.headers["Content-Length"] = str(len(request.body))
+            headers["Content-Length"] = str(len(request.body))
+        prepared.headers = headers  # type: ignore[assignment] # in which only the adapter looks
         # No proxy for this machine: what goes to it is not encrypted.
         proxied = self._trust_env and not is_loopback(urlsplit(request.url).hostname)
         wire = _call.wire = Wire(time.monotonic() + timeout)
@@ -273,7 +274,7 @@ def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
     secrets = [secret for secret in (sent, *others) if len(secret.reveal()) >= shortest]
     if refused and sent not in secrets:
         secrets.append(sent)
-    body, headers = answer.body, CaseInsensitiveDict(answer.headers)
+    body, headers = answer.body, answer.headers
     for secret in secrets:
         spellings = _spellings(secret)
         for spelling in spellings:
@@ -285,15 +286,18 @@ def without(answer: Answer, sent: Secret, *others: Secret) -> Answer:
                 plain = ""
             masked = plain.replace(json.dumps(secret.reveal())[1:-1], _MASK)
             body = body if masked == plain else masked.encode()
-        for name in filter(
-            headers.__contains__, ("Location", "X-Request-Id")
-        ):  # messages show them
+        for name in ("Location", "X-Request-Id"):  # messages show them
+            if name not in headers:
+                continue
             raw = headers[name].encode("latin-1", "replace")  # as http.client reads headers
             for spelling in spellings:
                 raw = raw.replace(spelling, _MASK.encode())
             read = {unquote_plus(raw.decode(coding, "replace")) for coding in ("utf-8", "latin-1")}
             shown = raw.decode("latin-1")
-            headers[name] = _MASK if any(secret.reveal() in text for text in read) else shown
+            if any(secret.reveal() in text for text in read):
+                shown = _MASK
+            if shown != headers[name]:
+                headers = CaseInsensitiveDict({**headers, name: shown})
     return replace(answer, body=body, headers=headers)
 
 
