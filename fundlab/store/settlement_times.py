@@ -96,7 +96,7 @@ def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.T
     first = pa.table(
         {
             "id": rows.column("id"),
-            "at": pc.coalesce(updated, seen),
+            "at": _first_of(updated, seen),
             "from": pc.if_else(pc.is_valid(updated), "updated_at", "seen"),
             FROM: rows.column(FROM),
             PLACE: rows.column(PLACE),
@@ -112,7 +112,7 @@ def settled_of(rows: pa.Table, completed: pa.Table, transfers: Snapshot) -> pa.T
         changed = firsts.take(place).set_column(4, PLACE, now.filter(again).column(PLACE))
         now = pa.concat_tables([now.filter(pc.invert(again)), changed])
     said, place = _looked_up(completed.sort_by("at"), "transfer_id", now.column("id"))
-    settled_at = pc.coalesce(said.column("at").take(place), now.column("at")).cast(INSTANT_TYPE)
+    settled_at = _first_of(said.column("at").take(place), now.column("at")).cast(INSTANT_TYPE)
     settled_from = pc.if_else(pc.is_valid(place), "event", now.column("from"))
     columns = [now.column("id"), settled_at, settled_from, now.column(PLACE)]
     return pa.Table.from_arrays(columns, schema=SETTLED)
@@ -124,6 +124,12 @@ def with_settlement(rows: pa.Table, settled: pa.Table) -> pa.Table:
     for name in ADDED:
         rows = rows.append_column(SETTLED.field(name), settled.column(name).take(place))
     return rows
+
+
+def _first_of(moments: pa.ChunkedArray, others: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """``others`` where there is no moment; before pyarrow 23 ``coalesce`` gives 0 in some places
+    where the two come in different chunks."""
+    return pc.if_else(pc.is_valid(moments), moments, others)
 
 
 def _looked_up(
