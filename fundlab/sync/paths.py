@@ -64,8 +64,8 @@ def load_path(
     of the client raise.
 
     >>> found = fl.load_path(client, "/v2/transfer/fiat-accounts", order="ASC", limit=2)
-    >>> found.dtypes["created_at"], found.dtypes["status"]
-    (datetime64[ns, UTC], <StringDtype(na_value=<NA>)>)
+    >>> found.dtypes["created_at"].name, found.dtypes["status"].name
+    ('datetime64[ns, UTC]', 'string')
     >>> fl.load_path(client, "/v2/events", items="events", limit=100)["id"].is_unique
     True
     """

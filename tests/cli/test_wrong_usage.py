@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 import fundlab as fl
 from fundlab import sandbox
@@ -24,6 +26,7 @@ WAY_OUT = re.compile(
     r"|Options:|makes one"
 )
 """What is accepted, what there is, or what to do: one of these words leads to it."""
+TYPER = re.compile(r" Try '| Options:")
 COMMANDS = [
     [], ["snyc"], ["sync", "transfer"], ["sync", "moons"], ["sync", "--workers", "0"],
     ["sync", "--since", "yesterday"], ["sync", "--stroe", "x"], ["sync"],
@@ -151,4 +154,9 @@ def test_each_names_the_cause_and_the_way_out(
         TABLE.write_text("\n".join(rows), encoding="utf-8")
     assert len(rows) == len(COMMANDS) + len(CALLS) > 100
     assert [row for row in rows if not WAY_OUT.search(row.partition("\n")[2])] == []
-    assert "\n".join(rows) == TABLE.read_text(encoding="utf-8")
+    expected = [f"{row}\n" for row in TABLE.read_text("utf-8").removesuffix("\n").split("\n\n")]
+    if Version(version("typer")) < Version("0.29"):  # it words its own refusals in another way
+        rows, expected = (
+            [row for row in table if not TYPER.search(row)] for table in (rows, expected)
+        )
+    assert rows == expected
