@@ -10,6 +10,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+from amounts import exactly
+
 from fundlab.bank import statements
 from fundlab.sandbox.bank_files import CENT, PAGED, WRITERS, Line, Statement
 
@@ -17,6 +19,7 @@ START = date(2026, 1, 1)
 WORDS = ("wire out", "INVOICE 4711", "rent & heat <March>", "Zürich fee", "salary/May", "REF-1002")
 
 
+@exactly()
 def made(rng: random.Random, format: str, count: int = 3) -> list[Statement]:
     """``count`` statements in a row of one account, some of them on several pages."""
     balance = Decimal(rng.randint(-50_000, 9_000_000)) * CENT

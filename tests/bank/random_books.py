@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 import pandas as pd
+from amounts import exactly
 
 FIRST: Final = date(2026, 3, 1)
 AMOUNTS: Final = ("unique", "round", "equal")
@@ -66,6 +67,7 @@ class World:
         self.about[line.id] = frozenset(payment.id for payment in of)
 
 
+@exactly()
 def made_world(seed: int, count: int, amounts: str, *, plain: float = 0.0) -> World:
     """``count`` payments of a month; ``plain`` of the lines beyond the usual third say nothing."""
     rng, world = random.Random(f"{seed} {count} {amounts}"), World()
@@ -118,6 +120,7 @@ def made_world(seed: int, count: int, amounts: str, *, plain: float = 0.0) -> Wo
     return world
 
 
+@exactly()
 def frames_of(world: World) -> tuple[pd.DataFrame, pd.DataFrame]:
     start = datetime(FIRST.year, FIRST.month, FIRST.day, 9, tzinfo=UTC)
     moments = [start + timedelta(days=p.day) for p in world.payments]
@@ -173,6 +176,7 @@ class Judged:
         self.wrong += other.wrong
 
 
+@exactly()
 def judge(world: World, members: pd.DataFrame, claims: pd.DataFrame) -> Judged:
     """A group is right if it holds just what belongs together, or alike items in each other's
     place: lines of one amount and text, or payments of one amount and party. Of a block so many may

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import typer
+from amounts import exactly
 from bank_books import COLUMNS, made_books
 from test_matching import paid, transfer
 
@@ -27,6 +28,7 @@ def lines_of(found: bank.Reconciliation) -> dict[str, dict[str, Decimal]]:
     return {row["line"]: row for row in found.proof.to_dict("records")}
 
 
+@exactly()
 def check_that_it_foots(found: bank.Reconciliation) -> None:
     lines = lines_of(found)
     for line in lines.values():
