@@ -1,4 +1,4 @@
-"""Sixty faults to plant into the program, one at a time: what the simulation is worth is how many
+"""Faults to plant into the program, one at a time: what the simulation is worth is how many
 of them it finds.
 
 ``bugs.txt`` has them: a piece of a module's text, which is there once, and what takes its place.

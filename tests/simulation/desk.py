@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,6 +135,11 @@ class Desk:
         """How many transfers the service has for each wish, as far as those were counted."""
         self.rules: dict[int, set[str]] = {}
         """The rules shown to who made one, by the number of the wish."""
+        self.confirmed: dict[str, int] = {}
+        """When each rule was last confirmed (ns), by its nickname."""
+        self.posted: dict[str, tuple[str, bool]] = {}
+        """Of everybody the last call that changes something, and whether it may have been carried
+        out without an answer."""
         self.accounts: dict[int, set[str]] = {}
         """The fiat accounts shown to who registered one, by the number of the wish."""
         self.facts = Facts()
@@ -252,6 +258,8 @@ class Desk:
                 self.plant(one.more["cents"])
             elif one.what == "deposit":
                 self.deposit(one)
+            elif one.what == "arrive":
+                self.arrive(**one.more)
             elif one.what == "taken":
                 self.take_ref_id(f"taken-{one.more['name']}")
             elif one.what == "rotate":
@@ -278,6 +286,14 @@ class Desk:
                 row = json.loads(body)
                 now = fl.base.values.Instant.parse(row["created_at"]).ns
                 backdate(self.service.world, row, now - one.more["dated"] * NS, now)
+
+    def arrive(self, rule: int, cents: int) -> None:
+        """A stablecoin arrives where a rule converts it, if that was made."""
+        for (body,) in self.service.database.all("SELECT body FROM rules"):
+            found = json.loads(body)
+            if found.get("nickname") == f"rule {rule}":
+                address = found["source"]["crypto"]["address"]
+                self.control.crypto_deposit(address, "USDC", f"{cents // 100}.{cents % 100:02d}")
 
     def first_version(self, row: dict[str, Any]) -> dict[str, Any]:
         """A withdrawal that has changed of late, as it was when it was new."""
@@ -422,7 +438,7 @@ class Person:
                         oracles.after_a_crash(self.desk)
                     with suppress(Killed):
                         schedule.sleep(_RESTART_S)
-                    if one.what in _ONCE:
+                    if self.once(one):
                         break
 
     def attempt(self, one: Happening) -> bool:
@@ -449,15 +465,20 @@ class Person:
             desk.note(f"{self.name} {one.what}: {text}")
             with desk.schedule.aside():
                 oracles.refusal(desk, one, error, met)
+                oracles.says_so(desk, self.name, error)
                 if alone and desk.attempts == number:  # nobody else who may have been killed
                     oracles.tidy(desk, before)
-            return one.what in _ONCE
+            return self.once(one)
         finally:
             desk.busy.remove(self.name)
         if not desk.busy:
             oracles.bounded(desk)
         desk.note(f"{self.name} {one.what}: done")
         return True
+
+    def once(self, one: Happening) -> bool:
+        """Whether nobody tries it again."""
+        return one.what in _ONCE or "once" in one.more
 
     # ------------------------------------------------------------------------------ what is done
 
@@ -482,7 +503,8 @@ class Person:
             oracles.journal_keeps(self.desk, self.name, plan.ref_id)
 
     def batch(self, client: Client, intents: list[int], limit: int | None) -> None:
-        """A table of payments, each named, maybe under a limit of the day."""
+        """A table of payments, each named, maybe under a limit of the day: one that just covers
+        them is 0, one below it by a dollar -1."""
         desk = self.desk
         rows = []
         for intent in intents:
@@ -492,8 +514,10 @@ class Person:
                 "profile_id": desk.profiles[0], "fiat_account_id": desk.account, "amount": amount,
                 "ref_id": wish.ref_id, "metadata": {"intent": str(intent)},
             })  # fmt: skip
+        most = None
         if limit is not None:
-            client = desk.client(self.name, daily_withdrawal_limit=str(limit))
+            most = Decimal(limit) if limit > 0 else oracles.of_today(desk, intents) + limit
+            client = desk.client(self.name, daily_withdrawal_limit=str(most))
         before = len(oracles.withdrawn(desk))
         try:
             plans = fl.plan_withdrawals(client, pd.DataFrame(rows), say=desk.said.append)
@@ -501,6 +525,7 @@ class Person:
             found = plans.submit(plans.code, progress=False)
         except ActionRefused as refusal:
             if refusal.reason == "own_limit":
+                oracles.above_limit(desk, most, intents)
                 for intent in intents:  # nobody wants them any more, if none was begun
                     if not desk.wishes[intent].paid and not oracles.payments(desk)[str(intent)]:
                         del desk.wishes[intent]
@@ -513,27 +538,41 @@ class Person:
                 wish.paid_at = Virtual.now_ns
                 desk.facts.paid[self.name, plan.ref_id] = row["transfer_id"]
         with desk.schedule.aside():
-            if limit is not None and len(oracles.withdrawn(desk)) > before:
-                oracles.within_limit(desk, limit)
+            if most is not None and len(oracles.withdrawn(desk)) > before:
+                oracles.within_limit(desk, most, intents)
 
-    def convert(self, client: Client, rule: int, named: bool) -> None:
-        """What arrives of a stablecoin becomes dollars, from now on."""
+    def convert(self, client: Client, rule: int, named: bool, once: bool = False) -> None:
+        """What arrives of a stablecoin becomes dollars, from now on; every other time another
+        profile's."""
+        profile, other = self.desk.profiles[:2]
         networks = ("ETHEREUM", "SOLANA", "BASE", "POLYGON_POS", "ARBITRUM_ONE")
         plan = fl.plan_rule(
-            client, profile_id=self.desk.profiles[0], source_asset="USDC",
+            client, profile_id=profile, source_asset="USDC",
             destination_asset="USD", source={"crypto": {"network": networks[rule % 5]}},
+            destination={"profile": {"profile_id": other}} if once else None,
             nickname=f"rule {rule}", ref_id=f"rule-{rule}" if named else None,
             say=self.desk.said.append,
         )  # fmt: skip
+        self.desk.confirmed[f"rule {rule}"] = Virtual.now_ns
         self.desk.rules.setdefault(rule, set()).add(plan.submit(plan.code).id)
 
-    def take(self, client: Client, name: int) -> None:
+    def take(self, client: Client, name: int, way: str = "plan") -> None:
         """A payment is asked for under a ref_id that stands for something else."""
-        plan = fl.plan_withdrawal(
-            client, profile_id=self.desk.profiles[0], fiat_account_id=self.desk.account,
-            amount="5.00", ref_id=f"taken-{name}", say=self.desk.said.append,
-        )  # fmt: skip
-        made = plan.submit(plan.code)
+        say, asked = self.desk.said.append, {
+            "profile_id": self.desk.profiles[0], "fiat_account_id": self.desk.account,
+            "amount": "5.00", "ref_id": f"taken-{name}",
+        }  # fmt: skip
+        if way == "client":
+            made: object = client.create_fiat_withdrawal(**asked, asset="USD")
+        elif way == "batch":
+            batch = fl.plan_withdrawals(client, pd.DataFrame([asked]), say=say)
+            found = batch.submit(batch.code, progress=False)
+            if set(found["state"]) == {"refused"}:
+                return
+            made = found.to_dict("records")
+        else:
+            plan = fl.plan_withdrawal(client, **asked, say=say)
+            made = plan.submit(plan.code)
         raise Wrong(f"ref_id taken-{name} stands for an internal transfer; shown as paid: {made}")
 
     def slip(self, client: Client) -> None:

@@ -38,7 +38,11 @@ BEFORE_IT: Final = (
     "page_after",  # a page with a status of 4xx, after all was done
 )
 """What a proxy or a gateway does to a message; drawn apart: older seeds stay."""
+BEHIND: Final = "page_behind"
+"""As ``page_after``, and for a while the lists that the client gets have nothing of it."""
 IN_DOUBT: Final = ("lost", "late", "gateway", "unanswered", "broken_after")
+MAY_BE_DONE: Final = (*IN_DOUBT, "cut", *BEFORE_IT[1:], BEHIND)
+"""After which a request may have been carried out, and no answer of the service said so."""
 STEPS: Final = (
     "", "sends POST /v2", "gets 200 of POST", "COMMIT", "opens", "syncs", "renames", "removes",
 )  # fmt: skip
@@ -181,6 +185,7 @@ def drawn(seed: int, days: int) -> list[Happening]:
 
     meetings(chance, syncs, add, sandbox=is_sandbox(seed))
     errands(random.Random(f"errands {seed}"), days, add)
+    gateways(random.Random(f"gateways {seed}"), days, add)
     found.sort(key=lambda one: (one[0], one[1], one[2]))
     return [Happening(number, *one) for number, one in enumerate(found)]
 
@@ -366,3 +371,34 @@ def errands(chance: random.Random, days: int, add: Callable[..., None]) -> None:
             add(at + chance.randrange(1, 600) * NS, "payer", "take", name=day)
             if chance.random() < 0.3:  # asked before, it was free
                 add(at, "payer", "message", kinds=["stale"], method="GET /v2/transfer", after=0)
+
+
+def gateways(chance: random.Random, days: int, add: Callable[..., None]) -> None:
+    """What a gateway answers in the service's place until a person gives up; rules that nobody asks
+    for again, and what arrives under them; limits of the day that just cover a batch, or do not; a
+    ref_id that is taken, for other ways to pay."""
+    for day in range(days):
+        begin = BEGIN_NS + day * DAY
+        if chance.random() < _SHARE:
+            at = begin + chance.randrange(20 * HOUR)
+            add(at, "payer", "pay", intent=5_000 + day, named=chance.random() < 0.5)
+            add(at, "payer", "message", method="POST /v2/transfer", after=0,
+                kinds=chance.choice([["timed_out"] * 6, [BEHIND]]))  # fmt: skip
+        if chance.random() < _SHARE:
+            at = begin + chance.randrange(20 * HOUR)
+            add(at, "payer", "convert", rule=101 + day, named=chance.random() < 0.5, once=True)
+            if chance.random() < _SHARE:
+                kind = chance.choice(["no_tunnel", "tunnel_ended", "timed_out"])
+                add(at, "payer", "message", kinds=[kind] * 6, method="POST /v2", after=0)
+        if chance.random() < _SHARE:
+            first = 6_000 + 10 * day
+            add(begin + chance.randrange(20 * HOUR), "payer", "batch",
+                intents=list(range(first, first + 3)), limit=chance.choice([-1, 0]))  # fmt: skip
+        for rule in (day, 101 + day):
+            add(begin + chance.randrange(20, 24) * HOUR, "world", "arrive", rule=rule,
+                cents=chance.randrange(1, 10**6))  # fmt: skip
+        if chance.random() < _SHARE:
+            at = begin + chance.randrange(20 * HOUR)
+            add(at, "world", "taken", name=100 + day)
+            add(at + chance.randrange(1, 600) * NS, "payer", "take", name=100 + day,
+                way=chance.choice(["batch", "client"]))  # fmt: skip

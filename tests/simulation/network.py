@@ -16,8 +16,10 @@ from urllib.parse import unquote, urlsplit
 
 from requests.structures import CaseInsensitiveDict
 
+from fundlab.base.values import Instant
 from fundlab.client.http import Answer, Failure, Outgoing
 from tests.simulation.environment import NS, Virtual
+from tests.simulation.happenings import BEHIND, HOUR, MAY_BE_DONE
 from tests.simulation.schedule import Wrong
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Line:
         """When each token given out here is no longer valid (ns)."""
         self._failed: tuple[str, int] = ("", 0)
         """The call that was sent in vain, and how often in a row."""
+        self._behind: int | None = None
+        """Since when its lists have nothing new (ns)."""
 
     def exchange(self, request: Outgoing, timeout: float) -> Answer | Failure:
         desk, chance = self._desk, self._chance
@@ -58,6 +62,11 @@ class Line:
         actor = desk.schedule.current
         kind = None if actor is None else desk.meets(actor, asked)
         outcome = self._outcome(request, timeout, asked, kind)
+        if actor is not None and asked.startswith("POST /v2"):
+            of_call = desk.posted.get(actor.name, ("", False)) == (call, True)
+            desk.posted[actor.name] = call, of_call or kind in MAY_BE_DONE
+        if asked == "POST /v2/orchestration/rules":
+            self._is_confirmed(json.loads(request.body or b""))
 
         if before != call or (isinstance(outcome, Answer) and outcome.status < 400):
             count = 0
@@ -90,6 +99,8 @@ class Line:
             return self._refusal(_REFUSALS[kind], retry)
         if kind == "expired":
             desk.control.revoke_tokens()
+        if kind == BEHIND:
+            self._behind = Virtual.now_ns
         answer = self._serve(request)
         if kind == "doubled" and (request.method == "GET" or b"ref_id" in (request.body or b"")):
             answer = self._serve(request)
@@ -104,10 +115,24 @@ class Line:
             return Failure("the connection broke (IncompleteRead)", sent=True)
         if kind == "broken_after":
             return self._refusal(502, {})
-        if kind == "page_after":
+        if kind in ("page_after", BEHIND):
             return self._refusal(chance.choice([400, 403, 404, 405, 409, 413, 451]), {})
         is_list = asked.endswith("/transfers") and request.method == "GET"
+        if is_list and self._behind is not None and answer.status == 200:
+            found = json.loads(answer.body)
+            newest = str(Instant.from_ns(self._behind))
+            found["items"] = [row for row in found["items"] if row["created_at"] < newest]
+            answer = Answer(answer.status, answer.headers, json.dumps(found).encode())
         return self._of_a_replica(answer) if kind == "stale" and is_list else answer
+
+    def _is_confirmed(self, rule: dict[str, Any]) -> None:
+        """A rule is asked for while its confirmation holds: 15 minutes, by a clock that may be
+        wrong by 20 either way."""
+        since = Virtual.now_ns - self._desk.confirmed[rule["nickname"]]
+        if since > HOUR:
+            raise Wrong(
+                f"{rule['nickname']} was asked for {since // HOUR} h after it was confirmed"
+            )
 
     def _of_a_replica(self, answer: Answer) -> Answer:
         """A list of transfers, each in its first version, as a replica has it that is behind."""
@@ -124,8 +149,12 @@ class Line:
         """There is no connection to close."""
 
     def _refusal(self, status: int, headers: dict[str, str]) -> Answer:
-        headers["Content-Type"] = "text/html"
-        return Answer(status, CaseInsensitiveDict(headers), b"<html>sorry</html>")
+        """A page; of a time-out a problem, as gateways have them, too."""
+        headers["Content-Type"], body = "text/html", b"<html>sorry</html>"
+        if status == _REFUSALS["timed_out"]:
+            headers["Content-Type"] = "application/problem+json"
+            body = json.dumps({"title": "Request Timeout", "status": status}).encode()
+        return Answer(status, CaseInsensitiveDict(headers), body)
 
     def _serve(self, request: Outgoing) -> Answer:
         return serve(self._desk.app, request, self._desk.longest_page)

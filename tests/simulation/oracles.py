@@ -6,6 +6,7 @@ import gc
 import json
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -100,13 +101,35 @@ def withdrawn(desk: Desk) -> list[Row]:
             and row["type"].endswith("_WITHDRAWAL")]  # fmt: skip
 
 
-def within_limit(desk: Desk, limit: int) -> None:
-    """Who has just paid under a limit of the day has not paid more on that day."""
-    if any(desk._skews.values()):
-        return  # it is another day to this machine
+def of_today(desk: Desk, intents: Sequence[int]) -> Decimal:
+    """What the payer's withdrawals of this day come to with the payments ``intents``."""
     today = str(fl.base.values.Instant.from_ns(Virtual.now_ns))[:10]
-    paid = [Decimal(row["amount"]) for row in withdrawn(desk) if row["created_at"][:10] == today]
-    check(sum(paid) <= limit, f"{sum(paid)} was paid on {today}, of {limit} a day")
+    paid = {
+        row["ref_id"]: Decimal(row["amount"])
+        for row in withdrawn(desk) if row["created_at"][:10] == today
+    }  # fmt: skip
+    paid |= {f"invoice-{one}": Decimal(desk.wishes[one].amount) for one in intents}
+    return sum(paid.values(), Decimal(0))
+
+
+def within_limit(desk: Desk, limit: Decimal, intents: Sequence[int]) -> None:
+    """Who has just paid under a limit of the day has not paid more on that day, and begun no table
+    of payments of which some would be above it."""
+    if not desk._skews.get("payer"):  # else it is another day to this machine
+        total = of_today(desk, intents)
+        check(total <= limit, f"{total} was to be paid on this day, of {limit}")
+
+
+def above_limit(desk: Desk, limit: Decimal | None, intents: Sequence[int]) -> None:
+    """Payments that a limit of the day refused are with all that the payer has begun above it."""
+    entries = [entry for entry in journalled(desk, "payer") if entry.operation == WITHDRAWAL]
+    begun = {entry.ref_id: Decimal(entry.arguments["amount"]) for entry in entries}
+    begun |= {f"invoice-{one}": Decimal(desk.wishes[one].amount) for one in intents}
+    total = sum(begun.values())
+    check(
+        limit is not None and total > limit,
+        f"payments were refused that come to {total}, with a limit of {limit}",
+    )
 
 
 # ------------------------------------------------------------------------------ at quiet moments
@@ -132,6 +155,15 @@ def refusal(desk: Desk, one: Happening, error: FundlabError, met: list[str]) -> 
         check(excuse, f"{one.what}: nothing went wrong, yet: {error}")
     if one.what == "pay":
         refused(desk)
+
+
+def says_so(desk: Desk, who: str, error: FundlabError) -> None:
+    """Of a call that the service may have carried out, and not answered, the error says so."""
+    of_call = isinstance(error, CallError) and str(error.operation).startswith("create_")
+    if of_call and desk.posted.get(who, ("", False))[1]:
+        text = str(error)
+        check("may have been carried out" in text, f"it may have been carried out, yet: {text}")
+        check("nothing was sent" not in text, f"it was sent, yet: {text}")
 
 
 def refused(desk: Desk) -> None:
