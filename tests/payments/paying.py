@@ -116,7 +116,7 @@ def _by_batch(machine: Machine, payment: dict[str, Any], attempt: Attempt) -> No
         batch = fl.plan_withdrawals(client, pd.DataFrame([payment]), say=machine.said.append)
         (row,) = batch.submit(confirm=batch.code, progress=False).to_dict("records")
     attempt.state = row["state"]
-    if row["state"] == "done" and isinstance(row["transfer_id"], str):
+    if row["state"] == "done":
         attempt.transfer_id, attempt.status = row["transfer_id"], row["status"]
     else:
         attempt.text = str(row["detail"])
