@@ -14,6 +14,7 @@ from fundlab.base.values import Amount
 from fundlab.models import Transfer
 from fundlab.payments.identity import asked
 from fundlab.payments.plan import same_code
+from fundlab.payments.reconciliation import card_differences
 from fundlab.payments.waiting import check_timeout, wait_for
 from fundlab.payments.withdrawals import WithdrawalPlan
 
@@ -29,7 +30,7 @@ class Done:
     @property
     def differences(self) -> list[str]:
         """What the service made otherwise than the card showed."""
-        return [] if self.transfer is None else self.plan.card_differences(self.transfer)
+        return card_differences(self.plan.facts, dict(self.transfer or ()))
 
     @property
     def failed(self) -> bool:

@@ -106,10 +106,6 @@ class WithdrawalPlan(Plan[Transfer]):
             if line not in self.unchecked:
                 self.unchecked.append(line)
 
-    def card_differences(self, made: Transfer) -> list[str]:
-        """What was ``made`` otherwise than this plan shows it, in words."""
-        return card_differences(self.facts, dict(made))
-
     def look_for_duplicates(self) -> Recent:
         """Of a batch, that was looked at again as a whole: has this one got a duplicate since?"""
         recent = recent_withdrawals(self.context, self.profile_id, self.recent)
@@ -131,7 +127,7 @@ class WithdrawalPlan(Plan[Transfer]):
     def look_after(self, entry: Entry, made: Transfer) -> None:
         """Warn of what the service made otherwise than the card showed."""
         context, book = self.context, self.context.journal
-        if different := self.card_differences(made):
+        if different := card_differences(self.facts, dict(made)):
             unlike = (
                 f"withdrawal {made.id} was accepted, and is not as its card showed it: "
                 f"{'; '.join(different)}: ask the service why"
