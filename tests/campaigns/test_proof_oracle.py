@@ -61,12 +61,16 @@ class Oracle:
 
     ``rows`` are the last versions that came and could be read, ``looks`` what was answered of each
     balance after the last change to it that came: an amount, or the status that was there instead.
+    An answer that cannot be read takes nothing from what was seen before, as long as no transfer
+    came since: ``version`` counts the syncs that brought some, ``versions`` are those of the looks.
     """
 
     rows: dict[str, Row] = field(default_factory=dict)
     looks: dict[Pair, Decimal | int] = field(default_factory=dict)
     seen: set[Pair] = field(default_factory=set)
-    is_fresh: bool = False
+    version: int = 0
+    versions: dict[Pair, int] = field(default_factory=dict)
+    has_moved: bool = False
     aside: dict[str, str] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
@@ -82,7 +86,7 @@ class Oracle:
         self.aside.pop(row["id"], None)
         before = self.rows.get(row["id"])
         if before != row:
-            self.is_fresh = False
+            self.has_moved = True
             for pair in pairs_of(row) | (pairs_of(before) if before else set()):
                 self.looks.pop(pair, None)
         self.rows[row["id"]] = row
@@ -109,13 +113,22 @@ class Oracle:
         now.add(id_)
 
     def looked(self, pair: Pair, found: Decimal | int, text: str) -> None:
-        self.looks[pair] = found
         name = " ".join(pair)
+        if found != 200 or not isinstance(self.looks.get(pair), Decimal):
+            self.looks[pair] = found
+            self.versions.pop(pair, None)
         if isinstance(found, Decimal):
             self.seen.add(pair)
             self.aside.pop(name, None)
         elif found == 200:
             self.set_aside(name, text)
+
+    def synced(self) -> None:
+        """A sync has ended."""
+        self.version += self.has_moved
+        self.has_moved = False
+        for pair in self.looks:
+            self.versions.setdefault(pair, self.version)
 
     @property
     def open_aside(self) -> list[str]:
@@ -133,8 +146,6 @@ class Oracle:
             return f"set aside: {self.open_aside}"
         if waiting := self.refused - self.settled:
             return f"refused: {sorted(waiting)}"
-        if not self.is_fresh:
-            return "transfers came after the last look at the balances"
         sums: dict[Pair, Decimal] = {}
         with exactly():
             for row in self.counted():
@@ -145,6 +156,8 @@ class Oracle:
             return "no balance was ever seen"
         for pair in sorted(scope):
             found = self.looks.get(pair)
+            if self.versions.get(pair) != self.version:
+                return f"transfers came after the last look at {pair}"
             if found == 404 and pair not in self.seen and pair not in sums:
                 continue  # there is no such balance, and nothing made one
             if not isinstance(found, Decimal):
@@ -322,8 +335,7 @@ class Trial:
         self.store.sync(self.service, tables, full=full, progress=False)  # type: ignore[arg-type]
         for tell, said in self.service.log:
             tell(*said)
-        if tables is None or "balances" in tables:
-            self.oracle.is_fresh = True
+        self.oracle.synced()
 
     def accept(self) -> None:
         oracle, who = self.oracle, {"by": "Ana", "reason": "a test"}
