@@ -41,7 +41,9 @@ BEFORE_IT: Final = (
 BEHIND: Final = "page_behind"
 """As ``page_after``, and for a while the lists that the client gets have nothing of it."""
 IN_DOUBT: Final = ("lost", "late", "gateway", "unanswered", "broken_after")
-MAY_BE_DONE: Final = (*IN_DOUBT, "cut", *BEFORE_IT[1:], BEHIND)
+ON_ITS_WAY: Final = "queued"
+"""504, then it arrives all the same, after whoever sent it has come back."""
+MAY_BE_DONE: Final = (*IN_DOUBT, "cut", *BEFORE_IT[1:], BEHIND, ON_ITS_WAY)
 """After which a request may have been carried out, and no answer of the service said so."""
 STEPS: Final = (
     "", "sends POST /v2", "gets 200 of POST", "COMMIT", "opens", "syncs", "renames", "removes",
@@ -394,6 +396,11 @@ def gateways(chance: random.Random, days: int, add: Callable[..., None]) -> None
             first = 6_000 + 10 * day
             add(begin + chance.randrange(20 * HOUR), "payer", "batch",
                 intents=list(range(first, first + 3)), limit=chance.choice([-1, 0]))  # fmt: skip
+        if chance.random() < _SHARE:  # the service refuses what it may have from before
+            at = begin + chance.randrange(20 * HOUR)
+            add(at, "payer", "pay", intent=5_100 + day, named=chance.random() < 0.5)
+            add(at, "payer", "message", method="POST /v2/transfer", after=0,
+                kinds=[ON_ITS_WAY] * 6 + ["denied"])  # fmt: skip
         for rule in (day, 101 + day):
             add(begin + chance.randrange(20, 24) * HOUR, "world", "arrive", rule=rule,
                 cents=chance.randrange(1, 10**6))  # fmt: skip

@@ -19,7 +19,7 @@ from requests.structures import CaseInsensitiveDict
 from fundlab.base.values import Instant
 from fundlab.client.http import Answer, Failure, Outgoing
 from tests.simulation.environment import NS, Virtual
-from tests.simulation.happenings import BEHIND, HOUR, MAY_BE_DONE
+from tests.simulation.happenings import BEHIND, HOUR, MAY_BE_DONE, ON_ITS_WAY
 from tests.simulation.schedule import Wrong
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _REFUSALS: Final = {
     "too_many": 429, "broken": 500, "gateway": 504, "forbidden": 403, "timed_out": 408,
+    ON_ITS_WAY: 504, "denied": 403,
 }  # fmt: skip
 """What is answered before the service has done anything."""
 _MOST_ATTEMPTS: Final = 6
@@ -90,13 +91,15 @@ class Line:
             return Failure("the answer took too long", sent=True)
         if kind in ("gateway", "timed_out"):
             desk.do_later(chance.uniform(0, 600), lambda: self._serve(request))
+        if kind == ON_ITS_WAY:
+            desk.do_later(chance.uniform(700, 1100), lambda: self._serve(request))
         if kind in _REFUSALS:
             retry = {}
             if kind == "too_many":
                 seconds = chance.randint(0, 20)
                 retry = {"Retry-After": str(seconds)}
                 self._not_before = Virtual.now_ns + seconds * NS
-            return self._refusal(_REFUSALS[kind], retry)
+            return self._refusal(_REFUSALS[kind], retry, problem=kind in ("timed_out", "denied"))
         if kind == "expired":
             desk.control.revoke_tokens()
         if kind == BEHIND:
@@ -148,12 +151,12 @@ class Line:
     def close(self) -> None:
         """There is no connection to close."""
 
-    def _refusal(self, status: int, headers: dict[str, str]) -> Answer:
-        """A page; of a time-out a problem, as gateways have them, too."""
+    def _refusal(self, status: int, headers: dict[str, str], *, problem: bool = False) -> Answer:
+        """A page, or a problem: the service's own, or of a gateway that has them, too."""
         headers["Content-Type"], body = "text/html", b"<html>sorry</html>"
-        if status == _REFUSALS["timed_out"]:
+        if problem:
             headers["Content-Type"] = "application/problem+json"
-            body = json.dumps({"title": "Request Timeout", "status": status}).encode()
+            body = json.dumps({"title": "Not now", "status": status}).encode()
         return Answer(status, CaseInsensitiveDict(headers), body)
 
     def _serve(self, request: Outgoing) -> Answer:
