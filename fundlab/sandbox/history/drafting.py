@@ -162,7 +162,8 @@ def _times(rng: np.random.Generator, count: int) -> Ints:
     """Sorted, whole microseconds; weekday, month-end and office-hour rhythm."""
     dates = np.datetime64(HISTORY_START_NS, "ns").astype("datetime64[D]") + np.arange(HISTORY_DAYS)
     weekday = (dates.astype("int64") + 3) % 7
-    days_left = ((dates.astype("datetime64[M]") + 1).astype("datetime64[D]") - dates).astype(int)
+    following = dates.astype("datetime64[M]") + np.timedelta64(1, "M")
+    days_left = (following.astype("datetime64[D]") - dates).astype(int)
     weight = np.where(weekday >= 5, 0.2, 1.0) * np.where(days_left <= 3, 2.0, 1.0)
     weight *= np.linspace(1.0, 1.5, HISTORY_DAYS)
     weight[:QUIET_DAYS] = 0
