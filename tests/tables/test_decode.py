@@ -143,7 +143,7 @@ class TestMalformed:
             (b'{"items":[{"id":"a","metadata":{"a":01}}]}', "not JSON"),
             (b'{"items":[{"id":"a","memo":"\\ud800"}]}', "not JSON"),
             (
-                b'{"items":[{"id":"a","metadata":' + b"[" * 5000 + b"]" * 5000 + b"}]}",
+                b'{"items":[{"id":"a","metadata":' + b"[" * 100_000 + b"]" * 100_000 + b"}]}",
                 "nested too deeply",
             ),
             (b"[]", "not a page"),
