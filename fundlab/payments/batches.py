@@ -325,7 +325,11 @@ def submitted(plan: WithdrawalPlan) -> dict[str, Any]:
     problem = None
     try:
         quiet.carry_out(quiet.look_for_duplicates)
-    except (ActionRefused, ValidationFailed, InsufficientFunds, NotFound, Conflict) as error:
+    except ActionRefused as error:
+        problem = str(error)
+    except (ValidationFailed, InsufficientFunds, NotFound, Conflict) as error:
+        if book.find(plan.ref_id) is None:
+            raise  # a look ended so, and nothing of the payment was sent: that refuses no payment
         problem = str(error)
     entry = book.find(plan.ref_id)
     if entry is None or not entry.asks(plan.operation, plan.arguments):

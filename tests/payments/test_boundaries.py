@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from other_ledger import ACCOUNT, PROFILE, Ledger, Request, account
+from other_ledger import ACCOUNT, PROFILE, Fault, Ledger, Request, account
 from paying import Machine, World
 
 import fundlab as fl
@@ -216,6 +216,25 @@ def test_what_could_not_be_checked_as_it_was_sent_stands_on_the_card(
     del theirs["fiat_account_id"]
     plan.submit(confirm=plan.code)
     assert f"Not checked: whether transfer {theirs['id']}" in repr(plan)
+
+
+@pytest.mark.parametrize("position", range(6))
+def test_a_page_in_place_of_a_look_refuses_no_payment_of_a_batch(
+    client: fl.Client, machine: Machine, ledger: Ledger, position: int
+) -> None:
+    """Whichever read of the submission is answered by something else than the service."""
+    payment = {"profile_id": PROFILE, "fiat_account_id": ACCOUNT, "amount": "1.00"}
+    batch = fl.plan_withdrawals(client, pd.DataFrame([payment]), say=machine.said.append)
+    ledger.read_faults = {ledger.reads + position: Fault(status=409, effect=False)}
+    try:
+        states = batch.submit(confirm=batch.code, progress=False)["state"].tolist()
+    except fl.errors.Conflict:
+        states = []
+    outcome = (states, len(ledger.payments()))
+    assert outcome in (([], 0), (["absent"], 0), (["done"], 1))
+    ledger.calm()
+    assert batch.submit(confirm=batch.code, progress=False)["state"].tolist() == ["done"]
+    assert len(ledger.payments()) == 1
 
 
 def test_a_row_that_is_done_names_its_transfer_though_it_cannot_be_shown_again(
