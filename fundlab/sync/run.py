@@ -786,6 +786,13 @@ class _Fetch:
             stage.note = {"newest": updated}
         filters = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
         self._ask(filters, keep, workers=self.workers)
+        came = self.seen.get("updated")
+        if updated is not None and (came is None or came.at < updated.at):
+            # The version that was shown first did not come: the list ended early, say.
+            try:
+                self._ask({**filters, "ids": [updated.id]}, keep)
+            except (_Ignored, ValidationFailed) as error:
+                log.info("%s: not by ids: %s", table.name, error)
         self._done(updated)
 
     def look_for(self, missed: pa.Table, keep: Keep) -> None:

@@ -435,6 +435,8 @@ class Trial:
             saved.rename(store)
 
 
+@pytest.mark.filterwarnings("ignore::fundlab.base.errors.EmptyListWarning")
+@pytest.mark.filterwarnings("ignore::fundlab.base.errors.ContradictionWarning")
 @pytest.mark.parametrize(
     ("part", "count"),
     [
