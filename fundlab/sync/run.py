@@ -539,7 +539,9 @@ class _Run:
             seen = zip(*(observed.column(n).to_pylist() for n in PAIR_COLUMNS[:2]), strict=True)
             observed = observed.filter(pa.array([one not in pending for one in seen], pa.bool_()))
         self.observed, self.unsettled = observed, sorted(pending)
-        names = pc.binary_join_element_wise(*(observed.column(n) for n in PAIR_COLUMNS[:2]), " ")
+        names = pc.binary_join_element_wise(
+            *(observed.column(n) for n in PAIR_COLUMNS[:2]), pa.scalar(" ", pa.string())
+        )
         shown = {*names.to_pylist()}
         unread.take(names, [row for row in invalid.values() if row.id not in shown])
         if self.unanswered:

@@ -151,7 +151,7 @@ def test_only_a_long_table_scrolls_by_itself(undrawn: None) -> None:
 def test_a_report_shows_its_verdict_and_key_figures() -> None:
     lines = repr(usual()).splitlines()
     assert lines[:2] == ["Report", "Reconciled: 0 breaks"]
-    assert lines[-5].split() == ["Balances", "that", "match", "2", "of", "2",
+    assert lines[-5].split() == ["Balances", "proved", "2", "of", "2",
                                  "1", "profile,", "2", "assets"]  # fmt: skip
     assert max(map(len, lines)) <= 88
 
