@@ -49,6 +49,14 @@ class Attempt:
     text: str = ""  # all that was said of the failure
     refused_here: bool = False  # by the program, not by what it called
     sent: list[Request] = field(default_factory=list)
+    beside: Attempt | None = field(default=None, repr=False, compare=False)
+    """The one that another kernel made meanwhile: whose request is whose cannot be told."""
+
+    @property
+    def disowns(self) -> bool:
+        """Whether nobody answered, and it does not say that it may have been carried out."""
+        error = self.error
+        return isinstance(error, CallError) and error.status is None and not error.in_doubt
 
     @property
     def says_unsent(self) -> bool:
@@ -201,8 +209,8 @@ def broken_law(machines: list[Machine], attempts: list[Attempt], ref_id: str | N
         before = attempts[: number + 1] if attempt.refused_here and not calls else [attempt]
         if attempt.says_unsent and any(one.wire for each in before for one in each.sent):
             return f"{attempt.way} says that nothing was sent: {attempt.text}"
-        unanswered = isinstance(attempt.error, CallError) and attempt.error.status is None
-        if unanswered and attempt.sent and not attempt.error.in_doubt:  # type: ignore[union-attr]
+        beside = attempt.beside
+        if attempt.sent and attempt.disowns and (beside is None or beside.disowns):
             return f"{attempt.way} is not in doubt: {attempt.text}"
         if attempt.transfer_id is not None:
             there = [row for row in ledger.payments() if row["id"] == attempt.transfer_id]

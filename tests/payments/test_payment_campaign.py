@@ -109,8 +109,10 @@ def run(world: World, seed: int) -> tuple[str | None, str]:
             kernel.start()
             mine = pay()
             kernel.join()
-            # whose request is whose cannot be told: only what both say is held against the log
+            # only what both say is held against the log
             both = [mine, *others]
+            for one, other in zip(both, reversed(both), strict=True):
+                one.beside = other
             if not all(one.says_unsent for one in both):
                 for one in both:
                     one.text = ""
