@@ -349,9 +349,9 @@ def new_plan(
     """A plan of ``operation`` with nothing to show yet: checked, named and looked up.
 
     Without ``ref_id`` one is derived from the arguments and ``known_by`` (see ``keyed`` in
-    ``journals``), another one with ``more``. Raises ``InvalidRequest`` naming the argument that
-    the interface does not accept, and ``ActionRefused`` for a ``ref_id`` that stands for something
-    else.
+    ``payments.identity``), another one with ``more``. Raises ``InvalidRequest`` naming the argument
+    that the interface does not accept, and ``ActionRefused`` for a ``ref_id`` that stands for
+    something else.
     """
     if ref_id is not None and not (
         isinstance(ref_id, str) and ref_id.strip() and ref_id.isprintable()
