@@ -595,13 +595,14 @@ def check_seen(operation: str, ref_id: str, seen: Seen, *, may_be_sent: bool = F
 
 
 def check_doubt(entry: Entry, refusal: ActionRefused) -> None:
-    """Says first, of what is refused now, that it may have been sent before."""
-    if entry.state in ("unknown", "absent"):
+    """Says first, of what is refused now, that it was or may have been sent before."""
+    if entry.state != "done":
         now = str(refusal).replace("nothing was sent:", "nothing was sent now:")
+        before = "may have been sent before, fl.resume() settles it"
+        if entry.state == "refused":
+            before = "was sent before, and refused by the service; fl.resume() asks it once more"
         raise ActionRefused(
-            refusal.reason,
-            f"this {NOUNS[entry.operation]} may have been sent before, fl.resume() settles it; "
-            f"now: {now}",
+            refusal.reason, f"this {NOUNS[entry.operation]} {before}; now: {now}"
         ) from None
 
 

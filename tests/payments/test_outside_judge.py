@@ -229,6 +229,22 @@ def test_resume_looks_once_more_at_recent_refusals(world: World) -> None:
     assert machine.states("a") == ["done"]
 
 
+def test_what_is_refused_here_after_a_refusal_of_the_service_says_that_it_was_sent(
+    world: World,
+) -> None:
+    ledger = world.ledger()
+    machine, other = world.machine(ledger), world.machine(ledger)
+    ledger.faults = [REFUSED]
+    first = machine.pay("plan", ref_id="r")
+    assert machine.states("r") == ["refused"]
+    assert other.pay("plan", ref_id="r").transfer_id is not None
+    ledger.funds = Decimal(5)
+    second = machine.pay("plan", ref_id="r")
+    assert second.refused_here
+    assert "was sent before, and refused by the service; fl.resume() asks it once" in second.text
+    assert broken_law([machine, other], [first, second], "r") is None
+
+
 # ---------------------------------------------------------- limits and duplicates
 
 
