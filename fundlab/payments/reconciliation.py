@@ -18,6 +18,8 @@ from fundlab.base.values import Instant, money_text
 from fundlab.evidence.table_store import TableStore
 from fundlab.payments.identity import SECOND, WITHDRAWAL, Entry, shown_time
 from fundlab.settings.settings import setting
+from fundlab.store.snapshot import read_current, steadily
+from fundlab.tables.frames import to_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,9 +118,9 @@ def reconcile(
     complete_until: int,
     only_own: bool = False,
 ) -> Reconciliation:
-    """Hold the withdrawals of ``entries`` against ``transfers`` (``COLUMNS``; every one that the
-    service showed since the first entry, up to ``complete_until`` in ns), or, where there are none,
-    against what the journal noted of their answers.
+    """Hold the withdrawals of ``entries`` against ``transfers`` (``COLUMNS``; those of their ids,
+    and every one that the service showed since the first entry, up to ``complete_until`` in ns),
+    or, where there are none, against what the journal noted of their answers.
 
     Debits that no entry knows are ``others``, or, with ``only_own``, differences.
     """
@@ -200,18 +202,33 @@ def reconciled(
     store: TableStore, entries: Sequence[Entry], *, only_own: bool | None = None
 ) -> Reconciliation:
     """``entries``, those of this user's journals for the service of ``store``, held against its
-    transfers, from the first entry on.
+    transfers: those of its ids, and every one from the first of them on.
 
     Without entries there is nothing to compare, unless ``only_own`` (by default the setting
     ``only_own_payments``): then every debit of the store is a difference.
     """
+    import pandas as pd
+
     only_own = bool(setting("only_own_payments")) if only_own is None else only_own
     last = store.snapshot("transfers").last
     if last is None or not (entries or only_own):
         return reconcile(entries, None, complete_until=0)
-    begin = min((entry.recorded_at for entry in entries), default=None)
+    # what the journal knows is found whatever its time: the service's clock may be another
+    named = {
+        "id": [entry.resource_id for entry in entries if entry.resource_id is not None],
+        "ref_id": [entry.ref_id for entry in entries],
+    }
+
+    def those(where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+        found = steadily(lambda: read_current(store.current("transfers"), COLUMNS, where=where))
+        return to_frame(found)
+
+    by_id, by_ref_id = (those({name: texts}) for name, texts in named.items())
+    moments = [*(one.value for one in by_id["created_at"]), *(one.recorded_at for one in entries)]
+    begin = min(moments, default=None)
     since = None if begin is None else str(Instant.from_ns(begin - _LATE_NS))
     synced = store.runs().get("sync", {}).get("tables", {}).get("transfers")
     until = last.published_at if synced is None else Instant.parse(synced).ns
-    rows = store.read("transfers", columns=list(COLUMNS), since=since)
+    newer = store.read("transfers", columns=list(COLUMNS), since=since)
+    rows = pd.concat([newer, by_id, by_ref_id]).drop_duplicates("id")
     return reconcile(entries, rows, complete_until=until, only_own=only_own)

@@ -277,7 +277,7 @@ def read_current(
     """The current rows, in the order of the files.
 
     ``first`` (inclusive) and ``end`` (exclusive) are nanoseconds; ``where`` maps a column to the
-    texts it may have.
+    texts it may have, in whatever case they are written.
     """
     table, moment = snapshot.table, snapshot.table.moment
     wanted = [column for column in table.schema.names if columns is None or column in columns]
@@ -285,13 +285,16 @@ def read_current(
     if first is not None or end is not None:
         needed.add(moment)
     schema = pa.schema([field for field in table.schema if field.name in needed])
-    accepted = {column: pa.array(texts, pa.string()) for column, texts in (where or {}).items()}
+    accepted = {
+        column: pa.array([text.lower() for text in texts], pa.string())
+        for column, texts in (where or {}).items()
+    }
     empty = table.schema.empty_table().select(wanted)
 
     def current(reader: PartReader, group: Group) -> pa.Table:
         for column, texts in accepted.items():  # most groups have none of a rare profile
             there = reader.read(group.number, pa.schema([schema.field(column)])).column(column)
-            if not pc.any(pc.is_in(there, value_set=texts), min_count=0).as_py():
+            if not pc.any(pc.is_in(pc.utf8_lower(there), value_set=texts), min_count=0).as_py():
                 return empty
         rows = keep(reader.read(group.number, schema), group.current)
         if first is not None:
@@ -300,7 +303,7 @@ def read_current(
         if end is not None:
             rows = rows.filter(pc.less(rows.column(moment), pa.scalar(end, INSTANT_TYPE)))
         for column, texts in accepted.items():
-            rows = rows.filter(pc.is_in(rows.column(column), value_set=texts))
+            rows = rows.filter(pc.is_in(pc.utf8_lower(rows.column(column)), value_set=texts))
         return rows.select(wanted)
 
     found = snapshot.in_each_group(current, first, end)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from other_ledger import ACCOUNT, PROFILE, Ledger
+from other_ledger import ACCOUNT, PROFILE, Ledger, ago
 from paying import Machine, World
 
 import fundlab as fl
@@ -170,6 +170,25 @@ def test_a_transfer_is_missing_only_of_what_was_fetched_long_enough_after_it(
     for minutes, wanted in ((0, 0), (15, 0), (16, 1)):
         until = entry.noted_at + minutes * HOUR // 60
         assert len(reconcile(entries, none, complete_until=until).differences) == wanted
+
+
+@pytest.mark.parametrize("spelt", [str.lower, str.upper, str.title])
+def test_a_payment_is_found_whatever_the_services_clock_says(
+    machine: Machine, fundlab: Command, spelt: Callable[[str], str]
+) -> None:
+    for number, row in enumerate(machine.ledger.transfers):
+        row |= {"id": spelt(row["id"]), "created_at": ago(hours=1000 + number)}
+    theirs = machine.ledger.add(ref_id="theirs", amount="40.00", created_at=ago(hours=999))
+    store = synced(machine)
+    (entry,) = journal_entries(store)
+    later = replace(entry, noted_at=entry.noted_at - HOUR)
+    found = reconciled(store, [later])
+    assert (found.differences, [one.transfer_id for one in found.others]) == ((), [theirs["id"]])
+    wrong = replace(later, state="refused", resource_id=None)
+    (moved,) = reconciled(store, [wrong]).differences
+    assert moved.kind == "moved"
+    (missing,) = reconciled(store, [replace(later, resource_id="t-0", ref_id="0")]).differences
+    assert missing.kind == "missing"
 
 
 @pytest.mark.parametrize("state", ["refused", "absent"])
