@@ -1,8 +1,9 @@
 """The journal against the service: is each payment there once, and as its card showed it?
 
 It looks at what the service shows, not at what the program concluded when it paid, and shares no
-rule with that. ``card_differences`` holds an answer against the card at once, ``reconcile`` the
-entries of journals against transfers, ``reconciled`` against those of a store.
+rule with that but the test of identity. ``card_differences`` holds an answer against the card at
+once, ``reconcile`` the entries of journals against transfers, ``reconciled`` against those of a
+store.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fundlab.base.errors import number_of
 from fundlab.base.values import Instant, money_text
+from fundlab.client.identity import is_this_payment
 from fundlab.evidence.table_store import TableStore
 from fundlab.payments.identity import SECOND, WITHDRAWAL, Entry, shown_time
 from fundlab.settings.settings import setting
@@ -133,13 +135,18 @@ def reconcile(
     by_ref_id: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["ref_id"] is not None:
-            by_ref_id[str(row["ref_id"])].append(row)
+            by_ref_id[str(row["ref_id"]).casefold()].append(row)
     stands_for: dict[str, list[Entry]] = defaultdict(list)
+    known: set[str] = set()
     found: list[Difference] = []
 
     for entry in payments:
         of = f"withdrawal {entry.ref_id} of {shown_time(entry.recorded_at, complete_until)}"
-        under = [row for row in by_ref_id[entry.ref_id] if row["status"] != "FAILED"]
+        under = [
+            row for row in by_ref_id[entry.ref_id.casefold()]
+            if row["status"] != "FAILED" and _may_be(entry, row)
+        ]  # fmt: skip
+        known |= {str(row["id"]) for row in under}
         if len(under) > 1:
             ids = ", ".join(str(row["id"]) for row in under)
             text = f"{of} has {len(under)} transfers, not one: {ids}"
@@ -181,7 +188,6 @@ def reconcile(
                 "can be one of them only: the others may not have been made",
             ))  # fmt: skip
 
-    known = {entry.ref_id for entry in payments}
     others = tuple(
         Difference(
             "other", row["ref_id"], str(row["id"]),
@@ -191,11 +197,17 @@ def reconcile(
         )
         for row in rows
         if row["direction"] == "DEBIT" and row["status"] != "FAILED"
-        and row["ref_id"] not in known and str(row["id"]).casefold() not in stands_for
+        and str(row["id"]) not in known and str(row["id"]).casefold() not in stands_for
     )  # fmt: skip
     if only_own:
         return Reconciliation(len(payments), (*found, *others), ())
     return Reconciliation(len(payments), tuple(found), others)
+
+
+def _may_be(entry: Entry, row: Mapping[str, Any]) -> bool:
+    """Whether the transfer under its ``ref_id`` is not somebody else's."""
+    shown = {name: None if row[name] is None else str(row[name]) for name in COLUMNS}
+    return is_this_payment(entry.arguments, shown).answer != "no"
 
 
 def reconciled(
@@ -207,12 +219,12 @@ def reconciled(
     Without entries there is nothing to compare, unless ``only_own`` (by default the setting
     ``only_own_payments``): then every debit of the store is a difference.
     """
-    import pandas as pd
-
     only_own = bool(setting("only_own_payments")) if only_own is None else only_own
     last = store.snapshot("transfers").last
     if last is None or not (entries or only_own):
         return reconcile(entries, None, complete_until=0)
+    import pandas as pd
+
     # what the journal knows is found whatever its time: the service's clock may be another
     named = {
         "id": [entry.resource_id for entry in entries if entry.resource_id is not None],

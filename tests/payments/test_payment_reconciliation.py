@@ -204,6 +204,27 @@ def test_what_moved_is_named_where_the_journal_says_that_it_did_not(
     assert reconcile([wrong], failed, complete_until=entry.noted_at).differences == ()
 
 
+def test_what_somebody_else_made_under_the_ref_id_is_another_debit(machine: Machine) -> None:
+    """It is not this payment: nothing of the journal is wrong, and fl.resume() could not help."""
+    theirs = machine.ledger.add(
+        ref_id="FIRST", amount="77.00", fiat_account_id=ACCOUNT, total="77.00"
+    )
+    store = synced(machine)
+    rows, (entry,) = store.read("transfers"), journal_entries(store)
+    refused = replace(entry, state="refused", resource_id=None)
+    for kept in (entry, refused):
+        of = rows if kept is entry else rows[rows["id"] == theirs["id"]]
+        found = reconcile([kept], of, complete_until=entry.noted_at)
+        assert (found.differences, [one.transfer_id for one in found.others]) == (
+            (),
+            [theirs["id"]],
+        )
+    same = changed(rows, "FIRST", amount=Decimal("100.00"))
+    (several,) = reconcile([entry], same, complete_until=entry.noted_at).differences
+    (moved,) = reconcile([refused], same[1:], complete_until=entry.noted_at).differences
+    assert (several.kind, moved.kind) == ("several", "moved")
+
+
 def test_one_transfer_stands_for_one_payment(machine: Machine) -> None:
     store = synced(machine)
     rows, (entry,) = store.read("transfers"), journal_entries(store)
