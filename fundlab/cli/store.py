@@ -221,8 +221,8 @@ def accept_refused(
 ) -> None:
     """Accept that the service refuses to show certain rows.
 
-    They stay as last seen. A profile that is accepted as no longer yours is left out of later
-    verdicts, which name it.
+    They stay as last seen. A profile that is accepted as no longer yours is left out of
+    verdicts, which name it, until the service reports a balance of it again.
     """
     found = existing_store(store).accept_refused(
         ids or None, profile_id=profile, by=by, reason=reason

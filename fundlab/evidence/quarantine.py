@@ -7,7 +7,7 @@ accepted in the records. As long as one is open no verdict is *proved*.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Final
 
@@ -104,13 +104,19 @@ def unlisted_rows(passes: Iterable[Record]) -> dict[tuple[str, str], Unlisted]:
     return known
 
 
-def left_out(records: Iterable[Record]) -> dict[str, Record]:
-    """The profiles that somebody accepted as no longer ours, and the record of it."""
+def left_out(accounts: Accounts, records: Iterable[Record]) -> dict[str, Record]:
+    """The profiles that somebody accepted as no longer ours, and the record of it; without those
+    of which the service has reported a balance since."""
+    reported: dict[str, int] = {}
+    for one in accounts.every:
+        for last in one.observations[-1:]:
+            reported[one.profile_id] = max(last.seq, reported.get(one.profile_id, 0))
     return {
         profile: record
         for record in records
         if record.kind == "accept"
         for profile in record.content.get("profiles", ())
+        if reported.get(profile, 0) <= record.number
     }
 
 
@@ -139,8 +145,10 @@ def open_lines(passes: Sequence[Record], records: Sequence[Record]) -> list[str]
     return lines
 
 
-def accepted_lines(passes: Sequence[Record], records: Sequence[Record]) -> list[str]:
-    """What holds a verdict back no more, because somebody accepted it."""
+def accepted_lines(
+    passes: Sequence[Record], records: Sequence[Record], without: Mapping[str, Record]
+) -> list[str]:
+    """What holds a verdict back no more, because somebody accepted it; ``without``: profiles."""
     gone: list[Gone] = [one for one in gone_rows(passes, records) if one.state == "accepted"]
     aside = [one for one in set_aside_rows(passes, records) if one.state == "accepted"]
     counts = {
@@ -153,7 +161,7 @@ def accepted_lines(passes: Sequence[Record], records: Sequence[Record]) -> list[
         for what, count in counts.items()
         if count
     ]
-    for profile, record in left_out(records).items():
+    for profile, record in without.items():
         said = record.content
         lines.append(
             f"Profile {profile} is left out, as no longer ours since {record.at[:19]}Z: accepted "
@@ -167,12 +175,12 @@ def with_evidence(
 ) -> Accounts:
     """``accounts`` without those of profiles that are no longer ours, and what is said of rows that
     are not in them."""
-    without = left_out(records)
+    without = left_out(accounts, records)
     return replace(
         accounts,
         every=tuple(one for one in accounts.every if one.profile_id not in without),
         shortfalls=tuple(open_lines(passes, records)),
-        accepted=tuple(accepted_lines(passes, records)),
+        accepted=tuple(accepted_lines(passes, records, without)),
     )
 
 

@@ -500,9 +500,10 @@ class TableStore:
     ) -> pd.DataFrame:
         """Record that it is known why the service refuses to show these rows (all by default): they
         stay as they were last seen. With ``profile_id`` the profile is no longer ours: its refused
-        transfers are accepted, and later verdicts leave its balances out, by name. Gives those rows
-        of :meth:`gone`. Raises ``InvalidRequest`` for an id that is not refused and a profile that
-        has no balance here, or where ``by`` or ``reason`` is empty."""
+        transfers are accepted, and verdicts leave its balances out, by name, until a later sync
+        sees one of them reported. Gives those rows of :meth:`gone`. Raises ``InvalidRequest`` for
+        an id that is not refused, for a profile of which the service refuses nothing or a balance
+        breaks, or where ``by`` or ``reason`` is empty."""
         _needed(by=by, reason=reason)
         with self.lock() as check_held:
             there = [one for one in self.gone_rows() if one.state == "refused"]
@@ -514,10 +515,10 @@ class TableStore:
                 )
             said: dict[str, Any] = {"by": by, "reason": reason, "counts": True}
             if profile_id is not None:
-                if profile_id not in {one.profile_id for one in self.accounts().every}:
-                    raise InvalidRequest(f"profile_id={profile_id!r} has no balance in {self.path}")
                 of_it = self.read_arrow("transfers", columns=["id"], profile_id=profile_id)
-                wanted &= set(of_it.column("id").to_pylist())
+                mine = set(of_it.column("id").to_pylist())
+                self._check_refused(profile_id, any(one.id in mine for one in there))
+                wanted &= mine
                 said["profiles"] = [profile_id]
             said["rows"] = [
                 [one.table, one.id, str(Instant.from_ns(one.gone_at))]
@@ -526,6 +527,24 @@ class TableStore:
             if said["rows"] or profile_id is not None:
                 self.record("accept", said, check_held)
         return to_frame(gone_table([one for one in self.gone_rows() if one.id in wanted]))
+
+    def _check_refused(self, profile_id: str, has_refused_rows: bool) -> None:
+        """Raises ``InvalidRequest`` unless it is the service that keeps a profile from a proof."""
+        accounts = self.accounts()
+        judged = [*accounts.compared, *accounts.unobserved]
+        mine = [one for one in judged if one.profile_id == profile_id]
+        wrong = f"profile_id={profile_id!r} cannot be left out"
+        if not (has_refused_rows or any(one.unanswered in (403, 404) for one in mine)):
+            refused = {one.profile_id for one in judged if one.unanswered in (403, 404)}
+            raise InvalidRequest(
+                f"{wrong}: the service refused {'nothing of it' if mine else 'no such profile'}; "
+                f"it refused to show balances of: {', '.join(sorted(refused)) or 'none'}"
+            )
+        if broken := [one.asset for one in mine if one.difference]:
+            raise InvalidRequest(
+                f"{wrong} while its balances do not follow from its transfers: "
+                f"{', '.join(broken)}; 'fundlab verify' names the likely causes"
+            )
 
     def _pinned(self, pin: str, table: str, manifest: Manifest) -> int:
         """The publication that a pin names. Raises ``InvalidRequest`` where there is no such pin,

@@ -24,7 +24,13 @@ from amounts import exactly
 from fake_service import FakeService, change, moment, newest_manifest, transfer
 
 import fundlab as fl
-from fundlab.base.errors import FundlabError, NotFound, PermissionDenied, StoreDamaged
+from fundlab.base.errors import (
+    FundlabError,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+    StoreDamaged,
+)
 from fundlab.client.calls import read_answer
 from fundlab.client.transport import Reply
 from fundlab.models import ProfileBalance
@@ -119,6 +125,7 @@ class Oracle:
             self.versions.pop(pair, None)
         if isinstance(found, Decimal):
             self.seen.add(pair)
+            self.left_out.discard(pair[0])
             self.aside.pop(name, None)
         elif found == 200:
             self.set_aside(name, text)
@@ -349,11 +356,15 @@ class Trial:
             oracle.settled |= oracle.refused
         elif kind == "profile" and self.service.hidden:
             profile = min(self.service.hidden)
-            if profile in {pair[0] for pair in oracle.seen}:
+            mine = {id_ for id_ in oracle.refused if oracle.rows[id_]["profile_id"] == profile}
+            try:
                 self.store.accept_refused(profile_id=profile, **who)
-                oracle.left_out.add(profile)
-                mine = {id_ for id_ in oracle.refused if oracle.rows[id_]["profile_id"] == profile}
-                oracle.settled |= mine
+            except InvalidRequest:
+                return  # it breaks, or no sync has met the refusal yet
+            found = {found for pair, found in oracle.looks.items() if pair[0] == profile}
+            assert mine or found & {403, 404}, f"{profile} is left out, and was never refused"
+            oracle.left_out.add(profile)
+            oracle.settled |= mine
         elif kind == "aside" and oracle.open_aside:
             self.store.accept_set_aside(**who)
             oracle.settled |= {f"aside {name}" for name in oracle.aside}

@@ -289,6 +289,36 @@ def test_one_refused_row_blocks_nothing(
     assert store.unlisted().empty
 
 
+def test_only_a_profile_that_the_service_refuses_is_left_out_and_until_it_is_reported_again(
+    store: fl.Store,
+) -> None:
+    service = Ledger([transfer(n, profile_id=f"p-{n}") for n in range(1, 4)])
+    service.balances["p-3", "USD"] = Decimal(7)
+    store.sync(service)  # type: ignore[arg-type]
+    who = {"by": "Ana", "reason": "moved"}
+    service.refused = {"p-2"}
+    store.sync(service)  # type: ignore[arg-type]
+    for profile in ("p-1", "p-3", "p-typo"):
+        with pytest.raises(InvalidRequest, match="refused to show balances of: p-2"):
+            store.accept_refused(profile_id=profile, **who)
+    service.refused = {"p-2", "p-3"}
+    del service.balances["p-3", "USD"]  # which is shown whatever is refused
+    store.sync(service)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="do not follow from its transfers: USD"):
+        store.accept_refused(profile_id="p-3", **who)
+    service.refused = {"p-2"}
+    store.sync(service)  # type: ignore[arg-type]
+    store.accept_refused(profile_id="p-2", **who)
+    judgement = fl.reconcile.judge(store)
+    assert (judgement.state, judgement.balances) == ("proved", 2)
+    service.refused = set()
+    service.balances["p-2", "USD"] = Decimal(3)
+    store.sync(service)  # type: ignore[arg-type]
+    judgement = fl.reconcile.judge(store)
+    assert (judgement.state, judgement.balances, judgement.breaks) == ("breaks", 3, 1)
+    assert "left out" not in judgement.text
+
+
 def test_a_bad_token_is_not_taken_for_rows_that_are_refused(store: fl.Store) -> None:
     service = Ledger([transfer(1), transfer(2)])
     store.sync(service)  # type: ignore[arg-type]
