@@ -18,6 +18,7 @@ from fundlab.base.values import Instant
 from fundlab.evidence.observations import Accounts, exact_table
 from fundlab.evidence.vanished_rows import Gone, gone_rows
 from fundlab.store.records import Record
+from fundlab.store.snapshot import Snapshot, read_current
 from fundlab.tables.schema import INSTANT_TYPE
 
 _SHOWN: Final = 5
@@ -171,14 +172,17 @@ def accepted_lines(
 
 
 def with_evidence(
-    accounts: Accounts, passes: Sequence[Record], records: Sequence[Record]
+    accounts: Accounts, transfers: Snapshot, passes: Sequence[Record], records: Sequence[Record]
 ) -> Accounts:
-    """``accounts`` without those of profiles that are no longer ours, and what is said of rows that
-    are not in them."""
+    """``accounts`` and their count of ``transfers`` without those of profiles that are no longer
+    ours, and what is said of rows that are not in them."""
     without = left_out(accounts, records)
+    theirs = {"profile_id": list(without)}
+    out = read_current(transfers, ["profile_id"], where=theirs).num_rows if without else 0
     return replace(
         accounts,
         every=tuple(one for one in accounts.every if one.profile_id not in without),
+        transfers=accounts.transfers - out,
         shortfalls=tuple(open_lines(passes, records)),
         accepted=tuple(accepted_lines(passes, records, without)),
     )

@@ -622,7 +622,7 @@ class TableStore:
             balances = self.snapshot("balances", as_of, pin=pin, manifest=manifest)
             transfers = self.current("transfers", as_of, pin=pin, manifest=manifest)
             accounts = read_accounts(transfers, balances)
-            return with_evidence(accounts, *self._evidence(as_of, pin, manifest))
+            return with_evidence(accounts, transfers, *self._evidence(as_of, pin, manifest))
 
         return steadily(look)
 

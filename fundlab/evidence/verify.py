@@ -337,7 +337,7 @@ def _check_rows(
     problems = list(_broken_rows(transfers))
     if balances is None:
         return replace(found, problems=tuple(problems))
-    accounts = with_evidence(read_accounts(transfers, balances), *evidence)
+    accounts = with_evidence(read_accounts(transfers, balances), transfers, *evidence)
     try:
         judgement = judge_accounts(accounts)
     except OverflowError as error:

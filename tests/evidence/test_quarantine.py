@@ -311,6 +311,8 @@ def test_only_a_profile_that_the_service_refuses_is_left_out_and_until_it_is_rep
     store.accept_refused(profile_id="p-2", **who)
     judgement = fl.reconcile.judge(store)
     assert (judgement.state, judgement.balances) == ("proved", 2)
+    assert "All 2 balances rebuilt from 2 transfers equal" in judgement.text
+    assert judgement.text in str(store.verify())
     service.refused = set()
     service.balances["p-2", "USD"] = Decimal(3)
     store.sync(service)  # type: ignore[arg-type]
