@@ -254,10 +254,14 @@ def retry_set_aside(store: StorePath = None, as_json: Json = False) -> None:
     from fundlab.client.client import connect
 
     books = existing_store(store)
+    before = int((books.set_aside()["state"] == "open").sum())
     with connect() as client:
         left = books.retry_set_aside(client)
     open_ = books.open_lines()
-    answer({"left": left, "lines": open_}, as_json, "\n".join(open_) or "all can be read")
+    text = "nothing is set aside"
+    if before:
+        text = f"{number_of(max(before - left, 0), 'row')} could be read now"
+    answer({"left": left, "lines": open_}, as_json, "\n".join([text, *open_]))
     if left:
         raise typer.Exit(BREAKS)
 

@@ -123,16 +123,18 @@ class Store(TableStore):
         return done
 
     def retry_set_aside(self, client: Client) -> int:
-        """Ask the service again for the rows that are set aside, with a sync of their tables; how
-        many stay so that nobody accepted. Raises what ``sync`` raises.
+        """Ask the service again for the rows that are set aside, with a sync of their tables, and
+        of the balances where transfers are; how many stay so that nobody accepted. Raises what
+        ``sync`` raises.
 
         >>> store.retry_set_aside(client)
         0
         """
         rows = self.set_aside()
-        tables = sorted(set(rows.loc[rows["state"] == "open", "table"]))
+        tables = set(rows.loc[rows["state"] == "open", "table"])
         if tables:
-            self.sync(client, tables)
+            more = {"balances"} if "transfers" in tables else set()
+            self.sync(client, sorted(tables | more))
         return int((self.set_aside()["state"] == "open").sum())
 
     def backup(self, destination: str | StorePath) -> Backup:
