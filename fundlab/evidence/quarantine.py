@@ -131,8 +131,8 @@ def open_lines(passes: Sequence[Record], records: Sequence[Record]) -> list[str]
         verb = "is" if len(mine) == 1 else "are"
         shown = _listed([f"{one.id or one.key} ({one.reason})" for one in mine])
         lines.append(
-            f"{number_of(len(mine), 'row')} of {table} {verb} set aside, as nobody can read "
-            f"{'it' if len(mine) == 1 else 'them'}: {shown} ('fundlab quarantine list')."
+            f"{number_of(len(mine), 'row')} of {table} {verb} set aside, which this version "
+            f"cannot read: {shown} ('fundlab quarantine list')."
         )
     refused = [one for one in gone_rows(passes, records) if one.state == "refused"]
     for table in dict.fromkeys(one.table for one in refused):

@@ -480,8 +480,8 @@ class TableStore:
             known = {name for one in mine for name in (one.key, one.id)}
             if names is not None and (unknown := names - known):
                 raise InvalidRequest(
-                    f"keys {sorted(unknown)!r} are not rows set aside; store.set_aside() shows "
-                    "those in the state 'open'"
+                    f"keys {sorted(unknown)!r} are not rows set aside; 'fundlab quarantine list' "
+                    "(store.set_aside()) shows those in the state 'open'"
                 )
             if mine:
                 keys_of = [[one.table, one.key, str(Instant.from_ns(one.found_at))] for one in mine]
