@@ -29,8 +29,10 @@ class Done:
 
     @property
     def differences(self) -> list[str]:
-        """What the service made otherwise than the card showed."""
-        return card_differences(self.plan.facts, dict(self.transfer or ()))
+        """What the service made otherwise than the card showed with which it was sent."""
+        entry = self.plan.context.journal.find(self.plan.ref_id)
+        card = self.plan.facts if entry is None else entry.facts
+        return card_differences(card, dict(self.transfer or ()))
 
     @property
     def failed(self) -> bool:
@@ -53,7 +55,7 @@ class Done:
         made = self.transfer
         before = "already submitted, " if self.plan.is_submitted else ""
         ended = f"{made.status}: transfer {made.id}, total {made.total} {made.asset}"
-        return printable(f"{before}{ended}")
+        return printable("\n".join([f"{before}{ended}", *self.differences]))
 
 
 def withdraw(

@@ -99,6 +99,10 @@ def test_a_command_and_a_batch_say_it_at_once(machine: Machine, fundlab: Command
         "fee 2,500.00 USD, the card showed 25.00",
         "total 2,507.00 USD, the card showed 32.00",
     ]
+    code, again, _ = fundlab("withdraw", *asked, "--ref-id", "dear")  # its new card would agree
+    assert (code, json.loads(again)["differences"]) == (3, json.loads(out)["differences"])
+    code, text, _ = fundlab("withdraw", *asked[:-1], "--ref-id", "dear")
+    assert (code, "fee 2,500.00 USD, the card showed 25.00" in text) == (3, True)
     machine.ledger.fee = Decimal(25)  # the card shows the last: 2,500
     row = pd.DataFrame([{"profile_id": PROFILE, "fiat_account_id": ACCOUNT, "amount": "8.00"}])
     with machine.client() as client:
