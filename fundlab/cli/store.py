@@ -54,8 +54,8 @@ def sync(
 ) -> None:
     """Bring the store up to date; hold payments against it.
 
-    Exit status 3 where closed periods have moved, rows are gone, or a payment is not at the service
-    as its card showed it.
+    Exit status 3 where closed periods have moved, rows are gone, a balance is no longer reported,
+    or a payment is not at the service as its card showed it.
     """
     from fundlab.analysis.closing import restatements
     from fundlab.client.client import connect
@@ -99,7 +99,11 @@ def sync(
         if not as_json:
             say(f"fundlab: {message}")
         raise typer.Exit(FAILED)
-    if moved or payments.differences:
+    # Those of profiles that are accepted as no longer ours are not among the accounts.
+    lost = set(result.unreported)
+    if lost:
+        lost &= {(one.profile_id, one.asset) for one in books.accounts().every}
+    if moved or payments.differences or lost:
         raise typer.Exit(BREAKS)
 
 

@@ -117,7 +117,7 @@ class SyncResult:
     ``compacted`` the tables whose files were merged into one, ``gone`` the table and id of each row
     that the service was found to have no more, ``refused`` of each that it was found to refuse,
     ``set_aside`` those that came and cannot be read, ``notes`` what else a pass over old rows
-    found."""
+    found, ``unreported`` the balances that were reported before and are not now."""
 
     store: str
     tables: tuple[TableSync, ...]
@@ -128,6 +128,7 @@ class SyncResult:
     refused: tuple[tuple[str, str], ...] = ()
     set_aside: tuple[InvalidRow, ...] = ()
     notes: tuple[str, ...] = ()
+    unreported: tuple[Pair, ...] = ()
 
     @property
     def new(self) -> int:
@@ -292,7 +293,7 @@ def sync(
         tuple((name, id_) for name, one in run.fetches.items() for id_ in one.answers["gone"]),
         tuple((name, id_) for name, one in run.fetches.items() for id_ in one.answers["refused"]),
         tuple(row for one in run.unread.values() for row in one.new.values()),
-        tuple(run.notes),
+        tuple(run.notes), tuple(run.unreported),
     )  # fmt: skip
 
 
@@ -328,6 +329,7 @@ class _Run:
     unsettled: list[Pair] = field(default_factory=list)
     unanswered: dict[Pair, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    unreported: list[Pair] = field(default_factory=list)
     swept_at: int | None = None
 
     def fetch(self, name: str, since: int | None, full: bool) -> None:
@@ -552,6 +554,7 @@ class _Run:
                 last.column("observed_at_max").cast(pa.int64()).to_pylist(), strict=True,
             ):  # fmt: skip
                 if self.unanswered.get((profile, asset), 200) != 200:
+                    self.unreported.append((profile, asset))
                     self.notes.append(
                         f"balances: {asset} of {profile} is no longer reported (the service "
                         f"answers {self.unanswered[profile, asset]}); last seen "

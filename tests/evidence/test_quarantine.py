@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -321,6 +322,21 @@ def test_only_a_profile_that_the_service_refuses_is_left_out_and_until_it_is_rep
     judgement = fl.reconcile.judge(store)
     assert (judgement.state, judgement.balances, judgement.breaks) == ("breaks", 3, 1)
     assert "left out" not in judgement.text
+
+
+def test_a_sync_that_misses_a_balance_ends_with_3_until_that_is_accepted(
+    store: fl.Store,
+    monkeypatch: pytest.MonkeyPatch,
+    fundlab: Callable[..., tuple[int, str, str]],
+) -> None:
+    service = Ledger([transfer(1), transfer(2, profile_id="p-2")])
+    monkeypatch.setattr("fundlab.client.client.connect", lambda: nullcontext(service))
+    assert fundlab("sync", "--store", store.path)[0] == 0
+    service.refused = {"p-2"}
+    ended, said, _ = fundlab("sync", "--store", store.path)
+    assert (ended, "USD of p-2 is no longer reported" in said) == (3, True)
+    store.accept_refused(profile_id="p-2", by="Ana", reason="moved")
+    assert fundlab("sync", "--store", store.path)[0] == 0
 
 
 def test_a_bad_token_is_not_taken_for_rows_that_are_refused(store: fl.Store) -> None:
