@@ -682,7 +682,8 @@ class _Fetch:
     for: one row dated years ahead would otherwise hide all that come after it. ``since``: from
     where on rows are known (ns, ``None``: all). ``marks``: up to where, by ``created`` and
     ``updated``. ``seen`` are the newest rows that came, ``undated``: some lack ``updated_at``;
-    ``ahead``: some are of the future.
+    ``ahead``: some are of the future; ``left_out``: the id that was shown before all rows were
+    asked for, and came only when it was asked for by name.
     ``passed``: all rows were asked for. ``gone_before`` are the ids that the service has no more or
     refuses, ``unlisted`` what it said of each that its list leaves out, ``unread`` the rows that
     could not be read. What is found now: ``answers`` for rows that are unlisted, those ``back`` and
@@ -713,6 +714,7 @@ class _Fetch:
     rows: int = 0
     seen: dict[str, Watermark] = field(default_factory=dict)
     undated: bool = False
+    left_out: str = ""
     ahead: bool = False
     ignored: set[str] = field(default_factory=set)
     unchecked: set[str] = field(default_factory=set)
@@ -794,6 +796,7 @@ class _Fetch:
         came = self.seen.get("updated")
         if updated is not None and (came is None or came.at < updated.at):
             # The version that was shown first did not come: the list ended early, say.
+            self.left_out = updated.id
             try:
                 self._ask({**filters, "ids": [updated.id]}, keep)
             except (_Ignored, ValidationFailed) as error:
@@ -910,6 +913,7 @@ class _Fetch:
         table, known = self.snapshot.table, set[str]()
         for rows in self.stage.read(["id"]):
             known.update(rows.column("id").to_pylist())
+        known.discard(self.left_out)
         if newest in known:
             return []
         before = len(known)
