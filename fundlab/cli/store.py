@@ -60,7 +60,7 @@ def sync(
     from fundlab.analysis.closing import restatements
     from fundlab.client.client import connect
     from fundlab.operate.store import Store
-    from fundlab.payments.journal_files import journal_entries
+    from fundlab.payments.journal_files import damaged_journals, journal_entries
     from fundlab.payments.reconciliation import reconciled
     from fundlab.store.publishing import export_files, published_tables
 
@@ -74,8 +74,10 @@ def sync(
         result = books.sync(client, tables=tables or None, since=since, workers=workers, full=full)
     moved = [*books.gone_lines(), *books.open_lines(), *map(str, restatements(books))]
     payments = reconciled(books, journal_entries(books))
-    lines = [str(result), *moved, *([str(payments)] if str(payments) else [])]
-    body, text = result.to_json() | {"moved": moved, **payments.to_json()}, "\n".join(lines)
+    broken = [f"{path} is not intact; see fundlab verify" for path, _ in damaged_journals(books)]
+    lines = [str(result), *moved, *broken, *([str(payments)] if str(payments) else [])]
+    body = result.to_json() | {"moved": moved, "damaged_journals": broken, **payments.to_json()}
+    text = "\n".join(lines)
     failed: FundlabError | None = None
     try:
         doing = "export"
@@ -103,7 +105,7 @@ def sync(
     lost = set(result.unreported)
     if lost:
         lost &= {(one.profile_id, one.asset) for one in books.accounts().every}
-    if moved or payments.differences or lost:
+    if moved or broken or payments.differences or lost:
         raise typer.Exit(BREAKS)
 
 
@@ -225,8 +227,8 @@ def accept_refused(
 ) -> None:
     """Accept that the service refuses to show certain rows.
 
-    They stay as last seen. A profile that is accepted as no longer yours is left out of
-    verdicts, which name it, until the service reports a balance of it again.
+    They stay as last seen. A profile that is accepted as no longer yours is left out of later
+    verdicts, which name it.
     """
     found = existing_store(store).accept_refused(
         ids or None, profile_id=profile, by=by, reason=reason
@@ -258,14 +260,10 @@ def retry_set_aside(store: StorePath = None, as_json: Json = False) -> None:
     from fundlab.client.client import connect
 
     books = existing_store(store)
-    before = int((books.set_aside()["state"] == "open").sum())
     with connect() as client:
         left = books.retry_set_aside(client)
     open_ = books.open_lines()
-    text = "nothing is set aside"
-    if before:
-        text = f"{number_of(max(before - left, 0), 'row')} could be read now"
-    answer({"left": left, "lines": open_}, as_json, "\n".join([text, *open_]))
+    answer({"left": left, "lines": open_}, as_json, "\n".join(open_) or "all can be read")
     if left:
         raise typer.Exit(BREAKS)
 

@@ -256,3 +256,13 @@ def test_debits_of_others_are_information_unless_there_may_be_none(
     assert code == (1 if only_own else 0)
     said = f"WIRE_WITHDRAWAL {theirs['id']} of 65.00 USD" if only_own else "1 debit that no journal"
     assert said in out
+
+
+def test_a_sync_names_a_journal_that_is_not_intact(machine: Machine, fundlab: Command) -> None:
+    assert fundlab("sync", "transfers")[0] == 0
+    (path,) = machine.journal_folder.glob("*.sqlite")
+    path.write_bytes(path.read_bytes()[:-100])
+    code, out, _ = fundlab("sync", "transfers", "--json")
+    assert (code, json.loads(out)["damaged_journals"]) == (
+        3, [f"{path} is not intact; see fundlab verify"],
+    )  # fmt: skip
