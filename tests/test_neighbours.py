@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from registry import run_at_registry
 
 ROOT = Path(__file__).parents[1]
 OLDEST = "3.12"  # of today's Databricks Connect
@@ -51,10 +52,10 @@ assert len(fl.flows.net(transfers)) and fl.reconcile.judge(store).state == "prov
 @pytest.mark.thorough
 @pytest.mark.parametrize("neighbour", NEIGHBOURS)
 def test_it_resolves_beside(neighbour: str) -> None:
-    done = subprocess.run(
+    done = run_at_registry(
         [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header",
          "--python-version", OLDEST, "-"],
-        input=f"-e {ROOT}\n{neighbour}\n", capture_output=True, text=True, cwd=ROOT,
+        input=f"-e {ROOT}\n{neighbour}\n", cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     name = neighbour.partition("=")[0].rstrip(">").partition("[")[0]
@@ -72,7 +73,8 @@ def test_both_run_where_both_are_installed(neighbour: str, tmp_path: Path) -> No
     python = str(environment / "bin" / "python")
     subprocess.run([*uv, "venv", "--quiet", "--python", OLDEST, str(environment)], check=True)
     install = [*uv, "pip", "install", "--quiet", "--python", python, str(built), neighbour]
-    subprocess.run(install, check=True)
+    installed = run_at_registry(install)
+    assert installed.returncode == 0, installed.stderr[-2000:]
     for code in (NEIGHBOURS[neighbour], OURS):
         done = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, done.stderr[-2000:]

@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from registry import run_at_registry
 
 pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[1]
@@ -24,10 +25,9 @@ DEMO = ["demo", "--transfers", "300", "--out", "out"]
 
 
 def run(*command: object, folder: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [*map(str, command)], cwd=folder, capture_output=True, text=True,
-        env=os.environ | {"CI": "true"} | environment,
-    )  # fmt: skip
+    done = run_at_registry(
+        [*map(str, command)], cwd=folder, env=os.environ | {"CI": "true"} | environment
+    )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout + done.stderr
 
