@@ -306,7 +306,8 @@ class ActionRefused(ActionError):
     Attributes: ``reason`` names the rule: ``account_not_approved``, ``insufficient_balance``,
     ``own_limit``, ``balance_floor``, ``expired``, ``balance_changed``, ``fee_changed``,
     ``account_changed``, ``wrong_environment``, ``code``, ``amount``, ``memo``, ``duplicate``,
-    ``end_user``, ``ref_id``, ``restored_journal`` or ``batch``.
+    ``end_user``, ``ref_id``, ``in_doubt`` (whether a ``ref_id`` stands for this payment cannot be
+    said), ``restored_journal`` or ``batch``.
     """
 
     def __init__(self, reason: str, message: str) -> None:

@@ -322,18 +322,20 @@ def submitted(plan: WithdrawalPlan) -> dict[str, Any]:
     quiet = replace(plan, context=replace(plan.context, say=said.append))
     row: dict[str, Any] = dict.fromkeys(_RESULT) | {"ref_id": plan.ref_id, "before": False}
     book = plan.context.journal
-    problem = None
+    problem, unrecorded = None, "refused"
     try:
         quiet.carry_out(quiet.look_for_duplicates)
     except ActionRefused as error:
         problem = str(error)
+        if error.reason == "in_doubt":  # another machine may have made it
+            unrecorded = "unknown"
     except (ValidationFailed, InsufficientFunds, NotFound, Conflict) as error:
         if book.find(plan.ref_id) is None:
             raise  # a look ended so, and nothing of the payment was sent: that refuses no payment
         problem = str(error)
     entry = book.find(plan.ref_id)
     if entry is None or not entry.asks(plan.operation, plan.arguments):
-        return row | {"state": "refused", "detail": problem}
+        return row | {"state": unrecorded, "detail": problem}
     unchecked = "; ".join(f"not checked: {line}" for line in plan.unchecked)
     return row | {
         "state": entry.state, "status": entry.status, "transfer_id": entry.resource_id,

@@ -576,6 +576,7 @@ def check_seen(operation: str, ref_id: str, seen: Seen, *, may_be_sent: bool = F
     if seen.identity is None or seen.answer == "yes":
         return
     noun, made = NOUNS[operation], seen.resource
+    reason = "in_doubt" if seen.answer == "unknown" else "ref_id"
     if seen.answer == "unknown":
         what = (
             f"ref_id={ref_id!r} stands for {made.id} at the service, which does not show "
@@ -591,7 +592,7 @@ def check_seen(operation: str, ref_id: str, seen: Seen, *, may_be_sent: bool = F
         )
     if may_be_sent:
         what = f"this {noun} may have been sent before; {what}"
-    raise ActionRefused("ref_id", what)
+    raise ActionRefused(reason, what)
 
 
 def check_doubt(entry: Entry, refusal: ActionRefused) -> None:

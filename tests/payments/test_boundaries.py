@@ -218,6 +218,22 @@ def test_what_could_not_be_checked_as_it_was_sent_stands_on_the_card(
     assert f"Not checked: whether transfer {theirs['id']}" in repr(plan)
 
 
+@pytest.mark.filterwarnings("ignore::fundlab.base.errors.UnknownValueWarning")
+def test_a_row_whose_ref_id_may_be_its_payment_is_unknown_not_refused(
+    client: fl.Client, machine: Machine, ledger: Ledger
+) -> None:
+    """The service does not show to which account what another machine made went."""
+    payment = {"profile_id": PROFILE, "fiat_account_id": ACCOUNT, "amount": "1.00"}
+    batch = fl.plan_withdrawals(
+        client, pd.DataFrame([payment | {"ref_id": "shared"}]), say=machine.said.append
+    )
+    theirs = ledger.add(amount="1.00", fee="25", ref_id="shared", fiat_account_id=ACCOUNT)
+    del theirs["fiat_account_id"]
+    row = batch.submit(confirm=batch.code, progress=False).iloc[0]
+    assert (row["state"], len(ledger.payments())) == ("unknown", 1)
+    assert "cannot be told; nothing was sent now" in row["detail"]
+
+
 @pytest.mark.parametrize("position", range(6))
 def test_a_page_in_place_of_a_look_refuses_no_payment_of_a_batch(
     client: fl.Client, machine: Machine, ledger: Ledger, position: int
