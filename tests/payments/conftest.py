@@ -45,7 +45,7 @@ def bench(new_bench: Callable[..., Bench]) -> Bench:
     return new_bench()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its proxy stands in the environment, and gRPC would take it
 def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with a_world(tmp_path_factory.mktemp("world")) as made:
         yield made
