@@ -8,6 +8,12 @@ from typing import Annotated, Final, TypeVar
 
 from pydantic import Field
 
+__all__ = [
+    "COMPLETED", "DIRECTIONS", "FINAL_STATUSES", "INTERNAL_TYPES", "SPELLINGS", "STATUSES",
+    "CryptoNetwork", "DepositInstructionsStatus", "Direction", "FiatAccountStatus", "FiatNetwork",
+    "Open", "Order", "RoutingNumberType", "StableAsset", "TransferStatus", "TransferType",
+]  # fmt: skip
+
 
 class TransferType(StrEnum):
     """§2.4"""

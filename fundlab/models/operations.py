@@ -39,6 +39,10 @@ from fundlab.models.resources import (
     TransferPage,
 )
 
+__all__ = [
+    "OPERATIONS", "SCOPES", "SIGNATURE_LIFETIME_S", "TOKEN_LIFETIME_S", "Operation",
+]  # fmt: skip
+
 TOKEN_LIFETIME_S: Final = 3599
 SIGNATURE_LIFETIME_S: Final = 30 * 60
 

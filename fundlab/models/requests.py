@@ -56,6 +56,16 @@ from fundlab.models.json_schema import (
 from fundlab.models.resources import MAKES_ONCE
 from fundlab.settings.secret import without_numbers
 
+__all__ = [
+    "AMONG", "MAX_CUBIX_MEMO", "MAX_FILTER_ENTRIES", "MAX_METADATA_LENGTH", "MAX_METADATA_PAIRS",
+    "MAX_WIRE_MEMO", "ConversionTarget", "CreateCryptoWithdrawalFee", "CreateDepositAddress",
+    "CreateFiatAccount", "CreateFiatDepositInstructions", "CreateFiatWithdrawal",
+    "CreateOrchestrationRule", "CryptoDestinationAddressQuery", "EventQuery", "FiatAccountQuery",
+    "FiatDepositInstructionsQuery", "Filter", "Id", "InitiateSandboxFiatDeposit",
+    "InstructionsInput", "Metadata", "OwnerInput", "PositiveAmount", "Query", "Request",
+    "TransferQuery", "UpdateFiatAccount",
+]  # fmt: skip
+
 MAX_METADATA_PAIRS: Final = 6
 MAX_METADATA_LENGTH: Final = 100
 MAX_WIRE_MEMO: Final = 100

@@ -39,6 +39,16 @@ from fundlab.models.enumerations import (
 from fundlab.models.json_schema import closed
 from fundlab.settings.secret import without_numbers
 
+__all__ = [
+    "Address", "CryptoDestinationAddress", "CryptoDestinationAddressPage", "CryptoEnd",
+    "CryptoWithdrawalFee", "CubixInstructions", "DepositAddress", "Event", "EventPage",
+    "FiatAccount", "FiatAccountOwner", "FiatAccountPage", "FiatDepositInstructions",
+    "FiatDepositInstructionsPage", "FiatEnd", "FiatNetworkInstructions", "InstitutionDetails",
+    "OrchestrationRule", "OrchestrationRuleAnswer", "PersonDetails", "Problem", "ProfileBalance",
+    "ProfileEnd", "Resource", "RoutingDetails", "RuleEnd", "Token", "Transfer", "TransferPage",
+    "WireInstructions",
+]  # fmt: skip
+
 MAKES_ONCE: Final = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
 """Whether pydantic makes a model once, however many threads ask for it first: then each is made
 when it is first used, else all at import."""
