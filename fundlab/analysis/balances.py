@@ -39,13 +39,13 @@ from fundlab.analysis.periods import (
     day_number,
     days_between,
     local_ns,
+    moment_or_close,
     period_bounds,
     whole,
 )
 from fundlab.analysis.streaming import stream_running, write_stream
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
-from fundlab.base.values import moment_ns
 from fundlab.store.snapshot import steadily
 from fundlab.transfers import Basis, View, has_right_total
 
@@ -62,6 +62,11 @@ __all__ = [
     "statement",
     "write_running",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _BLOCK: Final = 64
 _PARTS: Final = ("credits", "debits", "fees")
@@ -190,17 +195,19 @@ def _stream(
 
 def at(
     transfers: FrameT,
-    when: str | datetime,
+    when: Moment | date,
     opening: object = None,
     view: View = "ledger",
     by: str = "created_at",
     basis: Basis | None = None,
+    tz: str = "UTC",
 ) -> FrameT:
     """``profile_id``, ``asset``, ``balance`` once everything up to and including ``when`` has
     happened, sorted; one row for each profile and asset that moved until then or was opened.
 
     ``when`` is ISO text, a datetime or a Timestamp, nanoseconds included; a calendar day stands
-    for its first moment. ``basis`` as in :func:`changes`.
+    for its close in the zone ``tz``, as in :func:`daily` and :func:`statement`. ``basis`` as in
+    :func:`changes`.
     Statuses are those of ``transfers``: a transfer pending now counts as pending at ``when``.
 
     >>> fl.balances.at(transfers, "2026-10-02T12:00:00Z")
@@ -211,7 +218,7 @@ def at(
     0       main   USD    614.5
     1      spare   USD       60
     """
-    moment, by = moment_ns(when, "when"), moment_of(basis, by)
+    moment, by = moment_or_close(when, "when", tz), moment_of(basis, by)
     with Workbench(transfers, by) as bench:
         counting, _ = signed_changes(bench, transfers, view, by)
         balances = balances_of(

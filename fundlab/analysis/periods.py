@@ -179,6 +179,15 @@ def period_bounds(period: str | tuple[Moment, Moment], tz: str = "UTC") -> tuple
     return first, end
 
 
+def moment_or_close(value: Moment | date, parameter: str, tz: str) -> int:
+    """Nanoseconds since 1970 of a moment; of a calendar day its last one, in the zone ``tz``."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = value.isoformat()
+    if isinstance(value, str) and _PERIOD.fullmatch(value) and value.count("-") == 2:
+        return period_bounds(value, tz)[1] - 1
+    return moment_ns(value, parameter)
+
+
 def _calendar_days(period: str) -> tuple[date, date]:
     """The first day of ``period``, and the first after it."""
     found = _PERIOD.fullmatch(period) if isinstance(period, str) else None

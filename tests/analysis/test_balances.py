@@ -155,6 +155,25 @@ def test_at_includes_its_own_nanosecond_and_not_the_next() -> None:
     ]
 
 
+@pytest.mark.parametrize("when", ["2026-01-02", date(2026, 1, 2)], ids=["text", "date"])
+def test_at_a_bare_date_is_its_close_as_daily_and_statement_have_it(when: Any) -> None:
+    second = START + DAY  # 2026-01-02T00:00Z; in Zurich that day ends at 23:00Z
+    rows = [
+        transfer("early", amount=D("100"), created_at=second - 1),
+        transfer("in", amount=D("20"), created_at=second + DAY // 2),
+        transfer("late", amount=D("3"), created_at=second + DAY - DAY // 48),
+        transfer("after", amount=D("1"), created_at=second + DAY),
+    ]
+    for tz, close in (("UTC", D("123")), ("Europe/Zurich", D("120"))):
+        assert records(balances.at(pandas(rows), when, tz=tz))[0]["balance"] == close
+        daily = records(balances.daily(pandas(rows), tz=tz, until=when))
+        assert daily[-1]["balance"] == close
+        statement = balances.statement(pandas(rows), "2026-01-02", tz=tz)
+        assert records(statement)[0]["closing"] == close
+    midnight = pd.Timestamp("2026-01-02", tz="UTC")  # a moment, though it is a day's first
+    assert records(balances.at(pandas(rows), midnight))[0]["balance"] == D("100")
+
+
 @given(
     rows=transfers(),
     tz=st.sampled_from(["UTC", "America/New_York", "Asia/Kathmandu", "Pacific/Auckland"]),
