@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import doctest
 import importlib.util
-import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -36,9 +35,7 @@ def public_names() -> dict[str, Any]:
     found = {f"fl.{name}": getattr(fl, name) for name in fl.__all__}
     for module in EXPLAINED:
         home = getattr(fl, module)
-        own = [name for name, value in vars(home).items() if inspect.isfunction(value)
-               and value.__module__ == home.__name__ and not name.startswith("_")]  # fmt: skip
-        for name in getattr(home, "__all__", own):
+        for name in dir(home):
             found[f"fl.{module}.{name}"] = getattr(home, name)
     found |= {f"fl.Client.{name}": getattr(fl.Client, name) for name in OPERATIONS}
     found |= {f"fl.Store.{name}": getattr(fl.Store, name) for name in KEPT}

@@ -41,6 +41,11 @@ from fundlab.transfers import Basis, Rows, View, change, counts, is_half, moved_
 
 __all__ = ["Accounts", "entries"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Role = Literal[
     "balance", "counterparty", "fee", "conversion", "internal", "held", "opening", "unexplained"
 ]

@@ -37,6 +37,11 @@ from fundlab.transfers import (
 
 __all__ = ["anomalies", "invariants"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _WANTED: Final = Wanted(
     "transfers",
     {

@@ -32,6 +32,11 @@ from fundlab.base.errors import AnalysisError, shorten
 
 __all__ = ["backlog", "identity_statuses", "timeline"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _EVENTS: Final = Wanted(
     "events",
     {"id": TEXT, "type": TEXT, "object": TEXT, "created_at": TIME},

@@ -42,6 +42,11 @@ from fundlab.transfers import MOMENTS, Basis, Rows, moved_asset
 
 __all__ = ["batching", "compare_quotes", "drift", "effective", "summary"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 BPS_PLACES: Final = Decimal("0.0001")
 GUARANTEED_NS: Final = 5 * 60 * 10**9
 """How long before ``expires_at`` a quote was made."""

@@ -35,6 +35,20 @@ from fundlab.base.values import moment_ns
 from fundlab.models import COMPLETED, TransferType
 from fundlab.transfers import Basis, Rows, inflow, is_half, moved_asset, outflow
 
+__all__ = [
+    "ageing",
+    "conversions",
+    "counterparties",
+    "internal_pairs",
+    "net",
+    "settlement_time",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _FLOWS: Final = columns(("inflow outflow net", AMOUNT_TYPE))
 _PAIRS: Final = columns(
     ("group_id debit_id credit_id asset", TEXT_TYPE), ("amount", AMOUNT_TYPE), ("status", TEXT_TYPE)

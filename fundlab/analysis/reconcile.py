@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["compare", "explain", "explore", "judge"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def judge(
     store: TableStore,
     period: str | None = None,

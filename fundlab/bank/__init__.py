@@ -9,3 +9,7 @@ from fundlab.bank.reconciliation import Reconciliation, reconcile
 from fundlab.bank.statements import Statements, read
 
 __all__ = ["Matching", "Reconciliation", "Statements", "match", "read", "reconcile"]
+
+
+def __dir__() -> list[str]:
+    return __all__

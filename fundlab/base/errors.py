@@ -54,6 +54,53 @@ from typing import Any, Final
 
 __name__ = "fundlab.errors"  # where people import them, and so what a traceback and a pickle say
 
+__all__ = [
+    "ActionError",
+    "ActionRefused",
+    "AnalysisError",
+    "AuthenticationFailed",
+    "CallError",
+    "CardWarning",
+    "CloseRefused",
+    "Conflict",
+    "ContradictionWarning",
+    "DataError",
+    "DeadlineExceeded",
+    "EmptyListWarning",
+    "FundlabError",
+    "IgnoredFilterWarning",
+    "InsufficientFunds",
+    "InvalidRequest",
+    "MixedAssetsWarning",
+    "NetworkError",
+    "NotFound",
+    "OtherSideWarning",
+    "OutputError",
+    "PermissionDenied",
+    "ProtocolError",
+    "RateLimited",
+    "SandboxError",
+    "ScopeMissing",
+    "ServiceError",
+    "SetAsideWarning",
+    "SettingsError",
+    "SigningFailed",
+    "StatementError",
+    "StoreChanged",
+    "StoreDamaged",
+    "StoreError",
+    "StoreLocked",
+    "Unavailable",
+    "UnknownValueWarning",
+    "UnmappedWarning",
+    "ValidationFailed",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _JOINERS: Final = "\u200c\u200d"  # of letters in Persian or Hindi names, and of emoji
 
 

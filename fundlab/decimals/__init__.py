@@ -34,6 +34,11 @@ __all__ = [
     "types_mapper",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 gaps.close(gaps.GAPS)
 for module, later in gaps.ON_IMPORT.items():
     pandas_hook.when_imported(module, partial(gaps.close, later))

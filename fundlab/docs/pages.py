@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from enum import EnumType
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 import typer
 import typer.cli
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from typer.core import TyperGroup
 
 import fundlab
+from fundlab.base.errors import shorten
 from fundlab.models import OPERATIONS
 
 SECTIONS: Final = {
@@ -81,7 +82,8 @@ def page_of(name: str) -> str:
             members += "\n   :inherited-members:"  # and not those of a pandas class
         return "\n".join([*lines, directive(f".. {kind}:: fundlab.{name}{members}")])
     lines += [directive(f".. automodule:: {value.__name__}\n   :no-members:")]
-    for member, held in public_members(value):
+    for member in dir(value):
+        held = getattr(value, member)
         path = f"{value.__name__}.{member}"
         if member in fundlab.__all__:
             lines += [f"- [fl.{member}]({member}.md)", ""]
@@ -95,19 +97,9 @@ def page_of(name: str) -> str:
             lines += [f"## {member}", "", shown]
         elif inspect.isfunction(held):
             lines += [f"## {member}", "", directive(f".. autofunction:: {path}")]
+        else:
+            lines += [f"- `{member}`: `{shorten(held, 200)}`"]
     return "\n".join(lines)
-
-
-def public_members(module: ModuleType) -> list[tuple[str, Any]]:
-    """The names a module makes public: those of its ``__all__``, else its own functions and
-    classes."""
-    own = [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-        and callable(value)
-    ]  # fmt: skip
-    return [(name, getattr(module, name)) for name in getattr(module, "__all__", own)]
 
 
 def fields(model: type[BaseModel]) -> list[str]:

@@ -45,6 +45,11 @@ __all__ = [
     "writing",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Format = Literal["csv", "xlsx", "parquet", "json"]
 Writer = Callable[[pa.Table, Path], None]
 Moment = str | datetime

@@ -55,3 +55,7 @@ __all__ = [
     "wait_for_deposit",
     "withdraw",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -28,3 +28,7 @@ except ModuleNotFoundError as error:
 
 
 __all__ = ["Sandbox", "run", "serve"]
+
+
+def __dir__() -> list[str]:
+    return __all__

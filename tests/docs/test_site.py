@@ -8,11 +8,14 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import platformdirs
 import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
 from typer.core import TyperGroup
 
 import fundlab as fl
@@ -43,6 +46,22 @@ def test_every_public_name_and_every_command_has_a_page() -> None:
     ]
     assert missing == []
     assert "--catch-up" in made["commands/report.md"]
+
+
+MODULES = [name for name in fl.__all__ if isinstance(getattr(fl, name), ModuleType)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_a_module_offers_are_the_names_that_its_page_explains(name: str) -> None:
+    shell = InteractiveShell()
+    shell.run_cell("import fundlab as fl")
+    with provisionalcompleter():
+        typed = f"fl.{name}."
+        offered = {one.text for one in shell.Completer.completions(typed, len(typed))}
+    page = pages.page_of(name)
+    explained = re.findall(r"^(?:## |- \[fl\.|- `)(\w+)", page, re.MULTILINE)
+    assert len(offered) >= 2
+    assert sorted(explained) == sorted(offered)
 
 
 def test_every_section_of_the_interface_that_a_docstring_names_is_explained() -> None:
