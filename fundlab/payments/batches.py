@@ -394,9 +394,10 @@ def rows_alike(
     for label, plan in zip(labels, plans, strict=True):
         wanted = {n: v for n, v in plan.arguments.items() if n not in NOT_ALIKE}
         alike = canonical(wanted)
-        if plan.ref_id in by_ref_id:
+        name = plan.ref_id.casefold()
+        if name in by_ref_id:
             text = (
-                f"the same payment as row {by_ref_id[plan.ref_id]}: give each a ref_id of its own "
+                f"the same payment as row {by_ref_id[name]}: give each a ref_id of its own "
                 "and pass allow_duplicate=True, or leave one out"
             )
             found.append((label, text))
@@ -406,7 +407,7 @@ def rows_alike(
                 "allow_duplicate=True if both are meant"
             )
             found.append((label, text))
-        by_ref_id.setdefault(plan.ref_id, label)
+        by_ref_id.setdefault(name, label)
         by_arguments.setdefault(alike, label)
     return found
 

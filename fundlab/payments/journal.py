@@ -43,16 +43,16 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from fundlab.base.errors import ActionRefused, StoreDamaged, StoreError
+from fundlab.base.errors import ActionRefused, StoreDamaged, StoreError, shorten
 from fundlab.models import Transfer
 from fundlab.payments.identity import NOT_ALIKE, NOUNS, UPDATE, Entry, State, keyed
 from fundlab.settings.settings import is_loopback
 from fundlab.store.disk import make_folder, sync_folder
 
-_VERSION: Final = "1"
+_VERSION: Final = "2"
 _INTENT: Final = (
-    "ref_id", "operation", "recorded_at", "fingerprint", "likeness", "body", "facts", "batch",
-    "store",
+    "ref_id", "name", "operation", "recorded_at", "fingerprint", "likeness", "body", "facts",
+    "batch", "store",
 )  # fmt: skip
 _EVENT: Final = ("intent", "at", "state", "resource_id", "status", "fee", "total", "detail")
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -61,10 +61,10 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 _SCHEMA: Final = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE intents (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, ref_id TEXT NOT NULL UNIQUE,
-    operation TEXT NOT NULL, recorded_at INTEGER NOT NULL, fingerprint TEXT NOT NULL,
-    likeness TEXT NOT NULL, body BLOB NOT NULL, facts TEXT NOT NULL, batch TEXT, store TEXT,
-    sha256 TEXT NOT NULL);
+    number INTEGER PRIMARY KEY AUTOINCREMENT, ref_id TEXT NOT NULL,
+    name TEXT NOT NULL UNIQUE, operation TEXT NOT NULL, recorded_at INTEGER NOT NULL,
+    fingerprint TEXT NOT NULL, likeness TEXT NOT NULL, body BLOB NOT NULL, facts TEXT NOT NULL,
+    batch TEXT, store TEXT, sha256 TEXT NOT NULL);
 CREATE INDEX intents_alike ON intents (likeness, recorded_at);
 CREATE INDEX intents_recorded ON intents (operation, recorded_at);
 CREATE TABLE events (
@@ -160,8 +160,8 @@ class Journal:
     # ------------------------------------------------------------------------------ reading
 
     def find(self, ref_id: str) -> Entry | None:
-        """The entry of this name."""
-        found = self._entries("WHERE i.ref_id = ?", ref_id)
+        """The entry of this name, in whatever case it is given: to the service it may be one."""
+        found = self._entries("WHERE i.name = ?", ref_id.casefold())
         return found[0] if found else None
 
     def entries(self) -> list[Entry]:
@@ -211,7 +211,8 @@ class Journal:
         with self.opened() as (_, database):
             found = database.execute(
                 "SELECT 1 FROM events WHERE resource_id = ? UNION ALL "
-                "SELECT 1 FROM intents WHERE ref_id = ?", (transfer.id, transfer.ref_id),
+                "SELECT 1 FROM intents WHERE name = ?",
+                (transfer.id, (transfer.ref_id or "").casefold()),
             )  # fmt: skip
             return found.fetchone() is not None
 
@@ -253,7 +254,8 @@ class Journal:
                 allow(book)
             sent_at = self._clock() if at is None else at
             number = found.number if found is not None else book._add(
-                "intents", ref_id, operation, sent_at, keyed(book.id, operation, arguments),
+                "intents", ref_id, ref_id.casefold(), operation, sent_at,
+                keyed(book.id, operation, arguments),
                 keyed(book.id, operation, arguments, NOT_ALIKE), body, json.dumps(dict(facts)),
                 batch, store,
             )  # fmt: skip
@@ -435,7 +437,10 @@ class Journal:
         if self._about and about["id"] != self._about["id"]:
             raise self._replaced()
         if about["schema_version"] != _VERSION:
-            raise StoreError(f"{path} is not a journal of schema {_VERSION}: update fundlab")
+            raise StoreError(
+                f"{path} is a journal of schema {shorten(about['schema_version'])}, this version "
+                f"of fundlab reads {_VERSION}: use the version that made it"
+            )
         for given, there in database.execute(_COUNTS) if counted else ():
             if given != there:
                 raise self._damaged(f"{there} of {given} rows are there: it")
@@ -472,7 +477,7 @@ class Journal:
         for row in rows:
             confirmed = self._checked("intents", row[: len(intent) + 1])
             noted = self._checked("events", row[len(intent) + 1 : -1])
-            del confirmed["likeness"], noted["intent"], noted["number"]
+            del confirmed["name"], confirmed["likeness"], noted["intent"], noted["number"]
             confirmed["facts"] = json.loads(confirmed["facts"])
             noted_at = noted.pop("at")
             found.append(

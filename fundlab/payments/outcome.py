@@ -71,5 +71,6 @@ def observed_of(error: CallError, ref_id: str) -> Observed:
         if isinstance(existing, dict):
             existing = existing.get("rule", existing)
         other = existing.get("ref_id") if isinstance(existing, dict) else None
-        return "used" if other in (None, ref_id) else "refused"
+        same = other is None or str(other).casefold() == ref_id.casefold()
+        return "used" if same else "refused"
     return "refused"

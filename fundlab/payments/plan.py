@@ -226,7 +226,7 @@ class Plan(Shown, Generic[R]):
             return already_made(context, entry)
 
         # 4. Sent, and what became of it written down.
-        made = send(context, entry, arguments)
+        made = send(context, entry, arguments | {"ref_id": entry.ref_id})
 
         # 5. Is it as the card showed it?
         self.look_after(entry, made)
@@ -377,6 +377,7 @@ def new_plan(
     earlier = book.find(arguments["ref_id"])
     if earlier is not None:
         earlier.check_asks(operation, arguments, context.now())
+        arguments["ref_id"] = earlier.ref_id  # as it was written, and may have been sent
 
     # a ref_id of the caller's may have been used without this journal; a derived one holds the
     # journal's random id, so that nobody else has it
@@ -553,7 +554,9 @@ def look_up(
     it. ``ours``: nobody else can have that ``ref_id``."""
     client, ref_id = context.client, asked["ref_id"]
     rows = [
-        row for row in getattr(client, _LISTED_BY[operation])(ref_ids=[ref_id])
+        row for row in getattr(client, _LISTED_BY[operation])(
+            ref_ids=[ref_id, ref_id.lower(), ref_id.upper()]
+        )
         if (row.ref_id or ref_id).casefold() == ref_id.casefold()
     ]  # fmt: skip
     rows.sort(key=lambda row: row.ref_id is None)  # those that show none may be anybody's

@@ -444,6 +444,16 @@ def check_payable(
             "missing; nothing was sent: pay less, or fund the profile first",
         )
     check_floor(plan, EXACT.subtract(plan.available, needed))
+    ref_id = arguments["ref_id"]
+    for transfer in plan.recent.transfers:
+        theirs = transfer.ref_id or ""
+        if theirs != ref_id and theirs.casefold() == ref_id.casefold():
+            raise ActionRefused(
+                "ref_id",
+                f"ref_id={ref_id!r} differs from {theirs!r} of transfer {transfer.id} "
+                f"({transfer.status}) in its case only; nothing was sent: give it as it is there "
+                "if this payment is meant, or choose another ref_id",
+            )
     refuse_duplicates(arguments, candidates)
 
 
@@ -469,16 +479,16 @@ def check_daily_limit(
     limit = context.client.settings.daily_withdrawal_limit
     if limit is None:
         return
-    now, ref_ids = context.now(), {plan.ref_id for plan in plans}
+    now, names = context.now(), {plan.ref_id.casefold() for plan in plans}
     entries = [
         entry for entry in book.sent_since(WITHDRAWAL, now - now % DAY)
-        if entry.is_live and entry.ref_id not in ref_ids
+        if entry.is_live and entry.ref_id.casefold() not in names
     ]  # fmt: skip
     spent = {entry.resource_id or entry.ref_id: entry.amount for entry in entries}
-    counted = {entry.ref_id for entry in entries}
+    names |= {entry.ref_id.casefold() for entry in entries}
     for transfer in today:
-        counts = transfer.status != "FAILED" and transfer.ref_id not in ref_ids
-        if counts and transfer.id not in spent and transfer.ref_id not in counted:
+        counts = transfer.status != "FAILED" and (transfer.ref_id or "").casefold() not in names
+        if counts and transfer.id not in spent:
             spent[transfer.id] = transfer.amount or Decimal(0)
     before = exact_sum(spent.values())
     wanted = exact_sum(asked(plan.arguments)[1] for plan in plans)
@@ -695,7 +705,7 @@ def duplicate_candidates(
     found = []
     for entry in book.alike(WITHDRAWAL, arguments, now - DAY):
         theirs = entry.arguments
-        if not entry.is_live or entry.ref_id == arguments["ref_id"]:
+        if not entry.is_live or entry.ref_id.casefold() == arguments["ref_id"].casefold():
             continue
         if rest != canonical({key: one for key, one in theirs.items() if key not in aside}):
             continue

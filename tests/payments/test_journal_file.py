@@ -48,9 +48,9 @@ def test_what_a_power_cut_left_half_done_is_undone(journal: Journal, tmp_path: P
         row = ("o", 1, "f" * 64, "l" * 64, b"x" * 300, "{}", "s")
         for number in range(2_000):
             database.execute(
-                "INSERT INTO intents (ref_id, operation, recorded_at, fingerprint, "
-                "likeness, body, facts, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (f"x{number}", *row),
+                "INSERT INTO intents (ref_id, name, operation, recorded_at, fingerprint, "
+                "likeness, body, facts, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (f"x{number}", f"x{number}", *row),
             )  # fmt: skip
         shutil.copy(journal.path, copy)
         shutil.copy(f"{journal.path}-journal", f"{copy}-journal")

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from benches import Bench
 
-from fundlab.base.errors import ActionRefused, CallError
+from fundlab.base.errors import ActionRefused, CallError, Conflict
 from fundlab.payments.actions import WithdrawalPlan
+from fundlab.payments.outcome import observed_of
 from fundlab.payments.withdrawals import check_again
 
 TAKEN = r"ref_id='.*' stands for another action, confirmed .*choose another ref_id"
@@ -122,3 +123,65 @@ def test_a_row_that_another_plan_overtakes_is_told_as_refused(
     assert (row["state"], bool(pd.isna(row["total"]))) == ("refused", True)
     assert "stands for another action" in row["detail"]
     assert [t.amount for t in bench.made()] == [40]
+
+
+@pytest.mark.parametrize("allow_duplicate", [False, True])
+def test_a_ref_id_in_another_case_is_the_same_payment(bench: Any, allow_duplicate: bool) -> None:
+    name = f"rent-{bench.account.id}"
+    paid = bench.pay("100.00", ref_id=name)
+    again = bench.plan("100.00", ref_id=name.upper(), allow_duplicate=allow_duplicate)
+    assert (again.is_submitted, again.submit(confirm=again.code).id) == (True, paid.id)
+    with pytest.raises(ActionRefused, match=f"ref_id='{name}' stands for another action"):
+        bench.plan("200.00", ref_id=name.title(), allow_duplicate=allow_duplicate)
+    assert [t.id for t in bench.made()] == [paid.id]
+    assert list(bench.journal()["ref_id"]) == [name]
+
+
+def test_what_was_refused_is_sent_again_under_the_ref_id_as_it_was_written(bench: Any) -> None:
+    name = f"rent-{bench.account.id}"
+    first = bench.plan("100.00", ref_id=name)
+    bench.sandbox.faults.add("status", "create_fiat_withdrawal", status=400, count=1)
+    with pytest.raises(CallError):
+        first.submit(confirm=first.code)
+    assert bench.pay("100.00", ref_id=name.upper()).ref_id == name
+
+
+def test_two_plans_whose_ref_ids_differ_in_case_pay_once(bench: Any) -> None:
+    name = f"rent-{bench.account.id}"
+    first, second = (bench.plan("100.00", ref_id=one) for one in (name, name.upper()))
+    assert first.submit().id == second.submit().id
+    assert len(bench.made()) == 1
+
+
+def test_a_ref_id_in_another_case_is_found_without_this_journal(
+    new_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = new_bench()
+    names = [f"{kind}-{first.account.id}" for kind in ("rent", "Wage")]
+    paid = [first.pay("100.00", ref_id=name, allow_duplicate=True) for name in names]
+    other = new_bench()
+    known = other.plan("100.00", ref_id=names[0].upper(), fiat_account_id=first.account.id)
+    assert (known.is_submitted, known.submit().id) == (True, paid[0].id)
+    for allowed in (False, True):  # which the list shows only among the newest
+        with pytest.raises(ActionRefused, match=rf"'{names[1]}' of transfer .* in its case only"):
+            other.plan("100.00", ref_id=names[1].upper(), fiat_account_id=first.account.id,
+                       allow_duplicate=allowed)  # fmt: skip
+    assert len(first.made()) == 2
+
+
+def test_rows_of_a_table_whose_ref_ids_differ_in_case_are_one_payment(bench: Any) -> None:
+    import fundlab as fl
+
+    name = f"inv-{bench.account.id}"
+    table = pd.DataFrame({"amount": ["40.00", "45.00"], "ref_id": [name, name.upper()]}).assign(
+        profile_id=bench.profile_id, fiat_account_id=bench.account.id
+    )
+    with pytest.raises(ActionRefused, match="row 1: the same payment as row 0"):
+        fl.plan_withdrawals(bench.client, table, allow_duplicate=True)
+
+
+def test_a_conflict_that_names_the_ref_id_in_another_case_is_about_it() -> None:
+    said = Conflict(409, "Conflict", meta={"existing": {"id": "t-1", "ref_id": "RENT-1"}})
+    said.refused = True
+    assert observed_of(said, "rent-1") == "used"
+    assert observed_of(said, "rent-2") == "refused"
