@@ -18,7 +18,15 @@ from typing import Any, Final, Literal, get_args
 import narwhals as nw
 import pyarrow as pa
 
-from fundlab.analysis.counting import KEYS, ZERO, choice, moment_of, opening_balances, refuse
+from fundlab.analysis.counting import (
+    KEYS,
+    SHOWN_ROWS,
+    ZERO,
+    choice,
+    moment_of,
+    opening_balances,
+    refuse,
+)
 from fundlab.analysis.counting import transfer_columns as wanted
 from fundlab.analysis.engines import (
     JSON,
@@ -78,11 +86,13 @@ class Rule:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def fits(self, facts: Mapping[str, str], metadata: str | None) -> bool:
+        """A transfer fits a pattern of metadata only where it has that key."""
+        if not all(fnmatchcase(facts[name], one) for name, one in self.patterns.items()):
+            return False
+        values = {key: member(metadata, key) if metadata else None for key in self.metadata}
         return all(
-            fnmatchcase(facts[name], pattern) for name, pattern in self.patterns.items()
-        ) and all(
-            fnmatchcase(member(metadata or "", key) or "", pattern)
-            for key, pattern in self.metadata.items()
+            value is not None and fnmatchcase(value, self.metadata[key])
+            for key, value in values.items()
         )
 
 
@@ -341,17 +351,22 @@ def with_accounts(bench: Workbench[Any], postings: Rows, chart: Accounts) -> Row
             unmapped.append(kind)
         names.append(account or UNMAPPED)
     if unmapped:
-        first = ", ".join(f"{name} {unmapped[0][name]}" for name in facts if unmapped[0][name])
+        named = [
+            " ".join(f"{name}={kind[name]}" for name in facts if kind[name])
+            for kind in unmapped[:SHOWN_ROWS]
+        ]
         count = sum(kind["rows"] for kind in unmapped)
         warnings.warn(
             f"{number_of(count, 'posting')} of {number_of(len(unmapped), 'kind')} fit no rule of "
-            f"the chart and go to {UNMAPPED}; the first has {first}",
+            f"the chart and go to {UNMAPPED}: {'; '.join(named)}"
+            + "; and more"
+            * (len(unmapped) > SHOWN_ROWS),
             UnmappedWarning,
             stacklevel=3,
         )
-    named = kinds.select(facts).append_column("account", pa.array(names, TEXT_TYPE))
+    found = kinds.select(facts).append_column("account", pa.array(names, TEXT_TYPE))
     # Computed here and once: what follows looks at them several times.
-    return bench.constant(bench.collect(rows.join(bench.constant(named), on=facts, how="inner")))
+    return bench.constant(bench.collect(rows.join(bench.constant(found), on=facts, how="inner")))
 
 
 def correcting(now: Rows, then: Rows, first: int) -> Rows:

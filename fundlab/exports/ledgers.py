@@ -83,8 +83,8 @@ def write_beancount(books: Books, path: Path) -> None:
             yield f"\n{postings[0]['date']} * {payee} {memo}\n"
             for name, text in _links(postings):
                 yield f"  {name}: {_quoted(text)}\n"
-            for one in postings:
-                yield f"  {one['account']}  {_signed(one)} {one['asset']}\n"
+            for account, amount, asset in _amounts(postings):
+                yield f"  {account}  {amount} {asset}\n"
         yield "\n"
         for account, asset, balance in books.assertions:
             day = books.last + timedelta(days=1)  # Beancount looks before a day's entries
@@ -104,8 +104,8 @@ def write_hledger(books: Books, path: Path) -> None:
             links = ", ".join(f"{name}:{_plain(one)}" for name, one in _links(postings))
             tags = f"  ; {links}" if links else ""
             yield f"\n{postings[0]['date']} * {text.replace(';', ',')}{tags}\n"
-            for one in postings:
-                yield f"    {one['account']}  {_signed(one)} {_commodity(one['asset'])}\n"
+            for account, amount, asset in _amounts(postings):
+                yield f"    {account}  {amount} {_commodity(asset)}\n"
         if books.assertions:
             yield f"\n{books.last} * closing balances\n"
         for account, asset, balance in books.assertions:
@@ -147,9 +147,18 @@ def _links(postings: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
             yield name, " ".join(values)
 
 
-def _signed(posting: dict[str, Any]) -> str:
-    debit, credit = posting["debit"], posting["credit"]
-    return plain_text(debit) if credit is None else f"-{plain_text(credit)}"
+def _amounts(postings: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Account, amount and asset of each posting. Within an entry the amounts of an asset have as
+    many decimals each: Beancount lets an entry be off by half of the last one of the shortest."""
+    decimals: dict[str, int] = {}
+    signed = []
+    for one in postings:
+        amount = one["debit"] if one["credit"] is None else one["credit"].copy_negate()
+        digits = len(plain_text(amount).partition(".")[2])
+        decimals[one["asset"]] = max(decimals.get(one["asset"], 2), digits)
+        signed.append((one["account"], amount, one["asset"]))
+    for account, amount, asset in signed:
+        yield account, plain_text(amount, decimals[asset]), asset
 
 
 def _plain(text: str) -> str:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import closed_months as months
 import pandas as pd
+import pyarrow as pa
 import pytest
 from beancount import loader
 from beancount.core.data import Transaction
+from transfer_examples import DAY, START, Row, at_by_hand, exact_sum, make_rows, table
 
 import fundlab as fl
+from fundlab.exports.ledgers import WRITERS, Books
 from fundlab.reports.books import write_books
 
 needs_hledger = pytest.mark.skipif(
@@ -128,3 +135,141 @@ def test_closed_months_are_one_ledger_and_no_book_ever_changes(
     for name, content in [*written.items()][::3]:
         write_books(store, name.removesuffix(".beancount"), tmp_path / name, "beancount")
         assert (tmp_path / name).read_bytes() == content, name
+
+
+def written(rows: list[Row], folder: Path, view: str = "ledger") -> dict[str, Path]:
+    """The books of ``rows`` for both judges. What must be there in the end is summed by hand, and
+    opened a cent above what the transfers bring."""
+    opening = {key: Decimal("0.01") for key in at_by_hand(rows, START + 400 * DAY, view)}
+    opened = pa.table(
+        {
+            "profile_id": [profile for profile, _ in opening],
+            "asset": [asset for _, asset in opening],
+            "balance": pa.array([*opening.values()], pa.decimal128(38, 18)),
+        }
+    )
+    entries = fl.books.entries(table(rows), opening=opened, view=view)
+    asserted = [
+        (f"Assets:Funding:Profile-{profile}", asset, exact_sum([amount, opening[profile, asset]]))
+        for (profile, asset), amount in at_by_hand(rows, START + 400 * DAY, view).items()
+    ]
+    days = entries.column("date").to_pylist() or [date(2026, 1, 1)]
+    books = Books("by hand", min(days), max(days), entries, asserted)
+    paths = {}
+    for name in ("beancount", "hledger"):
+        paths[name] = folder / f"books.{name}"
+        WRITERS[name](books, paths[name])
+    return paths
+
+
+def accepts(name: str, path: Path) -> bool:
+    if name == "beancount":
+        return not loader.load_file(str(path))[1]
+    asked = ["hledger", "-f", str(path), "check"]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+def mutated(text: str, random: Random) -> Iterator[str]:
+    """Another digit in an amount, funds booked elsewhere, an entry that is gone."""
+    blocks = text.split("\n\n")
+    places = [n for n, block in enumerate(blocks) if "  Assets:Funding:" in block
+              and " * " in block and " = " not in block]  # fmt: skip
+    entry = random.choice(places)
+    head, *lines = blocks[entry].split("\n")
+    posting = random.choice([n for n, line in enumerate(lines) if re.search(r"\d \w+$", line)])
+    account, amount, asset = lines[posting].split()
+    at = random.choice([n for n, letter in enumerate(amount) if letter.isdigit()])
+    other = amount[:at] + str((int(amount[at]) + random.randrange(1, 10)) % 10) + amount[at + 1 :]
+    changed = [*lines[:posting], f"    {account}  {other} {asset}", *lines[posting + 1 :]]
+    elsewhere = blocks[entry].replace("  Assets:Funding:", "  Assets:Elsewhere:", 1)
+    for block in (["\n".join([head, *changed])], [elsewhere], []):
+        yield "\n\n".join([*blocks[:entry], *block, *blocks[entry + 1 :]])
+
+
+@needs_hledger
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(3, marks=pytest.mark.thorough), pytest.param(500, marks=pytest.mark.campaign)],
+)
+def test_both_judges_accept_seeded_histories_and_refuse_what_is_changed_in_them(
+    tmp_path: Path, count: int, seed: int, figure: Callable[[str], None]
+) -> None:
+    refused = 0
+    for number in range(count):
+        random = Random(f"{seed} {number}")
+        rows = make_rows(random.randrange(20, 120), random.randrange(10**9), random.randrange(2, 9))
+        paths = written(rows, tmp_path, random.choice(["ledger", "available"]))
+        for name, path in paths.items():
+            assert accepts(name, path), f"history {number}"
+            for text in mutated(path.read_text(encoding="utf-8"), random):
+                path.write_text(text, encoding="utf-8")
+                assert not accepts(name, path), f"history {number}: {text}"
+                refused += 1
+    figure(f"{count} histories accepted by Beancount and hledger, {refused} changed ones refused")
+
+
+ROW = make_rows(60, 5, 3)[0] | {
+    "type": "CRYPTO_WITHDRAWAL", "direction": "DEBIT", "asset": "ETH", "profile_id": "treasury-7",
+    "crypto_network": "SOLANA", "amount": Decimal(5), "fee": Decimal(1), "total": Decimal(6),
+    "status": "COMPLETED", "group_id": None, "balance_asset": None,
+}  # fmt: skip
+METADATA = '{"department": "ops-eu", "cost": 42}'
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "metadata"),
+    [
+        ('role = "fee"', True, None),
+        ('role = "held"', False, None),
+        ('type = "CRYPTO_*"', True, None),
+        ('type = "WIRE_*"', False, None),
+        ('profile = "treasury-*"', True, None),
+        ('profile = "Main *"', True, None),
+        ('profile = "other"', False, None),
+        ('asset = "E*"', True, None),
+        ('asset = "USD"', False, None),
+        ('direction = "DEBIT"', True, None),
+        ('direction = "CREDIT"', False, None),
+        ('network = "SOL*"', True, None),
+        ('network = "STELLAR"', False, None),
+        ('metadata = {department = "ops-*"}', True, METADATA),
+        ('metadata = {department = "ops-*", cost = "42"}', True, METADATA),
+        ('metadata = {department = "sales"}', False, METADATA),
+        ('metadata = {branch = "*"}', False, METADATA),
+        ('metadata = {department = "*"}', False, None),
+    ],
+)
+def test_a_chart_goes_by_each_of_its_keys(
+    tmp_path: Path, pattern: str, fits: bool, metadata: str | None
+) -> None:
+    chart = tmp_path / "chart.toml"
+    rest = '[[account]]\naccount = "Equity:Rest"\n[profiles]\ntreasury-7 = "Main office"\n'
+    chart.write_text(f'[[account]]\naccount = "Assets:Mine"\n{pattern}\n{rest}', encoding="utf-8")
+    rows = table([ROW]).append_column("metadata", pa.array([metadata], pa.string()))
+    found = fl.books.entries(rows, accounts=chart).column("account").to_pylist()
+    assert ("Assets:Mine" in found) is fits
+
+
+def test_each_kind_of_posting_that_no_rule_fits_is_named(tmp_path: Path) -> None:
+    chart = tmp_path / "chart.toml"
+    chart.write_text('[[account]]\nrole = "fee"\naccount = "Expenses:Fees"\n', encoding="utf-8")
+    with pytest.warns(fl.errors.UnmappedWarning) as said:
+        fl.books.entries(table([ROW]), accounts=chart)
+    text = str(said[0].message)
+    assert text.startswith("2 postings of 2 kinds fit no rule of the chart and go to ")
+    for role in ("balance", "counterparty"):
+        assert (
+            f"role={role} type=CRYPTO_WITHDRAWAL profile_id=treasury-7 asset=ETH direction=DEBIT "
+            "crypto_network=SOLANA" in text
+        )
+
+
+def test_amounts_of_an_entry_have_as_many_decimals_each(tmp_path: Path) -> None:
+    """Beancount would take half of a tenth for nothing beside an amount with one decimal."""
+    fee = Decimal("0.04")
+    row = ROW | {"amount": Decimal("0.5"), "fee": fee, "total": Decimal("0.54"), "asset": "USD"}
+    path = written([row], tmp_path)["beancount"]
+    text = path.read_text(encoding="utf-8")
+    assert "0.50 USD" in text
+    path.write_text(text.replace("  0.04 USD", "  0.03 USD"), encoding="utf-8")
+    assert not accepts("beancount", path)
