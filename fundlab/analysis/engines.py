@@ -227,7 +227,8 @@ class Workbench(ExitStack, Generic[FrameT]):
             if not isinstance(self._frame, pd.DataFrame | pa.Table):
                 given = _as_polars(table, self._frame)
         elif isinstance(result, pa.Table):
-            given = self.constant(result.cast(schema)).to_native()
+            given = result.cast(schema)
+            given = self.constant(given if self._spark else _in_microseconds(given)).to_native()
         else:
             given = result.select(*schema.names).to_native()
             types = {} if self._spark else dict(zip(given.columns, given.types, strict=True))
@@ -281,6 +282,16 @@ class Workbench(ExitStack, Generic[FrameT]):
             else:
                 given = given.append_column(name, values)
         return cast("FrameT", given if in_arrow else _as_polars(given, self._frame))
+
+
+def _in_microseconds(table: pa.Table) -> pa.Table:
+    """Durations rounded half-even to what DuckDB's intervals hold; it would cut them."""
+    for place, (name, kind) in enumerate(zip(table.schema.names, table.schema.types, strict=True)):
+        if pa.types.is_duration(kind):
+            exact = table.column(place).cast(pa.int64()).cast(pa.decimal128(38, 0))
+            rounded = pc.round(exact, ndigits=-3).cast(pa.int64()).cast(kind)
+            table = table.set_column(place, name, rounded)
+    return table
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final, cast
 
 import narwhals as nw
 import pandas as pd
@@ -15,6 +15,7 @@ from fundlab.analysis.counting import (
     completed,
     moment_of,
     refuse,
+    refuse_repeated,
     signed_changes,
     transfer_columns,
 )
@@ -25,15 +26,17 @@ from fundlab.analysis.engines import (
     TIME,
     TIME_TYPE,
     FrameT,
+    Wanted,
     Workbench,
     columns,
+    is_store,
 )
 from fundlab.analysis.periods import with_period
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError
 from fundlab.base.values import moment_ns
 from fundlab.models import COMPLETED, TransferType
-from fundlab.transfers import Basis, Rows, inflow, is_half, moved_asset, outflow
+from fundlab.transfers import SETTLED_AT, Basis, Rows, inflow, is_half, moved_asset, outflow
 
 __all__ = [
     "ageing",
@@ -53,6 +56,8 @@ _FLOWS: Final = columns(("inflow outflow net", AMOUNT_TYPE))
 _PAIRS: Final = columns(
     ("group_id debit_id credit_id asset", TEXT_TYPE), ("amount", AMOUNT_TYPE), ("status", TEXT_TYPE)
 )
+_INSTRUCTIONS: Final = Wanted("instructions", {"id": TEXT, "memo_id": TEXT})
+_MEMOS: Final = columns(("memo direction instructions_id", TEXT_TYPE))
 _CONVERSIONS: Final = columns(
     ("profile_id direction from_asset to_asset", TEXT_TYPE),
     ("count", pa.int64()),
@@ -101,16 +106,22 @@ def net(
 
 
 def counterparties(
-    transfers: FrameT, freq: str | None = None, tz: str = "UTC", basis: Basis = "created"
+    transfers: FrameT,
+    freq: str | None = None,
+    tz: str = "UTC",
+    basis: Basis = "created",
+    instructions: object = None,
 ) -> FrameT:
     """(``period``,) ``profile_id``, ``kind``, ``counterparty``, ``asset``, ``count`` (int64),
     ``inflow``, ``outflow``, ``net`` (decimals), sorted, missing counterparties last: completed
     transfers by who is on the other side.
 
     ``kind`` is ``fiat_account`` (its id), ``address`` (the crypto destination), ``profile`` (the
-    other half of an internal transfer) or ``unknown``, as for deposits: the interface does not say
-    who sent them. ``freq`` and ``basis`` as in :func:`net`. Raises :class:`AnalysisError` for
-    missing columns and invalid rows. Interface §2.4.
+    other half of an internal transfer), ``instructions`` or ``unknown``: the interface does not say
+    who sent a deposit, but the memo it quotes is one of the deposit ``instructions``, which are
+    ``store.read("deposit_instructions")`` and come with a ``Store``. ``freq`` and ``basis`` as in
+    :func:`net`. Raises :class:`AnalysisError` for missing columns, invalid rows, and a memo of two
+    instructions. Interface §2.4.
 
     >>> found = fl.flows.counterparties(transfers)
     >>> found[["profile_id", "kind", "counterparty", "inflow", "outflow"]]
@@ -120,8 +131,10 @@ def counterparties(
     2       main       unknown         <NA>    1000        0
     3      spare       profile         main      60        0
     """
-    optional = ("fiat_account_id", "destination_address", "group_id")
+    optional = ("fiat_account_id", "destination_address", "group_id", "memo")
     by = moment_of(basis)
+    if instructions is None and is_store(transfers):
+        instructions = cast("Any", transfers).read_arrow("deposit_instructions")
     want = transfer_columns(by, optional, type=TEXT)
     with Workbench(transfers, by) as bench:
         needed = ("id", "profile_id", "asset", "total", by)
@@ -137,11 +150,19 @@ def counterparties(
         profile = nw.when(~nw.col("other").is_null()).then(nw.lit("profile"))
         fiat = nw.when(~nw.col("fiat_account_id").is_null()).then(nw.lit("fiat_account"))
         crypto = nw.when(~nw.col("destination_address").is_null()).then(nw.lit("address"))
-        rows = rows.join(others, on=["group_id", "direction"], how="left").with_columns(
-            asset=moved_asset(),
-            at=nw.col(by),
-            counterparty=nw.coalesce("other", "fiat_account_id", "destination_address"),
-            kind=profile.otherwise(fiat.otherwise(crypto.otherwise(nw.lit("unknown")))),
+        quoted = nw.when(~nw.col("instructions_id").is_null()).then(nw.lit("instructions"))
+        known = crypto.otherwise(quoted.otherwise(nw.lit("unknown")))
+        rows = (
+            rows.join(others, on=["group_id", "direction"], how="left")
+            .join(_memos(bench, instructions), on=["memo", "direction"], how="left")
+            .with_columns(
+                asset=moved_asset(),
+                at=nw.col(by),
+                counterparty=nw.coalesce(
+                    "other", "fiat_account_id", "destination_address", "instructions_id"
+                ),
+                kind=profile.otherwise(fiat.otherwise(known)),
+            )
         )
         groups = ["profile_id", "kind", "counterparty", "asset"]
         types = dict.fromkeys(groups, TEXT_TYPE)
@@ -153,48 +174,61 @@ def counterparties(
         return bench.give(flows.sort(*groups, nulls_last=True), schema)
 
 
+def _memos(bench: Workbench[Any], instructions: object) -> Rows:
+    """``memo``, ``direction`` (of a deposit), ``instructions_id``."""
+    if instructions is None:
+        return bench.constant(_MEMOS.empty_table())
+    rows = bench.take(instructions, _INSTRUCTIONS).filter(nw.col("memo_id") != "")
+    refuse_repeated(bench, rows, "instructions", "memo_id")
+    credit = nw.lit("CREDIT").alias("direction")
+    return rows.select(credit, memo=nw.col("memo_id"), instructions_id=nw.col("id"))
+
+
 def _in_and_out(rows: Rows, groups: Sequence[str], **also: nw.Expr) -> Rows:
     sides = rows.with_columns(inflow=inflow(), outflow=outflow())
     sums = sides.group_by(*groups).agg(nw.col("inflow").sum(), nw.col("outflow").sum(), **also)
     return sums.with_columns(net=nw.col("inflow") - nw.col("outflow"))
 
 
-def conversions(transfers: FrameT) -> FrameT:
-    """``profile_id``, ``direction``, ``from_asset``, ``to_asset``, ``count`` (int64), ``amount``,
-    ``total`` (decimals), ``first``, ``last``, sorted: completed transfers that a rule converted,
-    that is whose ``balance_asset`` is not their ``asset``.
+def conversions(
+    transfers: FrameT, freq: str | None = None, tz: str = "UTC", basis: Basis = "created"
+) -> FrameT:
+    """(``period``,) ``profile_id``, ``direction``, ``from_asset``, ``to_asset``, ``count`` (int64),
+    ``amount``, ``total`` (decimals), ``first``, ``last``, sorted: completed transfers that a rule
+    converted, that is whose ``balance_asset`` is not their ``asset``.
 
     ``amount`` is in the transfer's own asset, ``total`` in the one whose balance changed: for
-    credits ``to_asset``, for debits ``from_asset``. Raises :class:`AnalysisError` for missing
-    columns and invalid rows. Interface §2.4, §2.6.
+    credits ``to_asset``, for debits ``from_asset``; ``first`` and ``last`` are times of ``basis``.
+    ``freq`` and ``basis`` as in :func:`net`. Raises :class:`AnalysisError` for missing columns and
+    invalid rows. Interface §2.4, §2.6.
 
     >>> bought = transfers[transfers["id"] == "t1"].assign(balance_asset="USDC")
     >>> fl.flows.conversions(bought).iloc[:, :6]
       profile_id direction from_asset to_asset  count  amount
     0       main    CREDIT        USD     USDC      1    1000
     """
-    want = transfer_columns("created_at", amount=MONEY)
-    with Workbench(transfers) as bench:
-        needed = ("profile_id", "asset", "amount", "total", "created_at")
-        rows = completed(bench, transfers, want, *needed)
+    by = moment_of(basis)
+    want = transfer_columns(by, amount=MONEY)
+    with Workbench(transfers, by) as bench:
+        rows = completed(bench, transfers, want, "profile_id", "asset", "amount", "total", by)
         credit = nw.when(nw.col("direction") == "CREDIT")
-        order = ["profile_id", "direction", "from_asset", "to_asset"]
-        found = (
-            rows.filter(nw.col("balance_asset") != nw.col("asset"))
-            .with_columns(
-                from_asset=credit.then(nw.col("asset")).otherwise(nw.col("balance_asset")),
-                to_asset=credit.then(nw.col("balance_asset")).otherwise(nw.col("asset")),
-            )
-            .group_by(*order)
-            .agg(
-                count=nw.len().cast(nw.Int64),
-                amount=nw.col("amount").sum(),
-                total=nw.col("total").sum(),
-                first=nw.col("created_at").min(),
-                last=nw.col("created_at").max(),
-            )
+        converted = rows.filter(nw.col("balance_asset") != nw.col("asset")).with_columns(
+            at=nw.col(by),
+            from_asset=credit.then(nw.col("asset")).otherwise(nw.col("balance_asset")),
+            to_asset=credit.then(nw.col("balance_asset")).otherwise(nw.col("asset")),
         )
-        return bench.give(found.sort(*order), _CONVERSIONS)
+        order, schema = ["profile_id", "direction", "from_asset", "to_asset"], _CONVERSIONS
+        if freq is not None:
+            converted, order = with_period(bench, converted, freq, tz), ["period", *order]
+            schema = pa.schema([("period", TIME_TYPE), *schema])
+        found = converted.group_by(*order).agg(
+            count=nw.len().cast(nw.Int64),
+            amount=nw.col("amount").sum(),
+            total=nw.col("total").sum(),
+            first=nw.col("at").min(),
+            last=nw.col("at").max(),
+        )
+        return bench.give(found.sort(*order), schema)
 
 
 def ageing(
@@ -303,11 +337,13 @@ def internal_pairs(transfers: FrameT) -> FrameT:
 
 
 def settlement_time(transfers: FrameT) -> FrameT:
-    """``type``, ``count``, ``p50``, ``p90``, ``p99``, ``max``, sorted by type: from
-    ``created_at`` to ``updated_at`` of completed transfers, as timedeltas.
+    """``type``, ``count``, ``p50``, ``p90``, ``p99``, ``max``, sorted by type: how long completed
+    transfers took from ``created_at`` to ``settled_at``, as timedeltas.
 
-    Percentiles are interpolated linearly; those between times many days apart are good to about
-    10 ns.
+    ``settled_at`` is a column of ``store.read("transfers", settled=True)``, and known of a
+    ``Store``; a frame without it is measured to ``updated_at``, which any later change of a row
+    moves. Percentiles are interpolated linearly; those between times many days apart are good to
+    about 10 ns, and in DuckDB, whose intervals have microseconds, each is rounded to one.
 
     >>> fl.flows.settlement_time(transfers)[["type", "count", "p50", "max"]]
                            type  count             p50             max
@@ -316,12 +352,13 @@ def settlement_time(transfers: FrameT) -> FrameT:
     2              WIRE_DEPOSIT      1 0 days 00:30:00 0 days 00:30:00
     3           WIRE_WITHDRAWAL      1 0 days 00:30:00 0 days 00:30:00
     """
-    want = transfer_columns("created_at", type=TEXT, updated_at=TIME)
-    with Workbench(transfers) as bench:
-        rows = completed(bench, transfers, want, "created_at", "updated_at", "type")
+    with Workbench(transfers, SETTLED_AT) as bench:
+        end = SETTLED_AT if SETTLED_AT in bench.names() else "updated_at"
+        want = transfer_columns("created_at", **{"type": TEXT, end: TIME})
+        rows = completed(bench, transfers, want, "created_at", end, "type")
         took = nw.col("took")
         measured = (
-            rows.with_columns(took=nw.col("updated_at") - nw.col("created_at"))
+            rows.with_columns(took=nw.col(end) - nw.col("created_at"))
             .group_by("type")
             .agg(
                 count=nw.len().cast(nw.Int64),

@@ -94,9 +94,13 @@ def with_period(
     try:
         offset = pd.tseries.frequencies.to_offset(freq if isinstance(freq, str | None) else "")
     except (ValueError, TypeError):
+        hint = "give one such as 'D', 'W' or 'MS'"
+        for word in ("month", "quarter", "year"):
+            if str(freq).lower() in (word[0], word, f"{word}ly"):
+                letter = word[0].upper()
+                hint = f"for each {word} give '{letter}S', or '{letter}E' for the label of its end"
         raise AnalysisError(
-            f"freq={shorten(freq)} is not a valid pandas offset alias; give one such as 'D', 'W' "
-            "or 'MS'"
+            f"freq={shorten(freq)} is not a valid pandas offset alias; {hint}"
         ) from None
     if offset is None:
         raise AnalysisError("freq is None; give a pandas offset alias such as 'D', 'W' or 'MS'")

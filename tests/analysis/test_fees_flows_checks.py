@@ -207,6 +207,7 @@ def test_summary_by_any_text_column(by: str, kind: str) -> None:
         ("0h", "freq='0h' has no length"),
         ("0D", "freq='0D' has no length"),
         (5, "freq=5 is not a valid pandas offset alias"),
+        ("quarterly", "alias; for each quarter give 'QS', or 'QE' for the label of its end$"),
     ],
 )
 def test_frequencies_that_cannot_be_used_are_refused(freq: Any, message: str) -> None:
@@ -339,6 +340,15 @@ def test_settlement_time_by_literal(kind: str) -> None:
         "p99": pd.Timedelta("9min 54s 1ns"),
         "max": pd.Timedelta("10min 1ns"),
     }
+
+
+def test_settlement_time_is_to_settled_at_where_it_is_and_whole_in_duckdb() -> None:
+    late = START + 19 * DAY  # a later change of the row, which is no settlement
+    settled = pa.array([START + 300_000_000_600], pa.int64()).cast(pa.timestamp("ns", "UTC"))
+    rows = arrow([transfer("a", updated_at=late)]).append_column("settled_at", settled)
+    assert records(flows.settlement_time(rows))[0]["max"] == pd.Timedelta("5min 600ns")
+    relation = duckdb.connect().from_arrow(rows)
+    assert flows.settlement_time(relation).df()["max"][0] == pd.Timedelta("5min 1us")
 
 
 # -------------------------------------------------------------------------------------- checks

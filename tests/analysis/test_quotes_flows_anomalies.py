@@ -28,6 +28,7 @@ from transfer_examples import (
 )
 from transfer_examples import transfer as basic
 
+import fundlab as fl
 from fundlab.analysis import checks, fees, flows
 from fundlab.base.errors import AnalysisError, ServiceError
 from fundlab.base.values import Instant
@@ -205,6 +206,40 @@ def test_counterparties_by_literal(kind: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deposit_that_quotes_a_memo_comes_by_those_instructions(kind: str) -> None:
+    rows = [
+        transfer("a", memo="MEMO1"),
+        transfer("b", memo="MEMO2", profile_id="p2"),
+        transfer("c", memo="invoice 7"),
+        transfer("d", memo="MEMO1", **WIRE),  # what one writes oneself says nothing of a sender
+    ]
+    given = pa.table({"id": ["i1", "i2", "i3"], "memo_id": ["MEMO1", "MEMO2", None]})
+    names = ("profile_id", "kind", "counterparty", "count", "net")
+    found = told(flows.counterparties(KINDS[kind](rows), instructions=given), *names)
+    assert found == [
+        ("p1", "instructions", "i1", 1, D("10")),
+        ("p1", "unknown", None, 2, D("-25")),
+        ("p2", "instructions", "i2", 1, D("10")),
+    ]
+    twice = pa.table({"id": ["i1", "i2"], "memo_id": ["MEMO1", "MEMO1"]})
+    with pytest.raises(AnalysisError, match="instructions: more than one row of memo_id MEMO1"):
+        flows.counterparties(KINDS[kind](rows), instructions=twice)
+
+
+def test_a_store_brings_its_instructions_and_its_settlement_times() -> None:
+    store = fl.sample()
+    by_kind = flows.counterparties(store).df().groupby("kind")["count"].sum()
+    transfers, memos = store.read("transfers"), store.read("deposit_instructions")["memo_id"]
+    quoting = transfers[(transfers["status"] == "COMPLETED") & transfers["memo"].isin(memos)]
+    assert by_kind["instructions"] == len(quoting) > 500
+    settled = store.read("transfers", settled=True)
+    settled = settled[settled["status"] == "COMPLETED"]
+    longest = (settled["settled_at"] - settled["created_at"]).groupby(settled["type"]).max()
+    found = flows.settlement_time(store).df().set_index("type")["max"]
+    assert found.to_dict() == longest[found.index].dt.round("us").to_dict()  # as intervals are
+
+
 def test_halves_of_an_empty_group_are_not_each_others_counterparty() -> None:
     half: Row = {"group_id": "", "asset": "USDC"}
     rows = [
@@ -246,6 +281,26 @@ def test_conversions_by_literal(kind: str) -> None:
         ("CREDIT", "USDC", "USD", 2, D("11"), D("11")),
         ("DEBIT", "USD", "PYUSD", 1, D("10"), D("35")),
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conversions_by_period_and_basis(kind: str) -> None:
+    usual: Row = {"asset": "USDC", "balance_asset": "USD"}
+    rows = [
+        transfer("a", amount=D("5"), **usual),
+        transfer("b", amount=D("6"), created_at=START + 31 * DAY, **usual),
+    ]
+    names = ("period", "from_asset", "count", "amount")
+    january, february = (pd.Timestamp(f"2026-{month}-01", tz="UTC") for month in ("01", "02"))
+    by_creation = flows.conversions(KINDS[kind](rows), freq="MS")
+    assert [(pd.Timestamp(one), *rest) for one, *rest in told(by_creation, *names)] == [
+        (january, "USDC", 1, D("5")),
+        (february, "USDC", 1, D("6")),
+    ]
+    moments = pa.array([START + 40 * DAY, START + 41 * DAY], pa.int64()).cast(TIME)
+    by_settlement = table(rows).append_column("settled_at", moments)
+    (found,) = told(flows.conversions(by_settlement, "MS", basis="settled"), *names, "first")
+    assert found[2:] == (2, D("11"), "2026-02-10T00:00:00+00:00")
 
 
 @pytest.mark.parametrize("kind", KINDS)
