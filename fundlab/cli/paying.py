@@ -1,16 +1,20 @@
-"""``fundlab withdraw``: money leaves."""
+"""``fundlab withdraw``: money leaves; what became of it: ``journal``, ``resume``,
+``accept-payment``."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fundlab.base import terminal
-from fundlab.base.errors import ActionRefused
+from fundlab.base.errors import ActionRefused, number_of, printable
 from fundlab.base.terminal import BREAKS, FAILED, answer, say
-from fundlab.cli.options import Json, StorePath, id_of_profile
+from fundlab.cli.options import Json, StorePath, existing_store, id_of_profile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 commands = typer.Typer()
 
@@ -108,3 +112,71 @@ def withdraw(
         raise typer.Exit(FAILED)
     if done.differences or plan.unchecked:
         raise typer.Exit(BREAKS)
+
+
+def answer_with_rows(rows: pd.DataFrame, as_json: bool, nothing: str) -> None:
+    """Rows of the journal: one line each, and what is to be said of it below."""
+    plain = rows.astype("object").where(rows.notna(), None)
+    for name in ("confirmed_at", "noted_at", "amount", "fee", "total"):
+        plain[name] = [None if one is None else str(one) for one in plain[name]]
+    found, lines = plain.to_dict("records"), []
+    for row in found:
+        shown = [
+            row["confirmed_at"][:19], row["state"], row["status"], row["action"], row["amount"],
+            row["asset"], row["account"], row["ref_id"], row["resource_id"],
+        ]  # fmt: skip
+        lines.append("  ".join(filter(None, shown)))
+        lines += [f"  {text}" for text in (row["detail"], row["difference"]) if text]
+    answer({"rows": found}, as_json, "\n".join(map(printable, lines)) or nothing)
+
+
+@commands.command("journal")
+def show_journal(
+    store: Annotated[
+        str | None, typer.Option("--store", help="Only what was confirmed with this one.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what was ever confirmed here, and what became of it.
+
+    Below each what differs from its card or from what the store has of it.
+    """
+    from fundlab.payments.journal_files import journal
+
+    answer_with_rows(journal(store), as_json, "nothing was ever confirmed here")
+
+
+@commands.command("resume")
+def ask_again(store: StorePath = None, as_json: Json = False) -> None:
+    """Ask the service what became of payments that are not settled.
+
+    Nothing is paid. Exit status 3 while the outcome of one is unknown.
+    """
+    from fundlab.client.client import connect
+    from fundlab.payments.actions import resume
+
+    with connect() as client:
+        rows = resume(client, store=store, say=say)
+    answer_with_rows(rows, as_json, "nothing was open")
+    if (rows["state"] == "unknown").any():
+        raise typer.Exit(BREAKS)
+
+
+@commands.command("accept-payment")
+def accept_payment(
+    by: Annotated[str, typer.Option(help="Who knows of it.")],
+    reason: Annotated[str, typer.Option(help="Why it differs.")],
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="ref_ids or transfers; all that differ by default.")
+    ] = None,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Accept that a payment is not as its card showed it.
+
+    No sync or status ends otherwise for it any more, nor does a report; each counts it. A payment
+    that comes to differ otherwise differs anew.
+    """
+    found = existing_store(store).accept_payments(ids or None, by=by, reason=reason)
+    lines = [f"{number_of(len(found), 'difference')} accepted", *map(str, found)]
+    answer({"accepted": [one.text for one in found]}, as_json, "\n".join(map(printable, lines)))

@@ -62,8 +62,8 @@ def report(
 ) -> None:
     """Write the report of a period.
 
-    Exit status 3 where balances do not match, rows break a rule, or something at the bank stays
-    unexplained. --side and the options after it are those of 'fundlab bank'.
+    Exit status 3 where balances do not match, rows break a rule, a payment differs from its card,
+    or something at the bank stays unexplained. --side and the options after it are those of 'fundlab bank'.
     """
     from fundlab import reports
     from fundlab.bank.reconciliation import reconcile_files

@@ -471,7 +471,7 @@ class TableStore:
         verdict waits for them any more, and each counts how many were accepted. Gives those rows of
         :meth:`set_aside`. Raises ``InvalidRequest`` for one that is not open, or where ``by`` or
         ``reason`` is empty."""
-        _needed(by=by, reason=reason)
+        needed(by=by, reason=reason)
         with self.lock() as check_held:
             rows = set_aside_rows(*self._evidence())
             there = [one for one in rows if one.state == "open"]
@@ -504,7 +504,7 @@ class TableStore:
         sees one of them reported. Gives those rows of :meth:`gone`. Raises ``InvalidRequest`` for
         an id that is not refused, for a profile of which the service refuses nothing or a balance
         breaks, or where ``by`` or ``reason`` is empty."""
-        _needed(by=by, reason=reason)
+        needed(by=by, reason=reason)
         with self.lock() as check_held:
             there = [one for one in self.gone_rows() if one.state == "refused"]
             wanted = {one.id for one in there} if ids is None else set(_texts(ids, "ids"))
@@ -688,7 +688,7 @@ class TableStore:
         """Record that ``period`` is open again, on each basis it was closed on; the close stays
         among :meth:`closes`. Raises ``InvalidRequest`` where it is not closed, or ``by`` or
         ``reason`` is empty."""
-        _needed(by=by, reason=reason)
+        needed(by=by, reason=reason)
         with self.lock() as check_held:
             closes = [one for one in closes_of(self.records()) if one.state == "closed"]
             if period not in [one.period for one in closes]:
@@ -716,7 +716,7 @@ class TableStore:
         >>> store.annotations()[["owner", "comment", "by"]].values.tolist()
         [['Ana', 'asked the bank', 'Ben']]
         """
-        _needed(item_id=item_id)
+        needed(item_id=item_id)
         given = {"owner": owner, "comment": comment, "decision": decision}
         if not any(given.values()):
             raise InvalidRequest("give owner, comment or decision: there is nothing to record")
@@ -787,7 +787,7 @@ class TableStore:
         Raises ``InvalidRequest`` for an id that is not gone, or where ``by`` or ``reason`` is
         empty.
         """
-        _needed(by=by, reason=reason)
+        needed(by=by, reason=reason)
         with self.lock() as check_held:
             there = [one for one in self.gone_rows() if one.state == "gone"]
             wanted = {one.id for one in there} if ids is None else set(_texts(ids, "ids"))
@@ -1046,7 +1046,8 @@ def _texts(given: str | Sequence[str], parameter: str) -> list[str]:
     return list(texts)
 
 
-def _needed(**given: str) -> None:
+def needed(**given: str) -> None:
+    """Refuses an empty text, or what is not one."""
     for name, text in given.items():
         if not isinstance(text, str) or not text.strip():
             raise InvalidRequest(f"{name}={text!r}: give a text")

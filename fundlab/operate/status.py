@@ -66,9 +66,9 @@ class Status:
     a rule, files that are not what was written) what the last verification found, or a later
     report; ``gone`` are rows that the service lists no more and nobody accepted.
     ``pending`` are payments and other actions of which nobody knows whether they were carried out;
-    ``payments`` is in how much the journal of this user differs from the service, ``other_debits``
-    how many debits no journal of this user knows, which is no finding unless the settings say
-    ``only_own_payments``;
+    ``payments`` is in how much the journal of this user differs from the service,
+    ``accepted_differences`` how many more somebody accepted, ``other_debits`` how many debits no
+    journal of this user knows, which is no finding unless the settings say ``only_own_payments``;
     ``free_bytes`` is ``None`` of a store elsewhere, ``clock_skew`` (seconds by which the service's
     clock is ahead) where it was not asked. ``slower`` says what is, where the C part is not in use.
     """
@@ -86,6 +86,7 @@ class Status:
     gone: int
     pending: int
     payments: int
+    accepted_differences: int
     other_debits: int
     free_bytes: int | None
     clock_skew: float | None
@@ -109,6 +110,8 @@ class Status:
         times = {"synced": min(self.synced.values(), default=None), "verified": self.verified,
                  "reported": self.reported, "closed": self.closed}  # fmt: skip
         said = [f"{word} {_ago(now, at)}" for word, at in times.items() if at is not None]
+        if self.accepted_differences:
+            said.append(f"{number_of(self.accepted_differences, 'payment difference')} accepted")
         if self.other_debits:
             said.append(f"{number_of(self.other_debits, 'debit')} that no journal of yours knows")
         said += [f"{self.free_bytes / 1e9:,.1f} GB free"] if self.free_bytes is not None else []
@@ -251,8 +254,9 @@ def status(
         closed=None if last_close is None else last_close.record.at,
         closed_period=None if last_close is None else last_close.period,
         breaks=breaks, problems=problems, moved=moved, gone=gone, pending=pending,
-        payments=len(against.differences), other_debits=len(against.others), free_bytes=free,
-        clock_skew=skew, findings=tuple(found), slower=slow_path(),
+        payments=len(against.differences), accepted_differences=len(against.accepted),
+        other_debits=len(against.others), free_bytes=free, clock_skew=skew,
+        findings=tuple(found), slower=slow_path(),
     )  # fmt: skip
 
 

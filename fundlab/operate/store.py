@@ -29,10 +29,12 @@ from fundlab.evidence.verify import Verification, verify_store
 from fundlab.payments.journal_files import (
     copy_journal,
     damaged_journals,
+    journal_entries,
     journal_lanes,
     journals_of,
     put_back,
 )
+from fundlab.payments.reconciliation import Difference, accept_payments
 from fundlab.settings.settings import store_folder
 from fundlab.store.remote import StorePath, locate
 from fundlab.store.snapshot import steadily
@@ -121,6 +123,21 @@ class Store(TableStore):
             before = {}
         self.note_run("sync", {"tables": before | {one.table: at for one in done.tables}})
         return done
+
+    def accept_payments(
+        self, ids: str | Sequence[str] | None = None, *, by: str, reason: str
+    ) -> list[Difference]:
+        """Record that it is known why these payments (a ``ref_id`` or the id of a transfer each;
+        all by default) are not at the service as the journal has them. What is accepted makes no
+        sync or status end otherwise and alarms no report; they count it, and `fundlab.journal`
+        says who and why. A payment that comes to differ otherwise differs anew. Gives what was
+        accepted. Raises ``InvalidRequest`` for a payment that does not differ, or where ``by`` or
+        ``reason`` is empty.
+
+        >>> store.accept_payments(by="ann", reason="the bank's fee rose on 1 October")
+        []
+        """
+        return accept_payments(self, journal_entries(self), ids, by=by, reason=reason)
 
     def retry_set_aside(self, client: Client) -> int:
         """Ask the service again for the rows that are set aside, with a sync of their tables, and

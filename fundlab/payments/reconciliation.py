@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from fundlab.base.errors import number_of
+from fundlab.base.errors import InvalidRequest, number_of
 from fundlab.base.values import Instant, money_text
 from fundlab.client.identity import is_this_payment
-from fundlab.evidence.table_store import TableStore
+from fundlab.client.pages import texts
+from fundlab.evidence.table_store import TableStore, needed
 from fundlab.payments.identity import SECOND, WITHDRAWAL, Entry, shown_time
 from fundlab.settings.settings import setting
 from fundlab.store.snapshot import read_current, steadily
@@ -43,46 +44,64 @@ class Difference:
     ``card``: a transfer is not as its card showed it; ``missing``: no transfer answers an entry;
     ``moved``: an entry says that nothing was made, and something was; ``several``: an intent has
     more than one transfer; ``shared``: a transfer stands for more than one intent; ``other``: a
-    debit that no journal of this user knows. ``ref_id`` and ``transfer_id`` say of which.
+    debit that no journal of this user knows. ``ref_id`` and ``transfer_id`` say of which; ``what``
+    is in what it differs: by these somebody ``accepted`` it (who, when and why).
     """
 
     kind: Kind
     ref_id: str | None
     transfer_id: str | None
     text: str
+    what: str = ""
+    accepted: str | None = None
 
     def __str__(self) -> str:
-        return self.text
+        return self.text if self.accepted is None else f"{self.text} ({self.accepted})"
 
 
 @dataclass(frozen=True)
 class Reconciliation:
     """``entries`` withdrawals of the journal were held against the transfers the service shows.
 
-    ``differences`` are what is wrong; ``others`` debits that no journal of this user knows, where
-    those may be: payments of colleagues and other programs.
+    ``differences`` are what is wrong and nobody ``accepted``; ``others`` debits that no journal of
+    this user knows, where those may be: payments of colleagues and other programs.
     """
 
     entries: int
     differences: tuple[Difference, ...]
     others: tuple[Difference, ...]
+    accepted: tuple[Difference, ...] = ()
 
     def by_ref_id(self) -> dict[str, str]:
-        """What is wrong with each payment, in words, by its ``ref_id``."""
-        texts: dict[str, list[str]] = defaultdict(list)
-        for one in self.differences:
+        """What is wrong with each payment, in words, by its ``ref_id``; what was accepted, too."""
+        lines: dict[str, list[str]] = defaultdict(list)
+        for one in (*self.differences, *self.accepted):
             if one.ref_id is not None:
-                texts[one.ref_id].append(one.text)
-        return {ref_id: "; ".join(lines) for ref_id, lines in texts.items()}
+                lines[one.ref_id].append(str(one))
+        return {ref_id: "; ".join(words) for ref_id, words in lines.items()}
+
+    @property
+    def headline(self) -> str:
+        """How many differences there are, and how many more were accepted; nothing for none."""
+        differ, more = number_of(len(self.differences), "payment difference"), len(self.accepted)
+        words = f"{differ} between journal and service ('fundlab journal' shows each)"
+        if not self.differences:
+            words = "" if not more else f"{number_of(more, 'payment difference')} accepted"
+        elif more:
+            words += f", {more:,} more accepted"
+        return f"{words}." if words else ""
 
     def to_json(self) -> dict[str, list[dict[str, str | None]]]:
         return {
             "payment_differences": [asdict(one) for one in self.differences],
+            "accepted_differences": [asdict(one) for one in self.accepted],
             "other_debits": [asdict(one) for one in self.others],
         }
 
     def __str__(self) -> str:
         lines = [one.text for one in self.differences]
+        if self.accepted:
+            lines.append(f"{number_of(len(self.accepted), 'payment difference')} accepted")
         lines += [one.text for one in self.others[:_SHOWN]]
         if len(self.others) > _SHOWN:
             lines.append(f"and {number_of(len(self.others) - _SHOWN, 'more debit')} like that")
@@ -150,12 +169,12 @@ def reconcile(
         if len(under) > 1:
             ids = ", ".join(str(row["id"]) for row in under)
             text = f"{of} has {len(under)} transfers, not one: {ids}"
-            found.append(Difference("several", entry.ref_id, str(under[0]["id"]), text))
+            found.append(Difference("several", entry.ref_id, str(under[0]["id"]), text, ids))
         if entry.state in ("refused", "absent") and under:
             found.append(Difference(
                 "moved", entry.ref_id, str(under[0]["id"]),
                 f"the journal says that {of} was {entry.state}, and the service has made transfer "
-                f"{under[0]['id']} ({under[0]['status']}): run fl.resume()",
+                f"{under[0]['id']} ({under[0]['status']}): run fl.resume()", entry.state,
             ))  # fmt: skip
         if entry.state != "done" or entry.resource_id is None:
             continue
@@ -178,6 +197,7 @@ def reconcile(
             found.append(Difference(
                 "card", entry.ref_id, entry.resource_id,
                 f"transfer {entry.resource_id} of {of} is not as its card: {'; '.join(different)}",
+                "; ".join(different),
             ))  # fmt: skip
     for id_, several in stands_for.items():
         if len(several) > 1:
@@ -185,7 +205,7 @@ def reconcile(
             found.append(Difference(
                 "shared", several[-1].ref_id, several[-1].resource_id,
                 f"transfer {id_} stands for {len(several)} payments of the journal ({names}), and "
-                "can be one of them only: the others may not have been made",
+                "can be one of them only: the others may not have been made", names,
             ))  # fmt: skip
 
     others = tuple(
@@ -194,6 +214,7 @@ def reconcile(
             f"no journal of this user knows {row['type']} {row['id']} of "
             f"{money_text(Decimal(row['total']))} {row['asset']}, "
             f"{shown_time(row['created_at'].value, complete_until)}",
+            f"total {money_text(Decimal(row['total']))} {row['asset']}",
         )
         for row in rows
         if row["direction"] == "DEBIT" and row["status"] != "FAILED"
@@ -214,7 +235,8 @@ def reconciled(
     store: TableStore, entries: Sequence[Entry], *, only_own: bool | None = None
 ) -> Reconciliation:
     """``entries``, those of this user's journals for the service of ``store``, held against its
-    transfers: those of its ids, and every one from the first of them on.
+    transfers: those of its ids, and every one from the first of them on. What was accepted in the
+    store's records is set apart.
 
     Without entries there is nothing to compare, unless ``only_own`` (by default the setting
     ``only_own_payments``): then every debit of the store is a difference.
@@ -222,7 +244,7 @@ def reconciled(
     only_own = bool(setting("only_own_payments")) if only_own is None else only_own
     last = store.snapshot("transfers").last
     if last is None or not (entries or only_own):
-        return reconcile(entries, None, complete_until=0)
+        return _without_accepted(reconcile(entries, None, complete_until=0), store)
     import pandas as pd
 
     # what the journal knows is found whatever its time: the service's clock may be another
@@ -243,4 +265,52 @@ def reconciled(
     until = last.published_at if synced is None else Instant.parse(synced).ns
     newer = store.read("transfers", columns=list(COLUMNS), since=since)
     rows = pd.concat([newer, by_id, by_ref_id]).drop_duplicates("id")
-    return reconcile(entries, rows, complete_until=until, only_own=only_own)
+    found = reconcile(entries, rows, complete_until=until, only_own=only_own)
+    return _without_accepted(found, store)
+
+
+def _without_accepted(found: Reconciliation, store: TableStore) -> Reconciliation:
+    words = {
+        tuple(key): f"accepted by {said['by']} on {record.at[:10]}, because: {said['reason']}"
+        for record in store.records() if record.kind == "accept"
+        for said in [record.content] for key in said.get("payments", ())
+    }  # fmt: skip
+    differences = [
+        replace(one, accepted=words.get((one.kind, one.ref_id, one.transfer_id, one.what)))
+        for one in found.differences
+    ]
+    return replace(
+        found,
+        differences=tuple(one for one in differences if one.accepted is None),
+        accepted=tuple(one for one in differences if one.accepted is not None),
+    )
+
+
+def accept_payments(
+    store: TableStore,
+    entries: Sequence[Entry],
+    ids: str | Sequence[str] | None = None,
+    *,
+    by: str,
+    reason: str,
+) -> list[Difference]:
+    """Record in ``store`` that it is known why the payments ``ids`` (a ``ref_id`` or the id of a
+    transfer; all by default) differ: exactly so, for another difference is a new one. Those
+    differences. Raises ``InvalidRequest`` for one that does not differ, or without ``by`` or
+    ``reason``."""
+    needed(by=by, reason=reason)
+    with store.lock() as check_held:
+        there = reconciled(store, entries).differences
+        names = None if ids is None else set(texts(ids, "ids"))
+        mine = [one for one in there if names is None or {one.ref_id, one.transfer_id} & names]
+        known = {name for one in mine for name in (one.ref_id, one.transfer_id)}
+        if names is not None and (unknown := names - known):
+            raise InvalidRequest(
+                f"ids {sorted(unknown)!r} are not payments that differ; 'fundlab sync' and "
+                "'fundlab journal' name those that do"
+            )
+        if mine:
+            keys = [[one.kind, one.ref_id, one.transfer_id, one.what] for one in mine]
+            said = {"rows": [], "payments": keys, "by": by, "reason": reason}
+            store.record("accept", said, check_held)
+    return mine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType
 from typing import Final
 
 import pandas as pd
@@ -18,6 +17,7 @@ from fundlab.base.errors import AnalysisError
 from fundlab.base.values import moment_ns
 from fundlab.charts import MAX_SERIES
 from fundlab.evidence.verdict import KEYS, Judgement, pronounce
+from fundlab.payments.reconciliation import Reconciliation as Payments
 from fundlab.reports import figures
 from fundlab.reports.facts import Report
 from fundlab.reports.inputs import (
@@ -54,7 +54,7 @@ def build(
     opening: pd.DataFrame | None = None,
     judgement: Judgement | None = None,
     withdrawals: Sequence[str] | None = None,
-    differences: Mapping[str, str] = MappingProxyType({}),
+    payments: Payments | None = None,
     sources: Mapping[str, str] | None = None,
     tz: str = "UTC",
     basis: Basis | None = None,
@@ -72,8 +72,8 @@ def build(
     (``fl.reconcile.judge``), with its observations and openings; without it the frames are
     compared, with the ``assertions`` (balances observed, which say since when one is off) and the
     ``opening`` given. ``withdrawals`` are the ids of transfers made on this
-    occasion; without it the latest are shown. ``differences`` says, by its ``ref_id``, in what a
-    payment differs from the journal it was confirmed in. ``sources`` says how to get the same
+    occasion; without it the latest are shown. ``payments`` says in what they differ from the
+    journal they were confirmed in. ``sources`` says how to get the same
     figures again.
     ``basis`` is by what a transfer belongs to the period: ``settled`` (the default where the
     transfers have ``settled_at``, as ``store.scan("transfers", settled=True)`` gives it; what has
@@ -179,7 +179,7 @@ def build(
         balances=balances, roll_forward=roll_forward, violations=violations, judgement=judgement,
         reported=seen, opening=opening, opened=opened, moved=moved, events=events,
         fiat_accounts=fiat_accounts, recipients=recipients, made_here=withdrawals,
-        differences=differences, labels=called,
+        differences={} if payments is None else payments.by_ref_id(), labels=called,
         freq=freq, tz=tz, basis=basis,
     )  # fmt: skip
     frames = {section.name: section.make(material) for section in SECTIONS}
@@ -209,6 +209,7 @@ def build(
         moved=(*gone, *map(str, moved)),
         made_here=withdrawals is not None,
         bank=bank,
+        payments=payments,
         labels=called,
         before=before_name,
         sources=dict(sources or {}),

@@ -18,6 +18,7 @@ from fundlab.bank.reconciliation import Reconciliation
 from fundlab.base.errors import printable, with_likely
 from fundlab.display import Card, Row, Shown, Tone
 from fundlab.evidence.verdict import Judgement
+from fundlab.payments.reconciliation import Reconciliation as Payments
 from fundlab.transfers import Basis
 
 _COMPONENTS: Final = ("fundlab", "pandas", "pyarrow", "duckdb", "narwhals", "matplotlib")
@@ -92,7 +93,8 @@ class Report(Shown):
 
     ``before`` is the period before, which the key figures are compared with. ``labels`` is what
     each profile is called, no two alike: by the name it has in the settings, or
-    shortened. ``bank`` is the reconciliation with the bank, where its statements are given.
+    shortened. ``bank`` is the reconciliation with the bank, where its statements are given,
+    ``payments`` that of this user's journal with the service, of everything known.
     ``files`` are those it was written to, the page first.
     """
 
@@ -116,6 +118,7 @@ class Report(Shown):
     ends: pd.Timestamp | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     bank: Reconciliation | None = None
+    payments: Payments | None = None
     files: tuple[Path, ...] = ()
 
     def __getattr__(self, name: str) -> pd.DataFrame:
@@ -151,9 +154,11 @@ class Report(Shown):
     @property
     def tone(self) -> Tone:
         """How the verdict is shown: only what is proved from the first transfer on is good, and
-        only while no closed period has moved and the bank's side is explained."""
+        only while no closed period has moved, the bank's side is explained and each payment is as
+        its card showed it."""
         tone = self.verdict.tone
-        return "warn" if (self.moved or self.bank_breaks) and tone == "good" else tone
+        warned = self.moved or self.bank_breaks or self.payments_differ
+        return "warn" if warned and tone == "good" else tone
 
     @property
     def remark(self) -> str:
@@ -163,11 +168,21 @@ class Report(Shown):
         return f"The period is not over: it ends at {self.ends:%Y-%m-%d %H:%M} UTC."
 
     @property
+    def payments_line(self) -> str:
+        """How many payments differ from their journal, of whatever period; nothing for none."""
+        return "" if self.payments is None else self.payments.headline
+
+    @property
+    def payments_differ(self) -> bool:
+        return self.payments is not None and bool(self.payments.differences)
+
+    @property
     def is_alarming(self) -> bool:
         """Whether somebody must look: a balance does not match or is not proved, a row breaks a
-        rule, a closed period has moved, or something at the bank stays unexplained."""
+        rule, a closed period has moved, something at the bank stays unexplained, or a payment is
+        not as its card showed it and nobody accepted that."""
         rows = self.verdict.is_alarming or len(self.violations) > 0
-        return rows or bool(self.moved) or self.bank_breaks
+        return rows or bool(self.moved) or self.bank_breaks or self.payments_differ
 
     @property
     def bank_breaks(self) -> bool:
@@ -190,7 +205,9 @@ class Report(Shown):
     @property
     def text(self) -> str:
         """The verdict in words and where it was written, as the command line prints it."""
-        words = [self.verdict.text, self.remark, broken_rules(len(self.violations))]
+        words = [
+            self.verdict.text, self.remark, broken_rules(len(self.violations)), self.payments_line
+        ]  # fmt: skip
         bank = [] if self.bank is None else [f"Bank, {self.bank.title}: {self.bank.verdict}"]
         lines = [" ".join(filter(None, words)), *self.moved, *bank, *self.places]
         return "\n".join(map(printable, lines))
@@ -220,6 +237,7 @@ class Report(Shown):
             "violations": len(self.violations),
             "moved": list(self.moved),
             "bank": None if self.bank is None else self.bank.to_json(),
+            **({} if self.payments is None else self.payments.to_json()),
             "files": [str(path) for path in self.files],
         }
 
@@ -229,7 +247,7 @@ class Report(Shown):
             self.title,
             tuple(Row(f.label, f.value, detail=f.note, money=True) for f in self.key_figures),
             warnings=(
-                *filter(None, [self.remark]),
+                *filter(None, [self.remark, self.payments_line]),
                 *self.moved,
                 *([f"Bank: {self.bank.verdict}"] if self.bank and self.bank_breaks else []),
             ),

@@ -312,7 +312,8 @@ def withdrawals(
     if missing:
         raise AnalysisError(f"withdrawals names transfers that are not there: {missing}")
     found["recipient"] = recipients.names(found)
-    found["difference"] = found["ref_id"].map(differences).astype("str")
+    folded = {ref_id.casefold(): text for ref_id, text in differences.items()}
+    found["difference"] = found["ref_id"].str.casefold().map(folded).astype("str")
     return found[[*columns, "difference"]]
 
 

@@ -29,6 +29,7 @@ from fundlab.evidence.closes import Close
 from fundlab.evidence.table_store import TableStore
 from fundlab.evidence.verdict import Judgement
 from fundlab.payments.journal_files import journal_entries
+from fundlab.payments.reconciliation import Reconciliation as Payments
 from fundlab.payments.reconciliation import reconciled
 from fundlab.reports.build import build
 from fundlab.reports.facts import Report, broken_rules, versions
@@ -53,10 +54,12 @@ class CaughtUp:
     violations: int
     moved: tuple[str, ...] = ()
     """The closed periods that have moved, and what the service lists no more."""
+    payments: Payments | None = None
 
     @property
     def is_alarming(self) -> bool:
-        return self.verdict.is_alarming or self.violations > 0 or bool(self.moved)
+        rows = self.verdict.is_alarming or self.violations > 0
+        return rows or bool(self.moved) or bool(self.payments and self.payments.differences)
 
     @property
     def proves_nothing(self) -> bool:
@@ -66,7 +69,8 @@ class CaughtUp:
     def text(self) -> str:
         if self.written:
             return "\n".join(report.text for report in self.written)
-        line = " ".join(filter(None, [self.verdict.text, broken_rules(self.violations)]))
+        said = "" if self.payments is None else self.payments.headline
+        line = " ".join(filter(None, [self.verdict.text, broken_rules(self.violations), said]))
         lines = [line, *self.moved, "Every month that is over has its report."]
         return "\n".join(map(printable, lines))
 
@@ -75,6 +79,7 @@ class CaughtUp:
             **self.verdict.to_json(),
             "violations": self.violations,
             "moved": list(self.moved),
+            **({} if self.payments is None else self.payments.to_json()),
             "verdict": self.verdict.headline,
             "detail": self.verdict.detail,
             "reports": [report.to_json() for report in self.written],
@@ -115,7 +120,7 @@ def report(
     check_formats(formats)
     store = opened(store)
     found = read_report(
-        store, period, as_of=as_of, tz=tz, basis=basis, bank=bank, differences=payments_of(store)
+        store, period, as_of=as_of, tz=tz, basis=basis, bank=bank, payments=payments_of(store)
     )
     if out is None:
         return found
@@ -191,22 +196,20 @@ def catch_up(
 ) -> CaughtUp:
     """Writes the report of each of :func:`missing_months`; judges all that is known, anyway."""
     months = missing_months(store, out, since, tz, formats)
-    differences = payments_of(store)
+    payments = payments_of(store)
     written = tuple(
-        write_report(
-            read_report(store, month, tz=tz, basis=basis, differences=differences), out, formats
-        )
+        write_report(read_report(store, month, tz=tz, basis=basis, payments=payments), out, formats)
         for month in months
     )
     moved = (*store.gone_lines(), *map(str, restatements(store)))
-    found = CaughtUp(written, *_judged_now(store), moved)
+    found = CaughtUp(written, *_judged_now(store), moved, payments)
     _note(store, found)
     return found
 
 
-def payments_of(store: TableStore) -> dict[str, str]:
-    """In what payments of this user's journal differ, by their ``ref_id``."""
-    return reconciled(store, journal_entries(store), only_own=False).by_ref_id()
+def payments_of(store: TableStore) -> Payments:
+    """In what payments of this user's journal differ from what the store has of them."""
+    return reconciled(store, journal_entries(store), only_own=False)
 
 
 def _note(store: TableStore, found: CaughtUp | Report) -> None:

@@ -92,6 +92,7 @@ def sheets(report: Report) -> list[Sheet]:
         "From": "the beginning" if report.first is None else report.first.isoformat(),
         "Until": report.end.isoformat(),
         **({"Not over": report.remark} if report.remark else {}),
+        **({"Payments": report.payments_line} if report.payments_line else {}),
         "As of": report.as_of.isoformat(),
         "Days in": report.tz,
         "Basis": "by when transfers "
@@ -231,11 +232,12 @@ def cover(report: Report, found: Sequence[Sheet]) -> Cover:
                 "Out": [*-moved["outflow"].astype("float64")]}  # fmt: skip
         if days := [*moved["period"].dt.tz_convert(report.tz).dt.date]:
             drawings.append(Drawing(f"{asset}: in and out", days, bars, columns=True))
+    said = [report.verdict.detail, report.remark, report.payments_line, *report.moved]
     return Cover(
         title=report.title,
         lead=report.dates,
         headline=report.verdict.headline,
-        detail=" ".join(filter(None, [report.verdict.detail, report.remark, *report.moved])),
+        detail=" ".join(filter(None, said)),
         good=report.tone == "good",
         figures=[
             (one.label, one.value, one.before, one.change, one.note) for one in report.key_figures

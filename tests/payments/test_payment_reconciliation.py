@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from other_ledger import ACCOUNT, PROFILE, Ledger, ago
+from other_ledger import ACCOUNT, PROFILE, Fault, Ledger, ago
 from paying import Machine, World
 
 import fundlab as fl
@@ -87,6 +87,73 @@ def test_another_fee_than_the_card_showed_is_a_line_of_status_and_sync(
     report = fl.report(store)
     (shown,) = report.withdrawals.query("ref_id == 'dear'")["difference"]
     assert said in shown
+
+
+def test_a_difference_that_somebody_accepted_is_counted_and_holds_nothing_back(
+    machine: Machine, fundlab: Command
+) -> None:
+    machine.ledger.fee = Decimal(2500)
+    with pytest.warns(fl.errors.CardWarning):
+        made = machine.pay("plan", ref_id="dear", amount="200.00")
+    why = ("--by", "ann", "--reason", "a rush fee")
+    store, look = synced(machine), ("status", "--offline", "--expect", "sync")
+    assert [fundlab("sync", "transfers")[0], fundlab(*look)[0]] == [3, 1]
+    report = fl.report(store)
+    assert (report.payments_differ, report.is_alarming) == (True, True)
+    said = "1 payment difference between journal and service ('fundlab journal' shows each)."
+    assert said in report.text
+    assert said in fl.reports.catch_up(store, machine.folder / "out").text
+    code, _, err = fundlab("accept-payment", "cheap", *why)
+    assert (code, "['cheap'] are not payments that differ" in err) == (1, True)
+    code, _, err = fundlab("accept-payment", "--by", " ", "--reason", "none")
+    assert (code, "by=' ': give a text" in err) == (1, True)
+
+    code, out, _ = fundlab("accept-payment", str(made.transfer_id), *why)
+    assert (code, out.partition("\n")[0]) == (0, "1 difference accepted")
+    code, out, _ = fundlab("sync", "transfers", "--json")
+    found = json.loads(out)
+    (accepted,) = found["accepted_differences"]
+    assert (code, found["payment_differences"], accepted["ref_id"]) == (0, [], "dear")
+    assert accepted["accepted"].startswith("accepted by ann on 20")
+    code, out, _ = fundlab(*look)
+    assert (code, "1 payment difference accepted" in out) == (0, True)
+    report = fl.report(store)
+    assert (report.payments_differ, report.payments_line) == (
+        False, "1 payment difference accepted.",
+    )  # fmt: skip
+    (shown,) = report.withdrawals.query("ref_id == 'dear'")["difference"]
+    assert shown.endswith("because: a rush fee)")
+    assert store.accept_payments(by="ann", reason="none is left") == []
+
+    # otherwise it differs anew
+    next(row for row in machine.ledger.transfers if row["id"] == made.transfer_id)["fee"] = "2501"
+    assert fundlab("sync", "transfers", "--full")[0] == 3
+
+
+def test_the_journal_and_what_is_open_of_it_by_the_command_line(
+    machine: Machine, fundlab: Command
+) -> None:
+    code, out, _ = fundlab("resume")
+    assert code == 0
+    assert "done  PENDING  withdrawal  100  USD" in out  # which may still fail
+    first = Fault(answer_at=0.0, how="rst", effect=False, late=True)
+    machine.ledger.faults = [first, *[replace(first, late=False)] * 5]
+    assert machine.pay("plan", ref_id="lost", amount="7.00").transfer_id is None
+    code, out, _ = fundlab("journal", "--json")
+    rows = {row["ref_id"]: row for row in json.loads(out)["rows"]}
+    assert (code, {ref_id: row["state"] for ref_id, row in rows.items()}) == (
+        0, {"first": "done", "lost": "unknown"},
+    )  # fmt: skip
+    assert rows["first"]["amount"] == "100"
+    machine.ledger.hides = frozenset(["amount"])
+    machine.ledger.deliver()
+    code, out, err = fundlab("resume")
+    assert (code, "not settled, withdrawal lost" in err) == (3, True)
+    machine.ledger.calm()
+    code, out, _ = fundlab("resume", "--json")
+    assert (code, [row["state"] for row in json.loads(out)["rows"]]) == (0, ["done", "done"])
+    code, out, _ = fundlab("journal")
+    assert "  done  PENDING  withdrawal  100  USD  Supplier Ltd, First Harbor Bank" in out
 
 
 def test_a_command_and_a_batch_say_it_at_once(machine: Machine, fundlab: Command) -> None:
