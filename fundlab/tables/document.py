@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from fundlab.models.resources import MEANINGS
 from fundlab.tables.schema import TABLES, Kind
 
 FRAME_TYPES: Final[Mapping[Kind, str]] = {
@@ -18,50 +19,6 @@ FRAME_TYPES: Final[Mapping[Kind, str]] = {
     "flag": "boolean",
     "count": "Int64",
     "json": "string",
-}
-MEANINGS: Final[Mapping[str, str]] = {
-    "account_id": "account of an end user, in third-party integrations",
-    "address": "the address on the network",
-    "amount": "amount sent, in `asset`",
-    "asset": "asset of the row",
-    "auto_conversion": "the conversion the transfer took part in, as JSON",
-    "available": "what can be spent",
-    "balance_asset": "asset whose balance changed, where a conversion makes it another",
-    "bookmarked": "whether the address is bookmarked",
-    "created_at": "when the service created the record",
-    "crypto_network": "network of a crypto transfer or address",
-    "crypto_tx_hash": "hash on the network",
-    "crypto_tx_index": "index or address of the output",
-    "customer_id": "the customer",
-    "destination_address": "where a crypto withdrawal went",
-    "direction": "whether the balance was credited or debited",
-    "extra": "members the interface does not list, as JSON",
-    "fee": "fee, in `asset`",
-    "fiat_account_id": "target of a fiat withdrawal",
-    "fiat_account_owner": "the institution or person, as JSON",
-    "fiat_network_instructions": "banking details, as JSON",
-    "group_id": "what links the two halves of an internal transfer",
-    "id": "the key",
-    "identity_id": "the end user",
-    "is_test": "whether it is a test event",
-    "memo": "memo sent with the transfer",
-    "memo_id": "what a deposit must quote",
-    "metadata": "client's own keys and values, as JSON",
-    "nickname": "name given to the address",
-    "notional_value": "USD value of amount plus fee, for crypto transfers",
-    "object": "payload of the event, as JSON",
-    "object_type": "what kind of payload it is",
-    "observed_at": "when the balance was read, by this machine's clock",
-    "profile_id": "profile whose balance it is",
-    "ref_id": "client's own idempotence id",
-    "secondary_status": "finer explanation of the status, as JSON",
-    "status": "state",
-    "status_details": "more on some errors, as JSON",
-    "total": "change of the balance without its sign: amount ∓ fee",
-    "trading": "what is held for trading",
-    "type": "kind",
-    "undelivered_webhooks": "webhooks that did not arrive",
-    "updated_at": "when the service last changed the record",
 }
 
 SETTLED: Final = """

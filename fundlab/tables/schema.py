@@ -14,8 +14,8 @@ objects        ``string``: their JSON, byte for byte as it was sent    ``string`
 
 Every table ends with ``extra``: a JSON object of the members the interface does not list, or null.
 
-To add a column, add the field to its model (`fundlab.models.resources`) and what it means to
-``MEANINGS``, and write the page of the tables anew (`fundlab.tables.document` says how). Rows
+To add a column, add the field to its model, and to ``MEANINGS`` beside it what it means
+(`fundlab.models.resources`); write the page of the tables anew (`fundlab.tables.document`). Rows
 written before read as null; what the service sent already stays in their ``extra`` until they are
 fetched again (``sync --full``). ``SCHEMA_VERSION`` rises only when a reader of today would read new
 files wrongly.

@@ -9,6 +9,7 @@ import pytest
 
 from fundlab.base.errors import InvalidRequest, UnknownValueWarning
 from fundlab.models import Transfer
+from fundlab.models.resources import MEANINGS
 from fundlab.tables import TABLES, decode_page, expand, maps, to_arrow, to_frame
 from fundlab.tables.document import FRAME_TYPES, document
 
@@ -177,6 +178,9 @@ class TestDocument:
     def test_the_page_in_the_docs_is_what_the_models_say(self) -> None:
         page = Path(__file__).parents[2] / "notebooks" / "tables.md"
         assert page.read_text(encoding="utf-8") == document()
+
+    def test_it_says_what_each_column_means(self) -> None:
+        assert {c.name for table in TABLES.values() for c in table.columns} == MEANINGS.keys()
 
     def test_the_types_it_names_are_those_of_a_frame(self) -> None:
         for table in TABLES.values():
