@@ -12,7 +12,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import get_args
 
-import interface_tables
 import pytest
 from interface_tables import (
     ANSWERS,
@@ -26,10 +25,8 @@ from interface_tables import (
     REQUESTS,
     RESOURCES,
     ROWS,
-    ROWS_IN,
     TABLES,
     TRANSITIONS,
-    Rows,
 )
 
 from fundlab import models
@@ -91,14 +88,6 @@ def test_every_test_of_a_row_names_its_section() -> None:
         if not re.search(rf"§{re.escape(section[0])}(?![0-9]|\.[0-9])", defined.get(test, ""))
     }
     assert silent == set()
-
-
-@pytest.mark.parametrize("table", ROWS_IN)
-def test_no_row_was_lost(table: str) -> None:
-    rows: Rows = getattr(interface_tables, table)
-    assert len(rows) == ROWS_IN[table]
-    assert any(rows is counted for counted in TABLES)
-    assert len(TABLES) == len(ROWS_IN)
 
 
 # ---------------------------------------------------------------------------- rows are all there
