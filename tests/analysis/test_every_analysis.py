@@ -34,6 +34,7 @@ ANALYSES: dict[str, Callable[[Any], Any]] = {
     "daily": balances.daily,
     "statement": lambda rows: balances.statement(rows, "2026-03"),
     "holds": balances.holds,
+    "roll_forward": lambda rows: balances.roll_forward(rows, "2026-03"),
     "compare": lambda rows: reconcile.compare(rows, REPORTED),
     "explain": lambda rows: reconcile.explain(rows, REPORTED),
     "invariants": checks.invariants,
@@ -51,6 +52,16 @@ ANALYSES: dict[str, Callable[[Any], Any]] = {
 every = pytest.mark.parametrize("name", ANALYSES)
 STRICT = Context(prec=5, Emin=-30, Emax=10, traps=[Inexact, Rounded, FloatOperation])
 """A caller's own context, in which no amount can be calculated with."""
+
+
+def test_every_analysis_is_here() -> None:
+    public = {
+        name
+        for module in (balances, checks, fees, flows, reconcile)
+        for name, value in vars(module).items()
+        if getattr(value, "__annotations__", {}).get("return") == "FrameT" and name[0] != "_"
+    }
+    assert public == ANALYSES.keys() | {"drift"}, "drift is of quotes"
 
 
 @pytest.mark.thorough
