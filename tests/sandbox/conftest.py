@@ -44,9 +44,11 @@ def reader(seeded: Sandbox) -> Iterator[Caller]:
 
 
 @pytest.fixture(scope="module")
-def gallery() -> Iterator[Gallery]:
-    """A sandbox in which everything has been made once."""
+def gallery(reader: Caller) -> Iterator[Gallery]:
+    """A sandbox in which everything has been made once, and the transfers of a history."""
     with serve(empty=True, clock="manual", profiles=2) as running:
         caller = caller_of(running)
-        yield make_gallery(running, caller)
+        made = make_gallery(running, caller)
+        made.samples["Transfer"] += reader.get("/v2/transfer/transfers?limit=1000").json()["items"]
+        yield made
         caller.close()

@@ -29,8 +29,8 @@ a month twice a day, the year's end half as much again as its start. Of the rest
 converted into another stablecoin; 15 % belong to end users; 1 % share their time with the transfer
 before them.
 
-``mix`` has the tables, ``drafting`` draws a history as columns, ``playing`` goes through it in time
-order so that nobody is overdrawn, ``rendering`` and ``postings`` make rows for the database of it.
+``proportions`` has the tables, ``drafting`` draws a history as columns, ``playing`` goes through it
+in time order so that nobody is overdrawn, ``rendering`` and ``postings`` make rows of it.
 """
 
 from __future__ import annotations

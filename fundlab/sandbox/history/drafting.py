@@ -15,6 +15,7 @@ from fundlab.sandbox.behaviour import WIRE_FEES
 from fundlab.sandbox.clock import DAY_NS, HISTORY_DAYS, HISTORY_END_NS, HISTORY_START_NS, NS
 from fundlab.sandbox.crypto_fees import crypto_withdrawal_fee
 from fundlab.sandbox.history.proportions import (
+    ADDED,
     ASSETS,
     COMPLETED,
     FAILED,
@@ -26,6 +27,7 @@ from fundlab.sandbox.history.proportions import (
     NETWORKS,
     PENDING,
     STABLE,
+    TOGETHER,
     USD,
     T,
 )
@@ -79,7 +81,7 @@ def draw_history(rng: np.random.Generator, people: People, count: int) -> Draft:
     """``count`` transfers. Each profile's first is a large wire, so that it has something."""
     profiles = len(people.profile_ids)
     created = _times(rng, count)
-    kinds = _kinds(rng, count, profiles)
+    kinds = _kinds(rng, people.seed, count, profiles)
     days = (created - HISTORY_START_NS) // DAY_NS
     assets = _assets(rng, kinds)
     # profiles of unequal activity, each once at the start
@@ -181,13 +183,13 @@ def _times(rng: np.random.Generator, count: int) -> Ints:
     return result
 
 
-def _kinds(rng: np.random.Generator, count: int, profiles: int) -> Ints:
+def _kinds(rng: np.random.Generator, seed: int, count: int, profiles: int) -> Ints:
     """Kinds in order; each internal debit is followed by its credit. Openings come first."""
-    shares = np.array([kind.share for kind in KINDS])
+    shares = np.array([kind.share for kind in TOGETHER])
     if profiles < 2:
         shares[INTERNAL_DEBIT] = 0
     shares[INTERNAL_CREDIT] = 0
-    kinds = rng.choice(len(KINDS), count, p=shares / shares.sum())
+    kinds = rng.choice(len(TOGETHER), count, p=shares / shares.sum())
     kinds[: min(profiles, count)] = KIND_OF[T.WIRE_DEPOSIT]
     kinds[-1:] = KIND_OF[T.WIRE_DEPOSIT]
     debits = _internal_debits(kinds)
@@ -196,6 +198,11 @@ def _kinds(rng: np.random.Generator, count: int, profiles: int) -> Ints:
     kinds[debits] = KIND_OF[T.CRYPTO_DEPOSIT]
     kinds[kept] = INTERNAL_DEBIT
     kinds[kept + 1] = INTERNAL_CREDIT
+    others = ~np.isin(kinds, INTERNAL)
+    others[: min(profiles, count)] = others[-1:] = False
+    for added in ADDED:
+        own = np.random.default_rng([seed, *added.type.encode()])
+        kinds[others & (own.random(count) < added.share)] = KIND_OF[added.type]
     return kinds
 
 

@@ -25,7 +25,7 @@ class Kind:
     opposite: TransferType | None = None
 
 
-KINDS: Final = (
+TOGETHER: Final = (
     Kind(T.CRYPTO_DEPOSIT, 0.20, "coins", 4_000, 900),
     Kind(T.CRYPTO_WITHDRAWAL, 0.16, "coins", 2_500, 1_200, T.CRYPTO_DEPOSIT),
     Kind(T.WIRE_DEPOSIT, 0.14, "usd", 25_000, 5_400),
@@ -46,6 +46,11 @@ KINDS: Final = (
     Kind(T.CBIT_DEPOSIT, 0.007, "usd", 30_000, 30),
     Kind(T.CBIT_WITHDRAWAL, 0.006, "usd", 30_000, 30, T.CBIT_DEPOSIT),
 )
+"""Drawn together: whoever changes this table changes every history."""
+ADDED: Final[tuple[Kind, ...]] = ()
+"""What is added: each draws by itself which of the others' transfers it takes over, so that the
+rest of a history stays as it was."""
+KINDS: Final = (*TOGETHER, *ADDED)
 KIND_OF: Final = {kind.type: index for index, kind in enumerate(KINDS)}
 DIRECTIONS: Final = tuple(kind.type.direction.value for kind in KINDS)
 IS_CREDIT: Final = tuple(direction == "CREDIT" for direction in DIRECTIONS)
