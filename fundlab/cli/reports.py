@@ -63,7 +63,8 @@ def report(
     """Write the report of a period.
 
     Exit status 3 where balances do not match, rows break a rule, a payment differs from its card,
-    or something at the bank stays unexplained. --side and the options after it are those of 'fundlab bank'.
+    or something at the bank stays unexplained. --side and the options after it are those of
+    'fundlab bank'.
     """
     from fundlab import reports
     from fundlab.bank.reconciliation import reconcile_files
