@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from fake_service import FakeService, moment, newest_manifest, transfer, withdrawal
+from spark_sessions import spark_session
 
 import fundlab as fl
 from fundlab import Store
@@ -58,7 +59,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
-def every_way(folder: Path, spark: Any = None) -> dict[str, tuple[set[str], Way]]:
+def every_way(folder: Path, spark: Any) -> dict[str, tuple[set[str], Way]]:
     """What each way reads, and the way, with something to compare."""
 
     def backed_up(store: Store) -> Any:
@@ -98,12 +99,10 @@ def every_way(folder: Path, spark: Any = None) -> dict[str, tuple[set[str], Way]
                 {table, "records"}, lambda store, t=table: store.scan(t).shape,
             ),
             f"history of {table}": ({table, "records"}, lambda s, t=table: len(s.history(t))),
+            f"Spark {table}": (
+                {table, "records"}, lambda store, t=table: store.scan(t, spark=spark).count(),
+            ),
         }  # fmt: skip
-        if spark is not None:
-            ways[f"Spark {table}"] = (
-                {table, "records"},
-                lambda store, t=table: store.scan(t, engine="spark", spark=spark).count(),
-            )
     return ways
 
 
@@ -148,17 +147,24 @@ def damaged(store: Store, kind: str, chance: random.Random) -> Iterator[tuple[st
         saved.rename(store.path)
 
 
+@pytest.fixture(scope="module")
+def sail() -> Iterator[Any]:
+    with spark_session("sail") as session:
+        yield session
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 @pytest.mark.parametrize(
-    "count",
+    ("part", "count"),
     [
-        pytest.param(12, marks=pytest.mark.thorough),
-        pytest.param(1_000, marks=pytest.mark.campaign),
+        pytest.param(0, 12, marks=pytest.mark.thorough),
+        *(pytest.param(part, 100, marks=pytest.mark.campaign) for part in range(10)),
     ],
 )
 def test_what_is_lost_swapped_or_older_is_named_on_every_way(
-    kept: Store, tmp_path: Path, seed: int, figure: Any, count: int
+    kept: Store, tmp_path: Path, seed: int, figure: Any, sail: Any, part: int, count: int
 ) -> None:
-    chance, ways = random.Random(seed), every_way(tmp_path)
+    chance, ways = random.Random(f"{seed} {part}"), every_way(tmp_path, sail)
     intact = {name: way(kept) for name, (_, way) in ways.items()}
     named: Counter[str] = Counter()
     wrong: list[str] = []
@@ -178,10 +184,10 @@ def test_what_is_lost_swapped_or_older_is_named_on_every_way(
                         wrong.append(f"{how} (#{number}), {name}: silent")
             if kept.verify().ok:
                 wrong.append(f"{how} (#{number}), verify: silent")
-        if number % 50 == 49:
-            print(f"{number + 1} damages: {dict(named)}, {len(wrong)} wrong", flush=True)
+        if number % 25 == 24:
+            print(f"part {part}, {number + 1} damages: {dict(named)}, {len(wrong)} wrong", flush=True)
     figure(
-        f"lost, swapped and older files: {count:,} under {len(ways)} ways to the rows, "
+        f"lost, swapped and older files (part {part}): {count:,} under {len(ways)} ways to the rows, "
         f"{named.total():,} errors by name, {len(wrong)} silent or without a name"
     )
     assert not wrong, wrong[:20]
