@@ -131,10 +131,11 @@ def damaged(store: Store, kind: str, chance: random.Random) -> Iterator[tuple[st
         path = other if other in files["records"] and what != "records" else path
     elif kind == "older":
         older = {"manifest": earlier / "head" if path.name == "head" else newest_manifest(earlier)}
-        # of a table or the records any other file of an earlier day, under the newer one's name
+        # any other file of an earlier day, of the same folder if there is one, under its name
         folder = earlier / (what if what != "manifest" else "")
-        found = [one for one in sorted(folder.glob("*.*")) if one.name != path.name]
-        path.write_bytes((older[what] if what == "manifest" else found[0]).read_bytes())
+        every = [*sorted(folder.glob("*.*")), *sorted(earlier.glob("*/*-*.*"))]
+        found = next(one for one in every if one.name != path.name)
+        path.write_bytes((older[what] if what == "manifest" else found).read_bytes())
     else:
         name = "manifests" if what == "manifest" else what
         path = store.path / name
@@ -185,9 +186,9 @@ def test_what_is_lost_swapped_or_older_is_named_on_every_way(
             if kept.verify().ok:
                 wrong.append(f"{how} (#{number}), verify: silent")
         if number % 25 == 24:
-            print(f"part {part}, {number + 1} damages: {dict(named)}, {len(wrong)} wrong", flush=True)
+            print(f"{number + 1} damages: {dict(named)}, {len(wrong)} wrong", flush=True)
     figure(
-        f"lost, swapped and older files (part {part}): {count:,} under {len(ways)} ways to the rows, "
-        f"{named.total():,} errors by name, {len(wrong)} silent or without a name"
+        f"lost, swapped and older files: {count:,} (part {part}) under {len(ways)} ways to the "
+        f"rows, {named.total():,} errors by name, {len(wrong)} silent or without a name"
     )
     assert not wrong, wrong[:20]
