@@ -682,8 +682,8 @@ class _Fetch:
     for: one row dated years ahead would otherwise hide all that come after it. ``since``: from
     where on rows are known (ns, ``None``: all). ``marks``: up to where, by ``created`` and
     ``updated``. ``seen`` are the newest rows that came, ``undated``: some lack ``updated_at``;
-    ``ahead``: some are of the future; ``left_out``: the id that was shown before all rows were
-    asked for, and came only when it was asked for by name.
+    ``ahead``: some are of the future; ``left_out``: the ids that were shown before all rows were
+    asked for, and came only when they were asked for by name.
     ``passed``: all rows were asked for. ``gone_before`` are the ids that the service has no more or
     refuses, ``unlisted`` what it said of each that its list leaves out, ``unread`` the rows that
     could not be read. What is found now: ``answers`` for rows that are unlisted, those ``back`` and
@@ -714,7 +714,7 @@ class _Fetch:
     rows: int = 0
     seen: dict[str, Watermark] = field(default_factory=dict)
     undated: bool = False
-    left_out: str = ""
+    left_out: set[str] = field(default_factory=set)
     ahead: bool = False
     ignored: set[str] = field(default_factory=set)
     unchecked: set[str] = field(default_factory=set)
@@ -778,6 +778,7 @@ class _Fetch:
                 self._done(begun and Watermark(*begun))
                 return
         before: dict[str, Watermark] = {}
+        unreadable: set[str] = set()
         if table.name == "transfers":
             # The newest update before anything else is fetched: what changes while all pages are
             # being read must not be behind the watermark.
@@ -785,20 +786,25 @@ class _Fetch:
             params = ask_table(table, newest_first).query.to_params()
             try:
                 body = self.client.fetch_page("list_transfers", params)
-                self._note(decode_page(table, body, set_aside=True).rows, before)
+                page = decode_page(table, body, set_aside=True)
+                unreadable = {row.id for row in page.invalid if row.id is not None}
+                self._note(page.rows, before)
             except ValidationFailed as error:
                 log.info("%s: not by updated_at: %s", table.name, error)
         updated = before.get("updated")
         if resume:
             stage.note = {"newest": updated}
         filters = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
-        self._ask(filters, keep, workers=self.workers)
+        ids = set[str]() if unreadable else None
+        self._ask(filters, keep, workers=self.workers, came=ids)
         came = self.seen.get("updated")
+        # A version that was shown first and did not come: the list ended early, say.
+        self.left_out = unreadable - self.unread.ids - (ids or set())
         if updated is not None and (came is None or came.at < updated.at):
-            # The version that was shown first did not come: the list ended early, say.
-            self.left_out = updated.id
+            self.left_out.add(updated.id)
+        if self.left_out:
             try:
-                self._ask({**filters, "ids": [updated.id]}, keep)
+                self._ask({**filters, "ids": [*self.left_out]}, keep)
             except (_Ignored, ValidationFailed) as error:
                 log.info("%s: not by ids: %s", table.name, error)
         self._done(updated)
@@ -904,16 +910,17 @@ class _Fetch:
         begin = {} if since is None else {"created_at_gte": Instant.from_ns(since)}
         asked = ask_table(self.snapshot.table, {"order": "DESC", "limit": 1, **begin})
         body = self.client.fetch_page(asked.operation.name, asked.query.to_params())
-        rows = decode_page(self.snapshot.table, body, set_aside=True).rows
-        return rows.column("id")[0].as_py() if rows.num_rows else None
+        page = decode_page(self.snapshot.table, body, set_aside=True)
+        ids = [*page.rows.column("id").to_pylist(), *(row.id for row in page.invalid)]
+        return next(filter(None, ids), None)
 
     def look_from_the_other_end(self, newest: str, keep: Keep) -> list[str]:
         """Where all rows were asked for, oldest first, and the ``newest`` one did not come, the
         list ended early: go back from its other end until rows come that came before."""
-        table, known = self.snapshot.table, set[str]()
+        table, known = self.snapshot.table, {*self.unread.ids}
         for rows in self.stage.read(["id"]):
             known.update(rows.column("id").to_pylist())
-        known.discard(self.left_out)
+        known -= self.left_out
         if newest in known:
             return []
         before = len(known)
@@ -924,7 +931,7 @@ class _Fetch:
             self.take_note(page)
             keep(replace(page, covered=None))
             self._note(page.rows, self.seen)
-            ids = {*page.rows.column("id").to_pylist()}
+            ids = {*page.rows.column("id").to_pylist(), *(row.id for row in page.invalid if row.id)}
             if page.ignored or (ids and ids <= known):
                 break
             known |= ids

@@ -387,8 +387,11 @@ def test_archived_rows_are_asked_for_once_and_again_a_few_at_a_time(
     assert store.unlisted().empty
 
 
-def test_a_first_sync_notices_a_list_that_ends_early(store: fl.Store) -> None:
-    service = Ledger([transfer(n) for n in range(400)])
+@pytest.mark.parametrize("newest", ["10.50", "1e5"])
+def test_a_first_sync_notices_a_list_that_ends_early(newest: str, store: fl.Store) -> None:
+    """Whether its newest row can be read or not."""
+    service = Ledger([transfer(n) for n in range(399)] + [transfer(399, total=newest)])
+    service.balances["p-1", "USD"] = Decimal("10.50") * (400 - (newest == "1e5"))
     listed = service.fetch_page
 
     def cut(operation: str, params: Any) -> bytes:
@@ -405,9 +408,29 @@ def test_a_first_sync_notices_a_list_that_ends_early(store: fl.Store) -> None:
 
     service.fetch_page = cut  # type: ignore[method-assign]
     done = store.sync(service)  # type: ignore[arg-type]
-    assert len(store.read("transfers")) == 400
+    assert len(store.read("transfers")) == 400 - (newest == "1e5")
     assert "transfers: the list ended early; 285 rows came from its other end" in done.notes
+    if newest == "1e5":
+        assert store.set_aside()["id"].tolist() == ["t-000399"]
+        store.accept_set_aside(by="Ana", reason="known")
     assert fl.reconcile.judge(store).state == "proved"
+
+
+def test_a_version_that_was_shown_first_and_cannot_be_read_is_set_aside(store: fl.Store) -> None:
+    """Although the list that follows ends before it."""
+    rows = [transfer(n) for n in range(5)] + [transfer(5, updated_at=moment(9), total="1e5")]
+    service = Ledger(rows)
+    listed = service.fetch_page
+
+    def cut(operation: str, params: Any) -> bytes:
+        page, asked = json.loads(listed(operation, params)), dict(params)
+        if asked.get("order_by") != "UPDATED_AT" and "ids" not in asked:
+            page["items"] = [row for row in page["items"] if row["id"] < "t-000005"]
+        return json.dumps(page).encode()
+
+    service.fetch_page = cut  # type: ignore[method-assign]
+    store.sync(service, ["transfers"])  # type: ignore[arg-type]
+    assert store.set_aside()["id"].tolist() == ["t-000005"]
 
 
 def test_events_are_swept_like_transfers(store: fl.Store, now: list[int]) -> None:
