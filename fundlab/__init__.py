@@ -59,7 +59,7 @@ from fundlab.base import errors, pandas_hook
 
 if TYPE_CHECKING:
     from fundlab import bank, charts, decimals, exports, models, sandbox
-    from fundlab.analysis import balances, books, checks, events, fees, flows, reconcile
+    from fundlab.analysis import balances, books, checks, events, fees, flows, reconcile, value
     from fundlab.analysis.sql import sql
     from fundlab.client.client import Client, connect
     from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
@@ -144,6 +144,7 @@ _HOME: Final[dict[str, str]] = {
     "simulate_deposit": "fundlab.payments.actions",
     "sql": "fundlab.analysis.sql",
     "types_mapper": "fundlab.decimals",
+    "value": "fundlab.analysis.value",
     "wait_for": "fundlab.payments.actions",
     "wait_for_deposit": "fundlab.payments.actions",
 }
@@ -196,6 +197,7 @@ __all__ = [
     "simulate_deposit",
     "sql",
     "types_mapper",
+    "value",
     "wait_for",
     "wait_for_deposit",
 ]

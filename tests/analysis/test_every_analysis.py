@@ -15,6 +15,7 @@ from transfer_examples import (
     DAY,
     KINDS,
     START,
+    TIME,
     balances_by_hand,
     make_rows,
     observed,
@@ -22,11 +23,12 @@ from transfer_examples import (
     table,
 )  # fmt: skip
 
-from fundlab.analysis import balances, checks, fees, flows, reconcile
+from fundlab.analysis import balances, checks, fees, flows, reconcile, value
 from fundlab.base.errors import AnalysisError
 
 ROWS = make_rows(150, profiles=4)
 REPORTED = observed(balances_by_hand(ROWS[:-7]), START + 400 * DAY)
+PRICES = pa.table({"asset": ["ETH"], "at": pa.array([START], TIME), "price": [Decimal(2500)]})
 ANALYSES: dict[str, Callable[[Any], Any]] = {
     "changes": balances.changes,
     "running": balances.running,
@@ -48,6 +50,7 @@ ANALYSES: dict[str, Callable[[Any], Any]] = {
     "ageing": lambda rows: flows.ageing(rows, "2026-12-31"),
     "internal_pairs": flows.internal_pairs,
     "settlement_time": flows.settlement_time,
+    "value": lambda rows: value.totals(value.of(rows, prices=PRICES), "asset", freq="MS"),
 }
 every = pytest.mark.parametrize("name", ANALYSES)
 STRICT = Context(prec=5, Emin=-30, Emax=10, traps=[Inexact, Rounded, FloatOperation])

@@ -1,0 +1,307 @@
+"""Amounts in one currency, by prices that somebody gave: the service with a transfer, or a file.
+
+What is valued is no part of the proof: balances are rebuilt and compared, a price is only said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from fundlab.analysis.counting import completed, transfer_columns
+from fundlab.analysis.engines import (
+    MONEY,
+    TEXT,
+    TEXT_TYPE,
+    TIME,
+    TIME_TYPE,
+    FrameT,
+    Wanted,
+    Workbench,
+    columns,
+)
+from fundlab.analysis.periods import with_period
+from fundlab.base.arrow import AMOUNT_TYPE
+from fundlab.base.errors import AnalysisError, first_line, shorten
+from fundlab.base.values import moment_ns, overflow
+from fundlab.transfers import moved_asset
+
+__all__ = ["of", "totals"]
+
+SERVICE_CURRENCY: Final = "USD"
+"""That of ``notional_value`` (interface §2.4)."""
+SMALLEST: Final = 100
+"""What a transfer must be worth for its price to value others: ``notional_value`` has whole cents,
+so that below it a price would be known to less than a hundredth of a per cent."""
+_MONEY_COLUMNS: Final = (
+    "balance", "available", "trading", "opening", "inflow", "outflow", "net", "closing", "held",
+    "rebuilt", "reported", "amount", "fee", "total",
+)  # fmt: skip
+_TIMES: Final = ("created_at", "at", "observed_at")
+_FILE: Final = Wanted("prices", {"asset": TEXT, "at": TIME, "price": MONEY}, {"currency": TEXT})
+_SAID: Final = dict.fromkeys(("notional_value", "amount", "fee"), MONEY)
+_TRANSFERS: Final = Wanted("prices", {"asset": TEXT, "created_at": TIME, **_SAID})
+_ADDED: Final = columns(
+    ("price", AMOUNT_TYPE), ("price_from", TEXT_TYPE), ("price_age", pa.duration("ns"))
+)
+_NEVER: Final = -(2**63)
+_WIDE: Final = pa.decimal256(38, 18)
+_FACTOR: Final = pa.decimal256(37, 18)  # two of them have the 76 digits that Arrow holds
+
+
+def of(
+    frame: FrameT,
+    currency: str = SERVICE_CURRENCY,
+    prices: object = None,
+    max_age: str | timedelta = "7D",
+    amounts: Sequence[str] | None = None,
+    at: str | datetime | None = None,
+) -> FrameT:
+    """The rows of ``frame`` with ``price`` (decimal), ``price_from`` (text), ``price_age``
+    (duration), and for each of ``amounts`` the column ``<name>_value``: exact, in ``currency``.
+
+    A transfer has its ``own`` price, ``notional_value`` by amount and fee, cut after 18 decimals;
+    what is all of it is worth ``notional_value`` itself. Other rows have the newest price at or
+    before them, from the ``transfers`` worth 100 and more, of ``frame`` or ``prices``, or a price
+    ``given``; the currency itself is worth 1 (``currency``). One that is older than ``max_age`` is
+    not used: price and values are missing then. Products are rounded half-even at 18 places.
+
+    ``prices`` is one or several of: transfers or a ``Store``; a frame with ``asset``, ``at``,
+    ``price`` and maybe ``currency`` (the others are left out), or a CSV or Parquet file of these.
+    The service says dollars: in another currency only prices ``given`` count. ``at`` is the
+    column of times of ``frame`` (by default ``created_at``, ``at`` or ``observed_at``), or one
+    moment for all. ``amounts`` are of the asset whose balance changes; by default of transfers
+    ``total`` and ``fee``, else the usual names. All rows are collected. Raises
+    :class:`AnalysisError` for columns and prices that cannot be used, ``OverflowError`` for a value
+    beyond 20 integer digits. Interface §2.4.
+
+    >>> prices = pd.DataFrame({"asset": ["ETH"], "at": transfers["created_at"].head(1),
+    ...                        "price": pd.array(["2500"], dtype="decimal")})
+    >>> held = fl.balances.at(transfers.assign(asset="ETH"), "2026-10-03T12:00:00Z")
+    >>> fl.value.of(held, prices=prices, at="2026-10-03T12:00:00Z").iloc[0, 1:]
+    asset                       ETH
+    balance                     715
+    price                      2500
+    price_from                given
+    price_age       2 days 03:00:00
+    balance_value           1787500
+    Name: 0, dtype: object
+    """
+    limit = _limit(max_age)
+    with Workbench(frame) as bench, _fitting():
+        names = bench.names()
+        moves = {"direction", "total"} <= {*names}
+        said = set(_SAID) <= {*names} and "created_at" in names and currency == SERVICE_CURRENCY
+        if amounts is None:
+            usual = ("total", "fee") if moves else _MONEY_COLUMNS
+            amounts = [name for name in usual if name in names]
+        when = at if at is not None else next((name for name in _TIMES if name in names), None)
+        if when is None or not amounts:
+            what = "column of times; give at=, a moment or one" if amounts else "amount to value"
+            raise AnalysisError(f"the frame has no {what}; its columns are {', '.join(names)}")
+        by_column = isinstance(when, str) and when in names
+        want = {"asset": TEXT, **dict.fromkeys(amounts, MONEY), **(_SAID if said else {})}
+        want |= {str(when): TIME} if by_column else {}
+        rows = bench.collect(
+            bench.take(frame, Wanted("the frame", want, {"balance_asset": TEXT}), keep=True)
+        )
+        assets = pc.coalesce(rows.column("balance_asset"), rows.column("asset"))
+        moments = pa.chunked_array(
+            [pa.repeat(0 if by_column else moment_ns(when, "at"), len(rows))]
+        )
+        moments = rows.column(str(when)) if by_column else moments
+        sources = [*prices] if isinstance(prices, list | tuple) else [prices]
+        points = [_points(source, currency) for source in sources if source is not None]
+        own = None
+        if said:
+            own = _own_price(rows)
+            points.append(_points(frame, currency))
+        price, source, age = _newest(points, assets, moments, currency, limit)
+        if own is not None:
+            known = pc.and_(own.is_valid(), pc.equal(assets, rows.column("asset")))
+            price, source, age = (
+                pc.if_else(pc.fill_null(known, False), mine, other)
+                for mine, other in ((own, price), (pa.scalar("own"), source), (0, age))
+            )
+        for name, column in zip(_ADDED.names, (price, source, age), strict=True):
+            fits = column.cast(pa.duration("ns")) if name == "price_age" and bench.lazy else column
+            rows = rows.append_column(name, fits)
+        for name in amounts:
+            value = _product(rows.column(name), price)
+            if own is not None:  # the service's own figure, where it is that of this very amount
+                worth = pc.equal(rows.column(name), _units(rows)), pc.equal(source, "own")
+                value = pc.if_else(pc.fill_null(pc.and_(*worth), False),
+                                   rows.column("notional_value"), value)  # fmt: skip
+            rows = rows.append_column(f"{name}_value", value)
+        values = {f"{name}_value": AMOUNT_TYPE for name in amounts}
+        return bench.give_rows(
+            bench.constant(rows), dict(zip(_ADDED.names, _ADDED.types, strict=True)) | values
+        )
+
+
+def totals(
+    valued: FrameT, by: str | Sequence[str] = ("asset",), freq: str | None = None, tz: str = "UTC"
+) -> FrameT:
+    """Sums of what :func:`of` gave: the columns ``by`` (texts; and ``period``, with ``freq``, a
+    pandas offset alias), ``count``, ``priced`` (int64), and every ``<name>_value`` (decimal) of the
+    rows that are priced, sorted. Of transfers the completed ones count, by ``created_at``, under
+    the asset whose balance changes.
+
+    Raises :class:`AnalysisError` for missing columns.
+
+    >>> dollars = fl.value.of(transfers.assign(notional_value=None))
+    >>> fl.value.totals(dollars, by=["direction", "asset"])
+      direction asset  count  priced  total_value  fee_value
+    0    CREDIT   USD      2       2         1060          0
+    1     DEBIT   USD      2       2          285         25
+    """
+    groups = [by] if isinstance(by, str) else [*by]
+    with Workbench(valued) as bench:
+        values = [n for n in bench.names() if n.endswith("_value") and n != "notional_value"]
+        want = {**dict.fromkeys(groups, TEXT), **dict.fromkeys(("price", *values), MONEY)}
+        if "status" in bench.names():
+            rows = completed(bench, valued, transfer_columns("created_at", **want), "created_at")
+            rows = rows.with_columns(asset=moved_asset())
+        else:
+            rows = bench.take(valued, Wanted("valued", want))
+        types = dict.fromkeys(groups, TEXT_TYPE)
+        if freq is not None:
+            rows = with_period(bench, rows.with_columns(at=nw.col("created_at")), freq, tz)
+            groups, types = ["period", *groups], {"period": TIME_TYPE, **types}
+        sums = rows.group_by(*groups).agg(
+            count=nw.len().cast(nw.Int64),
+            priced=nw.col("price").count().cast(nw.Int64),
+            **{name: nw.col(name).sum() for name in values},
+        )
+        counted = dict.fromkeys(("count", "priced"), pa.int64())
+        schema = pa.schema([*(types | counted | dict.fromkeys(values, AMOUNT_TYPE)).items()])
+        return bench.give(sums.sort(*groups, nulls_last=True), schema)
+
+
+@contextmanager
+def _fitting() -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise overflow("a price or a value") from error
+
+
+def _limit(max_age: str | timedelta) -> int:
+    try:
+        limit = pd.Timedelta(max_age)
+        known = not pd.isna(limit) and limit >= pd.Timedelta(0)
+    except (ValueError, TypeError):
+        known = False
+    if not known:
+        raise AnalysisError(f"max_age={shorten(max_age)} is not a length of time such as '7D'")
+    return int(limit.value)
+
+
+def _units(rows: pa.Table) -> pa.ChunkedArray:
+    """What ``notional_value`` is of: amount and fee."""
+    return pc.add(rows.column("amount").cast(_FACTOR), rows.column("fee").cast(_FACTOR))
+
+
+def _own_price(rows: pa.Table) -> pa.ChunkedArray:
+    """Of each transfer with ``notional_value``."""
+    units = _units(rows)
+    units = pc.if_else(pc.greater(units, 0), units, None)
+    price = pc.divide(rows.column("notional_value").cast(_FACTOR), units.cast(_WIDE))
+    return pc.round(price, 18, "towards_zero").cast(AMOUNT_TYPE)
+
+
+def _product(amount: pa.ChunkedArray, price: pa.ChunkedArray) -> pa.ChunkedArray:
+    product = pc.multiply(amount.cast(_WIDE), price.cast(_FACTOR))
+    return pc.round(product, 18, "half_to_even").cast(AMOUNT_TYPE)
+
+
+def _points(source: Any, currency: str) -> pa.Table:
+    """``asset``, ``at`` (ns), ``price``, ``given``: the prices that ``source`` has."""
+    source = _read(Path(source)) if isinstance(source, str | Path) else source
+    with Workbench(source) as bench:
+        given = "price" in bench.names() and "at" in bench.names()
+        rows = bench.collect(bench.take(source, _FILE if given else _TRANSFERS))
+    if given:
+        rows = rows.filter(pc.fill_null(pc.equal(rows.column("currency"), currency), True))
+        price, at = rows.column("price"), rows.column("at")
+        wrong = pc.any(pc.fill_null(pc.less(price, 0), True)).as_py()
+        if wrong or rows.column("asset").null_count or at.null_count:
+            raise AnalysisError("prices: a row lacks asset, at or price, or its price is below 0")
+    else:
+        worth = pc.greater_equal(rows.column("notional_value"), SMALLEST)
+        said = pa.scalar(currency == SERVICE_CURRENCY)
+        rows = rows.filter(pc.and_(pc.fill_null(worth, False), said))
+        price, at = _own_price(rows), rows.column("created_at")
+    source_of = pa.repeat(given, len(rows))
+    points = {"asset": rows.column("asset"), "at": at, "price": price, "given": source_of}
+    table = pa.table(points)
+    return table.filter(table.column("price").is_valid())
+
+
+def _read(path: Path) -> pa.Table:
+    """A file of prices, every digit as it is written."""
+    texts = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys([*_FILE.columns, "currency"], TEXT_TYPE)
+    )
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pq.read_table(path)
+        rows = pa.csv.read_csv(path, convert_options=texts)
+        at = [moment_ns(text, f"{path}: at") for text in rows.column("at").to_pylist()]
+        exact = rows.column("price").cast(AMOUNT_TYPE)
+    except (OSError, pa.ArrowException, KeyError) as error:
+        problem = first_line(error)
+        raise AnalysisError(
+            f"prices: {path} is not a CSV or Parquet file of asset, at and price: {problem}"
+        ) from error
+    rows = rows.drop_columns(["at", "price"]).append_column("price", exact)
+    return rows.append_column("at", pa.array(at, pa.int64()).cast(TIME_TYPE))
+
+
+def _newest(
+    points: Sequence[pa.Table],
+    assets: pa.ChunkedArray,
+    moments: pa.ChunkedArray,
+    currency: str,
+    limit: int,
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray]:
+    """Of each asset at each moment the newest price not older than ``limit``, where it is from, and
+    its age (ns). Of several of one moment one that was given counts, else the highest."""
+    order = ("asset", "at", "given", "price")
+    types = (TEXT_TYPE, pa.int64(), pa.bool_(), AMOUNT_TYPE)
+    none = pa.schema(zip(order, types, strict=True)).empty_table()
+    every = pa.concat_tables([none, *(one.select(order).cast(none.schema) for one in points)])
+    every = every.sort_by([(name, "ascending") for name in order])
+    at, wanted = every.column("at").to_numpy(), moments.fill_null(_NEVER).to_numpy()
+    names = every.column("asset").unique()
+    codes, mine = (
+        pc.fill_null(pc.index_in(one, names), -1).to_numpy()
+        for one in (every.column("asset"), assets)
+    )
+    place = np.full(len(wanted), -1)
+    for code in range(len(names)):
+        low, high = np.searchsorted(codes, [code, code + 1])
+        rows = np.flatnonzero(mine == code)
+        before = np.searchsorted(at[low:high], wanted[rows], "right")
+        place[rows] = np.where(before > 0, low + before - 1, -1)
+    age = wanted - np.append(at, 0)[place]
+    useless = (place < 0) | (age > limit)
+    index = pa.array(place, mask=useless)
+    source = pc.if_else(every.column("given").take(index), "given", "transfers")
+    itself = pc.fill_null(pc.equal(assets, currency), False)
+    one = pa.scalar(1).cast(AMOUNT_TYPE)
+    return (
+        pc.if_else(itself, one, every.column("price").take(index)),
+        pc.if_else(itself, "currency", source),
+        pc.if_else(itself, 0, pa.array(age, mask=useless)),
+    )

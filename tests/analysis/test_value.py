@@ -1,0 +1,210 @@
+"""Valued amounts against a plain-Python oracle, and the prices that are not used."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from transfer_examples import ALL_COLUMNS, DAY, KINDS, MONEY, START, TIME, Row, make_rows, records
+
+import fundlab as fl
+from fundlab.base.errors import AnalysisError
+
+EXACT = Context(prec=200)
+CENT = Decimal("0.01")
+SCHEMA = ALL_COLUMNS.append(pa.field("notional_value", MONEY))
+
+
+def rounded(value: Fraction, rounding: str) -> Decimal:
+    units = EXACT.divide(Decimal(value.numerator), Decimal(value.denominator))
+    return units.quantize(Decimal("1E-18"), rounding, EXACT)
+
+
+def history(random: Random) -> tuple[list[Row], list[tuple[str, int, Decimal]]]:
+    """Transfers of which some have a notional value, and prices of a file, many of them stale."""
+    rows = make_rows(random.randrange(30, 160), random.randrange(10**9), 4)
+    dollars = {"USDC": Decimal("0.9998"), "ETH": Decimal("2711.37"), "BTC": Decimal("91234.5")}
+    for row in rows:
+        row["notional_value"] = None
+        if row["asset"] in dollars and random.random() < 0.4:
+            units = EXACT.add(row["amount"], row["fee"])
+            worth = EXACT.multiply(units, dollars[row["asset"]] * random.randrange(90, 110) / 100)
+            row["notional_value"] = worth.quantize(CENT, ROUND_DOWN, EXACT)
+        if random.random() < 0.05:  # worth too little to price others by
+            row["notional_value"] = Decimal(random.randrange(0, 9999)).scaleb(-2)
+    given = [
+        (random.choice(["USDC", "ETH", "USD", "DOGE"]), START + random.randrange(300 * DAY),
+         Decimal(random.randrange(10**9)).scaleb(-random.randrange(9)))
+        for _ in range(random.randrange(0, 12))
+    ]  # fmt: skip
+    if given and random.random() < 0.3:  # at the moment of a transfer
+        given.append((given[0][0], rows[0]["created_at"], Decimal("7.25")))
+    return rows, given
+
+
+def by_hand(
+    rows: list[Row], given: list[tuple[str, int, Decimal]], limit: int
+) -> list[tuple[str | None, int | None, Decimal | None, Decimal | None]]:
+    """Source, age, value of the total and of the fee of each row."""
+    points: dict[str, list[tuple[int, int, Fraction]]] = defaultdict(list)
+    for asset, at, price in given:
+        points[asset].append((at, 1, Fraction(price)))
+    own: dict[str, Fraction] = {}
+    for row in rows:
+        units = Fraction(row["amount"]) + Fraction(row["fee"])
+        if row["notional_value"] is not None and units > 0:
+            cut = rounded(Fraction(row["notional_value"]) / units, ROUND_DOWN)
+            own[row["id"]] = Fraction(cut)
+            if row["notional_value"] >= 100:
+                points[row["asset"]].append((row["created_at"], 0, Fraction(cut)))
+    found: list[tuple[Any, ...]] = []
+    for row in rows:
+        asset, at = row["balance_asset"] or row["asset"], row["created_at"]
+        before = [point for point in points[asset] if point[0] <= at]
+        source: str | None = None
+        age, price = 0, Fraction(0)
+        if asset == row["asset"] and row["id"] in own:
+            source, price = "own", own[row["id"]]
+        elif asset == "USD":
+            source, price = "currency", Fraction(1)
+        elif before and at - max(before)[0] <= limit:
+            last, is_given, price = max(before)
+            source, age = ("given" if is_given else "transfers"), at - last
+        if source is None:
+            found.append((None, None, None, None))
+            continue
+        values = []
+        for name in ("total", "fee"):
+            value = rounded(Fraction(row[name]) * price, ROUND_HALF_EVEN)
+            if source == "own" and row[name] == EXACT.add(row["amount"], row["fee"]):
+                value = row["notional_value"]
+            values.append(value)
+        found.append((source, age, *values))
+    return found
+
+
+def priced(given: list[tuple[str, int, Decimal]]) -> pa.Table:
+    assets, moments, prices = zip(*given, strict=True) if given else ((), (), ())
+    return pa.table(
+        {
+            "asset": pa.array(assets, pa.string()),
+            "at": pa.array(moments, pa.int64()).cast(TIME),
+            "price": pa.array(prices, MONEY),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "count", [10, pytest.param(200, marks=pytest.mark.thorough)], ids=["few", "all"]
+)
+def test_values_and_totals_are_those_of_a_plain_oracle(
+    count: int, seed: int, figure: Callable[[str], None]
+) -> None:
+    sources: dict[str | None, int] = defaultdict(int)
+    for number in range(count):
+        random = Random(f"{seed} {number}")
+        rows, given = history(random)
+        limit = random.choice([0, 1, 7, 60]) * DAY
+        frame = pa.Table.from_pylist(rows, schema=SCHEMA)
+        valued = fl.value.of(frame, prices=priced(given), max_age=pd.Timedelta(limit, "ns"))
+        expected = by_hand(rows, given, limit)
+        sums: dict[tuple[str, str], list[Any]] = defaultdict(lambda: [0, 0, Decimal(0), Decimal(0)])
+        for row, got, (source, age, total, fee) in zip(
+            rows, records(valued), expected, strict=True
+        ):
+            assert got["price_from"] == source, (number, row)
+            assert (got["total_value"], got["fee_value"]) == (total, fee), (number, row)
+            assert (None if age is None else pd.Timedelta(age, "ns")) == got["price_age"]
+            sources[source] += 1
+            if row["status"] == "COMPLETED":
+                mine = sums[row["direction"], row["balance_asset"] or row["asset"]]
+                mine[0] += 1
+                if source is not None:
+                    mine[1] += 1
+                    mine[2], mine[3] = EXACT.add(mine[2], total), EXACT.add(mine[3], fee)
+        found = fl.value.totals(valued, by=["direction", "asset"])
+        assert {
+            (row["direction"], row["asset"]): [*row.values()][2:] for row in records(found)
+        } == {key: [mine[0], mine[1], mine[2], mine[3]] for key, mine in sums.items()}
+    assert set(sources) == {"own", "currency", "transfers", "given", None}
+    figure(f"{count} histories, rows by the source of their price {dict(sources)}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_frame_is_given_back_with_its_own_columns(kind: str) -> None:
+    rows = [row for row in make_rows(40, 3, 3) if row["asset"] in ("USD", "ETH")]
+    prices = priced([("ETH", START, Decimal(2500))])
+    frame = KINDS[kind](rows)
+    found = fl.value.of(frame, prices=prices, max_age="400D")
+    assert type(found) is type(frame)
+    by_id = {row["id"]: row for row in records(found)}
+    for row in rows:
+        price = Decimal(1) if row["asset"] == "USD" else Decimal(2500)
+        assert by_id[row["id"]]["total_value"] == row["total"] * price
+        assert by_id[row["id"]]["created_at"] == records(KINDS["arrow"]([row]))[0]["created_at"]
+    sums = records(fl.value.totals(found, freq="YS"))
+    assert [row["asset"] for row in sums] == ["ETH", "USD"]
+
+
+def test_balances_have_the_price_of_a_moment_from_a_file_with_every_digit(tmp_path: Path) -> None:
+    balances = pd.DataFrame({"profile_id": ["a", "a", "b"], "asset": ["ETH", "USD", "BTC"]})
+    balances["balance"] = pd.array(["2", "3.10", "1"], dtype="decimal")
+    text = (
+        "asset,currency,at,price\n"
+        "ETH,USD,2026-10-31T12:00:00.000000001Z,2500.123456789012345678\n"
+        "ETH,EUR,2026-10-31T13:00:00Z,2100\nBTC,USD,2026-10-01T00:00:00Z,90000\n"
+    )
+    (tmp_path / "prices.csv").write_text(text, encoding="utf-8")
+    found = fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01")
+    assert found["balance_value"].tolist() == [Decimal("5000.246913578024691356"), Decimal("3.1"),
+                                               pd.NA]  # fmt: skip
+    assert found["price_from"].tolist() == ["given", "currency", pd.NA]
+    assert found["price_age"].iloc[0] == pd.Timedelta("12h") - pd.Timedelta(1, "ns")
+    euros = fl.value.of(balances, "EUR", tmp_path / "prices.csv", at="2026-11-01")
+    assert euros["balance_value"].tolist() == [Decimal(4200), pd.NA, pd.NA]
+    sums = fl.value.totals(found, by=["profile_id", "asset"])
+    assert sums[["count", "priced"]].sum().tolist() == [3, 2]
+    fl.value.of(balances, prices=tmp_path / "prices.csv", at="2026-11-01", max_age="31D")
+
+
+def test_the_service_says_dollars_and_no_other_currency() -> None:
+    row = make_rows(20, 3, 3)[0] | {"asset": "ETH", "notional_value": Decimal(5000)}
+    frame = pa.Table.from_pylist([row | {"balance_asset": None}], schema=SCHEMA)
+    assert records(fl.value.of(frame))[0]["price_from"] == "own"
+    assert records(fl.value.of(frame, "EUR"))[0]["price_from"] is None
+    assert records(fl.value.of(frame, "EUR", prices=frame))[0]["price_from"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "given", "words"),
+    [
+        ({}, {"max_age": "soon"}, "max_age='soon' is not a length of time such as '7D'"),
+        ({}, {"prices": "nowhere.csv"}, "prices: nowhere.csv is not a CSV or Parquet"),
+        ({"created_at": None}, {}, "has no column of times; give at="),
+        ({"total": None, "amount": None, "fee": None}, {}, "has no amount to value"),
+        ({}, {"prices": pd.DataFrame({"asset": ["ETH"]})}, "prices has no column 'created_at'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_valued_is_named(
+    change: dict[str, None], given: dict[str, Any], words: str
+) -> None:
+    frame = KINDS["decimal"](make_rows(20, 3, 3)).drop(columns=[*change])
+    with pytest.raises(AnalysisError, match=words):
+        fl.value.of(frame, **given)
+
+
+def test_a_price_below_nothing_and_one_that_does_not_fit_are_refused() -> None:
+    frame = KINDS["arrow"](make_rows(20, 3, 3))
+    with pytest.raises(AnalysisError, match="its price is below 0"):
+        fl.value.of(frame, prices=priced([("ETH", START, Decimal(-1))]))
+    huge = priced([("USDC", START, Decimal(10) ** 18)])
+    with pytest.raises(OverflowError, match="a price or a value has more than 20 integer digits"):
+        fl.value.of(frame, prices=huge, max_age="999D")
