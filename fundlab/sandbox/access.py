@@ -279,7 +279,9 @@ class Access:
         if method != parts.method:
             raise unauthorized(f"signature: {self._prefix}request-method is not {parts.method}")
         if not isinstance(path, str) or path.encode() != parts.path:
-            raise unauthorized(f"signature: {self._prefix}request-path is not the path as sent")
+            unseen = "; an empty query, a lone ?, is not seen here" * str(path).endswith("?")
+            named = f"{self._prefix}request-path"
+            raise unauthorized(f"signature: {named} is not the path as sent{unseen}")
         if not isinstance(timestamp, str) or _TIMESTAMP.fullmatch(timestamp) is None:
             raise unauthorized(f"signature: {self._prefix}timestamp is not UNIX seconds as text")
         age = self._clock.now_s() - int(timestamp)

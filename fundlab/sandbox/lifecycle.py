@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import sqlite3
@@ -38,9 +37,6 @@ MAX_SEED: Final = 2**63 - 1
 MIN_USERS: Final = 6
 MAX_USERS: Final = 500
 
-Connections = dict[tuple[str, int], asyncio.Transport]
-"""Open connections by the client's address."""
-
 
 @dataclass(frozen=True)
 class Service:
@@ -52,7 +48,6 @@ class Service:
     signature_header: str = "service-signature"
     faults: Faults = field(default_factory=Faults)
     log: RequestLog = field(default_factory=RequestLog)
-    connections: Connections = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
     token_rates: Rates = field(default_factory=Rates)
     replay: Replay | None = None

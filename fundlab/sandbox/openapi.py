@@ -35,6 +35,7 @@ from fundlab.sandbox.orchestration import RULE_RULES
 from fundlab.sandbox.refusals import PROBLEM_MEDIA_TYPE, phrase
 from fundlab.sandbox.world import ASSETS, END_USER
 
+TITLE: Final = "Fiat transfer, profile funding and request-signing service (sandbox)"
 TOKEN_PATH: Final = "/oauth2/token"
 PROBLEMS: Final = {
     400: "A field, parameter, cursor or limit is invalid; `meta.field` names it.",
@@ -303,8 +304,7 @@ METADATA: Final = TypeAdapter(Metadata).json_schema()
 def document(routes: Sequence[BaseRoute], signature_header: str) -> dict[str, Any]:
     """The document; ``signature_header`` is the name under which signatures are expected."""
     made = get_openapi(
-        title="Fiat transfer, profile funding and request-signing service (sandbox)",
-        version="2", routes=routes,
+        title=TITLE, version="2", routes=routes,
         description="Decimal strings; money is never a JSON number.",
     )  # fmt: skip
     signature = {

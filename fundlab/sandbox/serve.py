@@ -27,7 +27,7 @@ import uvicorn
 from fundlab.base.errors import SandboxError
 from fundlab.base.values import Instant
 from fundlab.client.client import Client, connect
-from fundlab.sandbox.app import build_app, protocol_class
+from fundlab.sandbox.app import build_app
 from fundlab.sandbox.behaviour import read_behaviour
 from fundlab.sandbox.certificate import self_signed
 from fundlab.sandbox.clock import ClockMode
@@ -36,14 +36,7 @@ from fundlab.sandbox.control_http import CONTROL_PREFIX, add_control
 from fundlab.sandbox.credentials import Wanted, read_credentials, wanted
 from fundlab.sandbox.database import Database
 from fundlab.sandbox.faults import Faults
-from fundlab.sandbox.lifecycle import (
-    Connections,
-    Options,
-    check_whole,
-    made_with,
-    open_service,
-    scope_names,
-)
+from fundlab.sandbox.lifecycle import Options, check_whole, made_with, open_service, scope_names
 from fundlab.sandbox.recording import Replay, read_recording
 from fundlab.settings.secret import Secret
 from fundlab.settings.settings import ENVIRONMENT_PREFIX, SettingKeywords, is_loopback
@@ -262,7 +255,7 @@ class Sandbox:
                 certificate.write_bytes(made)
             self.ca_bundle = certificate.resolve()
         config = uvicorn.Config(
-            app, http=protocol_class(service.connections), ws="none", lifespan="off",
+            app, http="h11", ws="none", lifespan="off",
             loop="asyncio", access_log=False, log_config=None, log_level=logging.CRITICAL,
             server_header=False, proxy_headers=False, timeout_graceful_shutdown=2,
             timeout_keep_alive=60, h11_max_incomplete_event_size=MAX_HEAD_BYTES,
@@ -275,7 +268,7 @@ class Sandbox:
                 f"tls_cert {certificate} and tls_key {private} cannot be used: {error}"
             ) from None
         server = _Server(config)
-        server.connections = service.connections
+        app.state.connections = server.server_state.connections
         thread = threading.Thread(
             target=server.run, args=([listener],), name="fundlab-sandbox", daemon=True
         )
@@ -470,12 +463,10 @@ class _Server(uvicorn.Server):
     """uvicorn's server, which leaves no connection half closed: the end of one over TLS takes as
     long as the other side likes."""
 
-    connections: Connections
-
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
-        for transport in list(self.connections.values()):
-            transport.abort()
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
         for _ in range(3):  # the turns of the loop in which their sockets are closed
             await asyncio.sleep(0)
 

@@ -355,8 +355,10 @@ def test_who_opens_its_address_finds_the_pages(sandbox: Sandbox) -> None:
     assert leads.url == sandbox.control_url
     assert "text/html" in leads.headers["Content-Type"]
     assert requests.get(f"{sandbox.base_url}/health", timeout=5).json() == {"status": "ok"}
-    docs = requests.get(f"{sandbox.base_url}/docs", timeout=5)
-    for name in ("create_fiat_withdrawal", "/v2/transfer/transfers/{id}", "WireInput", "409"):
-        assert name in docs.text
-    assert not re.findall(r"""(?:src|href)=['"](?:https?:)?//""", docs.text)
-    assert docs.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    docs = requests.get(f"{sandbox.base_url}/docs", timeout=5).text
+    named = re.findall(r"""(?:src|href|url)(?:=|: )['"]([^'"]+)""", docs)
+    assert len(named) == 4
+    for path in named:
+        assert re.match("/[^/]", path)
+        assert requests.get(sandbox.base_url + path, timeout=5).ok
+    assert '"validatorUrl": null' in docs  # else it asks swagger.io for other than loopback
