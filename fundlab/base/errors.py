@@ -215,6 +215,12 @@ class DataError(ProtocolError):
         self.problem, self.table, self.page = problem, table, page
         self.record, self.field, self.value, self.raw = record, field, value, raw
 
+    @property
+    def reason(self) -> str:
+        """What is wrong with the record, for who sees the record beside it."""
+        said = self.problem.removeprefix("amount ")
+        return f"{self.field}: {said}" if self.field else said
+
 
 class ServiceError(CallError):
     """The service answered with an error (interface §7; body as RFC 9457).

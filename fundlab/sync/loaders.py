@@ -258,8 +258,7 @@ def observe_balances(
         except DataError as error:
             if aside is None or error.raw is None:
                 raise
-            reason = f"{error.field}: {error.problem}"
-            row = InvalidRow("balances", " ".join(pair), error.raw, reason)
+            row = InvalidRow("balances", " ".join(pair), error.raw, error.reason)
             aside[row.key], unanswered[pair] = row, 200
             return None
         finally:

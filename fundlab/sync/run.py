@@ -549,17 +549,20 @@ class _Run:
         if self.unanswered:
             known = read_current(balances, [*PAIR_COLUMNS[:2], "observed_at"])
             last = known.group_by(PAIR_COLUMNS[:2]).aggregate([("observed_at", "max")])
+            lost: dict[tuple[str, int], list[tuple[int, str]]] = {}
             for profile, asset, at in zip(
                 *(last.column(name).to_pylist() for name in PAIR_COLUMNS[:2]),
                 last.column("observed_at_max").cast(pa.int64()).to_pylist(), strict=True,
             ):  # fmt: skip
-                if self.unanswered.get((profile, asset), 200) != 200:
+                if (status := self.unanswered.get((profile, asset), 200)) != 200:
                     self.unreported.append((profile, asset))
-                    self.notes.append(
-                        f"balances: {asset} of {profile} is no longer reported (the service "
-                        f"answers {self.unanswered[profile, asset]}); last seen "
-                        f"{Instant.from_ns(at)}"
-                    )
+                    lost.setdefault((profile, status), []).append((at, asset))
+            for (profile, status), mine in lost.items():
+                assets, verb = ", ".join(asset for _, asset in mine), "are" if mine[1:] else "is"
+                self.notes.append(
+                    f"balances: {assets} of {profile} {verb} no longer reported (the service "
+                    f"answers {status}); last seen {Instant.from_ns(max(mine)[0])}"
+                )
 
     def publish(self, check_held: Callable[[], None]) -> list[TableSync]:
         """Write the parts of every table, then let them appear."""

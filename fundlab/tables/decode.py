@@ -132,8 +132,7 @@ def decode_page(table: Table | str, body: bytes, *, page: int = 1, set_aside: bo
         try:
             _decoded(table, one, page)
         except DataError as error:
-            reason = f"{error.field}: {error.problem}" if error.field else error.problem
-            invalid.append(InvalidRow(table.name, _id_in(raw), bytes(raw).decode(), reason))
+            invalid.append(InvalidRow(table.name, _id_in(raw), bytes(raw).decode(), error.reason))
         else:
             read.append(raw)
     whole = _decoded(table, msgspec.json.encode({**loose, items: read}), page)
