@@ -243,6 +243,7 @@ PLACES = {"USD": 2, "USDC": 6, "ETH": 18, "BTC": 8}
 TYPES = ("WIRE_DEPOSIT", "CRYPTO_DEPOSIT", "WIRE_WITHDRAWAL", "CRYPTO_WITHDRAWAL", "INTERNAL")
 
 
+@exactly()
 def make_rows(count: int, seed: int = 7, profiles: int = 60) -> list[Row]:
     """``count`` transfers over 300 days: deposits, withdrawals, conversions, internal pairs."""
     random = Random(seed)
