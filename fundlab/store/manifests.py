@@ -145,9 +145,13 @@ def write_manifest(
         with disk.named(path):
             try:
                 path.create(written)
-            except FileExistsError:
-                # An answer that was lost is asked for again: then it is this run that was first.
-                if path.read_bytes() != written:
+            except OSError as error:
+                # Somebody was first, or the answer was lost: what is there says which.
+                try:
+                    there = path.read_bytes()
+                except OSError:
+                    raise error from None
+                if there != written:
                     raise beaten(store) from None
     else:
         hidden = disk.hidden_file(path.parent, path.stem)

@@ -3,6 +3,7 @@ that publish at once one does, and the other is told."""
 
 from __future__ import annotations
 
+import errno
 import random
 import threading
 from collections import Counter
@@ -236,19 +237,28 @@ def test_a_network_that_is_cut_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     assert "cannot be read" in str(store.verify())
 
 
+@pytest.mark.parametrize("error", [FileExistsError(), OSError(errno.EIO, "connection closed")])
 def test_an_answer_that_was_lost_is_no_other_run(
-    machine: Any, monkeypatch: pytest.MonkeyPatch
+    error: OSError, machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client asks again, and the server says that the name is taken: by the very request."""
-    store, original = machine("one", "s3://books/lost"), RemotePath.create
+    """Where the client asks again the server says that the name is taken: by the very request."""
+    store, original = machine("one", f"s3://books/lost-{error.errno}"), RemotePath.create
 
-    def twice(path: RemotePath, content: bytes) -> None:
+    def answered(path: RemotePath, content: bytes) -> None:
         original(path, content)
-        original(path, content)
+        raise error
 
-    monkeypatch.setattr(RemotePath, "create", twice)
+    def lost(path: RemotePath, content: bytes) -> None:
+        raise OSError(errno.EIO, "connection closed")
+
+    monkeypatch.setattr(RemotePath, "create", answered)
     store.sync(service_of(2))
+    store.pin("once")
+    monkeypatch.setattr(RemotePath, "create", lost)
+    with pytest.raises(StoreError, match="cannot be written: connection closed"):
+        store.pin("twice")
     assert len(store.read("transfers")) == 2
+    assert list(store.pins()) == ["once"]
 
 
 def test_a_run_is_told_before_it_uploads(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
