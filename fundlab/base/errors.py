@@ -360,7 +360,7 @@ class ActionRefused(ActionError):
     ``own_limit``, ``balance_floor``, ``expired``, ``balance_changed``, ``fee_changed``,
     ``account_changed``, ``wrong_environment``, ``code``, ``amount``, ``memo``, ``duplicate``,
     ``end_user``, ``ref_id``, ``in_doubt`` (whether a ``ref_id`` stands for this payment cannot be
-    said), ``restored_journal`` or ``batch``.
+    said), ``restored_journal``, ``batch`` or ``approval``.
     """
 
     def __init__(self, reason: str, message: str) -> None:

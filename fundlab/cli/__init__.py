@@ -19,6 +19,7 @@ import fundlab
 from fundlab.base import terminal
 from fundlab.base.errors import FundlabError, SettingsError
 from fundlab.cli import (
+    approvals,
     backups,
     banks,
     docs,
@@ -46,7 +47,8 @@ app = typer.Typer(
     "interrupted (Ctrl-C); 143 ended by SIGTERM (a sandbox then ends with 0). After 130 and 143 "
     "run the same command again to go on.",
 )
-for group in (sandbox, setup, store, backups, lists, reports, ledger, banks, paying, status, docs):
+for group in (sandbox, setup, store, backups, lists, reports, ledger, banks, paying, approvals,
+              status, docs):  # fmt: skip
     app.add_typer(group.commands)
 
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,12 +23,14 @@ commands = typer.Typer()
 @commands.command()
 def withdraw(
     profile: Annotated[
-        str,
+        str | None,
         typer.Option(
             callback=id_of_profile, help="Id or name of the profile that pays; not of config.toml."
         ),
-    ],
-    fiat_account: Annotated[str, typer.Option(help="Id of the account that is paid.")],
+    ] = None,
+    fiat_account: Annotated[
+        str | None, typer.Option(help="Id of the account that is paid.")
+    ] = None,
     amount: Annotated[
         str | None, typer.Option(help="Without the fee, such as 100.00; or give --total.")
     ] = None,
@@ -43,6 +46,16 @@ def withdraw(
     allow_duplicate: Annotated[
         bool, typer.Option("--allow-duplicate", help="One more like one of the last 24 hours.")
     ] = False,
+    request: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a request for approval there; send nothing."),
+    ] = None,
+    why: Annotated[str | None, typer.Option(help="What for: goes into the request.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who asks; by default you.")] = None,
+    approved: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The request that others approved; names the payment."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Agree beforehand.")] = False,
     confirm_amount: Annotated[
@@ -61,6 +74,7 @@ def withdraw(
     from fundlab.base.values import Amount
     from fundlab.client.client import connect
     from fundlab.payments import actions
+    from fundlab.payments.approvals import read_request
 
     def ask(question: str) -> str:
         unanswered = ActionRefused(
@@ -70,10 +84,27 @@ def withdraw(
         )
         return str(terminal.ask(question, unanswered, default="", show_default=False))
 
-    if (amount is None) is (total is None):
+    given: dict[str, Any] = {}
+    if approved is not None:
+        if any(one is not None for one in (profile, fiat_account, amount, total, ref_id, request)):
+            raise typer.BadParameter("it names the payment; leave the rest out",
+                                     param_hint="--approved")  # fmt: skip
+        asked_for = read_request(approved)
+        if len(asked_for.bodies) > 1:
+            raise typer.BadParameter(
+                "it asks for several payments: submit the batch in Python, with approved=FILE",
+                param_hint="--approved",
+            )
+        (given,) = asked_for.arguments
+        allow_duplicate = bool(asked_for.said["allow_duplicate"])
+    elif profile is None or fiat_account is None:
+        raise typer.BadParameter("both are needed", param_hint="--profile / --fiat-account")
+    elif (amount is None) is (total is None):
         raise typer.BadParameter("give exactly one of the two", param_hint="--amount / --total")
+    if (request is None) is not (why is None):
+        raise typer.BadParameter("these two go together", param_hint="--request / --why")
     try:
-        Amount(amount or total or "")
+        Amount(given.get("amount") or given.get("total") or amount or total or "")
     except ValueError as error:
         hint = "--total" if amount is None else "--amount"
         raise typer.BadParameter(str(error), param_hint=hint) from None
@@ -81,22 +112,20 @@ def withdraw(
     if bad := [key for key, sign, _ in pairs if not (key and sign)]:
         raise typer.BadParameter(f"{bad[0]!r} is not KEY=VALUE", param_hint="--metadata")
     with connect() as client:
+        given = given or {
+            "profile_id": profile, "fiat_account_id": fiat_account, "amount": amount,
+            "total": total, "asset": asset, "ref_id": ref_id, "identity_id": identity,
+            "account_id": account, "memo": memo,
+            "metadata": {key: value for key, _, value in pairs} or None,
+        }  # fmt: skip
         plan = actions.plan_withdrawal(
-            client,
-            profile_id=profile,
-            fiat_account_id=fiat_account,
-            amount=amount,
-            total=total,
-            asset=asset,
-            ref_id=ref_id,
-            identity_id=identity,
-            account_id=account,
-            memo=memo,
-            metadata={key: value for key, _, value in pairs} or None,
-            allow_duplicate=allow_duplicate,
-            store=store,
-            say=say,
+            client, allow_duplicate=allow_duplicate, store=store, say=say, **given
         )
+        if request is not None and why is not None:
+            made = plan.request(request, why=why, by=by)
+            text = f"{plan}\nrequested, nothing was sent: {made.path}; now 'fundlab approve FILE'"
+            answer({"plan": plan.to_json(), "request": str(made.path)}, as_json, text, well=False)
+            return
         done = actions.withdraw(
             plan,
             yes=yes,
@@ -106,6 +135,7 @@ def withdraw(
             wait=wait,
             timeout=timeout,
             show=say if as_json else terminal.write,
+            approved=approved,
         )
     answer(done.to_json(), as_json, str(done))
     if done.failed:

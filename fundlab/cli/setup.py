@@ -178,7 +178,15 @@ def init(
             )  # fmt: skip
         if key_id:
             values |= {"signing_key": str(key), "signing_key_id": key_id}
-    Settings(**values, client_secret=secret)  # checked before anything is written
+    settings = Settings(**values, client_secret=secret)  # checked before anything is written
+    if settings.is_production and asking:
+        values["approvals"] = ask(
+            "approvals", "How many other people must approve a payment", "--force", default="0"
+        )
+        if values["approvals"]:
+            least = ask("approval_from", "From which amount on (each: Enter)", "--force",
+                        default="", show_default=False)  # fmt: skip
+            values |= {"approval_from": str(least)} if least else {}
 
     if keyring:
         entry = f"fundlab-{name}"
@@ -255,8 +263,14 @@ def _show_checks(
 
 @keys.command("new")
 def new_key(
-    out: Annotated[Path, typer.Option(help="File of the private key; never overwritten.")],
-    alg: Annotated[Algorithm, typer.Option(help="Kind of key.")] = "ES256",
+    out: Annotated[
+        Path | None, typer.Option(help="File of the private key; never overwritten.")
+    ] = None,
+    alg: Annotated[Algorithm, typer.Option(help="Kind of key; approvals need EdDSA.")] = "ES256",
+    keyring: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Keep it in the system keyring, to approve with."),
+    ] = None,
     encrypt: Annotated[
         bool,
         typer.Option("--encrypt", help="Ask for a password (or FUNDLAB_SIGNING_KEY_PASSWORD)."),
@@ -267,6 +281,11 @@ def new_key(
     from fundlab.client import signing
     from fundlab.settings.secret import Secret
 
+    if (out is None) is (keyring is None) or (keyring is not None and alg != "EdDSA"):
+        raise typer.BadParameter(
+            "give one of the two; in the keyring is room for --alg EdDSA",
+            param_hint="--out / --keyring",
+        )
     password = None
     if encrypt:
         unanswered = SettingsError(
@@ -277,6 +296,13 @@ def new_key(
             os.environ.get("FUNDLAB_SIGNING_KEY_PASSWORD")
             or terminal.ask("Password", unanswered, hide_input=True, confirmation_prompt=True)
         )
+    if out is None:
+        from fundlab.payments.command import key_into_keyring
+
+        public = key_into_keyring(str(keyring), password)
+        answer({"alg": alg, "keyring": keyring, "public_key": public}, as_json, public.rstrip(),
+               well=False)  # fmt: skip
+        return
     public = signing.new_key(alg, out, password)
     body = {"alg": alg, "signing_key": str(out), "public_key": public}
     try:

@@ -64,7 +64,12 @@ def load_signer(path: Path, kid: str, password: Secret | None = None) -> Signer:
     Raises ``SettingsError`` when the file can be read by others, holds no such key, or needs
     another password.
     """
-    pem = read_private(path, "the signing key")
+    return signer_of(read_private(path, "the signing key"), str(path), kid, password)
+
+
+def signer_of(pem: bytes, name: str, kid: str, password: Secret | None = None) -> Signer:
+    """The signer of a private key that is here as PEM; ``name`` is what errors call it. Raises as
+    ``load_signer``."""
     secret = password.reveal().encode() if password else None
     problem = "is not a PEM private key of ES256 (prime256v1) or EdDSA (ed25519)"
     try:
@@ -84,7 +89,7 @@ def load_signer(path: Path, kid: str, password: Secret | None = None) -> Signer:
         if isinstance(key, ed25519.Ed25519PrivateKey):
             return EdSigner(kid, key)
     del pem, secret
-    raise SettingsError(f"the signing key {path} {problem}")
+    raise SettingsError(f"the signing key {name} {problem}")
 
 
 @dataclass(frozen=True)
@@ -177,6 +182,29 @@ def new_key(alg: str, out: Path, password: Secret | None = None) -> str:
     there is ``signing_key_id``. Raises ``SettingsError`` when ``out`` exists: nothing is ever
     overwritten, and where it cannot be written nothing is left behind.
     """
+    content, public = key_pair(alg, password)
+    try:
+        stream = os.fdopen(os.open(out, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
+    except FileExistsError:
+        raise SettingsError(f"{out} exists and is not overwritten; choose another name") from None
+    except OSError as error:
+        raise SettingsError(f"{out} cannot be written: {error.strerror}") from None
+    try:
+        with stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException as error:
+        out.unlink()
+        if isinstance(error, OSError):
+            raise SettingsError(f"{out} cannot be written: {error.strerror}") from None
+        raise
+    return public
+
+
+def key_pair(alg: str, password: Secret | None = None) -> tuple[bytes, str]:
+    """A new private key as PEM, encrypted where there is a ``password``, and its public key as
+    PEM."""
     if alg not in ALGORITHMS:
         raise SettingsError(f"alg={alg!r} is not accepted; give {' or '.join(ALGORITHMS)}")
     encryption: KeySerializationEncryption = NoEncryption()
@@ -194,22 +222,5 @@ def new_key(alg: str, out: Path, password: Secret | None = None) -> str:
         if alg == "ES256"
         else ed25519.Ed25519PrivateKey.generate()
     )
-    content = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
-    try:
-        stream = os.fdopen(os.open(out, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
-    except FileExistsError:
-        raise SettingsError(f"{out} exists and is not overwritten; choose another name") from None
-    except OSError as error:
-        raise SettingsError(f"{out} cannot be written: {error.strerror}") from None
-    try:
-        with stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except BaseException as error:
-        out.unlink()
-        if isinstance(error, OSError):
-            raise SettingsError(f"{out} cannot be written: {error.strerror}") from None
-        raise
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return public.decode("ascii")
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), public.decode("ascii")

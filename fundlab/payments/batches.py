@@ -35,7 +35,8 @@ from fundlab.decimals import DecimalArray
 from fundlab.decimals.scalars import is_missing
 from fundlab.display import Card, Cell, Shown, Style, Table
 from fundlab.evidence.table_store import TableStore
-from fundlab.payments.identity import NOT_ALIKE, canonical, shown_time
+from fundlab.payments.approvals import PaymentRequest
+from fundlab.payments.identity import DAY, NOT_ALIKE, canonical, shown_time
 from fundlab.payments.plan import (
     EXPIRES_AFTER,
     Context,
@@ -48,9 +49,12 @@ from fundlab.payments.plan import (
 from fundlab.payments.withdrawals import (
     WithdrawalPlan,
     check_again,
+    check_approved,
     check_daily_limit,
     check_floor,
     plan_one,
+    request_of,
+    with_approvals,
 )
 
 if TYPE_CHECKING:
@@ -109,12 +113,25 @@ class BatchPlan(Shown):
         codes = {plan.ref_id: plan.code for plan in self.plans}
         return confirmation_code(self.context.journal, "plan_withdrawals", codes, "")
 
-    def submit(self, confirm: str | None = None, progress: bool | None = None) -> pd.DataFrame:
+    def request(
+        self, out: str | Path, *, why: str, by: str | None = None, expires_after: int = DAY
+    ) -> PaymentRequest:
+        """Write one request for the approval of all that is still to be paid, as
+        ``WithdrawalPlan.request`` does."""
+        return request_of(self.open_plans, out, why=why, by=by, expires_after=expires_after)
+
+    def submit(
+        self,
+        confirm: str | None = None,
+        progress: bool | None = None,
+        approved: str | Path | None = None,
+    ) -> pd.DataFrame:
         """Carry out every payment once, in order; the input with what came of each beside it.
 
         Adds ``ref_id``, ``state`` (as in ``journal``), ``status``, ``transfer_id``, ``fee`` and
         ``total`` (type ``decimal``) and ``detail``. A row that the service refuses does not stop
-        the others; a lost connection does, and running the cell again goes on from there. Raises
+        the others; a lost connection does, and running the cell again goes on from there.
+        ``approved`` is the file of the request that others approved. Raises
         ``ActionRefused`` (nothing was sent) and ``CallError`` as the client does.
         """
         context = self.context
@@ -124,9 +141,13 @@ class BatchPlan(Shown):
             rows = zip(self.table.index, self.plans, strict=True)
             named = {plan.ref_id: f"row {label} (ref_id {plan.ref_id!r})" for label, plan in rows}
             check_sums(check_again(self.plans, named))
+        approvals = {plan.ref_id: plan for plan in with_approvals(self.open_plans, approved)}
+        plans = [approvals.get(plan.ref_id, plan) for plan in self.plans]
+        for plan in approvals.values():
+            check_approved(plan, context.journal, plan.recent.today, self.open_plans)
         results = []
         with progress_bar(len(self.plans), "payments", enabled=progress) as bar:
-            for plan in self.plans:
+            for plan in plans:
                 try:
                     results.append(submitted(plan))
                 except FundlabError as error:

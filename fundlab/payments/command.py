@@ -1,4 +1,4 @@
-"""``fundlab withdraw`` without its terminal: plan, show, ask, send, wait.
+"""``fundlab withdraw`` and ``approve`` without their terminal: plan, show, ask, send or sign, wait.
 
 That a payment happens once is the work of `fundlab.payments.plan` and `fundlab.payments.journal`.
 """
@@ -7,16 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from fundlab.base.errors import ActionRefused, printable
+from fundlab.base.errors import ActionRefused, SettingsError, printable
 from fundlab.base.values import Amount
+from fundlab.client.signing import EdSigner, Signer, key_pair, signer_of
+from fundlab.evidence.table_store import TableStore
 from fundlab.models import Transfer
+from fundlab.payments.approvals import PaymentRequest, people, read_request
+from fundlab.payments.approvals import approve as write_approval
 from fundlab.payments.identity import asked
-from fundlab.payments.plan import same_code
+from fundlab.payments.plan import confirmation_code, same_code
 from fundlab.payments.reconciliation import card_differences
 from fundlab.payments.waiting import check_timeout, wait_for
-from fundlab.payments.withdrawals import WithdrawalPlan
+from fundlab.payments.withdrawals import WithdrawalPlan, plan_withdrawal
+from fundlab.settings.secret import Secret, into_keyring, password_of_keyring, read_private
+
+if TYPE_CHECKING:
+    from fundlab.client.client import Client
+
+_KEYRING: Final = "fundlab approvals"
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,7 @@ def withdraw(
     wait: bool,
     timeout: float,
     show: Callable[[str], object],
+    approved: Path | None = None,
 ) -> Done:
     """Show ``plan``, have it agreed to, carry it out; what an earlier run did is not asked about.
 
@@ -88,7 +100,7 @@ def withdraw(
         raise
     if not agreed:
         return Done(plan, None, declined=True)
-    transfer = plan.submit(confirm=plan.code)
+    transfer = plan.submit(confirm=plan.code, approved=approved)
     if wait:
         try:
             transfer = wait_for(plan.context.client, transfer, timeout=timeout)
@@ -130,3 +142,104 @@ def agreed_to(
     if production:
         return same_code(ask("Type the confirmation code to send it"), plan.code)
     return ask("Send it? [y/N]").strip().lower() in ("y", "yes")
+
+
+def approve(
+    client: Client,
+    file: Path,
+    store: TableStore,
+    *,
+    signer: Callable[[], Signer],
+    ask: Callable[[str], str],
+    show: Callable[[str], object],
+    say: Callable[[str], object],
+) -> Path | None:
+    """Show the request in ``file`` as it stands at the service now, have it agreed to by its code,
+    sign it; the file of the approval, ``None`` after a no.
+
+    The ``signer`` is asked for last, and its key must be that of an approver of ``store``. Raises
+    ``ActionRefused`` where the request is not what it was, has expired, is of another environment
+    or may not be paid as things stand.
+    """
+    request = read_request(file)
+    plans = planned_again(client, request, store, say)
+    said = request.said
+    show(printable(f"{said['by']} asks, at {said['asked_at'][:19]}Z: {said['why']}"))
+    for line in said["saw"]:
+        show(printable(f"  | {line}"))
+    show("As it stands now:")
+    for plan in plans:
+        show(repr(plan))
+    codes = {plan.ref_id: plan.code for plan in plans}
+    code = plans[0].code
+    if len(plans) > 1:
+        code = confirmation_code(plans[0].context.journal, "approve", codes, "")
+        show(f"confirmation code of all {len(plans)}: {code}")
+    if not same_code(ask("Type the confirmation code to approve it"), code):
+        return None
+    key = signer()
+    known = people(store)
+    if not isinstance(key, EdSigner):
+        raise ActionRefused("approval", "the key is not of Ed25519; nothing was signed")
+    mine = key.key.public_key().public_bytes_raw().hex()
+    person = next((one for one in known.values() if one.key == mine), None)
+    if person is None or person.role != "approver":
+        raise ActionRefused(
+            "approval", "the key is not of an approver of this store; nothing was signed: 'fundlab "
+            "approvers list' shows whose count"
+        )  # fmt: skip
+    if person.name.casefold() == request.by.casefold():
+        raise ActionRefused("approval", f"{person.name} asked for it: another person approves")
+    return write_approval(request, plans, person.name, key, plans[0].context.now())
+
+
+def planned_again(
+    client: Client, request: PaymentRequest, store: TableStore, say: Callable[[str], object]
+) -> list[WithdrawalPlan]:
+    """The payments of ``request`` as they would be planned now. Refuses what is submitted already,
+    or would be sent with other bytes."""
+    request.check_environment(client.base_url, client.client_id)
+    plans = []
+    for body, arguments in zip(request.bodies, request.arguments, strict=True):
+        plan = plan_withdrawal(
+            client, **arguments, allow_duplicate=request.said["allow_duplicate"], store=store,
+            say=say,
+        )  # fmt: skip
+        request.check_time(plan.context.now())
+        if plan.is_submitted:
+            raise ActionRefused("approval", f"{plan.title}: {plan.status}; nothing to approve")
+        if plan.kept()["body"].decode() != body:
+            raise ActionRefused(
+                "approval", f"{request.path} asks for other bytes than this program would send: "
+                f"{printable(body)}; nothing was signed"
+            )  # fmt: skip
+        plans.append(plan)
+    return plans
+
+
+def own_key(path: Path | None, keyring: str | None, ask: Callable[[str], str]) -> Signer:
+    """The key in the file ``path`` that only its owner may read, or in the system ``keyring``;
+    its password is asked for where it has one."""
+    if keyring is None:
+        assert path is not None  # noqa: S101 - for the type checker
+        pem, name = Secret(read_private(path, "the key").decode("latin-1")), str(path)
+    else:
+        found = password_of_keyring(_KEYRING, keyring)
+        if found is None:
+            raise SettingsError(
+                f"the system keyring has no key {keyring!r}; 'fundlab keys new --alg EdDSA "
+                f"--keyring {keyring}' makes one"
+            )
+        pem, name = Secret(found), f"{keyring!r} of the keyring"
+    locked = "ENCRYPTED" in pem.reveal()
+    password = Secret(ask(f"Password of the key {name}")) if locked else None
+    return signer_of(pem.reveal().encode("latin-1"), name, "", password)
+
+
+def key_into_keyring(name: str, password: Secret | None) -> str:
+    """A new key for approvals in the system keyring; its public key as PEM. None is replaced."""
+    if password_of_keyring(_KEYRING, name) is not None:
+        raise SettingsError(f"the system keyring has a key {name!r}; choose another name")
+    content, public = key_pair("EdDSA", password)
+    into_keyring(_KEYRING, name, Secret(content.decode()))
+    return public

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 COLUMNS: Final = (
     "number", "confirmed_at", "action", "state", "status", "amount", "asset", "fee", "total",
     "account", "profile_id", "fiat_account_id", "resource_id", "ref_id", "batch", "noted_at",
-    "detail", "service", "store", "difference",
+    "detail", "service", "store", "difference", "asked_by", "approved_by",
 )  # fmt: skip
 
 
@@ -88,7 +88,8 @@ def journal(
     ``status`` last seen, ``amount``, ``asset``, ``fee``, ``total`` (type ``decimal``), the
     ``account`` (masked), ids, ``ref_id``, ``batch``, ``noted_at``, ``detail``, the ``service`` and
     the ``store``; and the ``difference`` of a payment from its card or from what ``store`` (by
-    default that of the settings) has of it. Empty where nothing was ever confirmed.
+    default that of the settings) has of it; ``asked_by`` and ``approved_by``, where others
+    approved it. Empty where nothing was ever confirmed.
 
     >>> plan = fl.plan_deposit(client, profile_id=sandbox.profile_ids[0], say=lambda line: None)
     >>> instructions = plan.submit(confirm=plan.code)
@@ -148,7 +149,8 @@ def journal_frame(
             "fiat_account_id": facts.get("fiat_account_id"), "resource_id": entry.resource_id,
             "ref_id": entry.ref_id, "batch": entry.batch, "noted_at": entry.noted_at,
             "detail": entry.detail, "service": service, "store": entry.store,
-            "difference": differences.get(entry.ref_id),
+            "difference": differences.get(entry.ref_id), "asked_by": facts.get("asked_by"),
+            "approved_by": facts.get("approved_by"),
         })  # fmt: skip
     columns: dict[str, Any] = {}
     for name in COLUMNS:

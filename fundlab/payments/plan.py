@@ -100,12 +100,12 @@ def announce(line: str) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """What a plan is made with: a client, its service's journal, the name of the store, a clock
-    (ns since 1970); ``say`` shows a line."""
+    """What a plan is made with: a client, its service's journal, the store, a clock (ns since
+    1970); ``say`` shows a line."""
 
     client: Client
     journal: Journal
-    store: str
+    store: TableStore
     now: Callable[[], int]
     say: Callable[[str], object]
 
@@ -121,7 +121,7 @@ def context_of(
     clock = now or time.time_ns
     place = store if isinstance(store, TableStore) else TableStore(store or client.settings.store)
     book = open_journal(client, place, clock)
-    return Context(client, book, place.name, clock, say or announce)
+    return Context(client, book, place, clock, say or announce)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -246,7 +246,8 @@ class Plan(Shown, Generic[R]):
             body = json.dumps(masked).encode()
         return {
             "ref_id": self.ref_id, "operation": self.operation, "arguments": arguments,
-            "body": body, "facts": self.facts, "batch": self.batch, "store": self.context.store,
+            "body": body, "facts": self.facts, "batch": self.batch,
+            "store": self.context.store.name,
         }  # fmt: skip
 
     def digests(self) -> dict[str, Any]:

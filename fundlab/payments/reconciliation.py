@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fundlab.base.errors import InvalidRequest, number_of
@@ -64,13 +65,15 @@ class Reconciliation:
     """``entries`` withdrawals of the journal were held against the transfers the service shows.
 
     ``differences`` are what is wrong and nobody ``accepted``; ``others`` debits that no journal of
-    this user knows, where those may be: payments of colleagues and other programs.
+    this user knows, where those may be: payments of colleagues and other programs. ``approved_by``
+    says of each payment that others approved, by its ``ref_id``, who.
     """
 
     entries: int
     differences: tuple[Difference, ...]
     others: tuple[Difference, ...]
     accepted: tuple[Difference, ...] = ()
+    approved_by: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def by_ref_id(self) -> dict[str, str]:
         """What is wrong with each payment, in words, by its ``ref_id``; what was accepted, too."""
@@ -220,9 +223,13 @@ def reconcile(
         if row["direction"] == "DEBIT" and row["status"] != "FAILED"
         and str(row["id"]) not in known and str(row["id"]).casefold() not in stands_for
     )  # fmt: skip
-    if only_own:
-        return Reconciliation(len(payments), (*found, *others), ())
-    return Reconciliation(len(payments), tuple(found), others)
+    approved = {
+        entry.ref_id: who for entry in payments if (who := entry.facts.get("approved_by"))
+    }  # fmt: skip
+    differences = (*found, *others) if only_own else tuple(found)
+    return Reconciliation(
+        len(payments), differences, () if only_own else others, approved_by=approved
+    )
 
 
 def _may_be(entry: Entry, row: Mapping[str, Any]) -> bool:

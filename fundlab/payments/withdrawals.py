@@ -27,6 +27,13 @@ from fundlab.client.identity import is_this_payment
 from fundlab.display import Row
 from fundlab.evidence.table_store import TableStore
 from fundlab.models import MAX_CUBIX_MEMO, FiatAccountStatus, Transfer, TransferType
+from fundlab.payments.approvals import (
+    Approved,
+    PaymentRequest,
+    approvals_of,
+    make_request,
+    read_request,
+)
 from fundlab.payments.identity import (
     DAY,
     NOT_ALIKE,
@@ -90,6 +97,26 @@ class WithdrawalPlan(Plan[Transfer]):
     available: Decimal
     recent: Recent = field(repr=False)
     allow_duplicate: bool = False
+    approved: Approved | None = None
+
+    def request(
+        self, out: str | Path, *, why: str, by: str | None = None, expires_after: int = DAY
+    ) -> PaymentRequest:
+        """Write a request for approval to ``out``, which is never overwritten: the exact bytes to
+        be sent, who asks (``by``, the user's name by default), ``why``, until when (ns from now)
+        and this card. Sends nothing. Others run ``fundlab approve FILE``; then
+        ``submit(approved=FILE)`` of the same plan, made again, sends it."""
+        return request_of([self], out, why=why, by=by, expires_after=expires_after)
+
+    def submit(self, confirm: str | None = None, approved: str | Path | None = None) -> Transfer:
+        """Carry out exactly this plan, once, as ``Plan.submit`` does; ``approved`` is the file of
+        its request, beside which the approvals are. Raises ``ActionRefused`` as well where the
+        settings ask for approvals, and there are not enough that hold."""
+        plan = self
+        if not self.is_submitted:
+            (plan,) = with_approvals([self], approved)
+            check_approved(plan, self.context.journal, self.recent.today)  # again when recorded
+        return Plan.submit(plan, confirm)
 
     def look_again(self) -> Recent:
         """Refuses what changed for the worse since the plan; what the service shows now."""
@@ -119,7 +146,9 @@ class WithdrawalPlan(Plan[Transfer]):
     def check_journal(self, book: Journal, seen: Recent | None = None) -> None:
         """Refuses, within the journal's transaction, what own limits do not allow, or what another
         kernel has just confirmed."""
-        check_daily_limit([self], book, () if seen is None else seen.today)
+        today = () if seen is None else seen.today
+        check_daily_limit([self], book, today)
+        check_approved(self, book, today)
         if not self.allow_duplicate:
             arguments = self.arguments
             refuse_duplicates(arguments, duplicate_candidates(self.context, arguments, book, None))
@@ -270,6 +299,9 @@ def plan_one(
             raise
         plan.unchecked.extend(plan.recent.unchecked(context.client, arguments))
     shown, warned = describe(plan, candidates, to_be_sent=to_be_sent)
+    needed, rule = approvals_needed(plan, context.journal, plan.recent.today)
+    if to_be_sent and needed:
+        warned += (f"Other people must approve it first, {needed} of them: {rule}.",)
     return replace(plan, rows=shown, warnings=warned)
 
 
@@ -479,7 +511,22 @@ def check_daily_limit(
     limit = context.client.settings.daily_withdrawal_limit
     if limit is None:
         return
-    now, names = context.now(), {plan.ref_id.casefold() for plan in plans}
+    before, wanted = withdrawn_today(plans, book, today)
+    above = EXACT.subtract(EXACT.add(before, wanted), limit)
+    if above > 0:
+        raise ActionRefused(
+            "own_limit",
+            f"{wanted} with the {before} already withdrawn today (UTC) is {above} above your "
+            f"daily limit of {limit} (setting daily_withdrawal_limit); {_CHANGE}",
+        )
+
+
+def withdrawn_today(
+    plans: Sequence[WithdrawalPlan], book: Journal, today: Sequence[Transfer]
+) -> tuple[Decimal, Decimal]:
+    """What others than ``plans`` took on this UTC day, by the journal and ``today``, which the
+    service shows; and what ``plans`` would."""
+    now, names = plans[0].context.now(), {plan.ref_id.casefold() for plan in plans}
     entries = [
         entry for entry in book.sent_since(WITHDRAWAL, now - now % DAY)
         if entry.is_live and entry.ref_id.casefold() not in names
@@ -490,15 +537,98 @@ def check_daily_limit(
         counts = transfer.status != "FAILED" and (transfer.ref_id or "").casefold() not in names
         if counts and transfer.id not in spent:
             spent[transfer.id] = transfer.amount or Decimal(0)
-    before = exact_sum(spent.values())
-    wanted = exact_sum(asked(plan.arguments)[1] for plan in plans)
-    above = EXACT.subtract(EXACT.add(before, wanted), limit)
-    if above > 0:
+    return exact_sum(spent.values()), exact_sum(asked(plan.arguments)[1] for plan in plans)
+
+
+# ------------------------------------------------------------------------------ approvals
+
+
+def approvals_needed(
+    plan: WithdrawalPlan,
+    book: Journal,
+    today: Sequence[Transfer],
+    together: Sequence[WithdrawalPlan] = (),
+) -> tuple[int, str]:
+    """How many other people must approve ``plan``, and by which rule of the settings; it is to be
+    paid ``together`` with others of a batch."""
+    settings, (_, how_much) = plan.context.client.settings, asked(plan.arguments)
+    limit, daily, new = (
+        settings.approval_from, settings.approval_daily_from, settings.approval_new_account
+    )  # fmt: skip
+    rules = []
+    if limit is None and daily is None and not new:
+        rules.append("each payment does (setting approvals)")
+    if limit is not None and how_much >= limit:
+        rules.append(f"{how_much} is {limit} or more (setting approval_from)")
+    if daily is not None and settings.approvals:
+        total = EXACT.add(*withdrawn_today(together or [plan], book, today))
+        if total >= daily:
+            rules.append(f"today's {total} are {daily} or more (setting approval_daily_from)")
+    if new and settings.approvals:
+        paid = (e for e in book.sent_since(WITHDRAWAL, 0) if e.state == "done")
+        if not any(plan.account.id == entry.facts.get("fiat_account_id") for entry in paid):
+            rules.append(
+                "your journal has no payment to this account (setting approval_new_account)"
+            )
+    return (settings.approvals, "; ".join(rules)) if rules else (0, "")
+
+
+def check_approved(
+    plan: WithdrawalPlan,
+    book: Journal,
+    today: Sequence[Transfer],
+    together: Sequence[WithdrawalPlan] = (),
+) -> None:
+    """Refuses a payment that lacks approvals, and says why those that are there do not hold."""
+    needed, rule = approvals_needed(plan, book, today, together)
+    approved = plan.approved
+    if approved is not None:
+        approved.request.check_time(plan.context.now())
+    names, problems = ((), ()) if approved is None else (approved.names, approved.problems)
+    if len(names) < needed:
+        others = "another person" if needed == 1 else f"{needed} other people"
+        have = f"; {', '.join(names)} approved it" if names else ""
         raise ActionRefused(
-            "own_limit",
-            f"{wanted} with the {before} already withdrawn today (UTC) is {above} above your "
-            f"daily limit of {limit} (setting daily_withdrawal_limit); {_CHANGE}",
+            "approval",
+            f"this withdrawal needs the approval of {others}: {rule}{have}"
+            f"{''.join(f'; {line}' for line in problems)}; nothing was sent: "
+            "plan.request(FILE, why=…) or --request FILE, then 'fundlab approve FILE', then "
+            "submit(approved=FILE) or --approved FILE",
         )
+
+
+def with_approvals(
+    plans: Sequence[WithdrawalPlan], approved: str | Path | None
+) -> list[WithdrawalPlan]:
+    """``plans`` with the approvals beside the request ``approved``, which the journal keeps."""
+    if approved is None or not plans:
+        return [*plans]
+    context = plans[0].context
+    found = approvals_of(read_request(Path(approved)), plans, context.store, context.now())
+    return [
+        replace(plan, approved=found, facts=MappingProxyType({**plan.facts, **found.facts}))
+        for plan in plans
+    ]
+
+
+def request_of(
+    plans: Sequence[WithdrawalPlan],
+    out: str | Path,
+    *,
+    why: str,
+    by: str | None,
+    expires_after: int,
+) -> PaymentRequest:
+    """Write the request for ``plans``. Refuses what is submitted already."""
+    context = plans[0].context
+    if any(plan.is_submitted for plan in plans):
+        raise ActionRefused("approval", f"{plans[0].title}: {plans[0].status}; nothing to approve")
+    return make_request(
+        Path(out), [plan.kept()["body"].decode() for plan in plans],
+        base_url=context.client.base_url, client_id=context.client.client_id, why=why, by=by,
+        now=context.now(), saw=[line for plan in plans for line in repr(plan).splitlines()],
+        allow_duplicate=any(plan.allow_duplicate for plan in plans), expires_after=expires_after,
+    )  # fmt: skip
 
 
 def describe(
@@ -666,7 +796,8 @@ def recent_withdrawals(context: Context, profile_id: str, before: Recent | None 
         anew = {transfer.id: transfer for transfer in more}
         found = [*anew.values(), *(one for one in newest if one.id not in anew)]
     today: tuple[Transfer, ...] = ()
-    if settings.daily_withdrawal_limit is not None and settings.is_production:
+    daily = settings.daily_withdrawal_limit, settings.approval_daily_from
+    if any(limit is not None for limit in daily) and settings.is_production:
         # only where money is real: a sandbox's history and business day are not the user's
         question["profile_ids"], day = None, min(now - now % DAY, context.now())
         midnight = str(Instant.from_ns(day))

@@ -179,7 +179,8 @@ def build(
         balances=balances, roll_forward=roll_forward, violations=violations, judgement=judgement,
         reported=seen, opening=opening, opened=opened, moved=moved, events=events,
         fiat_accounts=fiat_accounts, recipients=recipients, made_here=withdrawals,
-        differences={} if payments is None else payments.by_ref_id(), labels=called,
+        differences={} if payments is None else payments.by_ref_id(),
+        approved_by={} if payments is None else payments.approved_by, labels=called,
         freq=freq, tz=tz, basis=basis,
     )  # fmt: skip
     frames = {section.name: section.make(material) for section in SECTIONS}

@@ -295,9 +295,10 @@ def withdrawals(
     recipients: Recipients,
     made: Sequence[str] | None,
     differences: Mapping[str, str],
+    approved_by: Mapping[str, str],
 ) -> pd.DataFrame:
     """Debits but internal ones, or those ``made``, the latest first, with a masked ``recipient``
-    and, by their ``ref_id``, the ``differences`` from the journal."""
+    and, by their ``ref_id``, who approved them and the ``differences`` from the journal."""
     if made is not None:
         ids = ColumnExpression("id").isin(*(ConstantExpression(name) for name in [*made, ""]))
         chosen = rows.filter(ids)
@@ -312,9 +313,10 @@ def withdrawals(
     if missing:
         raise AnalysisError(f"withdrawals names transfers that are not there: {missing}")
     found["recipient"] = recipients.names(found)
-    folded = {ref_id.casefold(): text for ref_id, text in differences.items()}
-    found["difference"] = found["ref_id"].str.casefold().map(folded).astype("str")
-    return found[[*columns, "difference"]]
+    for name, said in (("approved_by", approved_by), ("difference", differences)):
+        folded = {ref_id.casefold(): text for ref_id, text in said.items()}
+        found[name] = found["ref_id"].str.casefold().map(folded).astype("str")
+    return found[[*columns, "approved_by", "difference"]]
 
 
 def recipient_sums(rows: Relation, recipients: Recipients) -> pd.DataFrame:

@@ -85,6 +85,7 @@ class Material:
     recipients: figures.Recipients
     made_here: Sequence[str] | None
     differences: Mapping[str, str]
+    approved_by: Mapping[str, str]
     labels: Mapping[str, str]
     freq: str
     tz: str
@@ -330,7 +331,7 @@ SECTIONS: Final = (
     Section(
         "withdrawals",
         lambda made: figures.withdrawals(
-            made.inside, made.recipients, made.made_here, made.differences
+            made.inside, made.recipients, made.made_here, made.differences, made.approved_by
         ),
         "Withdrawals", "the latest first",
         caption=lambda report: (
@@ -340,8 +341,9 @@ SECTIONS: Final = (
             c.created, c.type, c.asset, c.amount, c.fee, c.total,
             ("Status", transfer_status, "status"), ("To", text, "recipient"),
             ("Reference", identifier, "ref_id"), ("Transfer", short_identifier, "id"),
-            *[("Difference", text, "difference")]
-            * bool(c.report.withdrawals["difference"].notna().any()),
+            *[(head, text, name) for head, name in
+              (("Approved by", "approved_by"), ("Difference", "difference"))
+              if c.report.withdrawals[name].notna().any()],
         ],
         limit=lambda report: MAX_ROWS if report.made_here else 25,
         empty="None.",

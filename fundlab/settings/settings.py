@@ -72,6 +72,9 @@ class Settings:
     available at least, by asset: a table, or text such as ``USD=1000.00``. ``None`` sets no
     limit. ``only_own_payments`` says that nobody else pays from this service's profiles: a debit
     that no journal of this user knows is then a difference, not a piece of information.
+    ``approvals`` is how many other people must have signed a withdrawal (0: none, at most 9):
+    every one, or where any is set those of ``approval_from`` or more, those that bring the UTC
+    day's sum to ``approval_daily_from``, and with ``approval_new_account`` the first to an account.
     ``mail_server``
     (``smtps://mail.example.com``, or ``smtp://…`` with STARTTLS) takes what ``--notify mailto:…``
     sends, from ``mail_from``, logged in as ``mail_user`` with ``mail_password``.
@@ -110,6 +113,10 @@ class Settings:
     allowed_accounts: tuple[str, ...] | None = None
     balance_floor: Mapping[str, Decimal] | None = None
     only_own_payments: bool = False
+    approvals: int = 0
+    approval_from: Decimal | None = None
+    approval_daily_from: Decimal | None = None
+    approval_new_account: bool = False
     mail_server: str | None = None
     mail_from: str | None = None
     mail_user: str | None = None
@@ -294,6 +301,10 @@ class SettingKeywords(TypedDict, total=False):
     allowed_accounts: str | Sequence[str] | None
     balance_floor: str | Mapping[str, str | int | Decimal] | None
     only_own_payments: bool | None
+    approvals: int | str | None
+    approval_from: str | int | Decimal | None
+    approval_daily_from: str | int | Decimal | None
+    approval_new_account: bool | None
     mail_server: str | None
     mail_from: str | None
     mail_user: str | None
@@ -551,6 +562,12 @@ def _limit(name: str, value: object) -> Decimal:
     raise invalid(name, value, "an amount as text, such as '10000.00'")
 
 
+def _people(name: str, value: object) -> int:
+    if isinstance(value, str | int) and re.fullmatch("[0-9]", str(value)):
+        return int(value)
+    raise invalid(name, value, "how many other people must approve, 0 to 9")
+
+
 def _floors(name: str, value: object) -> dict[str, Decimal]:
     given = value
     if isinstance(value, str):
@@ -604,6 +621,10 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "allowed_accounts": _account_ids,
     "balance_floor": _floors,
     "only_own_payments": _flag,
+    "approvals": _people,
+    "approval_from": _limit,
+    "approval_daily_from": _limit,
+    "approval_new_account": _flag,
     "mail_server": _server,
     "mail_password": _secret,
 }

@@ -1,5 +1,5 @@
 """Records: what people said of a store and what its runs found, append-only: closes, annotations,
-pins, what was accepted, what passes over all rows found.
+pins, what was accepted, whose key signs approvals, what passes over all rows found.
 
 Each is a small file, published with a manifest and never rewritten. Its name is the number of that
 publication and the beginning of the hash of its bytes, canonical JSON that names the record before
@@ -27,7 +27,7 @@ _NAME: Final = re.compile(r"(\d{8})-([0-9a-f]{16})\.json", re.ASCII)
 _PIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 RESTORE: Final = "restore its folder from a backup: nobody else has what people recorded"
 
-Kind = Literal["close", "reopen", "annotate", "accept", "pass", "pin", "repair"]
+Kind = Literal["close", "reopen", "annotate", "accept", "pass", "pin", "repair", "person"]
 
 
 @dataclass(frozen=True)

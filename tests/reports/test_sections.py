@@ -50,7 +50,7 @@ COLUMNS = {
     "transfers": "type asset status count amount",
     "violations": "transfer_id rule expected found",
     "withdrawals": "created_at type asset amount fee total status recipient ref_id profile_id id "
-    "difference",
+    "approved_by difference",
 }
 """What the sections' frames of the sample hold, written by hand."""
 
