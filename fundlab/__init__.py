@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from fundlab.client.client import Client, connect
     from fundlab.decimals import DecimalDtype, read_parquet, types_mapper
     from fundlab.display import show
+    from fundlab.operate.assistant import context
     from fundlab.operate.store import Store, sample
     from fundlab.payments import actions
     from fundlab.payments.actions import (
@@ -109,6 +110,7 @@ _HOME: Final[dict[str, str]] = {
     "charts": "fundlab.charts",
     "checks": "fundlab.analysis.checks",
     "connect": "fundlab.client.client",
+    "context": "fundlab.operate.assistant",
     "decimals": "fundlab.decimals",
     "deposit_sheet": "fundlab.payments.actions",
     "errors": "fundlab.errors",
@@ -162,6 +164,7 @@ __all__ = [
     "charts",
     "checks",
     "connect",
+    "context",
     "decimals",
     "deposit_sheet",
     "errors",

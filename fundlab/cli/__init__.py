@@ -20,6 +20,7 @@ from fundlab.base import terminal
 from fundlab.base.errors import FundlabError, SettingsError
 from fundlab.cli import (
     approvals,
+    assistant,
     backups,
     banks,
     docs,
@@ -48,7 +49,7 @@ app = typer.Typer(
     "run the same command again to go on.",
 )
 for group in (sandbox, setup, store, backups, lists, reports, ledger, banks, paying, approvals,
-              status, docs):  # fmt: skip
+              status, assistant, docs):  # fmt: skip
     app.add_typer(group.commands)
 
 

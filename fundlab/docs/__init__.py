@@ -61,6 +61,12 @@ def build(program: TyperGroup, folder: Path | None = None, *, strict: bool = Fal
         arguments += ["--fail-on-warning", "--keep-going"] if strict else []
         if sphinx([*arguments, str(source), str(built)]):
             raise FundlabError("the documentation was not built; what was wrong stands above")
+        titles = {
+            str(page.relative_to(source).with_suffix(".html")): line.removeprefix("# ")
+            for page in sorted(source.rglob("*.md"))
+            if (line := page.read_text(encoding="utf-8").lstrip().partition("\n")[0])[:2] == "# "
+        }
+        (built / "llms.txt").write_text(pages.llms(titles), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         built.replace(folder)  # all of it or nothing
     return folder / "index.html"

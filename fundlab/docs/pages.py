@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import EnumType
 from types import ModuleType
 from typing import Final
@@ -54,6 +54,21 @@ def every(program: TyperGroup) -> dict[str, str]:
     made |= dict(commands(program))
     made["reference/interface.md"] = interface()
     return made
+
+
+def llms(made: Mapping[str, str]) -> str:
+    """``llms.txt``: what the site has, for assistants; ``made`` is each page's path and title."""
+    lines = [
+        "# fundlab",
+        "",
+        f"> {(fundlab.__doc__ or '').splitlines()[0]}",
+        "",
+        "Begin with guides/for-assistants.html: what to call, and the traps.",
+        "",
+        "## Pages",
+        "",
+    ]
+    return "\n".join([*lines, *(f"- [{title}]({path})" for path, title in made.items()), ""])
 
 
 def reference() -> Iterator[tuple[str, str]]:
