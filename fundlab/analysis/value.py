@@ -40,6 +40,7 @@ __all__ = ["of", "totals"]
 
 SERVICE_CURRENCY: Final = "USD"
 """That of ``notional_value`` (interface §2.4)."""
+MAX_AGE: Final = "7D"
 SMALLEST: Final = 100
 """What a transfer must be worth for its price to value others: ``notional_value`` has whole cents,
 so that below it a price would be known to less than a hundredth of a per cent."""
@@ -63,7 +64,7 @@ def of(
     frame: FrameT,
     currency: str = SERVICE_CURRENCY,
     prices: object = None,
-    max_age: str | timedelta = "7D",
+    max_age: str | timedelta = MAX_AGE,
     amounts: Sequence[str] | None = None,
     at: str | datetime | None = None,
 ) -> FrameT:
@@ -97,7 +98,7 @@ def of(
     balance_value           1787500
     Name: 0, dtype: object
     """
-    limit = _limit(max_age)
+    limit = checked_age(max_age)
     with Workbench(frame) as bench, _fitting():
         names = bench.names()
         moves = {"direction", "total"} <= {*names}
@@ -150,11 +151,15 @@ def of(
 
 
 def totals(
-    valued: FrameT, by: str | Sequence[str] = ("asset",), freq: str | None = None, tz: str = "UTC"
+    valued: FrameT,
+    by: str | Sequence[str] = ("asset",),
+    freq: str | None = None,
+    tz: str = "UTC",
+    at: str = "created_at",
 ) -> FrameT:
     """Sums of what :func:`of` gave: the columns ``by`` (texts; and ``period``, with ``freq``, a
     pandas offset alias), ``count``, ``priced`` (int64), and every ``<name>_value`` (decimal) of the
-    rows that are priced, sorted. Of transfers the completed ones count, by ``created_at``, under
+    rows that are priced, sorted. Of transfers the completed ones count, by the times ``at``, under
     the asset whose balance changes.
 
     Raises :class:`AnalysisError` for missing columns.
@@ -170,13 +175,13 @@ def totals(
         values = [n for n in bench.names() if n.endswith("_value") and n != "notional_value"]
         want = {**dict.fromkeys(groups, TEXT), **dict.fromkeys(("price", *values), MONEY)}
         if "status" in bench.names():
-            rows = completed(bench, valued, transfer_columns("created_at", **want), "created_at")
+            rows = completed(bench, valued, transfer_columns(at, **want), at)
             rows = rows.with_columns(asset=moved_asset())
         else:
             rows = bench.take(valued, Wanted("valued", want))
         types = dict.fromkeys(groups, TEXT_TYPE)
         if freq is not None:
-            rows = with_period(bench, rows.with_columns(at=nw.col("created_at")), freq, tz)
+            rows = with_period(bench, rows.with_columns(at=nw.col(at)), freq, tz)
             groups, types = ["period", *groups], {"period": TIME_TYPE, **types}
         sums = rows.group_by(*groups).agg(
             count=nw.len().cast(nw.Int64),
@@ -196,7 +201,8 @@ def _fitting() -> Iterator[None]:
         raise overflow("a price or a value") from error
 
 
-def _limit(max_age: str | timedelta) -> int:
+def checked_age(max_age: str | timedelta) -> int:
+    """``max_age`` in nanoseconds. Raises :class:`AnalysisError`."""
     try:
         limit = pd.Timedelta(max_age)
         known = not pd.isna(limit) and limit >= pd.Timedelta(0)
@@ -230,7 +236,8 @@ def _points(source: Any, currency: str) -> pa.Table:
     source = _read(Path(source)) if isinstance(source, str | Path) else source
     with Workbench(source) as bench:
         given = "price" in bench.names() and "at" in bench.names()
-        rows = bench.collect(bench.take(source, _FILE if given else _TRANSFERS))
+        taken = bench.take(source, _FILE if given else _TRANSFERS)
+        rows = bench.collect(taken if given else taken.filter(nw.col("notional_value") >= SMALLEST))
     if given:
         rows = rows.filter(pc.fill_null(pc.equal(rows.column("currency"), currency), True))
         price, at = rows.column("price"), rows.column("at")
@@ -238,9 +245,7 @@ def _points(source: Any, currency: str) -> pa.Table:
         if wrong or rows.column("asset").null_count or at.null_count:
             raise AnalysisError("prices: a row lacks asset, at or price, or its price is below 0")
     else:
-        worth = pc.greater_equal(rows.column("notional_value"), SMALLEST)
-        said = pa.scalar(currency == SERVICE_CURRENCY)
-        rows = rows.filter(pc.and_(pc.fill_null(worth, False), said))
+        rows = rows.slice(0, None if currency == SERVICE_CURRENCY else 0)
         price, at = _own_price(rows), rows.column("created_at")
     source_of = pa.repeat(given, len(rows))
     points = {"asset": rows.column("asset"), "at": at, "price": price, "given": source_of}

@@ -4,6 +4,9 @@ that ids come from the shell."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -87,21 +90,61 @@ def accounts(
 @commands.command()
 def balances(
     of: OfOption = None,
+    in_: Annotated[
+        str | None,
+        typer.Option("--in", metavar="CURRENCY", help="With their value, by the service's prices."),
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="More prices: CSV or Parquet with asset, at and price."),
+    ] = None,
+    max_age: Annotated[str, typer.Option(help="Of the prices of --in.")] = "7D",
     store: StorePath = None,
     limit: LimitOption = USUAL_LIMIT,
     as_json: Json = False,
 ) -> None:
     """List the balances.
 
-    As the service has them, or as --store last saw them.
+    As the service has them, or as --store last saw them. A value is not part of the proof; where
+    no price is young enough, there is none.
     """
+    if prices is not None and in_ is None:
+        raise typer.BadParameter("give the currency with --in", param_hint="--prices")
     names = ["profile_id", "asset", "available", "trading", "observed_at"]
-    latest = {
-        (one["profile_id"], one["asset"]): {name: one[name] for name in names}
-        for one in _records(_table("balances", store).sort_values("observed_at"))
-        if of in (None, one["profile_id"])
-    }
-    _show("balances", [latest[key] for key in sorted(latest)], limit, as_json)
+    found = _table("balances", store)[names].sort_values("observed_at", kind="stable")
+    found = found.drop_duplicates(["profile_id", "asset"], keep="last")
+    found = found[found["profile_id"] == of] if of is not None else found
+    found = found.sort_values(["profile_id", "asset"], ignore_index=True)
+    totals: dict[str, Any] = {}
+    if in_ is not None:
+        found, totals = _valued(found, in_.upper(), prices, max_age, store)
+    _show("balances", _records(found), limit, as_json, totals)
+
+
+def _valued(
+    balances: pd.DataFrame, currency: str, prices: Path | None, max_age: str, store: str | None
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """``balances`` with ``value``, and ``price`` with its source and age; and their sum."""
+    import pandas as pd
+
+    from fundlab.analysis import value
+    from fundlab.client.client import connect
+    from fundlab.sync import loaders
+
+    oldest = balances["observed_at"].min() - pd.Timedelta(value.checked_age(max_age))
+    if store is not None:
+        said: Any = existing_store(store)
+    else:
+        with connect() as client:
+            said = loaders.load_transfers(client, since=None if pd.isna(oldest) else oldest)
+    sources = [said, *([] if prices is None else [prices])]
+    whole = balances.assign(balance=balances["available"] + balances["trading"])
+    valued = value.of(whole, currency, sources, max_age, ["balance"])
+    valued = valued.rename(columns={"balance_value": "value"}).drop(columns="balance")
+    priced = valued["value"].dropna()
+    totals = {"currency": currency, "value": priced.sum() if len(priced) else None,
+              "priced": len(priced), "balances": len(valued), "proved": False}  # fmt: skip
+    return valued, totals
 
 
 @commands.command()
@@ -183,10 +226,18 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> None:
+def _show(
+    what: str,
+    rows: list[dict[str, Any]],
+    limit: int,
+    as_json: bool,
+    totals: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     """Ids complete, and names beside them where there are any; times to the second, where JSON has
-    all of them."""
+    all of them. ``totals`` are of values."""
     from decimal import Decimal
+
+    import pandas as pd
 
     from fundlab.base.errors import number_of, printable
     from fundlab.base.values import Amount, plain_text
@@ -214,9 +265,13 @@ def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> N
                 named[called] = names.get(str(value).lower(), "")
         shown.append(named)
     columns = list(dict.fromkeys(key for row in shown for key in row))
-    amounts = ("amount", "fee", "available", "trading")
-    cells = [{k: f"{v[:10]} {v[11:19]}Z" if v and k.endswith("_at") else v for k, v in row.items()}
-             for row in shown]  # fmt: skip
+    amounts = ("amount", "fee", "available", "trading", "price", "value", "price_age")
+    cells = [
+        {key: f"{one[:10]} {one[11:19]}Z" if one and key.endswith("_at")
+         else str(pd.Timedelta(one).floor("s")) if one and key == "price_age" else one
+         for key, one in row.items()}
+        for row in shown
+    ]  # fmt: skip
     table = Table(
         tuple((key, "number" if key in amounts else "text") for key in columns),
         tuple(tuple(Cell(row.get(key, "")) for key in columns) for row in cells),
@@ -225,4 +280,11 @@ def _show(what: str, rows: list[dict[str, Any]], limit: int, as_json: bool) -> N
     more = len(rows) > limit
     if more:
         lines.append(f"… and more; give a --limit of more than {number_of(limit, 'row')}")
-    answer({what: shown, "more": more}, as_json, "\n".join(lines), well=False)
+    if totals:
+        told = {name: text(one) if name == "value" else one for name, one in totals.items()}
+        lines.append(
+            f"{totals['priced']:,} of {number_of(totals['balances'], 'balance')} priced: "
+            f"{told['value'] or 'nothing'} {totals['currency']}; not part of the proof"
+        )
+        totals = {"totals": told}
+    answer({what: shown, "more": more, **totals}, as_json, "\n".join(lines), well=False)

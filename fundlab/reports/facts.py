@@ -71,6 +71,9 @@ class Report(Shown):
     ``flows``, ``daily_flows``
         ``period``, ``asset``, ``inflow``, ``outflow``, ``net``: by ``freq``, and of the last days,
         transfers between own profiles left out.
+    ``exposure``, ``worth``
+        what the closing balances are worth in dollars, as ``value.of`` gives it, and what came,
+        went and was charged in the last thirteen months, as ``value.totals``: no part of the proof.
     ``links``
         ``stage`` (1 into profiles, 2 out of them), ``source``, ``target``, ``asset``, ``amount``.
     ``fees``

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pandas as pd
 from duckdb import ColumnExpression, ConstantExpression
 
-from fundlab.analysis import balances, checks, fees, flows, reconcile
+from fundlab.analysis import balances, checks, fees, flows, reconcile, value
 from fundlab.analysis.closing import BRIDGE, Restatement
 from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
@@ -228,6 +228,30 @@ def fees_against(inside: Relation, before: Relation) -> pd.DataFrame:
     )
     both["bps_before"] = both["bps_before"].astype(DecimalDtype())
     return both.assign(drift=both["bps"] - both["bps_before"])
+
+
+def exposure(sides: pd.DataFrame, until: Relation, span: Span) -> pd.DataFrame:
+    """What each balance at the end of ``span`` is worth, by the prices of ``until``."""
+    held = sides.loc[sides["closing"] != 0, [*KEYS, "closing"]].reset_index(drop=True)
+    lately = Span(span.end - value.checked_age(value.MAX_AGE), span.end).of(until)
+    return value.of(held, prices=lately, at=moment(span.end - 1))
+
+
+def worth_by_month(until: Relation, span: Span, tz: str) -> pd.DataFrame:
+    """``period``, ``asset``, ``count``, ``priced``, and what came, went and was charged is worth:
+    the thirteen months until ``span`` ends, transfers between own profiles left out."""
+    last = moment(span.end - 1).tz_convert(tz).tz_localize(None).to_period("M")
+    first = (last - 12).start_time.tz_localize(tz).value
+    rows = Span(first, span.end).of(until, PLACED).filter(f"{COMPLETE} AND NOT {INTERNAL}")
+    sides = "CASE WHEN direction = {!r} THEN total ELSE 0 END AS {}"
+    columns = (
+        "id, profile_id, asset, balance_asset, direction, status, amount, fee, total, "
+        f"notional_value, created_at, {PLACED}, "
+        f"{sides.format('CREDIT', 'inflow')}, {sides.format('DEBIT', 'outflow')}"
+    )
+    earlier = Span(first - value.checked_age(value.MAX_AGE), first).of(until)
+    valued = value.of(rows.project(columns), prices=earlier, amounts=["inflow", "outflow", "fee"])
+    return frame_of(value.totals(valued, "asset", "MS", tz, PLACED))
 
 
 class Recipients:

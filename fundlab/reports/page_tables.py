@@ -16,6 +16,7 @@ import pandas as pd
 
 from fundlab.analysis.closing import CAUSES
 from fundlab.bank.proof_of_cash import CATEGORIES
+from fundlab.base.values import money_text
 from fundlab.charts import humanise
 from fundlab.display import Cell, Style, Table
 from fundlab.models import COMPLETED
@@ -151,6 +152,13 @@ def known_money(amount: Any, digits: int) -> Cell:
     return Cell("unknown", "number") if pd.isna(amount) else money(amount, digits)
 
 
+def worth(amount: Any) -> Cell:
+    """To the cent, all of it on hover: it comes of a price."""
+    if pd.isna(amount):
+        return Cell("no price", "number")
+    return Cell(f"{amount:,.2f}", "number", money_text(amount), amount)
+
+
 def bank_line(category: object) -> Cell:
     return Cell(CATEGORIES[str(category)])
 
@@ -173,6 +181,10 @@ def signed_points(bps: Any) -> Cell:
 
 def age(length: pd.Timedelta) -> Cell:
     return Cell(age_text(length), "number", value=length)
+
+
+def known_age(length: Any) -> Cell:
+    return Cell("–", "number") if pd.isna(length) else age(length)
 
 
 def age_bracket(name: str) -> Cell:

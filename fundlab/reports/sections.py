@@ -34,6 +34,7 @@ from fundlab.reports.page_tables import (
     explained,
     finding,
     identifier,
+    known_age,
     known_money,
     money,
     number,
@@ -49,6 +50,7 @@ from fundlab.reports.page_tables import (
     transfer_status,
     type_name,
     words,
+    worth,
 )
 from fundlab.transfers import Basis
 
@@ -182,6 +184,21 @@ def ageing(made: Material) -> pd.DataFrame:
     return frame.sort_values("oldest", kind="stable", ignore_index=True)
 
 
+def dollars(report: Report) -> str:
+    """What all of it is worth, and how much of it that is."""
+    found = report.exposure["closing_value"].dropna()
+    return (
+        f"Closing balances in USD: {worth(found.sum() if len(found) else None).text} for "
+        f"{len(found):,} of {len(report.exposure):,}; by prices, so not part of the proof"
+    )
+
+
+def all_assets(report: Report) -> pd.DataFrame:
+    """The latest month first."""
+    sums = report.worth.groupby("period").sum(numeric_only=False).drop(columns="asset")
+    return sums.sort_index(ascending=False).reset_index()
+
+
 def last_days(made: Material) -> pd.DataFrame:
     span = Span(made.span.end - CALENDAR_DAYS * DAY, made.span.end)
     return figures.flows_of_all(span.of(made.outer, PLACED), "D", made.tz, made.basis)
@@ -271,6 +288,34 @@ SECTIONS: Final = (
             ["period", "asset"], ascending=[False, True], kind="stable"
         ),
         totals=("inflow", "outflow", "net"),
+    ),
+    Section(
+        "exposure",
+        lambda made: figures.exposure(made.balances, made.until, made.span),
+        "Worth in USD", "not part of the proof: by the newest price not older than 7 days",
+        caption=dollars,
+        columns=lambda c: [
+            c.asset, c.profile, ("#Closing", money, "closing"),
+            ("#Price", worth, "price"), ("From", text, "price_from"),
+            ("#Age", known_age, "price_age"), ("#In USD", worth, "closing_value"),
+        ],
+        totals=("closing_value",),
+        empty="No balance is left.",
+        part="balances",
+    ),
+    Section(
+        "worth",
+        lambda made: figures.worth_by_month(made.until, made.span, made.tz),
+        "Months in USD", "not part of the proof; transfers between own profiles left out",
+        caption="Month by month in USD, all assets; by prices, so not part of the proof",
+        columns=lambda c: [
+            ("Month", partial(period_start, freq="MS", tz=c.report.tz), "period"),
+            c.transfers, ("#Priced", number, "priced"), ("#In", worth, "inflow_value"),
+            ("#Out", worth, "outflow_value"), ("#Fees", worth, "fee_value"),
+        ],
+        rows=all_assets,
+        empty="No transfer was completed.",
+        part="flows",
     ),
     Section("daily_flows", last_days),
     Section(

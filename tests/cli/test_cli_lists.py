@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,39 @@ def test_nothing_is_said_to_be_nothing(fundlab: Any, tmp_path: Path) -> None:
     (tmp_path / "empty" / "runs").mkdir(parents=True)
     for what in LISTS:
         assert fundlab(what, "--store", tmp_path / "empty") == (0, f"no {what}\n", "")
+
+
+def test_balances_are_worth_what_their_newest_prices_say(fundlab: Any, tmp_path: Path) -> None:
+    sample = Path(fl.sample().path)
+    prices = tmp_path / "prices.csv"
+    prices.write_text("asset,at,price\nLTC,2026-11-01T00:00:00Z,101.5\n", encoding="utf-8")
+    asked = ("balances", "--store", sample, "--in", "usd", "--prices", prices)
+    status, out, err = fundlab(*asked, "--json")
+    assert (status, err) == (0, "")
+    said = json.loads(out)
+    rows = said["balances"]
+    assert {row["price_from"] for row in rows} == {"transfers", "currency", "given"}
+    for row in rows:
+        if row["asset"] in ("USD", "LTC"):
+            worth = Decimal(row["available"]) * (1 if row["asset"] == "USD" else Decimal("101.5"))
+            assert Decimal(row["value"]) == worth
+    total = sum(Decimal(row["value"]) for row in rows)
+    assert said["totals"] == {
+        "currency": "USD", "value": f"{total:f}", "priced": 40, "balances": 40, "proved": False,
+    }  # fmt: skip
+    assert fundlab(*asked)[1].splitlines()[-1] == (
+        f"40 of 40 balances priced: {total:f} USD; not part of the proof"
+    )
+    old = fundlab("balances", "--store", sample, "--in", "USD", "--max-age", "0s")[1]
+    assert "4 of 40 balances priced" in old
+    assert fundlab("balances", "--store", sample, "--prices", prices)[0] == 2
+
+
+def test_balances_of_a_service_have_its_prices(fundlab: Any, store: Path) -> None:
+    asked, kept = (
+        json.loads(fundlab("balances", "--in", "USD", "--max-age", "90D", "--json", *place)[1])
+        for place in ((), ("--store", store))
+    )
+    assert asked["totals"]["priced"] == kept["totals"]["priced"] > 0
+    for one, other in zip(asked["balances"], kept["balances"], strict=True):
+        assert (one["price"], one["value"]) == (other["price"], other["value"])

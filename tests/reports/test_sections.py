@@ -31,6 +31,7 @@ COLUMNS = {
     "course": "profile_id asset date balance",
     "daily_flows": "period asset inflow outflow net",
     "events": "type count",
+    "exposure": "profile_id asset closing price price_from price_age closing_value",
     "fees": "type asset count amount fee bps bps_before drift",
     "fees_over_time": "type asset period count amount fee",
     "flows": "period asset inflow outflow net",
@@ -49,6 +50,7 @@ COLUMNS = {
     "settlement": "type count p50 p90 p99 max",
     "transfers": "type asset status count amount",
     "violations": "transfer_id rule expected found",
+    "worth": "period asset count priced inflow_value outflow_value fee_value",
     "withdrawals": "created_at type asset amount fee total status recipient ref_id profile_id id "
     "approved_by difference",
 }
