@@ -13,6 +13,7 @@ import pyarrow as pa
 from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, shorten
 from fundlab.base.exact import MAX_FRACTION_DIGITS, MAX_INTEGER_DIGITS
+from fundlab.base.values import plain_text
 
 Kind = Literal["statement", "interim", "notice"]
 """With balances (camt.053, MT940, OFX, BAI2, CSV), of a day not over (camt.052, MT942), or single
@@ -133,7 +134,7 @@ class Page:
     ``debit_sum``, ``sum``, ``net``); ``unbooked`` the amounts listed as pending, which some
     banks count among them. ``first`` and ``last`` say whether another page must stand before or
     after it. ``contradictions`` are the format's own: rule, declared, found, detail. A ``partial``
-    page lists a part of what it sums up; of one that ``overlaps`` another file has some already.
+    page lists a part of what it sums up.
     """
 
     kind: Kind
@@ -156,7 +157,6 @@ class Page:
     contradictions: list[tuple[str, Any, Any, str]] = field(default_factory=list)
     summary_only: bool = False
     partial: bool = False
-    overlaps: bool = False
     file: str = ""
     sha256: str = ""
     format: str = ""
@@ -169,11 +169,26 @@ class Page:
         text += f" page {self.page}" if self.page is not None else ""
         return text + (f" of account {self.account}" if self.account else "")
 
+    @property
+    def place(self) -> tuple[int, ...]:
+        """By the end of a statement: banks begin one on the day of the one before, or the next."""
+        opening, closing = self.opening_on, self.closing_on or self.opening_on
+        days = [(day or date.min).toordinal() for day in (closing, opening)]
+        return (*days, self.sequence or 0, self.page or 0)
+
     def content(self) -> tuple[Any, ...]:
         """What makes it the same statement again, wherever it stands."""
         entries = tuple((e.booked_on, e.amount, e.bank_ref, e.memo) for e in self.entries)
         return (self.kind, self.account, self.asset, self.sequence, self.page, self.opening_on,
                 self.opening, self.closing_on, self.closing, entries)  # fmt: skip
+
+
+def finding(page: Page, rule: str, declared: Any, found: Any, detail: str) -> Finding:
+    said, there = (
+        plain_text(value) if isinstance(value, Decimal) else str(value)
+        for value in (declared, found)
+    )
+    return Finding(page.file, page.line, page.name, rule, said, there, detail)
 
 
 _PLAIN: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)

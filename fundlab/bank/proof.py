@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
@@ -11,7 +10,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from fundlab.bank.csv_file import breaks
-from fundlab.bank.model import Entry, Finding, Page
+from fundlab.bank.model import Entry, Finding, Page, finding
+from fundlab.bank.overlaps import without_overlaps
 from fundlab.base.errors import number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum, plain_text
@@ -48,17 +48,24 @@ def prove(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
             )  # fmt: skip
         for before, page in pairwise(account):
             # A bank writes a file in order: statements and pages that are not were moved.
-            key = _place if None in (before.sequence, page.sequence) else _number
-            if before.file == page.file and key(page)[:3] < key(before)[:3]:
+            numbers = None not in (before.sequence, page.sequence)
+            days = [_number(p) if numbers else p.place for p in (page, before)]
+            if before.file == page.file and days[0][:3] < days[1][:3]:
                 findings.append(
                     finding(page, "order", f"after {before.name}", "before it",
                             f"it stands after {before.name}, which it precedes")
                 )  # fmt: skip
-        numbered = all(page.sequence is not None for page in account)
-        account.sort(key=_number if numbered else _place)
-        findings += _without_overlaps(account)
-        findings += _follows(account)
-        ordered += account
+        formats = {page.format for page in account}
+        numbered = len(formats) == 1 and all(page.sequence is not None for page in account)
+        account.sort(key=_number if numbered else lambda page: page.place)
+        left, overlaps = without_overlaps(account)
+        findings += overlaps
+        # What another file makes up for is missing in none.
+        files = {page.file for page in account} if left is not account else set()
+        for file in files or [None]:
+            findings += _complete([p for p in account if file in (None, p.file)])
+        findings += _chained(left)
+        ordered += left
     findings.sort(key=lambda one: (one.file, one.line))
     return ordered, findings
 
@@ -77,77 +84,6 @@ def _repeated_ids(page: Page) -> Iterator[Finding]:
                           f"{other.line}")  # fmt: skip
 
 
-def _without_overlaps(account: list[Page]) -> Iterator[Finding]:
-    """Takes out what an earlier file of the account has already: the same booking, by the balance
-    after it, by the bank's reference, or where neither is there by day, amount and text."""
-    seen: dict[str, Counter[tuple[Any, ...]]] = {}
-    kept: list[Page] = []
-    for page in account:
-        before = Counter[tuple[Any, ...]]()
-        for file, keys in seen.items():
-            if file != page.file:
-                before |= keys
-        names_of = [[*_identities(entry, balance)] for entry, balance in _running(page)]
-        left, unsure = [], 0
-        for entry, names in zip(page.entries, names_of, strict=True):
-            known = next((name for name in names if before[name]), None)
-            if known is None:
-                left.append(entry)
-                continue
-            before[known] -= 1
-            unsure += known[0] == "text"
-        own = seen.setdefault(page.file, Counter())
-        own.update(name for names in names_of for name in names)
-        place = len(kept)
-        if len(left) < len(page.entries):
-            page.overlaps = True
-            rest = exact_sum(entry.amount for entry in left)
-            if left and left == page.entries[: len(left)] and page.opening is not None:
-                # Its first ones are left: it stands before the other, whose opening they reach.
-                page.closing = EXACT.add(page.opening, rest)
-                place = next((n for n, other in enumerate(kept) if other.opening == page.closing),
-                             place)  # fmt: skip
-            elif page.closing is not None:
-                page.opening = EXACT.subtract(page.closing, rest)
-            page.entries = left
-        if left or not page.overlaps:
-            kept.insert(place, page)
-        if unsure:
-            yield finding(page, "overlap", "a reference or balance", "none",
-                          f"{unsure} of its entries have the day, amount and text of entries in "
-                          "another file, and nothing says whether they are the same: they count "
-                          "once")  # fmt: skip
-    account[:] = kept
-
-
-def _running(page: Page) -> Iterator[tuple[Entry, Decimal | None]]:
-    """Each entry with the balance after it, as far as the page says."""
-    balance = page.opening
-    if balance is None and page.closing is not None:
-        balance = EXACT.subtract(page.closing, exact_sum(entry.amount for entry in page.entries))
-    for entry in page.entries:
-        balance = None if balance is None else EXACT.add(balance, entry.amount)
-        yield entry, entry.balance if entry.balance is not None else balance
-
-
-def _identities(entry: Entry, balance: Decimal | None) -> Iterator[tuple[Any, ...]]:
-    own = (entry.booked_on, entry.amount.normalize(EXACT))
-    if entry.bank_ref and re.search(r"\d", entry.bank_ref):
-        yield ("reference", *own, entry.bank_ref)
-    elif balance is None:
-        yield ("text", *own, entry.memo)
-    if balance is not None:
-        yield ("balance", *own, balance.normalize(EXACT))
-
-
-def finding(page: Page, rule: str, declared: Any, found: Any, detail: str) -> Finding:
-    said, there = (
-        plain_text(value) if isinstance(value, Decimal) else str(value)
-        for value in (declared, found)
-    )
-    return Finding(page.file, page.line, page.name, rule, said, there, detail)
-
-
 def _once(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
     """The same statement twice is one; two that only name themselves alike contradict."""
     kept: list[Page] = []
@@ -160,7 +96,7 @@ def _once(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
             continue
         contents.add(content)
         year = (page.closing_on or page.opening_on or date.min).year
-        named = (page.account, page.asset, page.kind, page.sequence, page.page, year)
+        named = (page.account, page.asset, page.format, page.sequence, page.page, year)
         if page.sequence is not None:
             other = known.setdefault(named, page)
             if other is not page:
@@ -171,13 +107,6 @@ def _once(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
                 )  # fmt: skip
         kept.append(page)
     return kept, findings
-
-
-def _place(page: Page) -> tuple[int, ...]:
-    """By the end of a statement: banks begin one on the day of the one before, or the next."""
-    opening, closing = page.opening_on, page.closing_on or page.opening_on
-    days = [(day or date.min).toordinal() for day in (closing, opening)]
-    return (*days, page.sequence or 0, page.page or 0)
 
 
 def _number(page: Page) -> tuple[int, ...]:
@@ -245,7 +174,8 @@ def _counts(amounts: list[Decimal]) -> dict[str, Decimal]:
     }
 
 
-def _follows(pages: Sequence[Page]) -> Iterator[Finding]:
+def _complete(pages: Sequence[Page]) -> Iterator[Finding]:
+    """Whether all pages and numbers are there."""
     for page in pages[:1]:
         if not page.first:
             yield _missing_page(page, "before")
@@ -254,6 +184,8 @@ def _follows(pages: Sequence[Page]) -> Iterator[Finding]:
             yield _missing_page(page, "after")
     for before, page in pairwise(pages):
         same = before.sequence == page.sequence and before.sequence is not None
+        if before.format != page.format:
+            continue
         if before.last != page.first:
             yield _missing_page(page, "before") if before.last else _missing_page(before, "after")
         elif not before.last and same and page.page is not None:
@@ -261,15 +193,19 @@ def _follows(pages: Sequence[Page]) -> Iterator[Finding]:
                 yield _missing_page(page, "before")
         elif before.sequence is not None and page.sequence is not None and not same:
             # Statements are numbered by the year, reports of a day by the day too.
-            span = _number if page.kind == "statement" else _place
-            restarted = page.sequence == 1 and span(before)[0] < span(page)[0]
+            reports = page.kind != "statement"
+            begins = [p.place if reports else _number(p) for p in (before, page)]
+            restarted = page.sequence == 1 and begins[0][0] < begins[1][0]
             if page.sequence != before.sequence + 1 and not restarted:
                 yield finding(page, "sequence", before.sequence + 1, page.sequence,
                               f"it follows statement {before.sequence}: statement "
                               f"{before.sequence + 1} is missing")  # fmt: skip
+
+
+def _chained(pages: Sequence[Page]) -> Iterator[Finding]:
+    """Whether each begins with the balance with which the one before ends."""
+    for before, page in pairwise(pages):
         if before.closing is None:
-            continue
-        if page.overlaps and page.closing is None:
             continue
         if page.opening is None:
             # Where a format declares no opening balance, the one before is it.

@@ -3,7 +3,6 @@ with what is missing; and files cut or altered anywhere, which never end in a tr
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 from datetime import date
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amounts import exactly
 from made_statements import made
 from test_readers import BAI, CAMT, ENTRY, balance, camt053
 
@@ -254,47 +252,6 @@ def test_a_fitid_twice_is_one_entry(tmp_path: Path) -> None:
     found = read(twice, tmp_path, strict=False)
     assert found.entries["amount"].tolist() == [D(5), D("-1.5")]
     assert found.findings["rule"].tolist() == ["repeated"]
-
-
-# --------------------------------------------------------------------------------------- overlaps
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_overlapping_downloads_give_the_same_entries(seed: int, tmp_path: Path) -> None:
-    """The same account as CSV files that share a day, in any order, and beside another format."""
-    rng = random.Random(seed)
-    pages = made(rng, "csv", 1)
-    lines = pages[0].lines
-    balance_after, rows = pages[0].opening, []
-    for line in lines:
-        with exactly():
-            balance_after += line.amount
-        rows.append(f"{line.booked_on},{line.amount},{balance_after},{line.bank_ref},USD,4000123")
-    header = "date,amount,balance,reference,currency,account"
-    cut = rng.randrange(1, len(rows))
-    files = []
-    for name, some in (("a", rows[: cut + 1]), ("b", rows[cut - 1 :]), ("c", rows)):
-        files.append(tmp_path / f"{name}.csv")
-        files[-1].write_text("\n".join([header, *some, ""]))
-    files.append(tmp_path / "whole.sta")
-    files[-1].write_text(WRITERS["mt940"](pages))
-    wanted = sorted((line.booked_on, line.amount) for line in lines)
-    for several in (files[:2], files[:3], [files[0], files[3]], [files[2], files[3]]):
-        for order in itertools.permutations(several):
-            found = bank.read(*order)
-            assert sorted(zip(found.entries["booked_on"], found.entries["amount"],
-                              strict=True)) == wanted, [f.name for f in order]  # fmt: skip
-
-
-def test_what_may_be_the_same_and_has_no_identity_is_said(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.csv").write_text(f"date,amount,memo,other\n2026-10-01,5,fee,{name}\n")
-    (tmp_path / "b.csv").write_text("date,amount,memo\n2026-10-01,5,fee\n2026-10-02,7,x\n")
-    with pytest.raises(StatementError, match="nothing says whether they are the same"):
-        bank.read(tmp_path / "a.csv", tmp_path / "b.csv")
-    found = bank.read(tmp_path / "a.csv", tmp_path / "b.csv", strict=False)
-    assert sorted(found.entries["amount"]) == [D(5), D(7)]
-    assert found.findings["rule"].tolist() == ["overlap"]
 
 
 # ----------------------------------------------------------------------- nothing ends in a trace
