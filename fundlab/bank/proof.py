@@ -60,10 +60,7 @@ def prove(pages: Sequence[Page]) -> tuple[list[Page], list[Finding]]:
         account.sort(key=_number if numbered else lambda page: page.place)
         left, overlaps = without_overlaps(account)
         findings += overlaps
-        # What another file makes up for is missing in none.
-        files = {page.file for page in account} if left is not account else set()
-        for file in files or [None]:
-            findings += _complete([p for p in account if file in (None, p.file)])
+        findings += _complete(account)
         findings += _chained(left)
         ordered += left
     findings.sort(key=lambda one: (one.file, one.line))

@@ -104,6 +104,8 @@ class Search:
         self.window = window
         self.open = set(self.items)
         self.held: dict[int, str] = {}
+        # Of what is held those with no possible counterpart of their own amount.
+        self.in_sums_only: set[int] = set()
         self.groups: dict[Group, None] = {}
         # Of what is left over of a block the block, and so each of its members.
         self.block_of: dict[int, Group] = {}
@@ -203,7 +205,7 @@ class Search:
                         if self.near(entry, transfer):
                             yield frozenset((entry.number, transfer.number))
 
-    def _of_one_amount(self, less: int) -> Iterator[tuple[int, list[Item], list[Item]]]:
+    def _of_one_amount(self, less: int) -> Iterator[tuple[tuple[str, int], list[Item], list[Item]]]:
         waiting: dict[tuple[str, int], list[Item]] = defaultdict(list)
         for transfer in self.left(entries=False):
             waiting[transfer.asset, transfer.amount].append(transfer)
@@ -213,14 +215,18 @@ class Search:
                 if (entry.asset, total) in waiting:
                     asking[entry.asset, total].append(entry)
         for key, entries in asking.items():
-            yield key[1], entries, waiting[key]
+            yield key, entries, waiting[key]
 
     def pair_amounts(self, how: str, less: int = 0) -> None:
         """Entries and transfers of one amount, as far as their days and names go.
 
         What may be a part of something larger is held back."""
-        parts = self._parts_of_others() if how == "amount" else set()
-        for _, entries, transfers in [*self._of_one_amount(less)]:
+        parts = self._parts_of_others() | self._spoken_for() if how == "amount" else set()
+        others: dict[tuple[str, int], list[Item]] = defaultdict(list)
+        for item in (self.items[number] for number in sorted(self.in_sums_only | parts)):
+            for total in item.totals(less):
+                others[item.asset, total].append(item)
+        for key, entries, transfers in [*self._of_one_amount(less)]:
             # Each is in one group; an entry with charges may have been asked for twice.
             entries, transfers = (
                 [item for item in items if item.number in self.open and item.number not in parts]
@@ -265,8 +271,38 @@ class Search:
                     for n, count in block.rest.items()
                     for item in (theirs[n] if n >= 0 else ours[-1 - n])[-count:]
                 }
+                # What may be a part of something larger is one more that is alike.
+                more = self._near_any(members, others[key]) - self.block_of.keys()
+                members, rest = members | more, rest | more
                 self._take(Group(how, members, less, len(members) > 2, rest))
         self.open -= self.held.keys()
+
+    def _near_any(self, members: Collection[int], others: Iterable[Item]) -> set[int]:
+        """Those of ``others`` that one of the ``members`` of the other side may belong to."""
+        return {
+            other.number for other in others
+            if any((n >= 0) != (other.number >= 0) and self.near(other, self.items[n])
+                   for n in members)
+        }  # fmt: skip
+
+    def _spoken_for(self) -> set[int]:
+        """Transfers that may be a part of an entry which names their counterparty and has no group,
+        with others that are held back or not."""
+        matched = {n for group in self.groups for n in group.members - group.rest}
+        parties: dict[tuple[str, bool, str], list[Item]] = defaultdict(list)
+        for transfer in (self.items[n] for n in sorted(self.open | self.held.keys()) if n < 0):
+            for name in transfer.names:
+                parties[*transfer.kind, name].append(transfer)
+        found: set[int] = set()
+        for number in self.naming - matched:
+            entry = self.items[number]
+            for name in entry.names:
+                some = [t for t in parties[*entry.kind, name] if self.near(entry, t)
+                        and abs(t.amount) < abs(entry.gross)]  # fmt: skip
+                sums, complete = sums_to(abs(entry.gross), [abs(t.amount) for t in some])
+                every = {*range(len(some))} if not complete else set()
+                found |= {some[n].number for n in every.union(*(places for places, _ in sums))}
+        return found
 
     def _parts_of_others(self) -> set[int]:
         """Transfers of one day and counterparty that sum to an entry which has none of its own
@@ -549,6 +585,8 @@ class Search:
 
     def _ask(self, how: str, component: list[Edge], why: str = "several answers") -> None:
         self.questions.append((how, component))
+        pairs = (edge for edge in component if len(edge) == 2)
+        self.in_sums_only |= frozenset().union(*component) - frozenset().union(*pairs)
         self._hold(frozenset().union(*component), why)
 
     def _hold(self, members: Iterable[int], why: str) -> None:

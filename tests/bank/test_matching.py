@@ -205,6 +205,17 @@ def test_of_unequal_counts_as_many_match_as_can_and_which_is_not_said() -> None:
     assert unnamed["why"].tolist() == ["1 of 3 alike, and nothing tells which"]
 
 
+def test_what_a_question_holds_back_is_one_more_that_is_alike() -> None:
+    """Of 30 of acme nobody knows whether it is t or u and v; so c may be of u, too, and not of w
+    alone."""
+    entries = [entry("b", 30, 0, "acme"), entry("c", 10)]
+    transfers = [transfer(n, a, name="acme") for n, a in (("t", 30), ("u", 10), ("v", 20))]
+    result = bank.match(paid([*transfers, transfer("w", 10, name="globex")]), booked(entries))
+    assert groups_of(result) == {("amount", frozenset("cuw"))}
+    assert result.groups["open_transfers"].tolist() == [1]
+    assert {*result.open["item_id"].dropna()} == {"b", "t", "v"}
+
+
 def test_what_is_left_of_a_block_may_have_a_weaker_match() -> None:
     """One of two payments of a counterparty is named by the bank, the other one is not."""
     entries = [entry("b", 10, 0, "acme"), entry("c", 10)]
