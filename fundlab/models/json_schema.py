@@ -80,28 +80,84 @@ class Constraint:
         return {**handler(schema), **self.schema}
 
 
-def fits(schema: Mapping[str, Any], value: Any) -> bool:
-    """Whether ``value`` (as JSON has it) is what ``schema`` says, in the words that the rules use:
-    like a validator of JSON Schema, a word about another type says nothing."""
-    members = value if isinstance(value, Mapping) else {}
-    checks: Mapping[str, Callable[[Any], bool]] = {
-        "const": lambda wanted: value == wanted,
-        "enum": lambda wanted: value in wanted,
-        "pattern": lambda wanted: not isinstance(value, str) or _matches(wanted, value),
-        "minProperties": lambda least: not isinstance(value, Mapping) or len(members) >= least,
-        "maxProperties": lambda most: len(members) <= most,
-        "required": lambda names: not isinstance(value, Mapping) or set(names) <= members.keys(),
-        "properties": lambda properties: all(
-            fits(own, members[name]) for name, own in properties.items() if name in members
-        ),
-        "not": lambda other: not fits(other, value),
-        "allOf": lambda parts: all(fits(part, value) for part in parts),
-        "anyOf": lambda parts: any(fits(part, value) for part in parts),
-        "oneOf": lambda parts: sum(fits(part, value) for part in parts) == 1,
-        "then": lambda then: not fits(schema["if"], value) or fits(then, value),
-        "else": lambda otherwise: fits(schema["if"], value) or fits(otherwise, value),
-    }
-    return all(check(schema[word]) for word, check in checks.items() if word in schema)
+def fits(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None) -> bool:
+    """Whether ``value`` (as JSON has it) is what ``schema`` says, in the words that requests are
+    described by; references are looked up in ``root``. Like a validator of JSON Schema, a word
+    about another type says nothing."""
+    whole = schema if root is None else root
+    return all(
+        _WORDS[word](wanted, value, schema, whole)
+        for word, wanted in schema.items()
+        if word in _WORDS
+    )
+
+
+def _is_a(kind: str, value: Any) -> bool:
+    if isinstance(value, bool) or kind == "boolean":
+        return kind == "boolean" and isinstance(value, bool)
+    if kind == "integer":
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return isinstance(value, _TYPES[kind])
+
+
+def _has_type(wanted: Any, value: Any, schema: Any, _: Any) -> bool:
+    kinds = [wanted] if isinstance(wanted, str) else wanted
+    nullable = value is None and schema.get("nullable") is True  # as OpenAPI 3.0 says it
+    return nullable or any(_is_a(kind, value) for kind in kinds)
+
+
+def _has_members(wanted: Any, value: Any, _: Any, root: Any) -> bool:
+    given = wanted.keys() & value.keys() if isinstance(value, Mapping) else ()
+    return all(fits(wanted[name], value[name], root) for name in given)
+
+
+def _has_no_others(wanted: Any, value: Any, schema: Any, root: Any) -> bool:
+    if wanted is True or not isinstance(value, Mapping):
+        return True
+    others = value.keys() - schema.get("properties", {}).keys()
+    return all(wanted and fits(wanted, value[name], root) for name in others)
+
+
+def _referred(wanted: str, value: Any, _: Any, root: Any) -> bool:
+    found = root
+    for step in wanted.removeprefix("#/").split("/"):
+        found = found[step]
+    return fits(found, value, root)
+
+
+_TYPES: Final[Mapping[str, Any]] = {
+    "object": Mapping, "array": list, "string": str, "number": int | float, "null": type(None),
+}  # fmt: skip
+_WORDS: Final[Mapping[str, Callable[[Any, Any, Any, Any], bool]]] = {
+    "const": lambda wanted, value, *_: bool(value == wanted),
+    "enum": lambda wanted, value, *_: value in wanted,
+    "type": _has_type,
+    "pattern": lambda wanted, value, *_: not isinstance(value, str) or _matches(wanted, value),
+    "minLength": lambda least, value, *_: not isinstance(value, str) or len(value) >= least,
+    "maxLength": lambda most, value, *_: not isinstance(value, str) or len(value) <= most,
+    "minProperties": lambda least, value, *_: not isinstance(value, Mapping) or len(value) >= least,
+    "maxProperties": lambda most, value, *_: not isinstance(value, Mapping) or len(value) <= most,
+    "required": lambda names, value, *_: not isinstance(value, Mapping) or {*names} <= value.keys(),
+    "properties": _has_members,
+    "additionalProperties": _has_no_others,
+    "propertyNames": lambda wanted, value, _, root: (
+        not isinstance(value, Mapping) or all(fits(wanted, name, root) for name in value)
+    ),
+    "items": lambda wanted, value, _, root: (
+        not isinstance(value, list) or all(fits(wanted, one, root) for one in value)
+    ),
+    "not": lambda other, value, _, root: not fits(other, value, root),
+    "allOf": lambda parts, value, _, root: all(fits(part, value, root) for part in parts),
+    "anyOf": lambda parts, value, _, root: any(fits(part, value, root) for part in parts),
+    "oneOf": lambda parts, value, _, root: sum(fits(part, value, root) for part in parts) == 1,
+    "then": lambda then, value, schema, root: (
+        not fits(schema["if"], value, root) or fits(then, value, root)
+    ),
+    "else": lambda otherwise, value, schema, root: (
+        fits(schema["if"], value, root) or fits(otherwise, value, root)
+    ),
+    "$ref": _referred,
+}
 
 
 def _matches(pattern: str, text: str) -> bool:

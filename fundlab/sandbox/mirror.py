@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from fundlab.base.errors import SandboxError
 from fundlab.models import OPERATIONS
 from fundlab.sandbox.app import own_document
+from fundlab.sandbox.mutations import taken
 from fundlab.sandbox.recording import operation_at, read_recording
 
 _NAMED: Final = re.compile(r"\{[^}]*\}")
@@ -36,9 +37,10 @@ third the sandbox is the stricter one, or nothing depends on it."""
 
 @dataclass(frozen=True, order=True)
 class Difference:
-    """One: at which operation, in which ``part`` (``query``, ``request``, ``answer`` or a status)
-    and member; what the sandbox has there, what the other has; how often it was met; of which
-    ``kind`` it is, and the schema that the operation shares with others."""
+    """One: at which operation, in which ``part`` (``query``, ``request``, ``answer``, a status, or
+    ``sent``: a request that was tried) and member; what the sandbox has there, what the other has;
+    how often it was met; of which ``kind`` it is, and the schema that the operation shares with
+    others."""
 
     operation: str
     part: str
@@ -68,7 +70,8 @@ class Difference:
 
 def differences_of(path: Path) -> list[Difference]:
     """Every difference between the sandbox and what a recording, or an OpenAPI document (JSON, or
-    YAML where PyYAML is installed), says of a deployment. Raises ``SandboxError`` for a file that
+    YAML where PyYAML is installed), says of a deployment. Of a document, bodies that it refuses are
+    sent to a sandbox, too. Raises ``SandboxError`` for a file that
     is neither."""
     text = ""
     try:
@@ -81,7 +84,7 @@ def differences_of(path: Path) -> list[Difference]:
         content = _of_yaml(path, text) if _YAML.search(text) else None
     own = own_document()
     if isinstance(content, dict) and "openapi" in content:
-        found = list(_of_documents(own, content))
+        found = [*_of_documents(own, content), *_of_mutations(content)]
     else:
         found = list(_of_recording(own, path))
     return sorted(replace(one, count=count) for one, count in Counter(found).items())
@@ -252,6 +255,26 @@ def _of_documents(own: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[
                 yield Difference(name, part, field, one, two, kind=kind, schema=schema)
     for place in theirs.keys() - ours.keys():
         yield Difference(place, "path", "", "absent", "published")
+
+
+def _of_mutations(other: Mapping[str, Any]) -> Iterator[Difference]:
+    """What a sandbox takes of requests that the document refuses."""
+    theirs = _operations(other)
+    published = {
+        name: theirs[place]
+        for name, operation in OPERATIONS.items()
+        if (place := _place(operation.method, operation.path)) in theirs
+    }
+    bodies = {
+        name: schema
+        for name, described in published.items()
+        if (schema := _schema(_resolved(other, described.get("requestBody", {}))))
+    }
+    facts = {name: _facts(other, published[name]) for name in bodies}
+    for name, member, kind in taken(bodies, other):
+        schema = facts[name].get(("request", member), {}).get("within", "")
+        what = f"refuse {kind}" if kind else "refuse a body that is valid here"
+        yield Difference(name, "sent", member, "takes it", what, kind=ACCEPTED, schema=schema)
 
 
 def _facts(

@@ -375,18 +375,20 @@ def test_mirror_is_a_gate_in_three_classes(tmp_path: Path) -> None:
         for kind in ("we accept, they refuse:", "they answer what we never do:", "cosmetic:")
     )
     assert refuse < answer_ < cosmetic
-    (line,) = [line for line in text[refuse:answer_].splitlines() if "AddressInput" in line]
+    line, sent = [line for line in text[refuse:answer_].splitlines() if "AddressInput" in line]
     assert "city sandbox limits maxLength 35, theirs limits maxLength 10" in line
     assert "zip_code sandbox optional, theirs required" in line
     assert "create_fiat_account, initiate_sandbox_fiat_deposit, update_fiat_account" in line
-    assert len(text[refuse:answer_].splitlines()) == 2
+    assert "city sandbox takes it, theirs refuse 11 characters" in sent
+    assert "zip_code sandbox takes it, theirs refuse its absence" in sent
+    assert len(text[refuse:answer_].splitlines()) == 3
     assert "risk_score" in text[answer_:cosmetic]
     assert "fee sandbox required, theirs optional" in text[answer_:cosmetic]
     assert "region" in text[cosmetic:]
 
     listed = json.loads(mirror("--json")[1])["differences"]
     operations = {one["operation"] for one in listed if one["kind"] == "we accept, they refuse"}
-    known.write_text("".join(f'"{name} request *" = "a ticket"\n' for name in sorted(operations)))
+    known.write_text("".join(f'"{name} * *" = "a ticket"\n' for name in sorted(operations)))
     assert mirror("--accepted", str(known))[0] == 3  # the answers are left
     with known.open("a") as file:
         file.write('"* answer *" = "kept as it comes"\n"list_moons *" = "gone"\n')
