@@ -38,6 +38,11 @@ from fundlab.transfers import moved_asset
 
 __all__ = ["of", "totals"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 SERVICE_CURRENCY: Final = "USD"
 """That of ``notional_value`` (interface §2.4)."""
 MAX_AGE: Final = "7D"
