@@ -1,14 +1,16 @@
 """The bank's side: statements that prove themselves, and what their entries stand for.
 
 ``read`` takes the files of any bank into typed frames, proved; ``match`` finds which transfers the
-entries stand for; ``reconcile`` gives the reconciliation and the proof of cash of a period.
+entries stand for; ``reconcile`` gives the reconciliation and the proof of cash of a period;
+``accept`` records what a person decides of what is open.
 """
 
+from fundlab.bank.decisions import accept
 from fundlab.bank.matching import Matching, match
 from fundlab.bank.reconciliation import Reconciliation, reconcile
 from fundlab.bank.statements import Statements, read
 
-__all__ = ["Matching", "Reconciliation", "Statements", "match", "read", "reconcile"]
+__all__ = ["Matching", "Reconciliation", "Statements", "accept", "match", "read", "reconcile"]
 
 
 def __dir__() -> list[str]:

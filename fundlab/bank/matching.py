@@ -1,6 +1,6 @@
 """Which transfers a bank's entries stand for: one for one, or several by their exact sum.
 
-Evidence goes from strong to weak, step by step: what is fixed by hand, references, amounts with a
+Evidence goes from strong to weak, step by step: what a person accepted, references, amounts with a
 counterparty, amounts alone, sums. A step collects every group that is possible among what is still
 open. Items that possible groups connect are judged together: one choice of groups that leaves none
 of them over is the answer, and where several choices do, all of them are one block. Items of one
@@ -33,10 +33,11 @@ import pyarrow as pa
 from fundlab.analysis.counting import choice, completed, refuse_repeated
 from fundlab.analysis.engines import MONEY, TEXT, TIME, Wanted, Workbench
 from fundlab.analysis.periods import DAY
+from fundlab.bank.decisions import decisions_of
 from fundlab.bank.model import given_amount
 from fundlab.bank.search import EARLY, Group, Item, Search, place_of
 from fundlab.base.arrow import AMOUNT_TYPE
-from fundlab.base.errors import AnalysisError, OtherSideWarning, number_of, shorten
+from fundlab.base.errors import AnalysisError, OtherSideWarning, number_of
 from fundlab.base.exact import EXACT, MAX_FRACTION_DIGITS
 from fundlab.base.values import plain_text
 from fundlab.models import TransferType
@@ -83,7 +84,6 @@ _LONGEST_WINDOW: Final = 3_660
 _LUMPED_BY: Final = ("type", "fiat_account_id", "profile_id", "counterparty")
 _EPOCH: Final = date(1970, 1, 1)
 _TEXT: Final = pa.string()
-PAIR: Final = ("entry_id", "transfer_id")
 _GROUPS: Final = pa.schema(
     [("group", pa.int64()), ("how", _TEXT), ("block", pa.bool_()), ("entries", pa.int64()),
      ("transfers", pa.int64()), ("open_entries", pa.int64()), ("open_transfers", pa.int64()),
@@ -100,7 +100,7 @@ _CANDIDATES: Final = pa.schema(
 )
 _OPEN: Final = pa.schema([*_ITEM, ("why", _TEXT), ("undecided", pa.bool_()), ("group", pa.int64())])
 HOW: Final = (
-    "fixed", "reference", "references", "counterparty", "counterparty_sum", "amount",
+    "accepted", "reference", "references", "counterparty", "counterparty_sum", "amount",
     "total_of_day", "run_of_day", "sum_of_day", "sum", "many", "fee", "other_amount",
 )  # fmt: skip
 """Why a group matched, from strong to weak; ``other_amount`` agrees in its reference only."""
@@ -115,7 +115,7 @@ class Matching:
     ``open_entries`` and ``open_transfers`` (how many of them a block leaves open), ``asset``,
     ``bank_amount`` and ``amount`` (decimals, sums of both sides; what enters the account is
     positive), ``charges`` (what the bank kept back), ``difference`` (bank amount and charges less
-    amount; 0 but for ``fixed``, ``other_amount`` and what a block leaves open), ``detail`` (in
+    amount; 0 but for ``accepted``, ``other_amount`` and what a block leaves open), ``detail`` (in
     words).
     ``members``: ``group``, ``side`` (``bank`` or ``service``), ``item_id`` (``entry_id`` or
     transfer id), ``asset``, ``amount``, ``on`` (the day it was booked, or settled). ``candidates``:
@@ -146,8 +146,7 @@ def match(
     window: int = 3,
     asset: str = "USD",
     fees: Iterable[str | int | Decimal] = (),
-    fixed: pd.DataFrame | None = None,
-    forbidden: pd.DataFrame | None = None,
+    decisions: pd.DataFrame | None = None,
 ) -> Matching:
     """Completed fiat deposits and withdrawals against the ``entries`` of ``fl.bank.read``: see
     :class:`Matching`.
@@ -159,9 +158,10 @@ def match(
     all steps are done from the day before; one that names another transfer or counterparty is not
     of a transfer that it does not name. The steps, in this order:
 
-    ``fixed``: the rows of the frame ``fixed`` (``entry_id``, ``transfer_id``; rows that share one
-    are a group), whatever their amounts. ``reference``: same amount, and the entry names the
-    transfer by id or ``ref_id``, as whole words; any day. ``references``: entries and transfers
+    ``accepted``: what somebody decided to be together, by ``decisions`` as ``store.annotations()``
+    gives them (see :func:`fundlab.bank.accept`), whatever their amounts. ``reference``: same
+    amount, and the entry names the transfer by id or ``ref_id``, as whole words; any day.
+    ``references``: entries and transfers
     that name each other so, of equal sums. ``counterparty``: same amount, within the window, and
     the entry names the counterparty or repeats the memo; where both sides belong to such sums as
     come next, too, they are judged together. ``counterparty_sum``: the sum of several
@@ -174,13 +174,12 @@ def match(
     that the bank is known to keep back. ``other_amount``: named by reference, the same way, within
     1%. An amount also agrees where the entry's own ``charges`` make it up.
 
-    No step takes a pair of ``forbidden`` (``entry_id``, ``transfer_id``) together. Of up to 10
+    No step takes together what was decided to be apart. Of up to 10
     possible members every sum is tried; of more only all of them: a sum of any of many proves
     nothing. Among more than 20 items altogether a sum that chance could have made is a candidate
     only, too. Where fewer than half of the entries match and more would on the other side, an
     ``OtherSideWarning`` says so. Raises
-    :class:`AnalysisError` for invalid rows, and for unknown ids in ``fixed`` or
-    ``forbidden``. Interface §2.4.
+    :class:`AnalysisError` for invalid rows. Interface §2.4.
 
     >>> bank = pd.DataFrame({
     ...     "entry_id": ["b1", "b2", "b3"],
@@ -207,11 +206,14 @@ def match(
         item.charges //= unit
     less_by = [fee // unit for fee in less_by]
     search = Search(theirs, ours, window)
-    by_hand = _numbers("fixed", fixed, search), _numbers("forbidden", forbidden, search)
-    if both := by_hand[0] & by_hand[1]:
-        entry, transfer = (search.items[number].id for number in min(both))
-        raise AnalysisError(f"{entry} and {transfer} are both fixed and forbidden")
-    search.take_by_hand(*by_hand)
+    decided = decisions_of(
+        decisions, {item.id for item in theirs}, {item.id for item in ours}
+    )  # fmt: skip
+    numbers = [{item.id: item.number for item in items} for items in (theirs, ours)]
+    search.take_by_hand(
+        *({(numbers[0][entry], numbers[1][transfer]) for entry, transfer in pairs}
+          for pairs in (decided.together, decided.apart))
+    )  # fmt: skip
     _take_steps(search, less_by)
     matched = search.matched_entries
     if 2 * matched < len(theirs):
@@ -367,25 +369,6 @@ def _scaled(amount: Decimal) -> int:
     return int(amount.scaleb(MAX_FRACTION_DIGITS, EXACT))
 
 
-def _numbers(label: str, pairs: pd.DataFrame | None, search: Search) -> set[tuple[int, int]]:
-    """The pairs of ids of a frame as pairs of items."""
-    if pairs is None:
-        return set()
-    numbers: tuple[dict[str, int], dict[str, int]] = {}, {}
-    for item in search.items.values():
-        numbers[item.number < 0][item.id] = item.number
-    found = set()
-    for row in pairs.to_dict("records"):
-        for name, known in zip(PAIR, numbers, strict=True):
-            if row.get(name) not in known:
-                raise AnalysisError(
-                    f"{label}: {name}={shorten(row.get(name))} is not among what is matched; give "
-                    "ids of the entries and transfers"
-                )
-        found.add((numbers[0][row[PAIR[0]]], numbers[1][row[PAIR[1]]]))
-    return found
-
-
 # --------------------------------------------------------------------------------- what comes out
 
 
@@ -473,7 +456,7 @@ def _in_words(group: Group, items: Sequence[Item], charges: Decimal, more: Decim
     entries = number_of(len(booked), "entry").replace("entrys", "entries")
     sides = f"{entries} for {number_of(len(others), 'transfer')}"
     said = {
-        "fixed": "fixed by hand",
+        "accepted": "accepted by hand",
         "reference": "named by the bank, same amount",
         "references": f"named by the bank, same sum: {sides}",
         "counterparty": "same amount, counterparty or memo",

@@ -8,8 +8,7 @@ shows by how much it does not.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -22,7 +21,8 @@ import pyarrow as pa
 
 from fundlab.analysis.engines import TEXT, TIME, Wanted, Workbench, is_store
 from fundlab.analysis.periods import DAY, period_bounds
-from fundlab.bank.matching import FIAT, PAIR, Matching, Side, check_window, match
+from fundlab.bank.decisions import decisions_of
+from fundlab.bank.matching import FIAT, Matching, Side, check_window, match
 from fundlab.bank.model import exact_amount, given_amount
 from fundlab.bank.proof_of_cash import CATEGORIES, COLUMNS, ITEMS, Book
 from fundlab.bank.search import EARLY
@@ -31,6 +31,7 @@ from fundlab.base.arrow import AMOUNT_TYPE
 from fundlab.base.errors import AnalysisError, number_of
 from fundlab.base.exact import EXACT
 from fundlab.base.values import exact_sum, money_text
+from fundlab.display import Card, Cell, Row, Shown, Style, Table
 from fundlab.settings.secret import mask_number
 from fundlab.tables.frames import to_frame
 
@@ -38,16 +39,16 @@ _STATEMENT: Final = pa.schema(
     [("line", pa.string()), ("label", pa.string()), ("items", pa.int64()), ("amount", AMOUNT_TYPE)]
 )
 _DAYS: Final = Wanted("transfers", {"id": TEXT, "updated_at": TIME}, {"settled_at": TIME})
-_PAIR: Final = re.compile(r"(match|not) (\S+)")
-"""What an entry or a transfer is of, or is not of."""
+_TOTALS: Final = ("per_bank", "adjusted_bank", "per_service", "adjusted_service", "difference")
+_MOST_SHOWN: Final = 20
 _FEW: Final = 3
 """Candidates that are named where an item has several."""
 _MATCHED_AGAIN: Final = ["deposits_in_transit", "outstanding_withdrawals", "undecided"]
 _EPOCH: Final = date(1970, 1, 1)
 
 
-@dataclass(frozen=True)
-class Reconciliation:
+@dataclass(frozen=True, repr=False)
+class Reconciliation(Shown):
     """A period of one bank account.
 
     ``statement``: ``line``, ``label``, ``items`` (how many), ``amount`` (decimal) at the period's
@@ -151,38 +152,47 @@ class Reconciliation:
 
     @property
     def text(self) -> str:
-        lines = [f"Bank reconciliation, {self.title}"]
+        return repr(self.card())
+
+    def card(self) -> Card:
+        """The statement, what is unexplained and how to accept it."""
+        rows = []
+        for line in _records(self.statement):
+            total = line["line"] in _TOTALS
+            count = "" if pd.isna(line["items"]) else number_of(int(line["items"]), "item")
+            amount = "unknown" if pd.isna(line["amount"]) else money_text(line["amount"])
+            if total or count != "0 items":
+                rows.append(Row(line["label"], amount, "strong" if total else "plain",
+                                count, money=True, depth=int(not total)))  # fmt: skip
+        left = [
+            (
+                Cell(str(row["item_id"])),
+                Cell(str(_day(row["on"]))),
+                Cell(money_text(row["amount"])),
+                Cell(str(row["age"])),
+                Cell(CATEGORIES[row["category"]].lower()),
+                Cell(row["why"]),
+            )
+            for row in _records(self.unexplained.head(_MOST_SHOWN))
+        ]
+        hidden = len(self.unexplained) - len(left)
+        columns: tuple[tuple[str, Style], ...] = (
+            ("id", "text"), ("on", "text"), ("amount", "number"), ("days", "number"),
+            ("line", "text"), ("why", "long"))  # fmt: skip
+        more = f"and {hidden} more" if hidden else ""
+        notes = [f"{number_of(len(self.matching.groups), 'group')} matched"]
         if self.basis == "derived":
-            lines.append("the balance per service follows from the bank's opening balance")
-        width = max(map(len, self.statement["label"])) + 2
-        amounts = [
-            "unknown" if pd.isna(amount) else money_text(amount)
-            for amount in self.statement["amount"]
-        ]
-        digits = max(map(len, amounts))
-        for label, items, amount in zip(
-            self.statement["label"], self.statement["items"], amounts, strict=True
-        ):
-            count = "" if pd.isna(items) else f"  {number_of(int(items), 'item')}"
-            lines.append(f"{label:{width}}{amount:>{digits}}{count}")
-        left = self.unexplained
-        verdict = f"{self.verdict[0].lower()}{self.verdict[1:-1]}"
-        lines.append(
-            f"{number_of(len(self.matching.groups), 'group')} matched; {verdict}"
-            + ":" * bool(len(left))
-        )
-        lines += [
-            f"  {row['item_id']}  {_day(row['on'])}  {money_text(row['amount'])}  "
-            f"{row['age']} days  {CATEGORIES[row['category']].lower()}: {row['why']}"
-            for row in _records(left.head(20))
-        ]
-        lines += [f"  and {len(left) - 20} more"] if len(left) > 20 else []
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.text
-
-    __repr__ = __str__
+            notes.append("the balance per service follows from the bank's opening balance")
+        if left:
+            notes.append(
+                "to accept: fl.bank.accept(store, ID, …, by=, reason=) or "
+                "fundlab bank accept ID … --by WHO --reason WHY"
+            )
+        return Card(
+            f"Bank reconciliation, {self.title}", tuple(rows),
+            (Table(columns, tuple(left), note=more, hidden=hidden),) if left else (),
+            notes=tuple(notes), headline=self.verdict, tone="good" if self.ok else "bad",
+        )  # fmt: skip
 
 
 def reconcile(
@@ -198,8 +208,6 @@ def reconcile(
     carried: pd.DataFrame | str | Path | None = None,
     decisions: pd.DataFrame | None = None,
     fees: Iterable[str | int | Decimal] = (),
-    fixed: pd.DataFrame | None = None,
-    forbidden: pd.DataFrame | None = None,
     as_of: str | datetime | None = None,
     pin: str | None = None,
 ) -> Reconciliation:
@@ -211,11 +219,10 @@ def reconcile(
     where you know it; without it the books begin with the bank's opening balance and what was then
     open. ``carried`` are the ``items`` of the period before, or the path of what ``fundlab bank
     --json`` printed of it: what is older than the period and the first statement counts only if it
-    is among them, or if the bank books it now. ``decisions`` (``item_id``, ``decision``) explain
-    items: ``bank_error`` and ``service_error`` put them there, ``match ID`` and ``not ID`` on an
-    entry or a transfer fix and forbid the other, any other leaves them where they are; by default
-    they are the annotations of the store. ``as_of`` or ``pin`` is up to when the transfers of a
-    store are known. The other arguments are those of ``fl.bank.match``.
+    is among them, or if the bank books it now. ``decisions`` are what :func:`accept` recorded, by
+    default all of the store; for transfers of a frame give ``store.annotations()``. ``as_of`` or
+    ``pin`` is up to when the transfers of a store are known. The other arguments are those of
+    ``fl.bank.match``.
 
     A transfer in transit is explained for ``window`` days, or where the bank booked it later, and
     so is what the bank says it kept back; what else is open, of another amount or booked twice is
@@ -247,13 +254,6 @@ def reconcile(
     if not isinstance(bank, Statements):
         raise AnalysisError(f"bank: give what fl.bank.read gave, not a {type(bank).__name__}")
     check_window(window)
-    for name, frame, columns in (
-        ("decisions", decisions, ("item_id", "decision")),
-        ("fixed", fixed, PAIR),
-        ("forbidden", forbidden, PAIR),
-    ):
-        if frame is not None and not {*columns} <= {*frame.columns}:
-            raise AnalysisError(f"{name}: give a frame with the columns {' and '.join(columns)}")
     usual = {"side": "service", "account": None, "asset": "USD", "window": 3, "balance": None}
     asked = {"side": side, "account": account, "asset": asset, "window": window, "balance": balance}
     options = {**bank.options}
@@ -291,12 +291,8 @@ def reconcile(
         raise AnalysisError("as_of and pin are of a store; give one, or the transfers known then")
     settled = _settled_days(rows)
     entries, old, kept = _with_carried(entries, carried, asset)
-    decided: dict[str, str] = {}
-    if decisions is not None:
-        decided, fixed, forbidden = _by_hand(
-            decisions, fixed, forbidden, {*entries["entry_id"]}, settled.keys()
-        )
-    paired = set() if fixed is None else {*fixed["transfer_id"]}
+    decided = decisions_of(decisions, {*entries["entry_id"]}, settled.keys())
+    paired = {transfer for _, transfer in decided.together}
     # Of what settled before the statements and the period begin, only that is known to be open
     # which was carried.
     since = min(begin - timedelta(days=window + EARLY), first)
@@ -304,11 +300,11 @@ def reconcile(
         _between(
             rows, asset, settled, since, old["service"] | paired, {row["item_id"] for row in kept}
         ),
-        entries, side=side, window=window, asset=asset, fees=fees, fixed=fixed, forbidden=forbidden,
+        entries, side=side, window=window, asset=asset, fees=fees, decisions=decisions,
     )  # fmt: skip
     booked = dict(zip(entries["entry_id"], entries["booked_on"].map(_day), strict=True))
     known = None if balance is None else given_amount("balance", balance)
-    book = Book(first, last, decided)
+    book = Book(first, last, decided.of_item)
     memos = dict(zip(entries["entry_id"], entries.get("memo", [None] * len(entries)), strict=True))
     twice = _doubled(matching, entries)
     on = booked | settled
@@ -338,7 +334,7 @@ def reconcile(
         known_open = name in old["service"]
         if row["side"] == "service" and day < min(begin, first) and not known_open:
             continue
-        if row["undecided"] and name not in decided:
+        if row["undecided"] and name not in decided.of_item:
             undecided.append((row["side"], name, day, amount, why))
         elif row["side"] == "bank":
             told_why = "booked twice" if name in twice else why
@@ -527,33 +523,6 @@ def _with_counterparties(store: Any, as_of: str | datetime | None, pin: str | No
         full = person.get("name") or " ".join(part for part in parts if part)
         names[name] = (details.get("institution_details") or {}).get("name") or full or None
     return rows.assign(counterparty=rows["fiat_account_id"].map(names).astype("string"))
-
-
-def _by_hand(
-    decisions: pd.DataFrame, fixed: pd.DataFrame | None, forbidden: pd.DataFrame | None,
-    entries: Collection[str], known: Collection[str],
-) -> tuple[dict[str, str], pd.DataFrame | None, pd.DataFrame | None]:  # fmt: skip
-    """What was decided of each item, the last word on it; and the pairs to fix or forbid, beside
-    those given."""
-    given = decisions.dropna(subset=["decision"])
-    decided: dict[str, str] = {}
-    pairs: dict[tuple[str, str], str] = {}
-    for item_id, decision in zip(given["item_id"], given["decision"].astype(str), strict=True):
-        pair = _PAIR.fullmatch(decision)
-        if pair and item_id in entries and pair[2] in known:
-            pairs[item_id, pair[2]] = pair[1]
-        elif pair and item_id in known and pair[2] in entries:
-            pairs[pair[2], item_id] = pair[1]
-        # That an entry is not of a transfer does not say what else it is.
-        if not decision.startswith("not "):
-            decided[item_id] = decision
-    frames: dict[str, pd.DataFrame | None] = {"match": fixed, "not": forbidden}
-    for word, frame in frames.items():
-        found = [pair for pair, way in pairs.items() if way == word]
-        if found:
-            more = pd.DataFrame(found, columns=[*PAIR])
-            frames[word] = more if frame is None else pd.concat([frame, more]).drop_duplicates()
-    return decided, frames["match"], frames["not"]
 
 
 def _answers(candidates: pd.DataFrame) -> dict[str, list[str]]:

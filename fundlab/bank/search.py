@@ -157,7 +157,7 @@ class Search:
     ) -> None:
         self.forbidden = frozenset(forbidden)
         for component in components([frozenset(pair) for pair in fixed]):
-            self._take(Group("fixed", set().union(*component)))
+            self._take(Group("accepted", set().union(*component)))
 
     def by_reference(self, less: int | None = 0) -> Iterator[Edge]:
         """Pairs of an entry and a transfer that it names; ``None``: of any amount the same way."""

@@ -10,11 +10,28 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from fundlab.base.terminal import BREAKS, answer
 from fundlab.cli.options import Json, StorePath, checked_period, existing_store
 
+
+class _Files(TyperGroup):
+    """``bank FILE…`` reconciles: what follows is a file or an option, unless it names a command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = not args or args[0] in (*self.commands, "--help")
+        return super().parse_args(ctx, args if named else ["reconcile", *args])
+
+
 commands = typer.Typer()
+bank = typer.Typer(
+    cls=_Files,
+    no_args_is_help=True,
+    help="Prove bank statements, and reconcile the transfers: 'bank FILE…' is 'bank reconcile "
+    "FILE…'.",
+)
+commands.add_typer(bank, name="bank")
 
 
 @dataclass(frozen=True)
@@ -98,9 +115,9 @@ def takes_bank_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-@commands.command()
+@bank.command("reconcile")
 @takes_bank_options
-def bank(
+def reconcile_statements(
     options: BankOptions,
     files: Annotated[list[Path], typer.Argument(help="Statements of one account.")],
     period: Annotated[
@@ -126,3 +143,28 @@ def bank(
     answer(found.to_json(), as_json, found.text)
     if not found.ok:
         raise typer.Exit(BREAKS)
+
+
+@bank.command("accept")
+def accept_items(
+    ids: Annotated[
+        list[str],
+        typer.Argument(help="Of entries (bank-…) and transfers; with both they belong together."),
+    ],
+    by: Annotated[str, typer.Option(help="Who accepts it.")],
+    reason: Annotated[str, typer.Option(help="Why.")],
+    kind: Annotated[
+        Literal["match", "apart", "explained", "bank_error", "service_error", "open"] | None,
+        typer.Option("--as", help="What it is; open takes back what was decided."),
+    ] = None,
+    store: StorePath = None,
+    as_json: Json = False,
+) -> None:
+    """Decide what is open: what belongs together, or is explained.
+
+    Every later reconciliation, report and close pack goes by it.
+    """
+    from fundlab.bank.decisions import accept
+
+    card = accept(existing_store(store), *ids, by=by, reason=reason, kind=kind)
+    answer({"accepted": ids, "by": by, "reason": reason, "as": kind}, as_json, repr(card))

@@ -721,6 +721,12 @@ class TableStore:
         if not any(given.values()):
             raise InvalidRequest("give owner, comment or decision: there is nothing to record")
         check_texts(**given, by=by)
+        self.check_item(item_id)
+        with self.lock() as check_held:
+            self.record("annotate", {"item_id": item_id, **given, "by": by}, check_held)
+
+    def check_item(self, item_id: str) -> None:
+        """Raises ``InvalidRequest`` for what is neither a row of the store nor a bank's entry."""
         rows = (
             steadily(lambda name=name: read_current(  # type: ignore[misc]
                 self.snapshot(name), ["id"], where={"id": [item_id]}
@@ -733,8 +739,6 @@ class TableStore:
                 f"item_id={item_id!r} is not in {self.path}: give the id of a transfer or another "
                 "row of it, or of a bank's entry (bank-…)"
             )
-        with self.lock() as check_held:
-            self.record("annotate", {"item_id": item_id, **given, "by": by}, check_held)
 
     def annotations(self) -> pd.DataFrame:
         """``item_id``, ``owner``, ``comment``, ``decision``, ``by``, ``at``: all, oldest first."""

@@ -235,25 +235,28 @@ def test_a_statement_of_the_other_side_is_said_to_be_one(side: Any, amount: int)
     assert found.open["amount"].tolist() == [amount, 1000 if side == "service" else -1000]
 
 
-def test_a_match_can_be_fixed_or_forbidden() -> None:
+def test_a_match_can_be_accepted_forbidden_and_taken_back() -> None:
     rows = paid([transfer("t", 10), transfer("u", 10)])
     entries = booked([entry("b", 10), entry("c", 9)])
 
-    def pair(bank_id: str, transfer_id: str) -> pd.DataFrame:
-        return pd.DataFrame({"entry_id": [bank_id], "transfer_id": [transfer_id]})
+    def matched(*decisions: tuple[str, str]) -> bank.Matching:
+        frame = pd.DataFrame([*decisions], columns=["item_id", "decision"])
+        return bank.match(rows, entries, decisions=frame)
 
-    fixed = bank.match(rows, entries, fixed=pair("b", "u"))
-    assert groups_of(fixed) == {("fixed", frozenset("bu"))}
-    forbidden = bank.match(rows, entries, forbidden=pair("b", "u"))
-    assert groups_of(forbidden) == {("amount", frozenset("bt"))}
-    unequal = bank.match(rows, entries, fixed=pair("c", "u")).groups
-    assert unequal["difference"].tolist() == [0, -1]
-    both = pd.concat([pair("b", "t"), pair("c", "t")])
-    assert groups_of(bank.match(rows, entries, fixed=both)) == {("fixed", frozenset("bct"))}
-    with pytest.raises(AnalysisError, match="fixed: transfer_id='x' is not among"):
-        bank.match(rows, entries, fixed=pair("b", "x"))
-    with pytest.raises(AnalysisError, match="both fixed and forbidden"):
-        bank.match(rows, entries, fixed=pair("b", "t"), forbidden=pair("b", "t"))
+    assert groups_of(matched(("b", "match u"))) == {("accepted", frozenset("bu"))}
+    assert groups_of(matched(("u", "match b"))) == {("accepted", frozenset("bu"))}
+    assert groups_of(matched(("b", "not u"))) == {("amount", frozenset("bt"))}
+    assert matched(("c", "match u")).groups["difference"].tolist() == [0, -1]
+    assert groups_of(matched(("b", "match t"), ("c", "match t"))) == {
+        ("accepted", frozenset("bct"))}  # fmt: skip
+    # The last word counts, and what is of other months changes nothing.
+    assert groups_of(matched(("b", "match u"), ("b", "not u"))) == {("amount", frozenset("bt"))}
+    for taken_back in ("b", "u"):
+        again = matched(("b", "match u"), (taken_back, "open"))
+        assert groups_of(again) == {("amount", frozenset("btu"))}
+    assert groups_of(matched(("b", "match x"))) == {("amount", frozenset("btu"))}
+    with pytest.raises(AnalysisError, match="decisions: give a frame with the columns item_id and"):
+        bank.match(rows, entries, decisions=pd.DataFrame({"id": ["a"]}))
 
 
 def test_what_the_bank_kept_back_is_made_up() -> None:

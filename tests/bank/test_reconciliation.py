@@ -140,6 +140,10 @@ def test_a_month_with_one_of_each(tmp_path: Path) -> None:
     assert not found.ok
     assert lines_of(found)["deposits_in_transit"]["opening"] == 100
     assert "3 items unexplained" in found.text
+    assert found.text == repr(found)
+    for shown in (found.text, found._repr_html_()):
+        assert "2,109.00" in shown
+        assert all(name in shown for name in found.unexplained["item_id"])
     # What somebody decides is explained, and stands where they say.
     decisions = pd.DataFrame({"item_id": [*found.unexplained["item_id"]]})
     decisions["decision"] = decisions["item_id"].map({"lost": "service_error"}).fillna("accepted")
@@ -216,8 +220,7 @@ def test_what_settled_before_the_first_statement_of_a_period_is_open(tmp_path: P
     ("argument", "told"),
     [({"balance": "NaN"}, "balance='NaN' is not an amount"), ({"fees": ["x"]}, "fees='x' is not"),
      ({"window": 10**9}, "window=1000000000: give"), ({"window": "3"}, "window='3': give"),
-     ({"decisions": pd.DataFrame({"id": ["a"]})}, "decisions: give .* item_id and decision"),
-     ({"fixed": pd.DataFrame({"id": ["a"]})}, "fixed: give .* entry_id and transfer_id")],
+     ({"decisions": pd.DataFrame({"id": ["a"]})}, "decisions: give .* item_id and decision")],
 )  # fmt: skip
 def test_an_argument_that_is_wrong_is_named(
     tmp_path: Path, argument: dict[str, Any], told: str
@@ -251,7 +254,7 @@ def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFi
         files[-1].write_text(made["text"])
     command = ["bank", "--period", "2026-10", "--store", str(tmp_path / "books")]
     cli.run([*command, str(files[0])])
-    assert "all explained" in capsys.readouterr().out
+    assert "All explained." in capsys.readouterr().out
     with pytest.raises(typer.Exit) as ended:
         cli.run([*command, "--json", str(files[1])])
     assert ended.value.exit_code == 3
@@ -260,30 +263,65 @@ def test_the_command_reconciles_a_store(tmp_path: Path, capsys: pytest.CaptureFi
     assert [row["line"] for row in body["proof"]][-1] == "difference"
 
 
-def test_what_is_annotated_in_the_store_stays_decided(tmp_path: Path) -> None:
+def test_what_is_accepted_stays_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with fl.sandbox.serve(seed=7, transfers=300, clock="manual") as sandbox:
         store = fl.Store(tmp_path / "books")
         store.sync(sandbox.connect(), progress=False)
         made = sandbox.control.bank_statement("2026-10", "mt940")
     file = tmp_path / made["name"]
     file.write_text(made["text"])
-    read = bank.read(file)
-    before = bank.reconcile(store, read, "2026-10")
+    who = {"by": "Ana Ito", "reason": "asked the bank"}
+
+    def reconciled() -> bank.Reconciliation:
+        return bank.reconcile(store, bank.read(file), "2026-10")
+
+    before = reconciled()
     assert before.ok
     entry, transfer_id = before.matching.members["item_id"].tolist()[:2]
-    store.annotate(entry, decision=f"not {transfer_id}")
-    apart = bank.reconcile(store, read, "2026-10")
-    assert {entry, transfer_id} <= {*apart.unexplained["item_id"]}
-    store.annotate(transfer_id, decision="accepted")
-    store.annotate(entry, decision=f"match {transfer_id}")
-    again = bank.reconcile(store, read, "2026-10")
+    bank.accept(store, entry, transfer_id, kind="apart", **who)
+    assert {entry, transfer_id} <= {*reconciled().unexplained["item_id"]}
+    bank.accept(store, transfer_id, **who)
+    assert transfer_id not in {*reconciled().unexplained["item_id"]}
+    command = ["bank", "accept", entry, transfer_id, "--by", "Ben", "--reason", "it is the one"]
+    cli.run([*command, "--store", str(tmp_path / "books")])
+    assert "Accepted: belong together" in capsys.readouterr().out
+    again = reconciled()
     assert again.ok
-    assert again.matching.groups["how"].tolist().count("fixed") == 1
-    store.annotate(transfer_id, decision=f"not {entry}")
+    assert again.matching.groups["how"].tolist().count("accepted") == 1
+    last = store.annotations().iloc[-1]
+    assert (last["by"], last["comment"]) == ("Ben", "it is the one")
+    bank.accept(store, entry, kind="open", **who)
+    assert "accepted" not in {*reconciled().matching.groups["how"]}
     store.annotate(entry, decision="match 0d1cf0ea-mistyped")
-    mistyped = bank.reconcile(store, read, "2026-10")
-    (why,) = mistyped.unexplained.loc[mistyped.unexplained["item_id"] == entry, "why"]
+    bank.accept(store, entry, transfer_id, kind="apart", **who)
+    store.annotate(entry, decision="match 0d1cf0ea-mistyped")
+    unexplained = reconciled().unexplained
+    (why,) = unexplained.loc[unexplained["item_id"] == entry, "why"]
     assert why.endswith("decided: match 0d1cf0ea-mistyped, which is not among what is matched")
+
+
+def test_several_entries_are_accepted_for_several_transfers(tmp_path: Path) -> None:
+    with fl.sandbox.serve(seed=7, transfers=60, clock="manual") as sandbox:
+        store = fl.Store(tmp_path / "books")
+        store.sync(sandbox.connect(), progress=False)
+    rows = store.read("transfers")
+    ours = rows[rows["type"].isin(["WIRE_DEPOSIT", "CUBIX_DEPOSIT"])]["id"].tolist()[:2]
+    theirs = [f"bank-{n:020x}" for n in (1, 2, 3)]
+    frame = pd.DataFrame({"entry_id": theirs, "booked_on": [date(2026, 1, 1)] * 3})
+    frame["amount"] = pd.array([1, 2, 3], dtype="decimal")
+    bank.accept(store, *theirs, *ours, by="Ana", reason="one settlement")
+    found = bank.match(rows, frame, decisions=store.annotations())
+    assert {*found.members["item_id"]} == {*theirs, *ours}
+    assert found.groups["how"].tolist() == ["accepted"]
+    for ids, more, told in (
+        ([], {}, "give the ids of an entry"), (theirs, {"kind": "match"}, "and a transfer"),
+        ([*theirs, "x"], {}, "item_id='x' is not in"), (theirs, {"by": " "}, "by= must say who"),
+        (theirs, {"kind": "bogus"}, "'bogus' is not one of match, apart"),
+    ):  # fmt: skip
+        given: dict[str, Any] = {"by": "Ana", "reason": "r", **more}
+        with pytest.raises(fl.errors.FundlabError, match=told):
+            bank.accept(store, *ids, **given)
+    assert len(store.annotations()) == 4
 
 
 def statement_of(path: Path, *lines: str) -> bank.Statements:

@@ -1,0 +1,126 @@
+"""What a person accepts of what the bank and the service have open: who, why, and as what.
+
+There is one way: :func:`accept` records it in the store, as an annotation, and every later
+reconciliation, report and close pack goes by the last word on an item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+import pandas as pd
+
+from fundlab.base.errors import AnalysisError
+from fundlab.display import Card, Row
+
+Kind = Literal["match", "apart", "explained", "bank_error", "service_error", "open"]
+"""Belong together; do not; stands where it is, and is explained; an error of one side, which never
+happened; and what was decided of it is taken back."""
+_PAIR: Final = re.compile(r"(match|not) (\S+)")
+_ENTRY: Final = re.compile(r"bank-[0-9a-f]{20}", re.ASCII)
+
+
+@dataclass(slots=True)
+class Decisions:
+    """The last word on each item, and on each pair of an entry and a transfer."""
+
+    of_item: dict[str, str] = field(default_factory=dict)
+    together: set[tuple[str, str]] = field(default_factory=set)
+    apart: set[tuple[str, str]] = field(default_factory=set)
+
+
+def decisions_of(
+    annotations: pd.DataFrame | None, entries: Collection[str], transfers: Collection[str]
+) -> Decisions:
+    """What ``annotations`` (``item_id``, ``decision``, oldest first) say of them. Raises
+    :class:`AnalysisError` for a frame without these columns."""
+    found = Decisions()
+    if annotations is None:
+        return found
+    if not {"item_id", "decision"} <= {*annotations.columns}:
+        raise AnalysisError(
+            "decisions: give a frame with the columns item_id and decision, such as "
+            "store.annotations()"
+        )
+    pairs: dict[tuple[str, str], str] = {}
+    given = annotations.dropna(subset=["decision"])
+    for item_id, decision in zip(given["item_id"], given["decision"].astype(str), strict=True):
+        pair = _PAIR.fullmatch(decision)
+        if decision == "open":
+            found.of_item.pop(item_id, None)
+            pairs = {both: word for both, word in pairs.items() if item_id not in both}
+            continue
+        for one, other in ((item_id, pair[2]), (pair[2], item_id)) if pair else ():
+            if pair and one in entries and other in transfers:
+                pairs[one, other] = pair[1]
+        # That an entry is not of a transfer does not say what else it is.
+        if not decision.startswith("not "):
+            found.of_item[item_id] = decision
+    found.together = {pair for pair, word in pairs.items() if word == "match"}
+    found.apart = {pair for pair, word in pairs.items() if word == "not"}
+    return found
+
+
+def accept(store: Any, *ids: str, by: str, reason: str, kind: Kind | None = None) -> Card:
+    """Records in ``store`` what somebody decided of open items of the bank, and shows it.
+
+    ``ids`` are of entries (``bank-…``) and transfers. With both they belong together (``match``),
+    whatever their amounts; without, each is explained where it stands (``explained``). Another
+    ``kind`` says otherwise: ``apart`` (never together), ``bank_error``, ``service_error`` (it
+    never happened), ``open`` (what was decided of it is taken back). ``by`` is who, ``reason`` why.
+    Raises ``InvalidRequest`` for an id that the store does not have, :class:`AnalysisError` for a
+    kind that does not fit the ids.
+
+    >>> entry, transfer = "bank-0d1cf0ea0d1cf0ea0d1c", store.read("transfers")["id"].iloc[0]
+    >>> fl.bank.accept(store, entry, transfer, by="Ana Ito", reason="the bank wrote 1,000 for 100")
+    Accepted: belong together
+      Entry     bank-0d1cf0ea0d1cf0ea0d1c
+      Transfer  ...
+      By        Ana Ito
+      Reason    the bank wrote 1,000 for 100
+    """
+    sides = (
+        [one for one in ids if _ENTRY.fullmatch(one)],
+        [one for one in ids if not _ENTRY.fullmatch(one)],
+    )
+    kind = kind or ("match" if all(sides) else "explained")
+    if kind not in get_args(Kind):
+        raise AnalysisError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
+    if not ids or (kind in ("match", "apart") and not all(sides)):
+        needed = "an entry (bank-…) and a transfer" if ids else "an entry (bank-…), a transfer"
+        raise AnalysisError(f"{kind}: give the ids of {needed}; 'fundlab bank' lists them")
+    for name, value in (("by", by), ("reason", reason)):
+        if not isinstance(value, str) or not value.strip():
+            raise AnalysisError(f"{name}= must say {'who' if name == 'by' else 'why'}")
+    for one in ids:
+        store.check_item(one)
+    for item_id, decision in _recorded(kind, *sides):
+        store.annotate(item_id, comment=reason, decision=decision, by=by)
+    said = {
+        "match": "belong together",
+        "apart": "do not belong together",
+        "open": "open again",
+        "bank_error": "an error of the bank",
+        "service_error": "an error of the service",
+    }
+    rows = [*(("Entry", one) for one in sides[0]), *(("Transfer", one) for one in sides[1]),
+            ("By", by), ("Reason", reason)]  # fmt: skip
+    return Card(
+        f"Accepted: {said.get(kind, kind)}", tuple(Row(label, value) for label, value in rows)
+    )
+
+
+def _recorded(
+    kind: Kind, entries: Sequence[str], transfers: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Items and what is decided of each: of a group each is tied to the first of the other side."""
+    if kind == "match":
+        return [*((one, f"match {entries[0]}") for one in transfers),
+                *((one, f"match {transfers[0]}") for one in entries[1:])]  # fmt: skip
+    if kind == "apart":
+        return [(one, f"not {other}") for one in entries for other in transfers]
+    decision = "accepted" if kind == "explained" else kind
+    return [(one, decision) for one in (*entries, *transfers)]
